@@ -1,0 +1,19 @@
+/* CRC-32C (Castagnoli), hardware instruction where the CPU has one (x86 SSE4.2, arm64 CRC), tables
+ * elsewhere; chosen once at load. The NI carries one CRC per packet. Stateless, thread-safe. */
+#ifndef PW_NATIVE_CRC32C_H
+#define PW_NATIVE_CRC32C_H
+#include "native/types.h"
+
+/* cdef begin */
+/* CRC of num_bytes; seed 0 to start, a previous result to go on. */
+uint32_t pw_crc32c(uint32_t seed, const void *data, size_t num_bytes);
+/* Copy num_bytes and compute the CRC of each packet of packet_bytes (the last may be shorter) on the
+ * way: crcs[i] for packet i. Several packets are in flight at once to hide the instruction's latency. */
+void pw_crc32c_copy_packets(void *destination, const void *source, size_t num_bytes,
+                            size_t packet_bytes, uint32_t *crcs);
+/* The same without the copy. */
+void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes, uint32_t *crcs);
+/* "sse4.2", "armv8" or "tables". */
+const char *pw_crc32c_implementation(void);
+/* cdef end */
+#endif

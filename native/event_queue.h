@@ -1,0 +1,29 @@
+/* Event queue: a binary heap ordered by (time, priority, source, sequence). The sequence is given by
+ * push, so events equal in all else leave in the order they came. Grows by doubling; no allocation
+ * while it fits. Not thread-safe. */
+#ifndef PW_NATIVE_EVENT_QUEUE_H
+#define PW_NATIVE_EVENT_QUEUE_H
+#include "native/types.h"
+
+/* cdef begin */
+typedef struct {
+    int64_t time_ns;
+    uint64_t sequence;      /* set by push */
+    uint16_t priority;      /* lower leaves first */
+    uint16_t source;        /* node the event comes from */
+    uint32_t kind;
+    uint64_t subject;       /* what it is about: index, id or packed value, by kind */
+    uint64_t detail;
+} pw_event;
+
+typedef struct pw_event_queue pw_event_queue;
+int pw_event_queue_create(uint32_t capacity, pw_event_queue **out);
+void pw_event_queue_destroy(pw_event_queue *queue);
+int pw_event_queue_push(pw_event_queue *queue, const pw_event *event);
+/* 1 and *out when there is one, else 0. */
+int pw_event_queue_pop(pw_event_queue *queue, pw_event *out);
+/* Time of the first event, INT64_MAX when empty. */
+int64_t pw_event_queue_next_ns(const pw_event_queue *queue);
+uint32_t pw_event_queue_length(const pw_event_queue *queue);
+/* cdef end */
+#endif

@@ -1,0 +1,6 @@
+#include "native/types.h"
+#include "native/tcache.h"
+#include "native/calendar.h"
+#include "native/event_queue.h"
+#include "native/crc32c.h"
+#include "native/memory.h"

@@ -1,0 +1,1 @@
+"""Root of the installed package; the top-level folders are its subpackages."""
