@@ -86,7 +86,7 @@ typedef struct {
     uint32_t block_bytes;
     uint32_t num_packets;
     uint64_t packet_interval_ps;            /* between arrivals of packets; the first is at time_ns */
-    uint64_t reserved;
+    int64_t last_packet_ns;                 /* the last one may be shorter */
 } pw_block_frame;
 _Static_assert(sizeof(pw_block_frame) == 96, "block frame");
 

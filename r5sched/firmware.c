@@ -52,6 +52,13 @@ static int claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t t
     return PW_ERR_CONTEXT;
 }
 
+bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid)
+{
+    for (int page = 0; page < PW_CHANNEL_PAGES; page++)
+        if (firmware->page_pdid[page] == pdid) return true;
+    return false;
+}
+
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid) { return claim(firmware, pdid, 0, FIRST_READ_CHANNEL); }
 
 /* Book R5 time; returns when the work is done. */
@@ -324,8 +331,7 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
         notify(firmware, transaction->channel, actions, at_ns);
 }
 
-/* End the transfer with an error. Its other pending blocks are forgotten: answers to them find no entry. */
-static void fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns)
+void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
     transfer->error = (uint8_t)code;
@@ -349,8 +355,8 @@ static void nacked(pw_firmware *firmware, pw_transaction *transaction, uint32_t 
         transaction->timer_cancelled = true;
         pw_transactions_disarm(&firmware->transactions, transaction);
         return;
-    case 2: case 3: case 5:     /* bad address, no context, protection: fatal */
-        fail(firmware, transaction->channel, code, actions, at_ns);
+    case 2: case 3: case 5: case PW_UNRECOVERABLE:  /* bad address, no context, protection: fatal */
+        pw_firmware_fail(firmware, transaction->channel, code, actions, at_ns);
         return;
     default:
         retransmit(firmware, transaction, actions, at_ns);
@@ -388,7 +394,7 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
         retransmit(firmware, transaction, actions, at_ns);
         return;
     case PW_EVENT_HOPELESS:
-        fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
+        pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
         return;
     default:
         firmware->counters->timeouts++;

@@ -117,8 +117,13 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
 /* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was sent.
  * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity, pw_time at_ns);
+/* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
+void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
 /* Handle one event; appends to actions (which the caller cleared). */
 void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
+
+/* Does the domain have a scratchpad page here? */
+bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid);
 
 static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx) { return (uint64_t)stream << 32 | block_idx; }
 #endif
