@@ -11,7 +11,7 @@ import re
 import sys
 
 PART = re.compile(r"/\* cdef begin \*/\n(.*?)/\* cdef end \*/", re.DOTALL)
-DEFINE = re.compile(r"^#define\s+(\w+)[ \t]+(?!\d+[ \t]*$).*$", re.MULTILINE)
+DEFINE = re.compile(r"^#define\s+(\w+)(?![ \t]+\d+[ \t]*$)[ \t]+.*$", re.MULTILINE)
 
 
 def cut(text: str) -> str:
