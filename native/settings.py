@@ -8,6 +8,7 @@ files has no suffix: field `timeout_ns` is the setting `timeout`.
 
 import dataclasses
 import difflib
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -186,7 +187,7 @@ def check_value(declaration: Declaration, value: object) -> None:
         raise refuse(declaration, value)
     if kind != "float" and not isinstance(value, int):
         raise refuse(declaration, value)
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         raise refuse(declaration, value)
     too_low = declaration.minimum is not None and value < declaration.minimum
     too_high = declaration.maximum is not None and value > declaration.maximum
@@ -245,7 +246,7 @@ def _parse_quantity(declaration: Declaration, text: str, number: str, unit: str)
         raise refuse(declaration, text, f"unknown unit '{unit}'")
     value = float(number) * units[unit]
     # The tolerance admits 1.1us, which binary floating point makes 1100.0000000000002 ns.
-    if value in (float("inf"), float("-inf")) or abs(value - round(value)) > 1e-6:
+    if not math.isfinite(value) or abs(value - round(value)) > 1e-6:
         raise refuse(declaration, text, f"not a whole number of {declaration.unit}")
     return round(value)
 

@@ -7,6 +7,7 @@ costs over size are `[tables.NAME]`. Nothing has a default: a file states all of
 
 import bisect
 import dataclasses
+import itertools
 import pathlib
 import tomllib
 from collections.abc import Mapping
@@ -294,8 +295,8 @@ def _cost_table(where: str, entry: Mapping[str, Any]) -> CostTable:
         size, cost = (_number(f"{where}.points", each) for each in point)
         sizes.append(round(size * SIZE_UNITS[entry["size_unit"]]))
         costs.append(round(cost * TIME_UNITS[entry["time_unit"]]))
-    if any(left >= right for left, right in zip(sizes, sizes[1:], strict=False)):
+    if any(left >= right for left, right in itertools.pairwise(sizes)):
         raise ConfigError(f"{where}.points: sizes must rise")
-    if any(left > right for left, right in zip(costs, costs[1:], strict=False)):
+    if any(left > right for left, right in itertools.pairwise(costs)):
         raise ConfigError(f"{where}.points: times must not fall")
     return CostTable(tuple(sizes), tuple(costs))
