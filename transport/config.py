@@ -52,6 +52,7 @@ NOT_SETTINGS = frozenset(
         "PAGEWIRE_LAUNCH_ID",
         "PAGEWIRE_LAUNCH_DIR",
         "PAGEWIRE_PROGRAM",
+        "PAGEWIRE_COMMAND_LINE",
     }
 )
 """Variables of the launcher and of mpirun.sh, which share the prefix."""
@@ -267,10 +268,13 @@ def load(
     if path:
         for name, value in read_file(path).items():
             values[name], sources[name] = value, f"file {path}"
+    # The launcher hands its command line to the ranks by variables, and lists these here.
+    handed_down = environ.get("PAGEWIRE_COMMAND_LINE", "").split(",")
     for variable, raw in _variables(environ):
         declaration = _BY_ENVIRONMENT[variable]
-        values[declaration.name] = _parse(declaration, raw, f"environment {variable}")
-        sources[declaration.name] = f"environment {variable}"
+        source = "command line" if variable in handed_down else f"environment {variable}"
+        values[declaration.name] = _parse(declaration, raw, source)
+        sources[declaration.name] = source
     for assignment in assignments:
         declaration, raw = split_assignment(assignment)
         values[declaration.name] = _parse(declaration, raw, "")
