@@ -1,0 +1,25 @@
+"""Command `pagewire`: sends `run` on its short way and everything else to the command-line library.
+
+Bad input ends with one line on standard error and exit code 2, without a traceback.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from pagewire.native.settings import ConfigError
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry of the command; returns the exit code."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        if words[:1] == ["run"]:
+            from pagewire.cli import run
+
+            return run.main(words[1:])
+        from pagewire.cli import commands
+
+        return commands.main(words)
+    except ConfigError as error:
+        print(f"pagewire: error: {error}", file=sys.stderr)
+        return 2

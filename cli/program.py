@@ -1,0 +1,115 @@
+"""The PROGRAM of a command line: a bundled app's name, a .py file, or `-m module`."""
+
+import ast
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from pagewire.native.settings import ConfigError, suggestion
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """What each rank runs."""
+
+    kind: str
+    """app, file or module."""
+    target: str
+    """Name of the app, path of the file, or name of the module."""
+    arguments: tuple[str, ...]
+
+    @property
+    def argv(self) -> list[str]:
+        """The words that `parse` reads back to this program."""
+        head = ["-m", self.target] if self.kind == "module" else [self.target]
+        return [*head, *self.arguments]
+
+    @property
+    def label(self) -> str:
+        return " ".join(self.argv)
+
+
+def apps() -> dict[str, str]:
+    """Bundled apps by name, with the first line of their docstring; none of them is imported."""
+    spec = importlib.util.find_spec("pagewire.apps")
+    found: dict[str, str] = {}
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(pathlib.Path(folder).iterdir()):
+            sources = _app_sources(path)
+            if sources:
+                found[path.stem] = _first_line(sources)
+    return found
+
+
+def _app_sources(path: pathlib.Path) -> list[pathlib.Path]:
+    """The files that may say what an app is; empty when the path is no app."""
+    if path.name.startswith((".", "_")):
+        return []
+    if path.is_dir():
+        main = path / "__main__.py"
+        return [path / "__init__.py", main] if main.is_file() else []
+    if path.suffix == ".py" and '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+        return [path]
+    return []
+
+
+def _first_line(sources: Sequence[pathlib.Path]) -> str:
+    for source in sources:
+        if source.is_file():
+            docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
+            if docstring:
+                return docstring.splitlines()[0]
+    return ""
+
+
+def parse(words: Sequence[str]) -> Program:
+    """The program that a command line names; raises ConfigError when there is no such program."""
+    if not words:
+        raise ConfigError(f"no program given: {_what_is_allowed()}")
+    first, *rest = words
+    if first == "-m":
+        if not rest:
+            raise ConfigError("-m needs the name of a module")
+        return Program("module", rest[0], tuple(rest[1:]))
+    if first.endswith(".py") or os.sep in first:
+        return Program("file", _check_file(first), tuple(rest))
+    known = apps()
+    if first not in known:
+        raise ConfigError(
+            f"unknown program '{first}'{suggestion(first, known)}: {_what_is_allowed()}"
+        )
+    return Program("app", first, tuple(rest))
+
+
+def check_module(name: str) -> None:
+    """Refuse a module whose top-level package is not there, as seen from the working directory."""
+    top = name.partition(".")[0]
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = bool(top) and importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        found = False
+    finally:
+        del sys.path[0]
+    if not found:
+        raise ConfigError(f"-m {name}: no module named '{top}'")
+
+
+def _check_file(path: str) -> str:
+    if os.path.isdir(path):
+        raise ConfigError(f"program '{path}' is a folder, not a .py file")
+    if not os.path.exists(path):
+        raise ConfigError(f"program '{path}': no such file")
+    if not path.endswith(".py"):
+        raise ConfigError(f"program '{path}' is not a .py file")
+    if not os.access(path, os.R_OK):
+        raise ConfigError(f"program '{path}' cannot be read")
+    return path
+
+
+def _what_is_allowed() -> str:
+    names = ", ".join(apps()) or "none"
+    return f"allowed is a bundled app ({names}), a .py file, or -m module"

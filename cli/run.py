@@ -1,0 +1,156 @@
+"""`pagewire run`: one rank's program under the emulated network interface.
+
+Start-up is part of every rank, so nothing here loads a command-line or table library. A program that
+raises ends all ranks: its traceback goes to standard error with the rank's number, then MPI aborts.
+
+Under `pagewire launch` the rank is a child of the process that mpiexec started. The parent only
+waits and writes down how the rank ended: mpiexec alone does not tell which rank failed, nor why.
+"""
+
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NoReturn
+
+from pagewire.cli import options, program
+from pagewire.native.settings import ConfigError
+from pagewire.transport import config, platform
+
+USAGE = "usage: pagewire run [options] PROGRAM [args]; PROGRAM is an app, a .py file, or -m module"
+
+_PR_SET_PDEATHSIG = 1
+_LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one rank's program; returns the exit code. Bad input raises ConfigError."""
+    if words[:1] in (["--help"], ["-h"]):
+        print(USAGE)
+        return 0
+    assignments, config_path, rest = options.parse(words)
+    if not rest:
+        raise ConfigError(USAGE)
+    options.apply(options.as_environment(assignments, config_path), os.environ)
+    platform.load(config.load().run.platform)
+    chosen = program.parse(rest)
+    os.environ.setdefault("PAGEWIRE_PROGRAM", chosen.label)
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    if directory:
+        _fork_rank(directory)
+    return _run(chosen, directory)
+
+
+def rank_of_environment() -> int:
+    """Rank of this process as its launcher says, 0 when there is none."""
+    for variable in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
+        if os.environ.get(variable, "").isdecimal():
+            return int(os.environ[variable])
+    return 0
+
+
+def _fork_rank(directory: str) -> None:
+    """Return in the rank's own process; the parent stays behind as its witness."""
+    parent = os.getpid()
+    rank = os.fork()
+    if rank == 0:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # the parent died before prctl could see it
+            os._exit(1)
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, status = os.waitpid(rank, 0)
+    code = os.waitstatus_to_exitcode(status)
+    _write_record(directory, "end", {"pid": rank, "code": code})
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _write_record(directory: str, kind: str, record: dict[str, object]) -> None:
+    number = rank_of_environment()
+    path = f"{directory}/{number}.{kind}"
+    try:
+        with open(f"{path}.partial", "w", encoding="utf-8") as file:
+            json.dump({"rank": number, "time_ns": time.monotonic_ns(), **record}, file)
+        os.replace(f"{path}.partial", path)
+    except OSError as error:
+        print(f"pagewire: rank {number}: {path}: {error.strerror}", file=sys.stderr)
+
+
+def _run(chosen: program.Program, directory: str) -> int:
+    try:
+        from pagewire.transport.loader import install_finder
+
+        install_finder()
+        _execute(chosen)
+    except SystemExit as leaving:
+        code = _exit_code(leaving)
+        if code:
+            _write_note(directory, f"ended with exit code {code}", code)
+            _abort(code)
+    except BaseException as error:
+        _print_traceback(error)
+        text = f"raised {type(error).__name__}"
+        detail = str(error).partition("\n")[0]
+        _write_note(directory, f"{text}: {detail}" if detail else text, 1)
+        _abort(1)
+    return 0
+
+
+def _execute(chosen: program.Program) -> None:
+    if chosen.kind == "file":
+        # As `python script.py` has it, whatever the path of the command pagewire was.
+        sys.path.insert(0, os.path.dirname(os.path.realpath(chosen.target)))
+        sys.argv[:] = [chosen.target, *chosen.arguments]
+        runpy.run_path(chosen.target, run_name="__main__")
+        return
+    module = chosen.target
+    if chosen.kind == "app":
+        module = f"pagewire.apps.{chosen.target}"
+    else:
+        sys.path.insert(0, os.getcwd())
+    sys.argv[:] = [module, *chosen.arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF or int(leaving.code != 0)
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _print_traceback(error: BaseException) -> None:
+    """The traceback from the program's first frame on, each line with the rank's number."""
+    frames: TracebackType | None = error.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename in _LAUNCHER_FRAMES:
+        frames = frames.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    head = f"[rank {rank_of_environment()}] "
+    sys.stdout.flush()
+    sys.stderr.write("".join(f"{head}{line}\n" for line in text.splitlines()))
+    sys.stderr.flush()
+
+
+def _write_note(directory: str, reason: str, code: int) -> None:
+    # Before the abort: what ends the other ranks would otherwise look like the first failure.
+    if directory:
+        _write_record(directory, "note", {"reason": reason, "code": code})
+
+
+def _abort(code: int) -> NoReturn:
+    """End all ranks if MPI is up, else this one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    loaded = sys.modules.get("mpi4py.MPI")
+    if loaded is not None and loaded.Is_initialized() and not loaded.Is_finalized():
+        loaded.COMM_WORLD.Abort(code)
+    raise SystemExit(code)

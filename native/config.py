@@ -1,0 +1,56 @@
+"""Settings of the network interface's logic and of the memory behind it."""
+
+import dataclasses
+
+from pagewire.native.settings import setting, validate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NetworkInterfaceConfig:
+    """NI FIFO and tasklet batch (MECHANISMS 5)."""
+
+    fifo_depth: int = setting(
+        512,
+        "entries that the NI FIFO of faulted blocks holds; a full one loses the entry",
+        unit="entries",
+        minimum=1,
+        maximum=512,
+    )
+    entries_per_tasklet_run: int = setting(
+        16,
+        "NI FIFO entries that one tasklet run reads at most",
+        unit="entries",
+        minimum=1,
+        maximum=512,
+    )
+
+    def __post_init__(self) -> None:
+        validate("ni", self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryBackendConfig:
+    """Where page residency comes from: the operating system, or a seeded software page table."""
+
+    backend: str = setting(
+        "host",
+        "host: mincore and madvise of the process's own pages; model: seeded software page table",
+        choices=("host", "model"),
+    )
+    seed: int = setting(1, "seed of the model's random draws", minimum=0, maximum=2**63 - 1)
+    fault_fraction: float = setting(
+        0.0,
+        "model: probability that a page is absent when a transfer first meets it",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    frame_limit_pages: int = setting(
+        0,
+        "model: frames before the least recently used page is evicted; 0 for no limit",
+        unit="pages",
+        minimum=0,
+        maximum=2**40,
+    )
+
+    def __post_init__(self) -> None:
+        validate("memory_backend", self)

@@ -1,0 +1,55 @@
+"""Settings of the SMMU: context banks, TLB geometry, fault mode (MECHANISMS 4)."""
+
+import dataclasses
+
+from pagewire.native.settings import setting, validate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SmmuConfig:
+    num_context_banks: int = setting(
+        16,
+        "context banks, one a process; no bank gives NACK 3",
+        unit="banks",
+        minimum=1,
+        maximum=128,
+    )
+    l1_sets: int = setting(
+        1,
+        "sets of the L1 TLB; 1 is fully associative",
+        unit="sets",
+        minimum=1,
+        maximum=65536,
+        power_of_two=True,
+    )
+    l1_ways: int = setting(128, "ways of the L1 TLB", unit="ways", minimum=1, maximum=1024)
+    l2_sets: int = setting(
+        512, "sets of the L2 TLB", unit="sets", minimum=1, maximum=65536, power_of_two=True
+    )
+    l2_ways: int = setting(4, "ways of the L2 TLB", unit="ways", minimum=1, maximum=1024)
+    line_pages: int = setting(
+        1,
+        "pages that one TLB line translates",
+        unit="pages",
+        minimum=1,
+        maximum=128,
+        power_of_two=True,
+    )
+    parallel_walks: int = setting(
+        16, "page-table walks that run at a time", unit="walks", minimum=1, maximum=256
+    )
+    hupcf: int = setting(
+        1,
+        "hit under previous context fault: 1 processes later accesses on their own "
+        "(0 is not in this version)",
+        minimum=1,
+        maximum=1,
+    )
+    mode: str = setting(
+        "terminate",
+        "what a faulting access meets: terminate (stall is not in this version)",
+        choices=("terminate",),
+    )
+
+    def __post_init__(self) -> None:
+        validate("smmu", self)

@@ -1,0 +1,360 @@
+"""Every setting of a run, where its value comes from, and the loader.
+
+Order: command line > environment PAGEWIRE_<SECTION>_<NAME> > TOML file > default. The file is given
+by `--config` or PAGEWIRE_CONFIG and holds one table a section. Each folder declares its own settings;
+this module composes them and adds `[run]`. Light on purpose: every rank imports it.
+"""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
+from pagewire.native.settings import (
+    ConfigError,
+    Declaration,
+    declarations,
+    format_value,
+    parse_value,
+    setting,
+    suggestion,
+    validate,
+)
+from pagewire.r5sched.config import FirmwareConfig
+from pagewire.smmu.config import SmmuConfig
+
+__all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
+
+MEMORY_STRATEGIES = {
+    "part": "pages are left to fault; handler, page-in and ERR recover (PART)",
+    "pretouch": "each page of a buffer is touched before each transfer",
+    "ideal": "accesses never fault and cost nothing extra",
+    "pin": "buffers are pinned for each transfer",
+}
+"""Names that `run.memory` takes; a new strategy adds its name here."""
+
+PAGE_IN_POLICIES = {"page": 0, "block": 1, "all": 2}
+"""Number of each page-in policy in the engine."""
+
+MEMORY_BACKENDS = {"host": 0, "model": 1}
+"""Number of each memory backend in the engine."""
+
+NOT_SETTINGS = frozenset(
+    {
+        "PAGEWIRE_CONFIG",
+        "PAGEWIRE_VENV",
+        "PAGEWIRE_PYTHON",
+        "PAGEWIRE_SOURCE",
+        "PAGEWIRE_BUILD",
+        "PAGEWIRE_LAUNCH_ID",
+        "PAGEWIRE_LAUNCH_DIR",
+        "PAGEWIRE_PROGRAM",
+        "PAGEWIRE_COMMAND_LINE",
+    }
+)
+"""Variables of the launcher and of mpirun.sh, which share the prefix."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What a run does with memory, faults, small messages, compute time and its report."""
+
+    memory: str = setting(
+        "part",
+        "; ".join(f"{name}: {text}" for name, text in MEMORY_STRATEGIES.items()),
+        choices=MEMORY_STRATEGIES,
+    )
+    policy: str = setting(
+        "page",
+        "pages brought in for a fault: page: the one; block: rest of the block; all: rest of the "
+        "transfer",
+        choices=PAGE_IN_POLICIES,
+    )
+    err: bool = setting(True, "send the ERR (retransmit request) when a block's pages are in")
+    timeout_ns: int | None = setting(
+        1_000_000,
+        "time after which a block without acknowledgement is sent again, or none",
+        kind="duration",
+        minimum=1_000,
+        maximum=3_600_000_000_000,
+        none_allowed=True,
+    )
+    nack_cancels_timer: bool = setting(
+        False, "a page-fault NACK stops the block's timer, so that only the ERR resumes it (NTO)"
+    )
+    eager_limit_bytes: int = setting(
+        64,
+        "longest message that rides in the envelope instead of going by RDMA",
+        kind="size",
+        minimum=0,
+        maximum=1024 * 1024,
+    )
+    compute: str = setting(
+        "measured",
+        "time between MPI calls: measured: thread's CPU time; replay: recorded by an earlier run; "
+        "model: declared by the program; none: zero",
+        choices=("measured", "replay", "model", "none"),
+    )
+    compute_scale: float = setting(
+        1.0, "factor on compute time, measured or replayed", minimum=0.0, maximum=1e6
+    )
+    compute_record: str = setting(
+        "", "file to which each rank records its compute durations (FILE.<rank>)", kind="path"
+    )
+    compute_replay: str = setting(
+        "", "file from which compute = replay reads them (FILE.<rank>)", kind="path"
+    )
+    wtime: str = setting("virtual", "clock behind MPI.Wtime()", choices=("virtual", "wall"))
+    platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
+    huge_pages: str = setting(
+        "never",
+        "transparent huge pages: never: off for the process; host: as the system does",
+        choices=("never", "host"),
+    )
+    quiet: bool = setting(False, "print no report when the run ends")
+    json: str = setting("", "file to which the report is written as JSON", kind="path")
+
+    def __post_init__(self) -> None:
+        if ":" in self.policy:
+            raise ConfigError(
+                f"run.policy = '{self.policy}': page-in policies written in Python (module:Class) "
+                f"are not in this version; allowed is one of {', '.join(PAGE_IN_POLICIES)}"
+            )
+        validate("run", self)
+        if self.compute == "replay" and not self.compute_replay:
+            raise ConfigError(
+                "run.compute = 'replay' has nothing to replay: "
+                "set run.compute_replay to the file of an earlier run.compute_record"
+            )
+        if self.memory == "part" and not self.err and self.timeout_ns is None:
+            raise ConfigError(
+                "run.err = false and run.timeout = none with run.memory = 'part': nothing would send "
+                "a faulted block again; allow ERRs, set a timeout, or take another memory strategy"
+            )
+        if self.nack_cancels_timer and not self.err:
+            raise ConfigError(
+                "run.nack_cancels_timer = true with run.err = false: a NACK would stop the timer and "
+                "nothing would send the block again; allow ERRs"
+            )
+
+
+SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        "run": RunConfig,
+        "memory_backend": MemoryBackendConfig,
+        "smmu": SmmuConfig,
+        "firmware": FirmwareConfig,
+        "ni": NetworkInterfaceConfig,
+    }
+)
+
+REGISTRY: Mapping[str, Declaration] = MappingProxyType(
+    {
+        declaration.name: declaration
+        for section, owner in SECTIONS.items()
+        for declaration in declarations(section, owner)
+    }
+)
+"""Every setting by its dotted name."""
+
+_BY_ENVIRONMENT = {declaration.environment: declaration for declaration in REGISTRY.values()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting with its value in one run and where that comes from."""
+
+    declaration: Declaration
+    value: Any
+    source: str
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def text(self) -> str:
+        return format_value(self.declaration, self.value)
+
+    @property
+    def default_text(self) -> str:
+        return format_value(self.declaration, self.declaration.default)
+
+    @property
+    def is_default(self) -> bool:
+        return bool(self.value == self.declaration.default)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of a run."""
+
+    run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
+    smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
+    firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
+    ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
+    sources: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: MappingProxyType({}), compare=False
+    )
+    """Where each setting that was given comes from, by dotted name."""
+
+    def settings(self) -> list[Setting]:
+        """Every setting in the registry's order."""
+        return [
+            Setting(
+                declaration,
+                getattr(getattr(self, declaration.section), declaration.field),
+                self.sources.get(name, "default"),
+            )
+            for name, declaration in REGISTRY.items()
+        ]
+
+    def not_default(self) -> dict[str, str]:
+        """Text of each setting that differs from its default, by dotted name."""
+        return {each.name: each.text for each in self.settings() if not each.is_default}
+
+    def engine_settings(self) -> dict[str, int]:
+        """The settings that the engine takes (struct pw_settings), as integers in base units.
+
+        timeout_ns is -1 when there is no timeout.
+        """
+        run, backend, smmu = self.run, self.memory_backend, self.smmu
+        return {
+            "err_enabled": int(run.err),
+            "timeout_ns": -1 if run.timeout_ns is None else run.timeout_ns,
+            "nack_cancels_timer": int(run.nack_cancels_timer),
+            "policy": PAGE_IN_POLICIES[run.policy],
+            "ideal": int(run.memory == "ideal"),
+            "memory_backend": MEMORY_BACKENDS[backend.backend],
+            "model_seed": backend.seed,
+            "model_fault_millionths": round(backend.fault_fraction * 1_000_000),
+            "model_frame_limit_pages": backend.frame_limit_pages,
+            "num_context_banks": smmu.num_context_banks,
+            "l1_sets": smmu.l1_sets,
+            "l1_ways": smmu.l1_ways,
+            "l2_sets": smmu.l2_sets,
+            "l2_ways": smmu.l2_ways,
+            "tlb_line_pages": smmu.line_pages,
+            "parallel_walks": smmu.parallel_walks,
+            "window_blocks": self.firmware.window_blocks,
+            "high_limit_bytes": self.firmware.high_limit_bytes,
+            "medium_limit_bytes": self.firmware.medium_limit_bytes,
+            "ni_fifo_depth": self.ni.fifo_depth,
+            "tasklet_entries": self.ni.entries_per_tasklet_run,
+            "eager_limit_bytes": run.eager_limit_bytes,
+        }
+
+
+def load(
+    assignments: Iterable[str] = (),
+    *,
+    environ: Mapping[str, str] | None = None,
+    config_path: str | None = None,
+) -> Config:
+    """Settings of this process from command line, environment, file and defaults.
+
+    assignments: `section.name=value` texts of the command line, the last one of a name counts.
+    config_path: TOML file; without it PAGEWIRE_CONFIG is looked at.
+    Raises ConfigError, whose text names the bad key or value and what is allowed.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    path = config_path or environ.get("PAGEWIRE_CONFIG") or ""
+    if path:
+        for name, value in read_file(path).items():
+            values[name], sources[name] = value, f"file {path}"
+    # The launcher hands its command line to the ranks by variables, and lists these here.
+    handed_down = environ.get("PAGEWIRE_COMMAND_LINE", "").split(",")
+    for variable, raw in _variables(environ):
+        declaration = _BY_ENVIRONMENT[variable]
+        source = "command line" if variable in handed_down else f"environment {variable}"
+        values[declaration.name] = _parse(declaration, raw, source)
+        sources[declaration.name] = source
+    for assignment in assignments:
+        declaration, raw = split_assignment(assignment)
+        values[declaration.name] = _parse(declaration, raw, "")
+        sources[declaration.name] = "command line"
+    sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for name, value in values.items():
+        sections[REGISTRY[name].section][REGISTRY[name].field] = value
+    parts = {section: owner(**sections[section]) for section, owner in SECTIONS.items()}
+    return Config(**parts, sources=MappingProxyType(sources))
+
+
+def split_assignment(assignment: str) -> tuple[Declaration, str]:
+    """Setting and text of `name=value`."""
+    name, equals, raw = assignment.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {assignment}: expected section.name=value")
+    return lookup(name.strip()), raw
+
+
+def lookup(name: str) -> Declaration:
+    """The setting of a dotted name; an unknown one is an error that lists what there is."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    section = name.partition(".")[0]
+    known = [each for each in REGISTRY if each.startswith(f"{section}.")] or list(REGISTRY)
+    raise ConfigError(
+        f"unknown setting '{name}'{suggestion(name, REGISTRY)}; known are {', '.join(known)}"
+    )
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """Values of a TOML configuration file by dotted name."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"configuration file '{path}': {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file '{path}': {error}") from None
+    values: dict[str, Any] = {}
+    for section, table in document.items():
+        if section not in SECTIONS:
+            raise ConfigError(
+                f"configuration file '{path}': unknown section '{section}'"
+                f"{suggestion(section, SECTIONS)}; known are {', '.join(SECTIONS)}"
+            )
+        if not isinstance(table, dict):
+            raise ConfigError(
+                f"configuration file '{path}': '{section}' must be a table [{section}]"
+            )
+        for key, raw in table.items():
+            try:
+                declaration = lookup(f"{section}.{key}")
+            except ConfigError as error:
+                raise ConfigError(f"configuration file '{path}': {error}") from None
+            values[declaration.name] = _parse(declaration, raw, f"configuration file '{path}'")
+    return values
+
+
+def _parse(declaration: Declaration, raw: object, where: str) -> Any:
+    # A policy of the form module:Class is refused by RunConfig, with its own reason.
+    if declaration.name == "run.policy" and isinstance(raw, str) and ":" in raw:
+        return raw
+    try:
+        return parse_value(declaration, raw)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}" if where else str(error)) from None
+
+
+def _variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The settings in the environment; an unknown PAGEWIRE_ variable is an error."""
+    found = []
+    for variable, raw in environ.items():
+        if not variable.startswith("PAGEWIRE_") or variable in NOT_SETTINGS:
+            continue
+        if variable not in _BY_ENVIRONMENT:
+            raise ConfigError(
+                f"unknown environment variable {variable}"
+                f"{suggestion(variable, [*_BY_ENVIRONMENT, *NOT_SETTINGS])}; "
+                "`pagewire info` lists the settings"
+            )
+        found.append((variable, raw))
+    return sorted(found)

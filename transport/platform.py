@@ -1,0 +1,302 @@
+"""Costs of the emulated machine, read from a platform file.
+
+A platform file (TOML) holds every cost of MECHANISMS with unit and source: `[costs.NAME]` with value,
+unit, source and, where the sources leave it open, `assumed` with the reason for the choice. Piecewise
+costs over size are `[tables.NAME]`. Nothing has a default: a file states all of them or is refused.
+"""
+
+import bisect
+import dataclasses
+import itertools
+import pathlib
+import tomllib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pagewire.native.settings import SIZE_UNITS, TIME_UNITS, ConfigError, suggestion
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "platforms"
+
+_BASE_UNITS: Mapping[str, Mapping[str, float]] = {
+    "_ns": TIME_UNITS,
+    "_mbps": {"Mb/s": 1, "Gb/s": 1000},
+    "_bytes": SIZE_UNITS,
+    "_permille": {"permille": 1, "percent": 10},
+    "_ps": {"ps": 1, "ns": 1000},
+    "_clocks": {"clocks": 1},
+}
+"""Units of each suffix, as factors to the base unit that the suffix names."""
+
+_CLOCK_UNITS = {"MHz": 1_000_000, "GHz": 1_000}
+"""Frequencies that a period in ps may be given by: period = factor / value."""
+
+_COUNTS = {"packetizer_writes": "writes", "nodes_per_qfdb": "nodes"}
+"""Costs without a suffix, and the unit their file must state."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Costs:
+    """Component costs in base units; the engine's struct pw_costs has the same fields."""
+
+    core_register_read_ns: int
+    core_register_write_ns: int
+    r5_notice_transfer_ns: int
+    r5_queue_op_ns: int
+    r5_start_block_ns: int
+    r5_completion_message_ns: int
+    r5_ack_read_ns: int
+    r5_logic_round_trip_ns: int
+    r5_read_request_word_ns: int
+    link_mbps: int
+    link_between_mbps: int
+    link_coding_permille: int
+    packet_header_bytes: int
+    hop_ns: int
+    ni_send_ns: int
+    ni_receive_ns: int
+    receive_engine_mbps: int
+    smmu_clock_ps: int
+    tlb_l1_hit_clocks: int
+    tlb_l2_hit_clocks: int
+    walk_ns: int
+    handler_ns: int
+    tasklet_other_ns: int
+    page_in_fixed_ns: int
+    page_in_page_ns: int
+    netlink_ns: int
+    user_wakeup_ns: int
+    err_send_ns: int
+    packetizer_writes: int
+    packetizer_payload_bytes: int
+    mailbox_read_ns: int
+    mpi_call_ns: int
+    poll_ns: int
+    nodes_per_qfdb: int
+
+    def as_dict(self) -> dict[str, int]:
+        """Every cost by field name, for the engine."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """What the platform file says of one cost or table."""
+
+    value: str
+    unit: str
+    source: str
+    assumed: str
+    """Why this value, where the sources leave it open; empty when they give it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CostTable:
+    """A cost over size: linear between points, the first one's below, the last slope beyond."""
+
+    sizes_bytes: tuple[int, ...]
+    costs_ns: tuple[int, ...]
+
+    def cost_ns(self, num_bytes: int) -> int:
+        """Cost of one operation on num_bytes; nothing for zero bytes."""
+        if num_bytes <= 0:
+            return 0
+        sizes, costs = self.sizes_bytes, self.costs_ns
+        if num_bytes <= sizes[0] or len(sizes) == 1:
+            return costs[0]
+        right = min(bisect.bisect_left(sizes, num_bytes), len(sizes) - 1)
+        left = right - 1
+        rise = (costs[right] - costs[left]) * (num_bytes - sizes[left])
+        return costs[left] + rise // (sizes[right] - sizes[left])
+
+
+TABLES = (
+    "touch_resident",
+    "touch_absent",
+    "pin_absent",
+    "pin_resident",
+    "unpin",
+    "mmap",
+    "munmap",
+)
+"""Piecewise costs that every platform file states."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Platform:
+    """One emulated machine."""
+
+    name: str
+    description: str
+    costs: Costs
+    tables: Mapping[str, CostTable]
+    cost_origins: Mapping[str, Origin]
+    """By field name of Costs."""
+    table_origins: Mapping[str, Origin]
+
+    def table(self, name: str) -> CostTable:
+        return self.tables[name]
+
+
+def names() -> list[str]:
+    """Platforms that come with pagewire."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name_or_path: str) -> Platform:
+    """The platform of a bundled name or of a .toml file; raises ConfigError."""
+    if name_or_path.endswith(".toml"):
+        path = pathlib.Path(name_or_path)
+    elif name_or_path in names():
+        path = FOLDER / f"{name_or_path}.toml"
+    else:
+        raise ConfigError(
+            f"unknown platform '{name_or_path}'{suggestion(name_or_path, names())}; "
+            f"allowed is one of {', '.join(names())} or the path of a .toml file"
+        )
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"platform file '{path}': {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"platform file '{path}': {error}") from None
+    try:
+        return parse(document, path.stem)
+    except ConfigError as error:
+        raise ConfigError(f"platform file '{path}': {error}") from None
+
+
+def parse(document: Mapping[str, Any], name: str) -> Platform:
+    """The platform of a TOML document; raises ConfigError that names key and reason."""
+    _check_keys("", document, required=("description", "costs", "tables"))
+    fields = {cost_name(field.name): field.name for field in dataclasses.fields(Costs)}
+    costs = _table_of(document, "costs")
+    tables = _table_of(document, "tables")
+    _check_keys("costs.", costs, required=tuple(fields))
+    _check_keys("tables.", tables, required=TABLES)
+    values: dict[str, int] = {}
+    cost_origins: dict[str, Origin] = {}
+    for key, field in fields.items():
+        entry = _entry(costs, "costs", key, ("value", "unit", "source"))
+        values[field] = _convert(f"costs.{key}", field, entry["value"], entry["unit"])
+        cost_origins[field] = _origin(f"costs.{key}", entry, f"{entry['value']}", entry["unit"])
+    parsed: dict[str, CostTable] = {}
+    table_origins: dict[str, Origin] = {}
+    for key in TABLES:
+        keys = ("points", "size_unit", "time_unit", "source")
+        entry = _entry(tables, "tables", key, keys)
+        parsed[key] = _cost_table(f"tables.{key}", entry)
+        unit = f"{entry['size_unit']}: {entry['time_unit']}"
+        points = ", ".join(f"{size}: {cost}" for size, cost in entry["points"])
+        table_origins[key] = _origin(f"tables.{key}", entry, points, unit)
+    return Platform(
+        name=name,
+        description=str(document["description"]),
+        costs=Costs(**values),
+        tables=MappingProxyType(parsed),
+        cost_origins=MappingProxyType(cost_origins),
+        table_origins=MappingProxyType(table_origins),
+    )
+
+
+def cost_name(field: str) -> str:
+    """Key of a cost in the file: the field's name without the suffix of its unit."""
+    suffix = _suffix(field)
+    return field.removesuffix(suffix) if suffix else field
+
+
+def _suffix(field: str) -> str:
+    return next((suffix for suffix in _BASE_UNITS if field.endswith(suffix)), "")
+
+
+def _check_keys(prefix: str, given: Mapping[str, Any], required: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in required:
+            raise ConfigError(
+                f"unknown key '{prefix}{key}'{suggestion(key, required)}; "
+                f"known are {', '.join(required)}"
+            )
+    missing = [f"{prefix}{key}" for key in required if key not in given]
+    if missing:
+        raise ConfigError(f"missing {', '.join(missing)}")
+
+
+def _table_of(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    table = document[key]
+    if not isinstance(table, dict):
+        raise ConfigError(f"'{key}' must be a table")
+    return table
+
+
+def _entry(
+    table: Mapping[str, Any], section: str, key: str, required: tuple[str, ...]
+) -> Mapping[str, Any]:
+    entry = table[key]
+    if not isinstance(entry, dict):
+        raise ConfigError(f"'{section}.{key}' must be a table with {', '.join(required)}")
+    optional = {"assumed"}
+    rest = {name: value for name, value in entry.items() if name not in optional}
+    _check_keys(f"{section}.{key}.", rest, required)
+    return entry
+
+
+def _origin(where: str, entry: Mapping[str, Any], value: str, unit: str) -> Origin:
+    for key in ("source", "assumed"):
+        text = entry.get(key, "")
+        if not isinstance(text, str) or (key in entry and not text.strip()):
+            raise ConfigError(f"{where}.{key} must be a text that is not empty")
+    return Origin(value, unit, entry["source"], entry.get("assumed", ""))
+
+
+def _number(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{where} = {value!r}: expected a number")
+    if not 0 <= value < 1e15:
+        raise ConfigError(f"{where} = {value!r}: expected a number from 0 to 1e15")
+    return value
+
+
+def _convert(where: str, field: str, value: object, unit: object) -> int:
+    number = _number(f"{where}.value", value)
+    suffix = _suffix(field)
+    if suffix == "_ps" and unit in _CLOCK_UNITS:
+        if number == 0:
+            raise ConfigError(f"{where}.value = {value!r}: a frequency is above 0")
+        return round(_CLOCK_UNITS[str(unit)] / number)
+    units = _BASE_UNITS[suffix] if suffix else {_COUNTS[field]: 1}
+    if unit not in units:
+        known = [*units, *(_CLOCK_UNITS if suffix == "_ps" else ())]
+        raise ConfigError(f"{where}.unit = {unit!r}: allowed is one of {', '.join(known)}")
+    base = number * units[str(unit)]
+    if abs(base - round(base)) > 1e-6:
+        name = suffix.lstrip("_") or _COUNTS[field]
+        raise ConfigError(f"{where}.value = {value!r} {unit}: not a whole number of {name}")
+    result = round(base)
+    divides = suffix in ("_mbps", "_ps", "_permille") or field == "nodes_per_qfdb"
+    if divides and result == 0:
+        raise ConfigError(f"{where}.value = {value!r}: must be above 0")
+    return result
+
+
+def _cost_table(where: str, entry: Mapping[str, Any]) -> CostTable:
+    for key, units in (("size_unit", SIZE_UNITS), ("time_unit", TIME_UNITS)):
+        if entry[key] not in units:
+            raise ConfigError(
+                f"{where}.{key} = {entry[key]!r}: allowed is one of {', '.join(units)}"
+            )
+    points = entry["points"]
+    if not isinstance(points, list) or not points:
+        raise ConfigError(f"{where}.points must be a list of [size, time]")
+    sizes: list[int] = []
+    costs: list[int] = []
+    for point in points:
+        if not isinstance(point, list) or len(point) != 2:
+            raise ConfigError(f"{where}.points: {point!r} is not [size, time]")
+        size, cost = (_number(f"{where}.points", each) for each in point)
+        sizes.append(round(size * SIZE_UNITS[entry["size_unit"]]))
+        costs.append(round(cost * TIME_UNITS[entry["time_unit"]]))
+    if any(left >= right for left, right in itertools.pairwise(sizes)):
+        raise ConfigError(f"{where}.points: sizes must rise")
+    if any(left > right for left, right in itertools.pairwise(costs)):
+        raise ConfigError(f"{where}.points: times must not fall")
+    return CostTable(tuple(sizes), tuple(costs))
