@@ -4,3 +4,8 @@
 #include "native/event_queue.h"
 #include "native/crc32c.h"
 #include "native/memory.h"
+#include "native/config.h"
+#include "native/burst.h"
+#include "native/trace.h"
+#include "smmu/smmu.h"
+#include "native/engine.h"
