@@ -74,7 +74,7 @@ typedef struct {
 typedef struct {
     uint64_t transfers, transfers_failed, reads_served, reads_refused, reads_queued;
     uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
-    uint64_t messages, message_packets;
+    uint64_t eager_messages, eager_bytes, rdma_messages, rdma_bytes, message_packets;
     uint64_t acks, nacks[8], err_messages, timeouts;    /* as seen at the source of the data */
     uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;

@@ -90,8 +90,9 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
                             uint64_t key, uint32_t payload_bytes, int64_t now_ns, uint8_t *frame);
 /* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
-/* Copy the payload out, at most capacity bytes; returns the time it takes the CPU to read the mailbox. */
-int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes);
+/* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from posted_ns on,
+ * has read it from the mailbox. */
+int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
 
 _Static_assert(sizeof(pw_envelope) == PW_ENVELOPE_BYTES, "envelope");

@@ -38,7 +38,13 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     }
     envelope.envelope_crc = envelope_crc(&envelope);
     memcpy(frame, &envelope, sizeof envelope);
-    ni->counters.messages++;
+    if (key) {
+        ni->counters.rdma_messages++;
+        ni->counters.rdma_bytes += num_bytes;
+    } else {
+        ni->counters.eager_messages++;
+        ni->counters.eager_bytes += num_bytes;
+    }
     ni->counters.message_packets += (uint64_t)packets;
     return posted_ns;
 }
@@ -58,11 +64,11 @@ int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
     return PW_ERR_MALFORMED;
 }
 
-int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes)
+int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes, int64_t posted_ns)
 {
     pw_envelope envelope;
     memcpy(&envelope, frame, sizeof envelope);
     uint64_t num_bytes = envelope.payload_bytes < capacity_bytes ? envelope.payload_bytes : capacity_bytes;
     if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
-    return num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
+    return pw_later(posted_ns, envelope.arrival_ns) + num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
 }

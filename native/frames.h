@@ -91,7 +91,9 @@ typedef struct {
 _Static_assert(sizeof(pw_block_frame) == 96, "block frame");
 
 /* A burst holds at most this; one block with its CRCs always fits. */
+/* cdef begin */
 #define PW_BURST_BYTES 71680
+/* cdef end */
 #define PW_BLOCK_FRAME_MAX (sizeof(pw_block_frame) + 4 * PW_BLOCK_PACKETS + PW_BLOCK_BYTES)
 _Static_assert(4 * PW_BLOCK_FRAME_MAX <= PW_BURST_BYTES, "four blocks fit in a burst");
 
