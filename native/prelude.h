@@ -4,3 +4,4 @@
 #include "native/event_queue.h"
 #include "native/crc32c.h"
 #include "native/memory.h"
+#include "native/bench_lookup.h"

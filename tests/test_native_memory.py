@@ -2,7 +2,8 @@
 
 import ctypes
 import mmap
-import resource
+import subprocess
+import sys
 from collections import OrderedDict
 
 import pytest
@@ -180,18 +181,25 @@ def test_host_pin_pages_in_and_unpin(host, make_mapping) -> None:
     assert host.counters()["pinned_pages"] == host.counters()["unpinned_pages"] == 4
 
 
-def test_host_pin_over_the_limit(host, make_mapping) -> None:
-    mapping = make_mapping(8)
-    limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    with open("/proc/self/status", encoding="ascii") as status:
-        capabilities = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
-    if capabilities >> 14 & 1:
-        pytest.skip("this process has CAP_IPC_LOCK: no limit holds it")
-    try:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (4096, limits[1]))
-        assert host.pin(mapping.first, 8)[0] == lib.PW_ERR_FULL
-    finally:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, limits)
+OVER_THE_LIMIT = """
+import mmap, os, resource
+from pagewire.native import check, ffi, lib
+resource.setrlimit(resource.RLIMIT_MEMLOCK, ({limit}, {limit}))
+if os.getuid() == 0:
+    os.setuid(65534)  # without CAP_IPC_LOCK
+out = ffi.new("pw_memory **")
+check(lib.pw_memory_create(lib.PW_MEMORY_HOST, ffi.NULL, out), "create")
+pages = mmap.mmap(-1, 64 * 4096)
+first = int(ffi.cast("uintptr_t", ffi.from_buffer(pages))) >> 12
+print(lib.pw_memory_pin(out[0], first, 64, ffi.NULL))
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_host_pin_over_the_limit(limit) -> None:
+    script = OVER_THE_LIMIT.format(limit=limit)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) == lib.PW_ERR_FULL
 
 
 MASK = 2**64 - 1
