@@ -1,6 +1,7 @@
 """Status codes as exceptions."""
 
 import pytest
+
 from pagewire.native import EngineError, check, lib
 
 
