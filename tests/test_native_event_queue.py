@@ -1,6 +1,7 @@
 """The event queue leaves in the order of (time, priority, source, arrival)."""
 
 import heapq
+import itertools
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,16 @@ def test_equal_events_leave_as_they_came(make_queue) -> None:
     events = [pop(queue) for _ in range(200)]
     assert [event.subject for event in events] == list(range(200))
     assert [event.sequence for event in events] == list(range(200))
+
+
+def test_order_is_time_then_priority_then_source(make_queue) -> None:
+    keys = sorted(itertools.product((-1, 0, 7), (0, 1, 65535), (0, 1, 65535)))
+    for stride in (1, 5, 26):  # 27 keys, entered in three orders
+        queue = make_queue()
+        for i in range(27):
+            push(queue, *keys[i * stride % 27])
+        events = [pop(queue) for _ in keys]
+        assert [(event.time_ns, event.priority, event.source) for event in events] == keys
 
 
 def test_all_fields_survive_growth(make_queue) -> None:
