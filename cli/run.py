@@ -57,6 +57,7 @@ def rank_of_environment() -> int:
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
     parent = os.getpid()
+    _write_record(directory, "start", {"pid": parent})
     rank = os.fork()
     if rank == 0:
         import ctypes
@@ -94,6 +95,10 @@ def _run(chosen: program.Program, directory: str) -> int:
         if code:
             _write_note(directory, f"ended with exit code {code}", code)
             _abort(code)
+    except ConfigError as error:
+        print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
+        _write_note(directory, f"cannot start: {error}", 2)
+        _abort(2)
     except BaseException as error:
         _print_traceback(error)
         text = f"raised {type(error).__name__}"
