@@ -237,13 +237,12 @@ def _outcome(code: int, directory: pathlib.Path, first_gone: int) -> Outcome:
         return _killed(f"rank {rank}", -number)
     if code == 0:
         return Outcome(0, "")
-    signals = (signal.SIGKILL, signal.SIGTERM)
-    for number in signals:
-        if code in (number, -number, 128 + number):
-            who = f"rank {first_gone}" if first_gone >= 0 else "mpiexec or a rank"
-            return _killed(who, number)
-    shown = code if code > 0 else 128 - code
-    return Outcome(shown, f"a rank called MPI Abort, or mpiexec failed (exit code {shown})")
+    if code < 0:
+        return _killed("mpiexec", -code)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        if code in (number, 128 + number) and first_gone >= 0:
+            return _killed(f"rank {first_gone}", number)
+    return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
 
 
 def _killed(who: str, number: int) -> Outcome:

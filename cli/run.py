@@ -56,21 +56,27 @@ def rank_of_environment() -> int:
 
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
-    parent = os.getpid()
-    _write_record(directory, "start", {"pid": parent})
+    _die_with(os.getppid())
+    witness = os.getpid()
+    _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
     if rank == 0:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent died before prctl could see it
-            os._exit(1)
+        _die_with(witness)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status = os.waitpid(rank, 0)
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent is gone, however that came about."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before prctl could see it
+        os._exit(1)
 
 
 def _write_record(directory: str, kind: str, record: dict[str, object]) -> None:
