@@ -263,7 +263,9 @@ def _ending_signals_raise() -> Iterator[None]:
     def interrupt(number: int, _frame: object) -> None:
         raise KeyboardInterrupt(number)
 
-    earlier = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    earlier = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NoReturn
 
@@ -44,6 +44,14 @@ def main(words: Sequence[str]) -> int:
     if directory:
         _fork_rank(directory)
     return _run(chosen, directory)
+
+
+def run_witnessed(work: Callable[[], int]) -> NoReturn:
+    """Do other work than a program as a rank of a launch, and leave with its exit code."""
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    if directory:
+        _fork_rank(directory)
+    raise SystemExit(work())
 
 
 def rank_of_environment() -> int:
@@ -105,7 +113,7 @@ def _run(chosen: program.Program, directory: str) -> int:
         print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
         _write_note(directory, f"cannot start: {error}", 2)
         _abort(2)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001, whatever a program raises ends the run
         _print_traceback(error)
         text = f"raised {type(error).__name__}"
         detail = str(error).partition("\n")[0]
@@ -115,8 +123,9 @@ def _run(chosen: program.Program, directory: str) -> int:
 
 
 def _execute(chosen: program.Program) -> None:
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the folder of the command pagewire, or the working directory
     if chosen.kind == "file":
-        # As `python script.py` has it, whatever the path of the command pagewire was.
         sys.path.insert(0, os.path.dirname(os.path.realpath(chosen.target)))
         sys.argv[:] = [chosen.target, *chosen.arguments]
         runpy.run_path(chosen.target, run_name="__main__")
