@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NoReturn
 
@@ -46,6 +46,14 @@ def main(words: Sequence[str]) -> int:
     return _run(chosen, directory)
 
 
+def run_witnessed(work: Callable[[], int]) -> NoReturn:
+    """Do other work than a program as a rank of a launch, and leave with its exit code."""
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    if directory:
+        _fork_rank(directory)
+    raise SystemExit(work())
+
+
 def rank_of_environment() -> int:
     """Rank of this process as its launcher says, 0 when there is none."""
     for variable in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
@@ -56,20 +64,27 @@ def rank_of_environment() -> int:
 
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
-    parent = os.getpid()
+    _die_with(os.getppid())
+    witness = os.getpid()
+    _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
     if rank == 0:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the parent died before prctl could see it
-            os._exit(1)
+        _die_with(witness)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status = os.waitpid(rank, 0)
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent is gone, however that came about."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before prctl could see it
+        os._exit(1)
 
 
 def _write_record(directory: str, kind: str, record: dict[str, object]) -> None:
@@ -94,7 +109,11 @@ def _run(chosen: program.Program, directory: str) -> int:
         if code:
             _write_note(directory, f"ended with exit code {code}", code)
             _abort(code)
-    except BaseException as error:
+    except ConfigError as error:
+        print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
+        _write_note(directory, f"cannot start: {error}", 2)
+        _abort(2)
+    except BaseException as error:  # noqa: BLE001, whatever a program raises ends the run
         _print_traceback(error)
         text = f"raised {type(error).__name__}"
         detail = str(error).partition("\n")[0]
@@ -104,8 +123,9 @@ def _run(chosen: program.Program, directory: str) -> int:
 
 
 def _execute(chosen: program.Program) -> None:
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the folder of the command pagewire, or the working directory
     if chosen.kind == "file":
-        # As `python script.py` has it, whatever the path of the command pagewire was.
         sys.path.insert(0, os.path.dirname(os.path.realpath(chosen.target)))
         sys.argv[:] = [chosen.target, *chosen.arguments]
         runpy.run_path(chosen.target, run_name="__main__")

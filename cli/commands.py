@@ -1,0 +1,244 @@
+"""The commands of `pagewire` other than `run`: options, help, and error lines."""
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pagewire.cli import launch as launcher
+from pagewire.cli import options, program
+from pagewire.native.settings import ConfigError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+app = typer.Typer(
+    name="pagewire",
+    help="Run MPI programs on an emulated virtual-address RDMA network interface.",
+    add_completion=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Ranks = Annotated[int, typer.Option("-n", "--ranks", help="number of MPI ranks")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
+Memory = Annotated[str | None, typer.Option(help="memory strategy (run.memory)")]
+Policy = Annotated[str | None, typer.Option(help="page-in policy (run.policy)")]
+Timeout = Annotated[str | None, typer.Option(help="retransmission timeout, or none (run.timeout)")]
+Err = Annotated[bool | None, typer.Option("--err/--no-err", help="send ERRs (run.err)")]
+Eager = Annotated[str | None, typer.Option(help="longest eager message (run.eager_limit)")]
+PlatformName = Annotated[str | None, typer.Option(help="name or path of the platform file")]
+Compute = Annotated[str | None, typer.Option(help="measured, replay, model or none (run.compute)")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="print no report (run.quiet)")]
+JsonFile = Annotated[str | None, typer.Option("--json", metavar="FILE", help="write results here")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="any setting, repeatable")
+]
+ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="configuration file (TOML)")]
+
+
+@app.command()
+def launch(
+    ranks: Ranks,
+    words: Words = None,
+    memory: Memory = None,
+    policy: Policy = None,
+    timeout: Timeout = None,
+    err: Err = None,
+    eager_limit: Eager = None,
+    platform: PlatformName = None,
+    compute: Compute = None,
+    quiet: Quiet = False,
+    json: JsonFile = None,
+    assignments: Assignments = None,
+    config: ConfigFile = None,
+) -> int:
+    """Run PROGRAM (an app, a .py file, or -m module) on a number of ranks."""
+    launcher.check_ranks(ranks)
+    chosen = program.parse(words or [])
+    given = {
+        "run.memory": memory,
+        "run.policy": policy,
+        "run.timeout": timeout,
+        "run.err": err,
+        "run.eager_limit": eager_limit,
+        "run.platform": platform,
+        "run.compute": compute,
+        "run.quiet": True if quiet else None,
+        "run.json": json,
+    }
+    environ = _environment(given, assignments, config)
+    launcher.check_settings(environ)
+    outcome = launcher.launch(ranks, chosen, environ)
+    if outcome.failure:
+        print(f"pagewire: {outcome.failure}; the run was ended", file=sys.stderr)
+    return outcome.exit_code
+
+
+@app.command()
+def compare(
+    ranks: Ranks,
+    memory: Annotated[str, typer.Option(help="memory strategies, with commas")] = "pretouch,part",
+    words: Words = None,
+    policy: Annotated[
+        str | None, typer.Option(help="page-in policies for part, with commas (run.policy)")
+    ] = None,
+    compute: Annotated[
+        str,
+        typer.Option(
+            help="replay: record in the first run and replay in the others; or measured, model, none"
+        ),
+    ] = "replay",
+    timeout: Timeout = None,
+    err: Err = None,
+    eager_limit: Eager = None,
+    platform: PlatformName = None,
+    reports: Annotated[bool, typer.Option("--reports", help="print each run's report")] = False,
+    quiet_app: Annotated[bool, typer.Option("--quiet-app", help="hide PROGRAM's output")] = False,
+    json: JsonFile = None,
+    assignments: Assignments = None,
+    config: ConfigFile = None,
+) -> int:
+    """Run PROGRAM once with each memory strategy and print a table of the difference."""
+    from pagewire.cli import compare as comparison
+
+    launcher.check_ranks(ranks)
+    chosen = program.parse(words or [])
+    given = {
+        "run.timeout": timeout,
+        "run.err": err,
+        "run.eager_limit": eager_limit,
+        "run.platform": platform,
+        "run.quiet": None if reports else True,
+    }
+    return comparison.compare(
+        ranks,
+        chosen,
+        _environment(given, assignments, config),
+        memory=memory,
+        policy=policy,
+        compute=compute,
+        quiet_app=quiet_app,
+        json_path=json or "",
+    )
+
+
+@app.command()
+def info(
+    as_config: Annotated[
+        bool, typer.Option("-c", "--as-config", help="print the settings as a configuration file")
+    ] = False,
+    platform: PlatformName = None,
+    assignments: Assignments = None,
+    config: ConfigFile = None,
+) -> int:
+    """Show settings and where they come from, platform costs, versions, and what this host can do."""
+    from pagewire.cli import info as information
+
+    environ = _environment({"run.platform": platform}, assignments, config)
+    if as_config:
+        information.print_config_file(environ)
+    else:
+        information.print_all(environ)
+    return 0
+
+
+@app.command()
+def apps() -> int:
+    """List the bundled apps."""
+    known = program.apps()
+    width = max(map(len, known), default=0)
+    for name, text in known.items():
+        print(f"{name.ljust(width)}  {text}")
+    return 0
+
+
+# run, bench and test are here for the list of commands; main() hands their words on unread.
+@app.command(add_help_option=False)
+def run() -> int:
+    """Run PROGRAM as one rank, under any mpiexec: mpiexec -n 4 pagewire run PROGRAM."""
+    return 0
+
+
+@app.command(add_help_option=False)
+def bench() -> int:
+    """Measure the emulator: cache lookups, latency, bandwidth, blocks a second."""
+    return 0
+
+
+@app.command(add_help_option=False)
+def test() -> int:
+    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks."""
+    return 0
+
+
+def _bench(words: list[str]) -> int:
+    from pagewire.cli.bench import main as bench_main
+
+    return int(bench_main(words) or 0)
+
+
+def _test(words: list[str]) -> int:
+    from pagewire.cli import testing
+
+    return testing.main(words)
+
+
+_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"bench": _bench, "test": _test}
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one command; bad input raises ConfigError."""
+    rest = list(words)
+    if rest[:1] in (["--version"], ["-V"]):
+        print(f"pagewire {importlib.metadata.version('pagewire')}")
+        return 0
+    if rest and rest[0] in _HANDED_ON:
+        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
+    if rest and rest[0] in ("launch", "compare"):
+        rest = [rest[0], *options.separate_program(rest[1:])]
+    return _interruptible(lambda: _typer(rest))
+
+
+def _interruptible(command: Callable[[], int]) -> int:
+    try:
+        return command()
+    except KeyboardInterrupt:
+        print("pagewire: interrupted; every rank was ended", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _typer(words: list[str]) -> int:
+    """Run the typer application; its usage errors become ConfigError, for one line each."""
+    try:
+        return int(app(words, standalone_mode=False) or 0)
+    except Exception as error:
+        # Typer has its errors from click or from a copy of it, depending on its version.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        text = str(message()).strip()
+        if not text:  # no arguments: the help has been printed
+            return 2
+        context: Any = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "pagewire"
+        raise ConfigError(f"{' '.join(text.split())} (`{path} --help` shows the usage)") from None
+
+
+def _environment(
+    given: dict[str, Any], assignments: list[str] | None, config_path: str | None
+) -> dict[str, str]:
+    """This process's environment with the options' settings in it."""
+    texts = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    environ = dict(os.environ)
+    options.apply(
+        options.as_environment([*texts, *(assignments or [])], config_path or ""), environ
+    )
+    return environ

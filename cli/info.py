@@ -1,0 +1,154 @@
+"""`pagewire info`: settings with their origin, platform costs, versions, what this host can do."""
+
+import importlib.metadata
+import mmap
+import os
+import pathlib
+import platform as host
+import resource
+import sys
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from pagewire.native.settings import Declaration, allowed
+from pagewire.transport import config, platform
+
+_MADV_POPULATE_READ = 22
+_MADV_POPULATE_WRITE = 23
+
+
+def print_all(environ: Mapping[str, str]) -> None:
+    """Everything, as tables."""
+    current = config.load(environ=environ)
+    machine = platform.load(current.run.platform)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current))
+    console.print(_costs_table(machine))
+    console.print(_host_table())
+
+
+def print_config_file(environ: Mapping[str, str]) -> None:
+    """The current settings as a TOML file that --config reads back."""
+    section = ""
+    for each in config.load(environ=environ).settings():
+        declaration = each.declaration
+        if declaration.section != section:
+            if section:
+                print()
+            section = declaration.section
+            print(f"[{section}]")
+        print(f"# {declaration.help}")
+        print(f"# {allowed(declaration)}; default {each.default_text or 'empty'}")
+        key = each.name.partition(".")[2]
+        print(f"{key} = {_toml(declaration, each.value, each.text)}")
+
+
+def _toml(declaration: Declaration, value: object, text: str) -> str:
+    if value is not None and declaration.kind in ("bool", "int", "float"):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _settings_table(current: config.Config) -> Table:
+    table = Table(title="settings", title_justify="left")
+    for head in ("setting", "value", "default", "unit", "comes from", "help"):
+        table.add_column(head, overflow="fold")
+    for each in current.settings():
+        style = None if each.is_default else "bold"
+        unit = each.declaration.unit
+        cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)
+        table.add_row(*(_plain(cell) for cell in cells), style=style)
+    return table
+
+
+def _costs_table(machine: platform.Platform) -> Table:
+    title = f"platform {machine.name}: {machine.description}"
+    table = Table(title=title, title_justify="left")
+    for head in ("cost", "value", "unit", "source", "assumed because"):
+        table.add_column(head, overflow="fold")
+    for name, value in machine.costs.as_dict().items():
+        origin = machine.cost_origins[name]
+        given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"
+        cells = (name, given, origin.unit, origin.source, origin.assumed)
+        table.add_row(*(_plain(cell) for cell in cells))
+    table.add_section()
+    for name, origin in machine.table_origins.items():
+        cells = (name, origin.value, origin.unit, origin.source, origin.assumed)
+        table.add_row(*(_plain(cell) for cell in cells))
+    return table
+
+
+def _host_table() -> Table:
+    table = Table(title="versions and host", title_justify="left", show_header=False)
+    for name, text in host_facts().items():
+        table.add_row(name, _plain(text))
+    return table
+
+
+def host_facts() -> dict[str, str]:
+    """Versions of the parts, and the features of the kernel that the host backend needs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return {
+        "pagewire": _version("pagewire"),
+        "Python": sys.version.split()[0],
+        "mpi4py": _version("mpi4py"),
+        "MPI library": _mpi_library(),
+        "numpy": _version("numpy"),
+        "kernel": host.release(),
+        "cores": str(os.cpu_count()),
+        "page size": f"{mmap.PAGESIZE} bytes",
+        "MADV_POPULATE_READ": _yes(can_populate(_MADV_POPULATE_READ)),
+        "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
+        "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
+        "transparent huge pages": _huge_pages(),
+    }
+
+
+def can_populate(advice: int) -> bool:
+    """Whether this kernel has the madvise advice (MADV_POPULATE_* came with Linux 5.14)."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as area:
+        try:
+            area.madvise(advice)
+        except OSError:
+            return False
+    return True
+
+
+def _mpi_library() -> str:
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        return f"none ({error})"
+    return MPI.Get_library_version().splitlines()[0].strip("\0 ")
+
+
+def _huge_pages() -> str:
+    path = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return "not in this kernel"
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _plain(text: str) -> str:
+    """Text whose square brackets are not taken for rich's markup."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,74 @@
+"""`pagewire test`: the C tests, the Python tests, and the MPI tests at several numbers of ranks.
+
+The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
+directory. With arguments, only pytest without MPI runs, with these arguments.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+from pagewire.cli import launch
+from pagewire.native.settings import ConfigError
+
+RANKS = (1, 2, 4)
+"""Numbers of ranks that the MPI tests run at."""
+
+_NO_TESTS_COLLECTED = 5
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the tests; 0 when all passed."""
+    root = pathlib.Path(os.environ.get("PAGEWIRE_SOURCE") or os.getcwd()).resolve()
+    if not (root / "tests").is_dir():
+        raise ConfigError(f"no tests in '{root}': run in the source tree, or set PAGEWIRE_SOURCE")
+    # From the root `import smmu` would load a second copy, so neither -m nor the cwd may add it.
+    pytest = [sys.executable, "-P", "-m", "pytest", "-c", str(root / "pyproject.toml")]
+    pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
+    if words:
+        return subprocess.run([*pytest, *words], cwd=root, check=False).returncode
+    results = {
+        "C": _run_c_tests(),
+        "Python": subprocess.run([*pytest, str(root / "tests")], check=False).returncode,
+    }
+    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if _has_mpi_tests(path)]
+    if files:
+        for num_ranks in RANKS:
+            results[f"MPI, {num_ranks} ranks"] = _run_mpi_tests(pytest, files, num_ranks)
+    failed = [name for name, code in results.items() if code]
+    print(
+        f"pagewire test: {', '.join(results)}: {'failed: ' + ', '.join(failed) if failed else 'ok'}"
+    )
+    return 1 if failed else 0
+
+
+def _run_c_tests() -> int:
+    """The C tests of the build that mpirun.sh made; nothing without one."""
+    build = os.environ.get("PAGEWIRE_BUILD", "")
+    if not build or not os.path.isdir(build):
+        return 0
+    meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
+    return subprocess.run(
+        [*meson, "test", "-C", build, "--print-errorlogs"], check=False
+    ).returncode
+
+
+def _has_mpi_tests(path: pathlib.Path) -> bool:
+    return "pytest.mark.mpi" in path.read_text(encoding="utf-8")
+
+
+def _run_mpi_tests(pytest: Sequence[str], files: Sequence[pathlib.Path], num_ranks: int) -> int:
+    print(f"pagewire test: MPI tests on {num_ranks} ranks", flush=True)
+    with tempfile.TemporaryDirectory(prefix="pagewire-test-") as directory:
+        command = [sys.executable, "-P", "-m", "pagewire.cli.testing_rank", directory, *pytest[4:]]
+        command += ["--with-mpi", "-m", "mpi", *map(str, files)]
+        environ = {**os.environ, "PAGEWIRE_RUN_QUIET": "true"}
+        outcome = launch.launch_command(num_ranks, command, environ, program="tests")
+        for path in sorted(pathlib.Path(directory).glob("*.failed")):
+            print(f"--- rank {path.stem}", path.read_text(encoding="utf-8"), sep="\n")
+        if outcome.failure and outcome.exit_code != _NO_TESTS_COLLECTED:
+            print(f"pagewire test: {outcome.failure}")
+    return 0 if outcome.exit_code == _NO_TESTS_COLLECTED else outcome.exit_code
