@@ -7,8 +7,16 @@ import atexit
 
 from mpi4py import MPI
 
-from pagewire.transport import communicators, completion, point_to_point, probing
+from pagewire.transport import (
+    communicators,
+    completion,
+    object_completion,
+    objects,
+    point_to_point,
+    probing,
+)
 from pagewire.transport.operations import active, frames
+from pagewire.transport.point_to_point import buffered
 from pagewire.transport.progress import node, progress, turn
 
 # Turns in vain, when everybody is at Finalize, after which a send counts as never received.
@@ -18,7 +26,14 @@ _finished = False
 
 def install() -> None:
     """Replace the methods. Collective over COMM_WORLD."""
-    for family in (communicators, point_to_point, probing, completion):
+    for family in (
+        communicators,
+        point_to_point,
+        probing,
+        objects,
+        completion,
+        object_completion,
+    ):
         family.install()
     finalize = MPI.Finalize
 
@@ -55,5 +70,6 @@ def _finish() -> None:
 
 
 def _sent() -> bool:
-    sends = [operation.poll() for operation in active.values() if not operation.is_receive]
+    started = [*active.values(), *buffered, *completion.abandoned]
+    sends = [operation.poll() for operation in started if not operation.is_receive]
     return all(sends) and frames.drain()

@@ -175,19 +175,20 @@ def Improbe(
         node.leave()
 
 
-def take_matched(message: MPI.Message) -> Arrived | None:
+def take_matched(message: MPI.Message) -> Arrived:
     """What a message of ours stands for; the user's object becomes MESSAGE_NULL."""
-    entry = _matched.pop(message.handle, None)
-    if entry is None:
-        return None
-    found, token = entry
+    found, token = _matched.pop(message.handle)
     _message_recv(message, _NOTHING)
     _wait(token)
     return found
 
 
-def receive_matched(found: Arrived, span: Any) -> Receive:
-    return Receive.matched(
+def is_matched(message: MPI.Message) -> bool:
+    return message.handle in _matched
+
+
+def receive_matched(found: Arrived, span: Any, kind: type[Receive] = Receive) -> Receive:
+    return kind.matched(
         found.frame, found.frame_bytes, found.source, found.tag, span, node.clock_ns
     )
 
@@ -196,12 +197,11 @@ def Message_Recv(self: MPI.Message, buf: Any, status: MPI.Status | None = None) 
     node.enter()
     try:
         calls["Message.Recv"] += 1
-        if self.handle not in _matched:
+        if not is_matched(self):
             _message_recv(self, buf, status)
             return
         span = receive_span(buf)
         found = take_matched(self)
-        assert found is not None
         receive(receive_matched(found, span), status)
     finally:
         node.leave()
@@ -211,11 +211,10 @@ def Message_Irecv(self: MPI.Message, buf: Any) -> MPI.Request:
     node.enter()
     try:
         calls["Message.Irecv"] += 1
-        if self.handle not in _matched:
+        if not is_matched(self):
             return _message_irecv(self, buf)
         span = receive_span(buf)
         found = take_matched(self)
-        assert found is not None
         operation = receive_matched(found, span)
         if not operation.done:
             pending.append(operation)
