@@ -36,14 +36,20 @@ class Atoms:
             setattr(self, name, new)
 
     def set_local(
-        self, ids: NDArray[np.int64], positions: NDArray[np.float64], velocities: NDArray[np.float64]
+        self,
+        ids: NDArray[np.int64],
+        positions: NDArray[np.float64],
+        velocities: NDArray[np.float64],
     ) -> None:
         """Replace all owned atoms; ghosts are forgotten."""
         self.num_local, self.num_ghost = 0, 0
         self.append_local(ids, positions, velocities)
 
     def append_local(
-        self, ids: NDArray[np.int64], positions: NDArray[np.float64], velocities: NDArray[np.float64]
+        self,
+        ids: NDArray[np.int64],
+        positions: NDArray[np.float64],
+        velocities: NDArray[np.float64],
     ) -> None:
         """Add owned atoms; there must be no ghosts."""
         assert self.num_ghost == 0

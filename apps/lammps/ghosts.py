@@ -84,9 +84,7 @@ class GhostShell:
             messenger.swap_rows(sent, back, dest=swap.source, source=swap.dest)
             atoms.forces[swap.send_rows] += back
 
-    def _add_swap(
-        self, atoms: Atoms, d: int, direction: int, candidates: tuple[int, int]
-    ) -> Swap:
+    def _add_swap(self, atoms: Atoms, d: int, direction: int, candidates: tuple[int, int]) -> Swap:
         domain, messenger = self.domain, self.messenger
         left, right = messenger.team.comm.Shift(d, 1)
         begin, end = candidates

@@ -55,9 +55,7 @@ def hash_integers(seed: int, counters: NDArray[np.int64]) -> NDArray[np.int64]:
     return (bits >> np.uint64(64 - _RAW_BITS)).astype(np.int64) - _HALF
 
 
-def create_velocities(
-    options: Options, team: Team, ids: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def create_velocities(options: Options, team: Team, ids: NDArray[np.int64]) -> NDArray[np.float64]:
     """Velocities of the atoms `ids`: uniform, total momentum 0, temperature exactly as asked."""
     counters = ids[:, None] * 3 + np.arange(3)
     raw = hash_integers(options.seed, counters)
@@ -72,4 +70,5 @@ def create_velocities(
     square_sum = (sums[3] << 32) + sums[4] - sum(Fraction(s * s, num_atoms) for s in sums[:3])
     wanted = Fraction(options.temperature) * 3 * (num_atoms - 1)  # sum of v^2, mass 1
     scale = float(wanted / square_sum) ** 0.5
-    return (raw - np.array([float(m) for m in mean])) * scale
+    velocities: NDArray[np.float64] = (raw - np.array([float(m) for m in mean])) * scale
+    return velocities

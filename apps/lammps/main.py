@@ -3,6 +3,7 @@ implementation under it first."""
 
 import sys
 import traceback
+from typing import Any
 
 from pagewire.apps.lammps.errors import LammpsError
 from pagewire.apps.lammps.options import make_parser, parse_options
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _run(mpi: object, argv: list[str] | None) -> int:
+def _run(mpi: Any, argv: list[str] | None) -> int:
     from pagewire.apps.lammps.report import closing, opening
     from pagewire.apps.lammps.simulation import Simulation
     from pagewire.apps.lammps.state import dump_state

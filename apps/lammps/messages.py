@@ -55,9 +55,7 @@ class Messenger:
             return count
         mine = np.array([count], dtype=np.int64)
         theirs = np.empty_like(mine)
-        self.team.comm.Sendrecv(
-            mine, dest, _COUNT_TAG, theirs, source, _COUNT_TAG
-        )
+        self.team.comm.Sendrecv(mine, dest, _COUNT_TAG, theirs, source, _COUNT_TAG)
         return int(theirs[0])
 
     def swap_rows(self, rows: Rows, into: Rows, *, dest: int, source: int) -> None:

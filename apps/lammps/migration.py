@@ -18,9 +18,9 @@ _WIDTH = 7  # position, velocity, id (a double holds any id below 2^53)
 def migrate(atoms: Atoms, domain: Domain, messenger: Messenger) -> None:
     """Wrap positions into the box and hand each atom to its owner. Ghosts are forgotten."""
     atoms.num_ghost = 0
-    finite = np.isfinite(atoms.positions[: atoms.num_local]).all(axis=1)
-    if not finite.all():
-        atoms.keep_local(finite)
+    infinite = ~np.isfinite(atoms.positions[: atoms.num_local])
+    if infinite.any():
+        atoms.keep_local(np.count_nonzero(infinite, axis=1) == 0)
     domain.wrap(atoms.positions[: atoms.num_local])
     for d in range(3):
         if domain.grid[d] > 1:

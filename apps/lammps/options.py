@@ -120,7 +120,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--size", type=int, default=argparse.SUPPRESS, metavar="N", help="the same in x, y and z"
     )
     add("--steps", type=int, default=d.num_steps, help="time steps")
-    add("--thermo", type=int, default=d.thermo_every, help="steps between output lines; 0: ends only")
+    add(
+        "--thermo",
+        type=int,
+        default=d.thermo_every,
+        help="steps between output lines; 0: ends only",
+    )
     add("--density", type=float, default=d.density, help="atoms per sigma^3")
     add("--cutoff", type=float, default=d.cutoff, help="of the potential, in sigma")
     add("--skin", type=float, default=d.skin, help="of the neighbour lists, in sigma")
@@ -128,7 +133,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--timestep", type=float, default=d.timestep, help="in tau")
     add("--seed", type=int, default=d.seed, help="of the velocities")
     add("--neigh-every", type=int, default=d.neigh_every, help="steps between rebuild checks")
-    add("--neigh-delay", type=int, default=d.neigh_delay, help="steps without check after a rebuild")
+    add(
+        "--neigh-delay", type=int, default=d.neigh_delay, help="steps without check after a rebuild"
+    )
     add("--no-neigh-check", action="store_true", help="rebuild each time, moved or not")
     add("--newton", choices=("on", "off"), default="on", help="compute a pair across ranks once")
     add("--shift", action="store_true", help="shift the pair energy to 0 at the cut-off")

@@ -52,8 +52,10 @@ def closing(
     seconds = float(loop.mean())
     num_neighbors = int(counts[:, 2].sum())
     lines = [
-        f"Loop time of {seconds:.6g} on {team.num_ranks} procs for {options.num_steps} steps "
-        f"with {options.num_atoms} atoms",
+        (
+            f"Loop time of {seconds:.6g} on {team.num_ranks} procs for {options.num_steps} steps "
+            f"with {options.num_atoms} atoms"
+        ),
         "",
         _performance(options, seconds),
         "",

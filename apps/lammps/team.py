@@ -29,7 +29,7 @@ class Team:
     def sum_in_order(self, values: ArrayLike) -> NDArray[np.float64]:
         """Element-wise sum over the ranks, added in rank order."""
         rows = self.gather_rows(values)
-        total = rows[0].copy()
+        total: NDArray[np.float64] = rows[0].copy()
         for row in rows[1:]:
             total += row
         return total
