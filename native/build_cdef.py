@@ -2,7 +2,8 @@
 
 Called by meson: build_cdef.py SOURCE_ROOT EXPORTED_HEADERS OUTPUT. A header's exported part stands
 between `/* cdef begin */` and `/* cdef end */`; a `#define NAME value` in it becomes
-`#define NAME ...`, which makes cffi ask the compiler for the value.
+`#define NAME ...`, which makes cffi ask the compiler for the value. A plain decimal stays as it is,
+because cffi must know the length of an array in a struct (the compiler checks it all the same).
 """
 
 import pathlib
@@ -10,7 +11,7 @@ import re
 import sys
 
 PART = re.compile(r"/\* cdef begin \*/\n(.*?)/\* cdef end \*/", re.DOTALL)
-DEFINE = re.compile(r"^#define\s+(\w+)[ \t]+.*$", re.MULTILINE)
+DEFINE = re.compile(r"^#define\s+(\w+)(?![ \t]+\d+[ \t]*$)[ \t]+.*$", re.MULTILINE)
 
 
 def cut(text: str) -> str:

@@ -1,4 +1,4 @@
-/* Event queue: a binary heap ordered by (time, priority, source, sequence). The sequence is given by
+/* Event queue: a heap ordered by (time, priority, source, sequence). The sequence is given by
  * push, so events equal in all else leave in the order they came. Grows by doubling; no allocation
  * while it fits. Not thread-safe. */
 #ifndef PW_NATIVE_EVENT_QUEUE_H

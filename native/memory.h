@@ -20,16 +20,19 @@ typedef struct pw_memory pw_memory;
 typedef struct {
     uint64_t seed;
     uint32_t fault_millionths;      /* probability that a page never seen before is absent, in 1e-6 */
-    uint64_t frame_limit_pages;     /* resident pages at most; 0 = no limit; LRU page is swapped out */
+    uint64_t frame_limit_pages;     /* resident pages at most; 0 = no limit; LRU page is swapped out.
+                                     * A page never populated, pinned or set takes no frame. */
 } pw_memory_model_options;
 
 typedef struct {
     uint64_t probes, probed_pages;          /* calls of probe, pages asked for */
-    uint64_t populated_pages, already_present_pages;
+    uint64_t populated_pages, already_present_pages;    /* of populate and pin */
     uint64_t major_faults;                  /* model: pages that came back from swap */
     uint64_t pinned_pages, unpinned_pages;
 } pw_memory_counters;
 
+/* options are the model's (the host ignores them). PW_ERR_HOST with errno when the host has no
+ * MADV_POPULATE_* (Linux before 5.14) or pages of another size than 4 KB. */
 int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, pw_memory **out);
 void pw_memory_destroy(pw_memory *memory);
 /* The walk: state[i] for first_page + i. PW_OK even when pages are unmapped (state tells);
@@ -37,16 +40,20 @@ void pw_memory_destroy(pw_memory *memory);
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
 /* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that were
  * absent before. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped before it
- * is paged in), PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST otherwise. */
+ * is paged in and counted), PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST
+ * otherwise; model: PW_ERR_FULL when every frame is pinned. num_absent may be NULL here and in pin. */
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent);
-/* mlock / munlock. PW_ERR_FULL when the locked-memory limit is reached, PW_ERR_ADDRESS as above. */
+/* mlock / munlock: one unpin undoes any number of pins. PW_ERR_FULL when the locked-memory limit (model:
+ * frame limit) is reached, PW_ERR_ADDRESS when part of the range is not mapped; then nothing is pinned.
+ * Pin also fails as populate does. */
 int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
 int pw_memory_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* Take the pages away (host: MADV_DONTNEED, contents are lost; model: marks absent). For tests and
- * experiments that fault on purpose. */
+ * experiments that fault on purpose. PW_ERR_ADDRESS when part is not mapped, then nothing is dropped;
+ * PW_ERR_PROTECTION when a page is pinned. */
 int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-/* Model only: set the state of pages (PW_PAGE_*). PW_ERR_INVALID on the host backend. */
+/* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out);
 /* cdef end */

@@ -1,0 +1,123 @@
+#include "native/burst.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pw_buffer {
+    struct pw_buffer *next;
+    uint32_t peer, num_bytes;
+    _Alignas(64) uint8_t data[PW_BURST_BYTES];
+} pw_buffer;
+
+struct pw_burst_pool {
+    uint32_t num_peers;
+    pw_buffer **open;           /* by peer */
+    pw_buffer *free_list;
+    pw_buffer *ready_head, *ready_tail;
+    pw_buffer *lent;            /* handed to the host */
+    uint32_t *dirty;            /* peers with an open buffer, in the order they were opened */
+    uint32_t num_dirty;
+};
+
+int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out)
+{
+    pw_burst_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return PW_ERR_NOMEM;
+    pool->num_peers = num_peers;
+    pool->open = calloc(num_peers, sizeof *pool->open);
+    pool->dirty = calloc(num_peers, sizeof *pool->dirty);
+    if (!pool->open || !pool->dirty) {
+        pw_burst_pool_destroy(pool);
+        return PW_ERR_NOMEM;
+    }
+    *out = pool;
+    return PW_OK;
+}
+
+static void free_list(pw_buffer *buffer)
+{
+    while (buffer) {
+        pw_buffer *next = buffer->next;
+        free(buffer);
+        buffer = next;
+    }
+}
+
+void pw_burst_pool_destroy(pw_burst_pool *pool)
+{
+    if (!pool) return;
+    for (uint32_t peer = 0; pool->open && peer < pool->num_peers; peer++) free(pool->open[peer]);
+    free_list(pool->free_list);
+    free_list(pool->ready_head);
+    free_list(pool->lent);
+    free(pool->open);
+    free(pool->dirty);
+    free(pool);
+}
+
+static void make_ready(pw_burst_pool *pool, uint32_t peer)
+{
+    pw_buffer *buffer = pool->open[peer];
+    pool->open[peer] = NULL;
+    buffer->next = NULL;
+    if (pool->ready_tail) pool->ready_tail->next = buffer;
+    else pool->ready_head = buffer;
+    pool->ready_tail = buffer;
+}
+
+void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    pw_buffer *buffer = pool->open[peer];
+    if (buffer && buffer->num_bytes + num_bytes > PW_BURST_BYTES) {
+        make_ready(pool, peer);
+        for (uint32_t i = 0; i < pool->num_dirty; i++)
+            if (pool->dirty[i] == peer) {
+                memmove(&pool->dirty[i], &pool->dirty[i + 1],
+                        (pool->num_dirty - i - 1) * sizeof *pool->dirty);
+                pool->num_dirty--;
+                break;
+            }
+        buffer = NULL;
+    }
+    if (!buffer) {
+        buffer = pool->free_list;
+        if (buffer) pool->free_list = buffer->next;
+        else if (!(buffer = aligned_alloc(64, sizeof *buffer))) return NULL;
+        buffer->peer = peer;
+        buffer->num_bytes = 0;
+        pool->open[peer] = buffer;
+        pool->dirty[pool->num_dirty++] = peer;
+    }
+    void *frame = buffer->data + buffer->num_bytes;
+    buffer->num_bytes += num_bytes;
+    return frame;
+}
+
+int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
+{
+    if (!pool->ready_head) {
+        if (!pool->num_dirty) return 0;
+        for (uint32_t i = 0; i < pool->num_dirty; i++) make_ready(pool, pool->dirty[i]);
+        pool->num_dirty = 0;
+    }
+    pw_buffer *buffer = pool->ready_head;
+    pool->ready_head = buffer->next;
+    if (!pool->ready_head) pool->ready_tail = NULL;
+    buffer->next = pool->lent;
+    pool->lent = buffer;
+    out->peer = buffer->peer;
+    out->num_bytes = buffer->num_bytes;
+    out->data = buffer->data;
+    return 1;
+}
+
+void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
+{
+    for (pw_buffer **link = &pool->lent; *link; link = &(*link)->next)
+        if ((*link)->data == data) {
+            pw_buffer *buffer = *link;
+            *link = buffer->next;
+            buffer->next = pool->free_list;
+            pool->free_list = buffer;
+            return;
+        }
+}

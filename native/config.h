@@ -1,0 +1,94 @@
+/* What the engine is told (costs of the platform, settings) and what it counts. The platform file and
+ * the settings registry fill these by field name, so a field here is a key there, and a test compares
+ * both. All costs are component costs; nothing here is an end-to-end figure. */
+#ifndef PW_NATIVE_CONFIG_H
+#define PW_NATIVE_CONFIG_H
+#include "native/types.h"
+
+/* cdef begin */
+/* Component costs; value, unit and source stand in transport/platforms/NAME.toml. */
+typedef struct {
+    int64_t core_register_read_ns;      /* core to NI register, round trip */
+    int64_t core_register_write_ns;     /* posted */
+    int64_t r5_notice_transfer_ns;
+    int64_t r5_queue_op_ns;
+    int64_t r5_start_block_ns;
+    int64_t r5_completion_message_ns;
+    int64_t r5_ack_read_ns;
+    int64_t r5_logic_round_trip_ns;
+    int64_t r5_read_request_word_ns;
+    int64_t link_mbps;                  /* inside a QFDB */
+    int64_t link_between_mbps;          /* between QFDBs */
+    int64_t link_coding_permille;       /* payload part of the line code */
+    int64_t packet_header_bytes;
+    int64_t hop_ns;
+    int64_t ni_send_ns;
+    int64_t ni_receive_ns;
+    int64_t receive_engine_mbps;        /* memory side of either engine */
+    int64_t smmu_clock_ps;
+    int64_t tlb_l1_hit_clocks;
+    int64_t tlb_l2_hit_clocks;
+    int64_t walk_ns;
+    int64_t handler_ns;
+    int64_t tasklet_other_ns;
+    int64_t page_in_fixed_ns;
+    int64_t page_in_page_ns;
+    int64_t netlink_ns;
+    int64_t user_wakeup_ns;
+    int64_t err_send_ns;
+    int64_t packetizer_writes;          /* register writes for one packet */
+    int64_t packetizer_payload_bytes;
+    int64_t mailbox_read_ns;
+    int64_t mpi_call_ns;
+    int64_t poll_ns;
+    int64_t nodes_per_qfdb;
+} pw_costs;
+
+#define PW_POLICY_PAGE 0
+#define PW_POLICY_BLOCK 1
+#define PW_POLICY_ALL 2
+
+typedef struct {
+    int64_t err_enabled;                /* the driver's library sends ERRs */
+    int64_t timeout_ns;                 /* per block; -1 = none */
+    int64_t nack_cancels_timer;         /* NTO: after NACK 1 only the ERR retransmits */
+    int64_t policy;                     /* PW_POLICY_* */
+    int64_t ideal;                      /* mapped pages never fault */
+    int64_t memory_backend;             /* PW_MEMORY_* */
+    int64_t model_seed;
+    int64_t model_fault_millionths;
+    int64_t model_frame_limit_pages;
+    int64_t num_context_banks;
+    int64_t l1_sets, l1_ways;
+    int64_t l2_sets, l2_ways;
+    int64_t tlb_line_pages;
+    int64_t parallel_walks;
+    int64_t window_blocks;
+    int64_t high_limit_bytes;
+    int64_t medium_limit_bytes;
+    int64_t ni_fifo_depth;
+    int64_t tasklet_entries;
+    int64_t eager_limit_bytes;
+} pw_settings;
+
+typedef struct {
+    uint64_t transfers, transfers_failed, reads_served, reads_refused, reads_queued;
+    uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
+    uint64_t eager_messages, eager_bytes, rdma_messages, rdma_bytes, message_packets;
+    uint64_t acks, nacks[8], err_messages, timeouts;    /* as seen at the source of the data */
+    uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
+    uint64_t crc_errors, malformed_frames, stale_frames;
+    uint64_t translation_faults_source, translation_faults_destination;
+    uint64_t faults_multi;              /* faults recorded only as MULTI */
+    uint64_t fault_interrupts, interrupts_in_tasklet;
+    uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
+    uint64_t tasklet_runs, tasklet_entries;
+    uint64_t pages_paged_in, page_ins_present, page_ins_failed;
+    uint64_t errs_sent;
+    uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
+    uint64_t table_full;                /* times the transaction table had no free entry */
+    uint64_t bursts_sent, bursts_received, burst_bytes_sent;
+    int64_t page_in_ns;                 /* driver time: handler, tasklet, page-in */
+} pw_counters;
+/* cdef end */
+#endif

@@ -1,0 +1,100 @@
+/* The engine of one rank: NI, firmware, SMMU, fault driver and their event queue, composed. Knows no
+ * MPI and no Python and reads no clock: bursts of frames out and in, virtual time as an argument,
+ * completions as events. One handle, one thread at a time. This and engine_*.c are the only files of
+ * native/ that look upwards, into r5sched/ and smmu/. */
+#ifndef PW_NATIVE_ENGINE_H
+#define PW_NATIVE_ENGINE_H
+#include "native/burst.h"
+#include "native/config.h"
+#include "native/memory.h"
+#include "native/trace.h"
+
+/* cdef begin */
+typedef struct pw_ni pw_ni;
+
+#define PW_HOST_EXPOSE_DONE 1   /* id: key of the region; its one read is over */
+#define PW_HOST_FETCH_DONE 2    /* id: of the fetch; the bytes are there */
+#define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
+#define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
+
+typedef struct {
+    uint32_t kind;
+    int32_t error;              /* PW_OK or PW_ERR_* */
+    uint64_t id;
+    int64_t time_ns;
+    uint64_t num_bytes;
+    uint32_t peer;
+    uint32_t reserved;
+} pw_host_event;
+
+/* node < num_nodes <= 2^22. The memory backend stays the caller's. */
+int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node, uint32_t num_nodes,
+                 pw_memory *memory, pw_ni **out);
+void pw_ni_destroy(pw_ni *ni);
+/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when either
+ * has run out. pdid != 0. */
+int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
+
+/* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. */
+int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes, uint64_t *key);
+/* Take the permission back; PW_ERR_INVALID when the key is not known (any more). */
+int pw_ni_unexpose(pw_ni *ni, uint64_t key);
+/* Read num_bytes from the peer's source_address to destination_address: request posted at at_ns. */
+int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
+                uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id);
+/* Write num_bytes to the peer: the user's call at at_ns. PW_ERR_FULL when no write channel is free.
+ * *stream: the id by which the peer's PW_HOST_ARRIVED names it. */
+int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
+                uint64_t num_bytes, int64_t at_ns, uint64_t *id, uint32_t *stream);
+
+/* Run events up to horizon_ns; stops when max events were written or nothing is left. Returns how many. */
+int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max);
+/* Time of the next event in the queue, INT64_MAX when there is none. */
+int64_t pw_ni_next_ns(const pw_ni *ni);
+/* 1 and *out when a burst waits to be sent, else 0. */
+int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
+void pw_ni_tx_release(pw_ni *ni, uint8_t *data);
+/* A burst from source is here. PW_OK, or PW_ERR_MALFORMED when (part of) it had to be dropped. */
+int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes);
+/* The transfers and reads that are not over yet on this node, for leak checks and reports. */
+uint32_t pw_ni_num_pending(const pw_ni *ni);
+uint32_t pw_ni_num_transactions(const pw_ni *ni);
+
+void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* The OS changed a mapping: drop translations of the range. */
+void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
+/* Keep the first capacity trace records from now on (0: off). */
+int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
+uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);
+
+/* Messages through packetizer and mailbox: the host carries them. kind is the host's. */
+#define PW_ENVELOPE_BYTES 64
+typedef struct {
+    uint16_t magic;
+    uint8_t kind;
+    uint8_t reserved0;
+    uint32_t source_node;
+    uint64_t num_bytes;         /* of the MPI message, riding along or not */
+    uint64_t address;
+    uint64_t key;
+    int64_t arrival_ns;
+    uint32_t payload_bytes;     /* behind the envelope */
+    uint32_t payload_crc;
+    uint32_t envelope_crc;
+    uint32_t reserved1;
+    uint64_t reserved2;
+} pw_envelope;
+/* Write an envelope and, when payload_bytes > 0, the payload behind it. Returns when the CPU has posted
+ * the message, given that it began at now_ns. frame has room for both. */
+int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address, uint64_t num_bytes,
+                            uint64_t key, uint32_t payload_bytes, int64_t now_ns, uint8_t *frame);
+/* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
+int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
+/* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from posted_ns on,
+ * has read it from the mailbox. */
+int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes, int64_t posted_ns);
+/* cdef end */
+
+_Static_assert(sizeof(pw_envelope) == PW_ENVELOPE_BYTES, "envelope");
+
+#endif

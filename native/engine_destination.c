@@ -1,0 +1,297 @@
+/* Destination side of the NI: the receive engine writes a block's packets through the SMMU,
+ * acknowledges, or logs faults, NACKs and lets the driver page in. Runs as soon as the frame is
+ * physically here; what it answers carries the virtual time at which it happens. A block's bytes are
+ * written only when the whole block is fine, and only once. */
+#include "native/crc32c.h"
+#include "native/engine_state.h"
+#include "r5sched/segmentation.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t bucket(uint32_t peer, uint32_t stream)
+{
+    return (uint32_t)((((uint64_t)peer << 32 | stream) * UINT64_C(0x9e3779b97f4a7c15)) >> 40) % PW_LANDING_BUCKETS;
+}
+
+pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream)
+{
+    pw_landing *landing = ni->landings[bucket(peer, stream)];
+    while (landing && (landing->peer != peer || landing->stream != stream)) landing = landing->next;
+    return landing;
+}
+
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes)
+{
+    uint32_t num_blocks = pw_num_blocks(destination_address, num_bytes);
+    uint32_t num_words = (num_blocks + 63) / 64;
+    pw_landing *landing = ni->free_landings;
+    if (landing) ni->free_landings = landing->next;
+    else if (!(landing = malloc(sizeof *landing))) return NULL;
+    memset(landing, 0, offsetof(pw_landing, walk));
+    pw_walk_forget(&landing->walk);
+    landing->delivered = landing->small;
+    if (num_words > sizeof landing->small / sizeof landing->small[0]) {
+        landing->delivered = calloc(num_words, sizeof *landing->delivered);
+        if (!landing->delivered) {
+            landing->next = ni->free_landings;
+            ni->free_landings = landing;
+            return NULL;
+        }
+    }
+    landing->peer = peer;
+    landing->stream = stream;
+    landing->destination_address = destination_address;
+    landing->num_bytes = num_bytes;
+    landing->num_blocks = num_blocks;
+    landing->is_read = (stream & PW_STREAM_READ) != 0;
+    uint32_t home = bucket(peer, stream);
+    landing->next = ni->landings[home];
+    ni->landings[home] = landing;
+    ni->num_landings++;
+    return landing;
+}
+
+static void destroy_landing(pw_ni *ni, pw_landing *landing)
+{
+    pw_landing **link = &ni->landings[bucket(landing->peer, landing->stream)];
+    while (*link != landing) link = &(*link)->next;
+    *link = landing->next;
+    if (landing->delivered != landing->small) free(landing->delivered);
+    if (landing->has_page_ins && landing->num_bytes)
+        pw_page_in_forget(&ni->driver.page_in, pw_page_of(landing->destination_address),
+                          pw_page_of(landing->destination_address + landing->num_bytes - 1) -
+                              pw_page_of(landing->destination_address) + 1);
+    landing->next = ni->free_landings;
+    ni->free_landings = landing;
+    ni->num_landings--;
+}
+
+static void complete(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
+{
+    landing->complete = true;
+    landing->error = error;
+    uint32_t kind = landing->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
+    pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, landing->stream, landing->num_bytes);
+    pw_engine_emit(ni, kind, landing->stream, error, at_ns, landing->num_bytes, landing->peer);
+}
+
+static void complete_when_whole(pw_ni *ni, pw_landing *landing)
+{
+    if (landing->complete || !landing->notified || landing->num_delivered < landing->num_blocks) return;
+    complete(ni, landing, PW_OK, pw_later(landing->last_delivery_ns, landing->notified_ns));
+    if (landing->closed) destroy_landing(ni, landing);
+}
+
+void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns)
+{
+    if (!landing->notified) landing->notified_ns = at_ns;
+    landing->notified = true;
+    complete_when_whole(ni, landing);
+}
+
+void pw_landing_close(pw_ni *ni, pw_landing *landing)
+{
+    landing->closed = true;
+    if (landing->complete) destroy_landing(ni, landing);
+}
+
+void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
+{
+    if (!landing->complete) complete(ni, landing, error, at_ns);
+    destroy_landing(ni, landing);
+}
+
+static void answer(pw_ni *ni, const pw_block_frame *block, enum pw_frame_kind kind, uint32_t code, uint8_t flags, pw_time at_ns)
+{
+    uint32_t peer = block->header.source_node;
+    pw_control_frame frame = {
+        .header = {.kind = (uint8_t)kind, .flags = flags, .pdid = block->header.pdid, .stream = block->header.stream,
+                   .time_ns = at_ns + ni->paths[peer].latency_ns},
+        .block_idx = block->block_idx, .transaction_id = block->transaction_id, .sequence = block->sequence, .code = code,
+    };
+    pw_engine_send_control(ni, peer, &frame);
+    if (kind == PW_FRAME_ACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_ACK_SENT, block->transaction_id, block->sequence);
+    if (kind == PW_FRAME_NACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_NACK_SENT, block->transaction_id, code);
+}
+
+static bool is_well_formed(const pw_block_frame *block)
+{
+    uint64_t offset = block->destination_address - block->transfer_address;
+    uint32_t first_bytes = pw_first_block_bytes(block->transfer_address, block->transfer_bytes);
+    if (block->transfer_bytes == 0 || block->transfer_bytes > PW_TRANSFER_MAX_BYTES) return false;
+    if (block->transfer_address + block->transfer_bytes < block->transfer_address) return false;
+    if (block->block_idx >= pw_num_blocks(block->transfer_address, block->transfer_bytes)) return false;
+    if (offset != pw_block_offset(first_bytes, block->block_idx)) return false;
+    if (block->block_bytes != pw_block_bytes(block->transfer_bytes, first_bytes, block->block_idx)) return false;
+    if (block->num_packets != (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES) return false;
+    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
+    if (block->packet_mask == 0 || (block->packet_mask & ~all)) return false;
+    uint64_t frame_bytes = sizeof *block + ((block->num_packets * 4u + 7u) & ~7u) + block->block_bytes;
+    return block->header.frame_bytes == ((frame_bytes + 7) & ~UINT64_C(7));
+}
+
+static bool payload_is_sound(const pw_block_frame *block, const uint32_t *crcs, const uint8_t *payload)
+{
+    uint32_t computed[PW_BLOCK_PACKETS];
+    pw_crc32c_packets(payload, block->block_bytes, PW_PACKET_BYTES, computed);
+    for (uint32_t packet = 0; packet < block->num_packets; packet++)
+        if ((block->packet_mask >> packet & 1) && computed[packet] != crcs[packet]) return false;
+    return true;
+}
+
+/* How the pages of a block look to its packets. */
+typedef struct {
+    uint64_t first_page;
+    uint32_t num_pages;
+    bool present[PW_BLOCK_PAGES];
+    uint32_t num_absent;
+    pw_time delay_ns;           /* translation of the first page: later walks run beside the packets */
+    int code;                   /* PW_ERR_ADDRESS: a page is not mapped */
+} pw_block_view;
+
+static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, pw_time start_ns, pw_block_view *view)
+{
+    uint64_t address = block->destination_address;
+    uint64_t end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1;
+    view->first_page = pw_page_of(address);
+    view->num_pages = (uint32_t)(pw_page_of(address + block->block_bytes - 1) - view->first_page + 1);
+    view->num_absent = 0;
+    view->delay_ns = 0;
+    view->code = PW_OK;
+    for (uint32_t i = 0; i < view->num_pages; i++) {
+        uint64_t page = view->first_page + i;
+        int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
+        if (state == PW_PAGE_ABSENT) {          /* paged in since the snapshot? */
+            pw_walk_forget(&landing->walk);
+            state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
+        }
+        if (state < 0 || state == PW_PAGE_UNMAPPED) {
+            view->code = state < 0 ? state : PW_ERR_ADDRESS;
+            return;
+        }
+        uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
+        pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
+        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
+        pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present);
+        if (i == 0) view->delay_ns = cost_ns;
+        view->present[i] = present;
+        view->num_absent += !present;
+    }
+}
+
+/* Report each packet that hits an absent page to the driver, run it, send what it decides. Returns the
+ * NACK code that the block deserves. */
+static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
+                      pw_time start_ns, pw_service *service)
+{
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
+    pw_fault fault = {
+        .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
+        .pdid = block->header.pdid, .at_destination = true, .block_end_page = view->first_page + view->num_pages,
+        .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
+    };
+    for (uint32_t packet = 0; packet < block->num_packets; packet++) {
+        if (!(block->packet_mask >> packet & 1)) continue;
+        uint64_t first = block->destination_address + (uint64_t)packet * PW_PACKET_BYTES;
+        uint64_t last = packet + 1 == block->num_packets ? block->destination_address + block->block_bytes - 1
+                                                         : first + PW_PACKET_BYTES - 1;
+        uint64_t page = pw_page_of(first);
+        if (view->present[page - view->first_page]) page = pw_page_of(last);
+        if (view->present[page - view->first_page]) continue;
+        pw_time at_ns = start_ns + (pw_time)(packet * block->packet_interval_ps / 1000);
+        pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+        pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
+    }
+    ni->counters.translation_faults_destination += view->num_absent;
+    pw_driver_service(&ni->driver, service);
+    pw_walk_forget(&landing->walk);
+    landing->has_page_ins = true;
+    if (service->code == PW_ERR_ADDRESS) return PW_NACK_DECODE;
+    return service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+}
+
+static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
+{
+    for (uint32_t i = 0; i < service->num_errs; i++) {
+        const pw_err_order *order = &service->errs[i];
+        pw_control_frame frame = {
+            .header = {.kind = PW_FRAME_ERR, .pdid = order->pdid, .stream = block->header.stream,
+                       .time_ns = order->at_ns + ni->paths[order->source_node].latency_ns},
+            .block_idx = block->block_idx, .transaction_id = order->transaction_id, .sequence = order->sequence,
+            .argument0 = pw_err_word(order->pdid, order->transaction_id, order->sequence, order->pdid),
+        };
+        pw_engine_send_control(ni, order->source_node, &frame);
+    }
+}
+
+void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
+{
+    const uint32_t *crcs = (const uint32_t *)(block + 1);
+    const uint8_t *payload = (const uint8_t *)crcs + ((block->num_packets * 4u + 7u) & ~7u);
+    if (!is_well_formed(block)) {
+        ni->counters.malformed_frames++;
+        return;
+    }
+    pw_time engine_ns = (pw_time)(block->block_bytes * ni->engine_byte_ps_1000 / 1000000);
+    pw_time booked_ns = pw_calendar_book(&ni->receive_engine, block->header.time_ns, engine_ns);
+    pw_time start_ns = booked_ns;
+    pw_time end_ns = pw_later(block->last_packet_ns + (booked_ns - block->header.time_ns), booked_ns);
+    pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
+    pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
+
+    if (!pw_smmu_bank(&ni->smmu, block->header.pdid)) {
+        answer(ni, block, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
+        return;
+    }
+    pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
+    if (!landing && !(block->header.stream & PW_STREAM_READ))
+        landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes);
+    bool right_range = landing && landing->destination_address == block->transfer_address &&
+                       landing->num_bytes == block->transfer_bytes;
+    if (!right_range) {         /* a read that was never asked for, or another range than asked for */
+        ni->counters.stale_frames++;
+        answer(ni, block, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
+        return;
+    }
+    if (!payload_is_sound(block, crcs, payload)) {
+        ni->counters.crc_errors++;
+        answer(ni, block, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, end_ns);
+        return;
+    }
+    uint64_t bit = UINT64_C(1) << (block->block_idx & 63);
+    uint64_t *word = &landing->delivered[block->block_idx >> 6];
+    bool whole = block->packet_mask == ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
+    if (*word & bit) {          /* an early timeout sent it twice: acknowledge, do not write again */
+        ni->counters.duplicate_blocks++;
+        answer(ni, block, whole ? PW_FRAME_ACK : PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        return;
+    }
+    pw_block_view view;
+    view_pages(ni, landing, block, start_ns, &view);
+    end_ns += view.delay_ns;
+    if (view.code < 0) {
+        answer(ni, block, PW_FRAME_NACK, view.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_RESERVED, 0, end_ns);
+        return;
+    }
+    if (view.num_absent) {
+        pw_service service;
+        uint32_t code = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
+        bool nacks = whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
+        if (nacks) answer(ni, block, PW_FRAME_NACK, code, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
+        else if (!service.num_errs) answer(ni, block, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+        return;
+    }
+    if (!whole) {
+        answer(ni, block, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        return;
+    }
+    memcpy((void *)(uintptr_t)block->destination_address, payload, block->block_bytes);
+    *word |= bit;
+    landing->num_delivered++;
+    landing->last_delivery_ns = pw_later(landing->last_delivery_ns, end_ns);
+    answer(ni, block, PW_FRAME_ACK, 0, 0, end_ns);
+    if (block->header.flags & PW_FLAG_NOTIFY) pw_landing_notified(ni, landing, end_ns);
+    else complete_when_whole(ni, landing);
+}

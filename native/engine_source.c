@@ -1,0 +1,167 @@
+/* Source side of the NI: the send engine reads a block through the SMMU, cuts it in packets, sends. */
+#include "native/crc32c.h"
+#include "native/engine_state.h"
+#include "r5sched/segmentation.h"
+#include <string.h>
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request)
+{
+    if (request->key == 0) return PW_OK;
+    uint64_t slot = (request->key & 0xffffffffu) - 1;
+    if (slot >= ni->regions_capacity) return PW_ERR_PROTECTION;
+    pw_region *region = &ni->regions[slot];
+    if (region->key != request->key || region->peer != request->header.source_node || region->reading) return PW_ERR_PROTECTION;
+    if (request->source_address < region->address || request->num_bytes > region->num_bytes ||
+        request->source_address - region->address > region->num_bytes - request->num_bytes) return PW_ERR_PROTECTION;
+    region->reading = true;
+    return PW_OK;
+}
+
+/* Translate the block's source pages. Returns the mask of packets whose pages are all present, the delay
+ * of the first packet in *delay_ns; an unmapped page makes *code negative. Walks behind the first page
+ * run in parallel with the packets before them. */
+static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk *walk, uint64_t address,
+                                 uint32_t num_bytes, pw_time at_ns, pw_time *delay_ns, int *code)
+{
+    uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    uint64_t end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1;
+    uint64_t mask = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - divide_up(num_bytes, PW_PACKET_BYTES));
+    *delay_ns = 0;
+    *code = PW_OK;
+    for (uint64_t page = first_page; page <= last_page; page++) {
+        int state = pw_walk_state(walk, ni->memory, page, end_page);
+        if (state == PW_PAGE_ABSENT) {      /* paged in since the snapshot? */
+            pw_walk_forget(walk);
+            state = pw_walk_state(walk, ni->memory, page, end_page);
+        }
+        if (state < 0 || state == PW_PAGE_UNMAPPED) {
+            *code = state < 0 ? state : PW_ERR_ADDRESS;
+            return 0;
+        }
+        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
+        pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present);
+        if (page == first_page) *delay_ns = cost_ns;
+        if (present) continue;
+        ni->counters.translation_faults_source++;
+        uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - address;
+        uint64_t end = page == last_page ? num_bytes : ((page + 1) << PW_PAGE_SHIFT) - address;
+        for (uint64_t packet = begin / PW_PACKET_BYTES; packet * PW_PACKET_BYTES < end; packet++)
+            mask &= ~(UINT64_C(1) << packet);
+    }
+    return mask;
+}
+
+/* Report the packets that could not be read to the driver, in time order. */
+static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address,
+                         uint32_t num_bytes, uint64_t mask, pw_time first_ns, uint64_t interval_ps)
+{
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, transfer->pdid);
+    pw_fault fault = {
+        .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
+        .at_destination = false, .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
+        .transfer_end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1,
+    };
+    uint64_t num_packets = divide_up(num_bytes, PW_PACKET_BYTES);
+    pw_walk *walk = &ni->source_walks[transaction->channel / PW_CHANNELS_PER_PAGE][transaction->channel % PW_CHANNELS_PER_PAGE];
+    for (uint64_t packet = 0; packet < num_packets; packet++) {
+        if (mask >> packet & 1) continue;
+        pw_time at_ns = first_ns + (pw_time)(packet * interval_ps / 1000);
+        uint64_t begin = address + packet * PW_PACKET_BYTES;
+        uint64_t last = packet + 1 == num_packets ? address + num_bytes - 1 : begin + PW_PACKET_BYTES - 1;
+        uint64_t page = pw_page_of(begin);
+        bool first_is_fine = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page) == PW_PAGE_PRESENT &&
+                             pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+        if (first_is_fine && pw_page_of(last) != page) page = pw_page_of(last);
+        pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, transaction->id);
+        pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
+    }
+    pw_service service;
+    pw_driver_service(&ni->driver, &service);
+    return service.code;
+}
+
+void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures)
+{
+    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    pw_path *path = &ni->paths[transfer->peer];
+    pw_walk *walk = &ni->source_walks[transaction->channel / PW_CHANNELS_PER_PAGE][transaction->channel % PW_CHANNELS_PER_PAGE];
+    uint64_t offset = pw_block_offset(transfer->first_block_bytes, transaction->block_idx);
+    uint64_t address = transfer->source_address + offset;
+    uint32_t num_bytes = transaction->block_bytes;
+    uint32_t num_packets = (uint32_t)divide_up(num_bytes, PW_PACKET_BYTES);
+    pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
+
+    pw_time delay_ns;
+    int code;
+    if (transaction->block_idx == 0 && transaction->sequence == 0) pw_walk_forget(walk);
+    uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
+    if (code < 0) {
+        pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_UNRECOVERABLE,
+                         failures, at_ns + delay_ns);
+        return;
+    }
+    uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
+    uint64_t interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps;
+    pw_time engine_ns = (pw_time)divide_up(num_bytes * ni->engine_byte_ps_1000, 1000000);
+    pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns + delay_ns, engine_ns);
+    uint64_t wire_bytes = num_bytes + (uint64_t)num_packets * (uint64_t)ni->costs.packet_header_bytes;
+    uint64_t wire_ps = wire_bytes * path->byte_ps_1000 / 1000;
+    uint64_t first_bytes = (num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES) + (uint64_t)ni->costs.packet_header_bytes;
+    pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000);
+    pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
+    transaction->sending_until_ns = link_ns + wire_ns;
+
+    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
+    if (mask != all) {
+        code = source_faults(ni, transfer, transaction, address, num_bytes, mask, link_ns, interval_ps);
+        pw_walk_forget(walk);
+        if (code < 0) {
+            pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION,
+                             failures, at_ns + delay_ns);
+            return;
+        }
+    }
+    uint64_t identity = pw_identity(transfer->stream, transaction->block_idx);
+    if (mask == 0) {
+        pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, transaction->sending_until_ns);
+        return;
+    }
+    uint32_t crc_bytes = (num_packets * 4 + 7) & ~7u;
+    uint32_t frame_bytes = ((uint32_t)sizeof(pw_block_frame) + crc_bytes + num_bytes + 7) & ~7u;
+    pw_block_frame *frame = pw_burst_append(ni->bursts, transfer->peer, frame_bytes);
+    if (!frame) {
+        pw_firmware_fail(&ni->firmware, transaction->channel, PW_UNRECOVERABLE, failures, at_ns);
+        return;
+    }
+    pw_time first_ns = link_ns + (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
+    *frame = (pw_block_frame){
+        .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_BLOCK, .flags = transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0,
+                   .frame_bytes = frame_bytes, .source_node = ni->node, .pdid = transfer->pdid, .time_ns = first_ns,
+                   .stream = transfer->stream},
+        .block_idx = transaction->block_idx, .transaction_id = transaction->id, .sequence = transaction->sequence,
+        .destination_address = transfer->destination_address + offset, .transfer_address = transfer->destination_address,
+        .transfer_bytes = transfer->num_bytes, .packet_mask = mask, .block_bytes = num_bytes, .num_packets = num_packets,
+        .packet_interval_ps = interval_ps,
+        .last_packet_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns,
+    };
+    uint32_t *crcs = (uint32_t *)(frame + 1);
+    uint8_t *payload = (uint8_t *)crcs + crc_bytes;
+    const uint8_t *source = (const uint8_t *)(uintptr_t)address;
+    crcs[num_packets - 1 + (num_packets & 1)] = 0;
+    if (mask == all) pw_crc32c_copy_packets(payload, source, num_bytes, PW_PACKET_BYTES, crcs);
+    else for (uint32_t packet = 0; packet < num_packets; packet++) {
+        uint32_t from = packet * PW_PACKET_BYTES;
+        uint32_t part = num_bytes - from < PW_PACKET_BYTES ? num_bytes - from : PW_PACKET_BYTES;
+        if (mask >> packet & 1) pw_crc32c_copy_packets(payload + from, source + from, part, PW_PACKET_BYTES, &crcs[packet]);
+        else {
+            memset(payload + from, 0, part);
+            crcs[packet] = 0;
+        }
+    }
+    memset(payload + num_bytes, 0, frame_bytes - sizeof *frame - crc_bytes - num_bytes);
+    pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
+    ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
+}

@@ -1,0 +1,89 @@
+/* The engine's state, shared by engine.c (composition, source side) and engine_destination.c. */
+#ifndef PW_NATIVE_ENGINE_STATE_H
+#define PW_NATIVE_ENGINE_STATE_H
+#include "native/calendar.h"
+#include "native/engine.h"
+#include "native/frames.h"
+#include "r5sched/firmware.h"
+#include "smmu/driver.h"
+#include "smmu/walk.h"
+
+/* How a packet gets to a peer. Inside a QFDB every pair of nodes has its own link (1 hop); between
+ * QFDBs a packet leaves and enters through a network node, and QFDBs form a ring (assumed): distance
+ * + 2 hops at the slower link. Links on the way are not shared between pairs. */
+typedef struct {
+    uint64_t packet_ps;         /* a full packet on the link */
+    uint64_t byte_ps_1000;      /* 1000 x picoseconds of one byte on the link */
+    pw_time latency_ns;         /* NI, hops, NI; without serialisation */
+    pw_calendar link;
+} pw_path;
+
+/* What the destination knows of a stream of blocks. */
+typedef struct pw_landing {
+    struct pw_landing *next;    /* hash chain, or free list */
+    uint64_t destination_address, num_bytes;
+    uint64_t *delivered;        /* bit a block; inside small while that is enough */
+    uint64_t small[8];
+    uint32_t peer, stream;
+    uint32_t num_blocks, num_delivered;
+    bool is_read, notified, complete, closed, has_page_ins;
+    int32_t error;
+    pw_time last_delivery_ns, notified_ns;
+    pw_walk walk;
+} pw_landing;
+
+#define PW_LANDING_BUCKETS 1024
+
+typedef struct {
+    uint64_t address, num_bytes, key;   /* key 0: free */
+    uint32_t peer, generation;
+    int32_t next_free;
+    bool reading;
+} pw_region;
+
+struct pw_ni {
+    pw_costs costs;
+    pw_settings settings;
+    pw_counters counters;
+    uint32_t node, num_nodes;
+    pw_memory *memory;
+    pw_event_queue *events;
+    pw_trace trace;
+    pw_firmware firmware;
+    pw_smmu smmu;
+    pw_driver driver;
+    pw_burst_pool *bursts;
+    pw_calendar send_engine, receive_engine;
+    uint64_t engine_byte_ps_1000;
+    pw_path *paths;
+    pw_walk *source_walks[PW_CHANNEL_PAGES];    /* one a channel, where the page is taken */
+    pw_landing *landings[PW_LANDING_BUCKETS];
+    pw_landing *free_landings;
+    uint32_t num_landings, next_read;
+    pw_region *regions;
+    uint32_t regions_capacity;
+    int32_t free_region;
+    uint32_t num_regions;
+    pw_host_event *host_events;                 /* ring */
+    uint32_t host_capacity, host_head, num_host_events;
+};
+
+int pw_error_of_nack(uint32_t code);
+void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer);
+/* Append a control frame that arrives at arrival_ns; CRC is filled in. */
+void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);
+void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
+bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
+
+/* engine_source.c */
+void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures);
+int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
+
+/* engine_destination.c */
+pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream);
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes);
+void pw_landing_close(pw_ni *ni, pw_landing *landing);
+void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns);
+void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);
+void pw_destination_block(pw_ni *ni, const pw_block_frame *block);
+#endif

@@ -1,0 +1,29 @@
+/* What memory.c asks of a backend of pw_memory. Ranges come checked: at least one page, no page number
+ * above PW_MEMORY_PAGES_END. A backend keeps the counters except probes and probed_pages. */
+#ifndef PW_NATIVE_MEMORY_BACKEND_H
+#define PW_NATIVE_MEMORY_BACKEND_H
+#include "native/memory.h"
+
+#define PW_MEMORY_PAGES_END ((uint64_t)1 << (64 - PW_PAGE_SHIFT))
+
+struct pw_memory_ops {
+    void (*destroy)(pw_memory *memory);
+    int (*probe)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
+    int (*populate)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                    uint64_t *num_absent);
+    int (*pin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
+    int (*unpin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+    int (*drop)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+    int (*set)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
+};
+
+/* The first member of each backend's object. */
+struct pw_memory {
+    const struct pw_memory_ops *ops;
+    pw_memory_counters counters;
+};
+
+int pw_memory_host_create(pw_memory **out);
+int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **out);
+
+#endif

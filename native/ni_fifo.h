@@ -1,0 +1,44 @@
+/* NI FIFO: the log of faulting packets at the destination that the driver's tasklet reads [PSI 3.2.3].
+ * An entry equal to the last one is not pushed again; a full FIFO loses the entry. An entry leaves when
+ * the tasklet reads it, which is a virtual time the driver sets. Not thread-safe. */
+#ifndef PW_NATIVE_NI_FIFO_H
+#define PW_NATIVE_NI_FIFO_H
+#include "native/types.h"
+
+/* The 128 bits of an entry, low word first: source node 22, transaction id 14, sequence number 14,
+ * ack code 2, valid 1; then PDID 16, faulting page number 28 + 4 bits process index, and the page's
+ * upper bits, which hosts with 48-bit addresses need. */
+typedef struct {
+    uint64_t low, high;
+} pw_fifo_entry;
+_Static_assert(sizeof(pw_fifo_entry) == 16, "NI FIFO entry is 128 bit wide");
+
+typedef struct {
+    uint32_t source_node;
+    uint16_t transaction_id, sequence, pdid;
+    uint64_t page;
+    uint8_t code;
+} pw_fifo_fields;
+
+pw_fifo_entry pw_fifo_pack(const pw_fifo_fields *fields);
+pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry);
+
+typedef struct {
+    pw_fifo_entry entries[PW_NI_FIFO_DEPTH];
+    int64_t read_ns[PW_NI_FIFO_DEPTH];  /* when the tasklet takes it; PW_NEVER until known */
+    uint32_t depth;                     /* usable part, <= PW_NI_FIFO_DEPTH */
+    uint32_t head, num_entries;
+    pw_fifo_entry last;                 /* last pushed */
+    bool half_read;                     /* the low word of the head was read, the high one was not */
+} pw_ni_fifo;
+
+enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST };
+
+void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth);
+/* Push at a time; the slot's index comes back in *slot when it was pushed. */
+enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry, uint32_t *slot);
+void pw_ni_fifo_set_read(pw_ni_fifo *fifo, uint32_t slot, pw_time read_ns);
+/* Register interface: two 64-bit reads take an entry, 0 when there is none; a half-read entry stays. */
+uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo);
+uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns);
+#endif

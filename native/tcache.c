@@ -1,0 +1,483 @@
+/* Translation cache: see tcache.h. The way of finding a line and of keeping the LRU order depends on
+ * the number of ways; both are exact.
+ *
+ * Up to 16 ways, as an L2 TLB: all keys of the set are compared without a branch, and the order of the
+ * ways is a permutation of nibbles in one word. More ways, as a fully associative L1 TLB: a hash index
+ * finds the line, and the order is a doubly linked ring. In both, empty lines stand at the least
+ * recently used end, so they are taken first. */
+#include "native/tcache.h"
+
+#include <stdlib.h>
+
+#define SETS_MAX (1u << 20)
+#define WAYS_MAX 1024u
+#define LINE_PAGES_MAX 128u
+#define TRANSLATIONS_MAX (1u << 24)
+#define NARROW_WAYS 16u
+#define PAGE_BITS 47
+#define NO_LINE UINT32_MAX
+#define EMPTY 0u /* a key: none is 0, because the line number is kept plus one */
+
+struct link {
+    uint32_t newer, older;
+};
+
+struct bucket {
+    uint64_t key;
+    uint32_t line;
+    uint32_t reserved;
+};
+
+struct pw_tcache {
+    uint64_t set_mask;
+    uint32_t num_sets, num_ways, num_lines;
+    uint32_t line_pages, line_shift, valid_words;
+    uint64_t last_key;          /* of the line touched last, which is the newest of its set */
+    uint32_t last_line;
+    bool narrow;
+    uint64_t *keys;             /* [line]: see key_of; line = set * num_ways + way */
+    uint64_t *frames;           /* [line][page in line] */
+    uint64_t *valid;            /* [line][valid_words]: a bit a translation */
+    uint8_t *locks;             /* [line] */
+    uint64_t *orders;           /* narrow, [set]: ways as nibbles, the newest lowest */
+    struct link *links;         /* wide, [line], then one sentinel a set: its older = the newest line */
+    struct bucket *index;       /* wide: open addressing, linear probing */
+    uint64_t index_mask;
+    uint32_t index_shift;
+    pw_tcache_counters counters;
+};
+
+/* The line number (page above the line offset) plus one, and the PDID. */
+static inline uint64_t key_of(const pw_tcache *cache, uint16_t pdid, uint64_t page)
+{
+    return ((page >> cache->line_shift) + 1) << 16 | pdid;
+}
+
+static inline uint64_t line_number(uint64_t key)
+{
+    return (key >> 16) - 1;
+}
+
+static inline uint32_t set_of(const pw_tcache *cache, uint64_t key)
+{
+    return (uint32_t)(line_number(key) & cache->set_mask);
+}
+
+/* Order of a narrow set. */
+
+static inline uint64_t nibbles_below(uint32_t position)
+{
+    return ((uint64_t)1 << 4 * position) - 1;
+}
+
+/* Take the way out of the order; the 16 nibbles are always a permutation, so it is there once. */
+static inline uint64_t order_without(uint64_t order, uint32_t way)
+{
+    const uint64_t ones = 0x1111111111111111u;
+    uint64_t differs = order ^ ones * way;
+    uint32_t bit = (uint32_t)__builtin_ctzll((differs - ones) & ~differs & ones << 3);
+    uint32_t position = bit / 4;
+    return (order & nibbles_below(position)) | order >> 4 * position >> 4 << 4 * position;
+}
+
+static inline uint64_t order_newest(uint64_t order, uint32_t way)
+{
+    return order_without(order, way) << 4 | way;
+}
+
+static inline uint64_t order_oldest(uint64_t order, uint32_t way, uint32_t num_ways)
+{
+    uint64_t rest = order_without(order, way);
+    uint32_t at = num_ways - 1;
+    return (rest & nibbles_below(at)) | (uint64_t)way << 4 * at | rest >> 4 * at << 4 * at << 4;
+}
+
+/* Order of a wide set. */
+
+static inline void link_between(struct link *links, uint32_t line, uint32_t newer, uint32_t older)
+{
+    links[line].newer = newer;
+    links[line].older = older;
+    links[newer].older = line;
+    links[older].newer = line;
+}
+
+static inline void unlink_line(struct link *links, uint32_t line)
+{
+    links[links[line].newer].older = links[line].older;
+    links[links[line].older].newer = links[line].newer;
+}
+
+/* Index of wide sets. */
+
+static inline uint64_t home_bucket(const pw_tcache *cache, uint64_t key)
+{
+    return key * 0x9E3779B97F4A7C15u >> cache->index_shift; /* Fibonacci hashing: 2^64 / golden ratio */
+}
+
+static inline uint32_t index_find(const pw_tcache *cache, uint64_t key)
+{
+    for (uint64_t i = home_bucket(cache, key);; i = (i + 1) & cache->index_mask) {
+        if (cache->index[i].key == key)
+            return cache->index[i].line;
+        if (cache->index[i].key == EMPTY)
+            return NO_LINE;
+    }
+}
+
+static void index_add(pw_tcache *cache, uint64_t key, uint32_t line)
+{
+    uint64_t i = home_bucket(cache, key);
+    while (cache->index[i].key != EMPTY)
+        i = (i + 1) & cache->index_mask;
+    cache->index[i].key = key;
+    cache->index[i].line = line;
+}
+
+/* Later entries of the run move up, so that no tombstones are needed. */
+static void index_remove(pw_tcache *cache, uint64_t key)
+{
+    uint64_t mask = cache->index_mask, hole = home_bucket(cache, key);
+    while (cache->index[hole].key != key)
+        hole = (hole + 1) & mask;
+    for (uint64_t i = (hole + 1) & mask; cache->index[i].key != EMPTY; i = (i + 1) & mask) {
+        uint64_t home = home_bucket(cache, cache->index[i].key);
+        if (((i - home) & mask) < ((i - hole) & mask))
+            continue;
+        cache->index[hole] = cache->index[i];
+        hole = i;
+    }
+    cache->index[hole].key = EMPTY;
+}
+
+/* Lines. */
+
+/* Compare all ways, then choose: which way hits is not predictable, the number of ways is. */
+static inline __attribute__((always_inline)) uint32_t compare_ways(const uint64_t *keys, uint32_t num_ways,
+                                                                   uint64_t key)
+{
+    uint32_t matches = 0;
+    for (uint32_t way = 0; way < num_ways; way++)
+        matches |= (uint32_t)(keys[way] == key) << way;
+    return matches;
+}
+
+static inline uint32_t find_line(const pw_tcache *cache, uint64_t key)
+{
+    if (!cache->narrow)
+        return index_find(cache, key);
+    uint32_t first = set_of(cache, key) * cache->num_ways;
+    const uint64_t *keys = &cache->keys[first];
+    uint32_t matches =
+        cache->num_ways == 4 ? compare_ways(keys, 4, key) : compare_ways(keys, cache->num_ways, key);
+    return matches ? first + (uint32_t)__builtin_ctz(matches) : NO_LINE;
+}
+
+static inline void make_newest(pw_tcache *cache, uint64_t key, uint32_t line)
+{
+    uint32_t set = set_of(cache, key);
+    if (cache->narrow) {
+        cache->orders[set] = order_newest(cache->orders[set], line - set * cache->num_ways);
+    } else {
+        uint32_t sentinel = cache->num_lines + set;
+        unlink_line(cache->links, line);
+        link_between(cache->links, line, sentinel, cache->links[sentinel].older);
+    }
+    cache->last_key = key;
+    cache->last_line = line;
+}
+
+static inline uint64_t page_in_line(const pw_tcache *cache, uint64_t page)
+{
+    return page & (cache->line_pages - 1);
+}
+
+static inline bool is_valid(const pw_tcache *cache, uint32_t line, uint64_t page)
+{
+    if (cache->line_pages == 1)
+        return true; /* the line is there, so its one translation is */
+    uint64_t i = page_in_line(cache, page);
+    return cache->valid[(size_t)line * cache->valid_words + (i >> 6)] >> (i & 63) & 1;
+}
+
+static inline uint64_t *frame_of(const pw_tcache *cache, uint32_t line, uint64_t page)
+{
+    return &cache->frames[(size_t)line * cache->line_pages + page_in_line(cache, page)];
+}
+
+/* Empty a line and let it be the next to be taken in its set. */
+static void release_line(pw_tcache *cache, uint32_t line)
+{
+    uint64_t key = cache->keys[line];
+    uint32_t set = set_of(cache, key);
+    cache->keys[line] = EMPTY;
+    cache->locks[line] = 0;
+    if (cache->narrow) {
+        cache->orders[set] =
+            order_oldest(cache->orders[set], line - set * cache->num_ways, cache->num_ways);
+    } else {
+        uint32_t sentinel = cache->num_lines + set;
+        index_remove(cache, key);
+        unlink_line(cache->links, line);
+        link_between(cache->links, line, cache->links[sentinel].newer, sentinel);
+    }
+    if (cache->last_key == key)
+        cache->last_key = EMPTY;
+}
+
+/* The least recently used unlocked line of the set, empty ones first. */
+static uint32_t find_victim(const pw_tcache *cache, uint32_t set)
+{
+    if (cache->narrow) {
+        for (uint32_t position = cache->num_ways; position-- > 0;) {
+            uint32_t line = set * cache->num_ways + (uint32_t)(cache->orders[set] >> 4 * position & 15);
+            if (!cache->locks[line])
+                return line;
+        }
+    } else {
+        uint32_t sentinel = cache->num_lines + set;
+        for (uint32_t line = cache->links[sentinel].newer; line != sentinel; line = cache->links[line].newer)
+            if (!cache->locks[line])
+                return line;
+    }
+    return NO_LINE;
+}
+
+/* Drop the translations [first, last] (page in line); an empty line is released. */
+static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t first, uint32_t last)
+{
+    uint64_t dropped = 0, left = 0;
+    for (uint32_t word = 0; word < cache->valid_words; word++) {
+        uint64_t *valid = &cache->valid[(size_t)line * cache->valid_words + word];
+        uint32_t low = first > word * 64 ? first - word * 64 : 0;
+        uint32_t high = last < word * 64 + 63 ? last - word * 64 : 63;
+        if (last >= word * 64 && low <= 63) {
+            uint64_t mask = UINT64_MAX << low & UINT64_MAX >> (63 - high);
+            dropped += (uint64_t)__builtin_popcountll(*valid & mask);
+            *valid &= ~mask;
+        }
+        left |= *valid;
+    }
+    if (!left)
+        release_line(cache, line);
+    return dropped;
+}
+
+/* Object. */
+
+static bool is_power_of_two(uint32_t value)
+{
+    return value > 0 && (value & (value - 1)) == 0;
+}
+
+static int create_order(pw_tcache *cache)
+{
+    if (cache->narrow) {
+        cache->orders = malloc(cache->num_sets * sizeof(*cache->orders));
+        if (!cache->orders)
+            return PW_ERR_NOMEM;
+        for (uint32_t set = 0; set < cache->num_sets; set++)
+            cache->orders[set] = 0xFEDCBA9876543210u;
+        return PW_OK;
+    }
+    /* A small index may be sparse: most lookups then end at the first bucket. */
+    uint64_t num_buckets_min = (uint64_t)cache->num_lines * (cache->num_lines <= 4096 ? 4 : 2);
+    uint32_t bits = 64 - (uint32_t)__builtin_clzll(num_buckets_min - 1);
+    cache->index_shift = 64 - bits;
+    cache->index_mask = ((uint64_t)1 << bits) - 1;
+    cache->index = calloc((size_t)1 << bits, sizeof(*cache->index));
+    cache->links = malloc(((size_t)cache->num_lines + cache->num_sets) * sizeof(*cache->links));
+    if (!cache->index || !cache->links)
+        return PW_ERR_NOMEM; /* the caller destroys the cache */
+    for (uint32_t set = 0; set < cache->num_sets; set++) {
+        uint32_t sentinel = cache->num_lines + set;
+        cache->links[sentinel] = (struct link){ .newer = sentinel, .older = sentinel };
+        for (uint32_t way = 0; way < cache->num_ways; way++)
+            link_between(cache->links, set * cache->num_ways + way, cache->links[sentinel].newer, sentinel);
+    }
+    return PW_OK;
+}
+
+int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
+{
+    if (!is_power_of_two(geometry->num_sets) || geometry->num_sets > SETS_MAX || geometry->num_ways < 1 ||
+        geometry->num_ways > WAYS_MAX || !is_power_of_two(geometry->line_pages) ||
+        geometry->line_pages > LINE_PAGES_MAX)
+        return PW_ERR_INVALID;
+    uint64_t num_lines = (uint64_t)geometry->num_sets * geometry->num_ways;
+    if (num_lines * geometry->line_pages > TRANSLATIONS_MAX)
+        return PW_ERR_INVALID;
+    pw_tcache *cache = calloc(1, sizeof(*cache));
+    if (!cache)
+        return PW_ERR_NOMEM;
+    cache->num_sets = geometry->num_sets;
+    cache->num_ways = geometry->num_ways;
+    cache->num_lines = (uint32_t)num_lines;
+    cache->set_mask = geometry->num_sets - 1;
+    cache->line_pages = geometry->line_pages;
+    cache->line_shift = (uint32_t)__builtin_ctz(geometry->line_pages);
+    cache->valid_words = (geometry->line_pages + 63) / 64;
+    cache->narrow = geometry->num_ways <= NARROW_WAYS;
+    cache->keys = calloc(num_lines, sizeof(*cache->keys));
+    cache->frames = calloc(num_lines * geometry->line_pages, sizeof(*cache->frames));
+    cache->valid = calloc(num_lines * cache->valid_words, sizeof(*cache->valid));
+    cache->locks = calloc(num_lines, sizeof(*cache->locks));
+    if (!cache->keys || !cache->frames || !cache->valid || !cache->locks)
+        goto destroy;
+    if (create_order(cache) != PW_OK)
+        goto destroy;
+    *out = cache;
+    return PW_OK;
+
+destroy:
+    pw_tcache_destroy(cache);
+    return PW_ERR_NOMEM;
+}
+
+void pw_tcache_destroy(pw_tcache *cache)
+{
+    if (!cache)
+        return;
+    free(cache->links);
+    free(cache->index);
+    free(cache->orders);
+    free(cache->locks);
+    free(cache->valid);
+    free(cache->frames);
+    free(cache->keys);
+    free(cache);
+}
+
+int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *frame)
+{
+    uint64_t key = key_of(cache, pdid, page);
+    uint32_t line;
+    if (key == cache->last_key && !(page >> PAGE_BITS)) { /* the newest already */
+        line = cache->last_line;
+        if (!is_valid(cache, line, page))
+            goto miss;
+    } else {
+        if (page >> PAGE_BITS)
+            goto miss;
+        line = find_line(cache, key);
+        if (line == NO_LINE || !is_valid(cache, line, page))
+            goto miss;
+        make_newest(cache, key, line);
+    }
+    cache->counters.hits++;
+    *frame = *frame_of(cache, line, page);
+    return 1;
+
+miss:
+    cache->counters.misses++;
+    return 0;
+}
+
+int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)
+{
+    if (page >> PAGE_BITS)
+        return PW_ERR_INVALID;
+    uint64_t key = key_of(cache, pdid, page);
+    uint32_t line = find_line(cache, key);
+    if (line == NO_LINE) {
+        line = find_victim(cache, set_of(cache, key));
+        if (line == NO_LINE) {
+            cache->counters.fills_refused++;
+            return PW_ERR_FULL;
+        }
+        if (cache->keys[line] != EMPTY) {
+            cache->counters.evictions++;
+            drop_translations(cache, line, 0, cache->line_pages - 1);
+        }
+        cache->keys[line] = key;
+        if (!cache->narrow)
+            index_add(cache, key, line);
+    }
+    uint64_t i = page_in_line(cache, page);
+    cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
+    *frame_of(cache, line, page) = frame;
+    make_newest(cache, key, line);
+    cache->counters.fills++;
+    return PW_OK;
+}
+
+int pw_tcache_lock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
+{
+    uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
+    if (line == NO_LINE || !is_valid(cache, line, page))
+        return 0;
+    cache->locks[line] |= (uint8_t)(lock_bits & (PW_TCACHE_LOCK_SEND | PW_TCACHE_LOCK_RECEIVE));
+    return 1;
+}
+
+int pw_tcache_unlock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
+{
+    uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
+    if (line == NO_LINE)
+        return 0;
+    cache->locks[line] &= (uint8_t)~lock_bits;
+    return 1;
+}
+
+/* The part of a line that lies in pages [first, last]; 0 when it lies outside. */
+static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_page, uint64_t last_page)
+{
+    uint64_t line_first = line_number(cache->keys[line]) << cache->line_shift;
+    uint64_t line_last = line_first + cache->line_pages - 1;
+    if (line_last < first_page || line_first > last_page)
+        return 0;
+    uint64_t first = first_page > line_first ? first_page - line_first : 0;
+    uint64_t last = (last_page < line_last ? last_page : line_last) - line_first;
+    return drop_translations(cache, line, (uint32_t)first, (uint32_t)last);
+}
+
+uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+{
+    if (num_pages == 0 || first_page >> PAGE_BITS)
+        return 0;
+    uint64_t last_page = ((uint64_t)1 << PAGE_BITS) - 1;
+    if (num_pages - 1 < last_page - first_page)
+        last_page = first_page + (num_pages - 1);
+    uint64_t dropped = 0;
+    uint64_t num_probes = (last_page >> cache->line_shift) - (first_page >> cache->line_shift) + 1;
+    if (num_probes > cache->num_lines) {
+        for (uint32_t line = 0; line < cache->num_lines; line++)
+            if (cache->keys[line] != EMPTY && (cache->keys[line] & 0xFFFF) == pdid)
+                dropped += drop_overlap(cache, line, first_page, last_page);
+    } else {
+        uint64_t key = key_of(cache, pdid, first_page);
+        for (uint64_t i = 0; i < num_probes; i++, key += (uint64_t)1 << 16) {
+            uint32_t line = find_line(cache, key);
+            if (line != NO_LINE)
+                dropped += drop_overlap(cache, line, first_page, last_page);
+        }
+    }
+    cache->counters.invalidated_address += dropped;
+    return dropped;
+}
+
+uint64_t pw_tcache_invalidate_pdid(pw_tcache *cache, uint16_t pdid)
+{
+    uint64_t dropped = 0;
+    for (uint32_t line = 0; line < cache->num_lines; line++)
+        if (cache->keys[line] != EMPTY && (cache->keys[line] & 0xFFFF) == pdid)
+            dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
+    cache->counters.invalidated_pdid += dropped;
+    return dropped;
+}
+
+uint64_t pw_tcache_invalidate_all(pw_tcache *cache)
+{
+    uint64_t dropped = 0;
+    for (uint32_t line = 0; line < cache->num_lines; line++)
+        if (cache->keys[line] != EMPTY)
+            dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
+    cache->counters.invalidated_all += dropped;
+    return dropped;
+}
+
+void pw_tcache_read_counters(const pw_tcache *cache, pw_tcache_counters *out)
+{
+    *out = cache->counters;
+    out->lookups = out->hits + out->misses;
+}

@@ -1,0 +1,129 @@
+/* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements, timeouts,
+ * reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come from the
+ * engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames, memory or
+ * translation. Not here yet: fast-path word, dynamic re-queueing, user hints, the three timeout
+ * implementations (absolute time stamps are used), read-request mailbox variants. Not thread-safe. */
+#ifndef PW_R5SCHED_FIRMWARE_H
+#define PW_R5SCHED_FIRMWARE_H
+#include "native/calendar.h"
+#include "native/config.h"
+#include "native/event_queue.h"
+#include "native/trace.h"
+#include "r5sched/scheduler.h"
+#include "r5sched/transactions.h"
+
+/* Transfer descriptor as the user writes it to a virtual channel [R5 2.3.3]. */
+typedef struct {
+    uint64_t source_address;
+    uint64_t destination_address;
+    uint64_t destination_address_notification;
+    uint64_t first_data_notification;
+    uint64_t last_data_notification;
+    uint32_t transfer_bytes;
+    uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
+    uint64_t reserved[2];
+} pw_descriptor;
+_Static_assert(sizeof(pw_descriptor) == 64, "transfer descriptor");
+
+/* What the engine and the firmware know of the transfer on a channel. */
+typedef struct {
+    uint64_t source_address, destination_address, num_bytes;
+    uint64_t cookie;            /* the host's: its id of a write, key of the region of a served read */
+    uint32_t peer, stream;
+    uint16_t pdid;
+    bool active, notified, queued;
+    uint8_t class_;             /* enum pw_class */
+    uint8_t error;              /* NACK code that ended it, 0 while fine */
+    uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
+} pw_transfer;
+
+typedef struct {
+    uint64_t source_address, destination_address, num_bytes, cookie;
+    uint32_t peer, stream;
+    uint16_t pdid;
+    int32_t next;               /* FCFS buffer / free list */
+} pw_read_request;
+
+enum pw_action_kind {
+    PW_ACTION_START_BLOCK,      /* transaction: translate, cut in packets, send */
+    PW_ACTION_NOTIFY,           /* channel: completion notification to the destination */
+    PW_ACTION_DONE,             /* channel: every block acknowledged; the channel is free again */
+    PW_ACTION_FAILED            /* channel: code; the channel is free again */
+};
+
+typedef struct {
+    enum pw_action_kind kind;
+    uint32_t channel;
+    uint32_t code;
+    pw_transaction *transaction;
+    pw_time at_ns;
+    pw_transfer transfer;       /* DONE, FAILED: copy, since the channel may be reused */
+} pw_action;
+
+#define PW_ACTIONS_MAX 72
+typedef struct {
+    pw_action list[PW_ACTIONS_MAX];
+    uint32_t num_actions;
+} pw_actions;
+
+/* Error code of a transfer beside the NACK codes. */
+#define PW_UNRECOVERABLE 6
+
+enum pw_event_kind {
+    PW_EVENT_NEW_TRANSFER,      /* subject: channel */
+    PW_EVENT_READ_REQUEST,      /* subject: index in reads */
+    PW_EVENT_SCHEDULE,
+    PW_EVENT_ACK,               /* subject: pw_answer_subject; detail: stream << 32 | block */
+    PW_EVENT_NACK,
+    PW_EVENT_ERR,
+    PW_EVENT_TIMEOUT,
+    PW_EVENT_HOPELESS           /* nothing configured can bring the block through */
+};
+
+typedef struct {
+    const pw_costs *costs;
+    const pw_settings *settings;
+    pw_counters *counters;
+    pw_event_queue *events;
+    pw_trace *trace;
+    pw_calendar r5;
+    pw_scheduler scheduler;
+    pw_transactions transactions;
+    pw_descriptor descriptors[PW_NUM_CHANNELS];
+    pw_transfer transfers[PW_NUM_CHANNELS];
+    uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
+    uint32_t next_stream;
+    uint32_t num_stalled;                   /* transfers put back because the table was full */
+    pw_read_request *reads;
+    uint32_t reads_capacity;
+    int32_t free_read, first_waiting, last_waiting;
+} pw_firmware;
+
+int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
+                     pw_counters *counters, pw_event_queue *events, pw_trace *trace);
+void pw_firmware_destroy(pw_firmware *firmware);
+/* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
+int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
+/* Claim a free write channel of the domain's page: its index, PW_ERR_FULL or PW_ERR_CONTEXT. */
+int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
+/* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
+void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns);
+/* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
+int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns);
+/* An answer is physically here. last: no further answer to this attempt can come. Decides whether the
+ * block's timeout comes first. */
+void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
+                        uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+/* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was sent.
+ * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
+void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity, pw_time at_ns);
+/* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
+void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
+/* Handle one event; appends to actions (which the caller cleared). */
+void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
+
+/* Does the domain have a scratchpad page here? */
+bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid);
+
+static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx) { return (uint64_t)stream << 32 | block_idx; }
+#endif

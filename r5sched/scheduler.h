@@ -1,0 +1,24 @@
+/* The R5's scheduler: three circular queues of channels by class; the highest non-empty one first
+ * [R5 3.2.2]. Not thread-safe. */
+#ifndef PW_R5SCHED_SCHEDULER_H
+#define PW_R5SCHED_SCHEDULER_H
+#include "native/types.h"
+
+enum pw_class { PW_CLASS_HIGH = 0, PW_CLASS_MEDIUM = 1, PW_CLASS_LOW = 2, PW_NUM_CLASSES };
+
+#define PW_NUM_CHANNELS (PW_CHANNEL_PAGES * PW_CHANNELS_PER_PAGE)
+
+typedef struct {
+    uint16_t channels[PW_NUM_CLASSES][PW_NUM_CHANNELS]; /* each channel stands in one queue at most */
+    uint32_t head[PW_NUM_CLASSES], length[PW_NUM_CLASSES];
+    uint64_t high_limit_bytes, medium_limit_bytes;
+} pw_scheduler;
+
+void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes);
+enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes);
+void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
+/* 1 and the channel at the head of the highest non-empty queue, else 0. */
+int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel);
+/* Put back where it was taken from (the transaction table is full). */
+void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
+#endif

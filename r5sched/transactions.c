@@ -1,0 +1,70 @@
+#include "r5sched/transactions.h"
+
+#define SLOT_MASK (PW_TRANSACTIONS - 1)
+#define ID_MASK 0x3fffu
+
+void pw_transactions_init(pw_transactions *table)
+{
+    *table = (pw_transactions){.num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION};
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
+        table->tickets[i] = (uint16_t)i;
+        table->entries[i].older = table->entries[i].newer = PW_NO_TRANSACTION;
+    }
+}
+
+pw_transaction *pw_transactions_claim(pw_transactions *table)
+{
+    if (table->num_free == 0) return NULL;
+    uint16_t id = table->tickets[table->next_ticket];
+    table->next_ticket = (table->next_ticket + 1) & SLOT_MASK;
+    table->num_free--;
+    pw_transaction *transaction = &table->entries[id & SLOT_MASK];
+    *transaction = (pw_transaction){
+        .id = id, .state = PW_TRANSACTION_ISSUED, .deadline_ns = PW_NEVER,
+        .older = PW_NO_TRANSACTION, .newer = PW_NO_TRANSACTION,
+    };
+    return transaction;
+}
+
+void pw_transactions_release(pw_transactions *table, pw_transaction *transaction)
+{
+    pw_transactions_disarm(table, transaction);
+    transaction->state = PW_TRANSACTION_FREE;
+    uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
+    table->tickets[tail] = (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK);
+    table->num_free++;
+}
+
+pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id)
+{
+    pw_transaction *transaction = &table->entries[id & SLOT_MASK];
+    return transaction->state != PW_TRANSACTION_FREE && transaction->id == id ? transaction : NULL;
+}
+
+static bool is_armed(const pw_transactions *table, const pw_transaction *transaction)
+{
+    uint16_t slot = transaction->id & SLOT_MASK;
+    return transaction->older != PW_NO_TRANSACTION || table->oldest == slot;
+}
+
+void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
+{
+    if (!is_armed(table, transaction)) return;
+    if (transaction->older != PW_NO_TRANSACTION) table->entries[transaction->older].newer = transaction->newer;
+    else table->oldest = transaction->newer;
+    if (transaction->newer != PW_NO_TRANSACTION) table->entries[transaction->newer].older = transaction->older;
+    else table->newest = transaction->older;
+    transaction->older = transaction->newer = PW_NO_TRANSACTION;
+    transaction->deadline_ns = PW_NEVER;
+}
+
+void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw_time deadline_ns)
+{
+    pw_transactions_disarm(table, transaction);
+    uint16_t slot = transaction->id & SLOT_MASK;
+    transaction->deadline_ns = deadline_ns;
+    transaction->older = table->newest;
+    if (table->newest != PW_NO_TRANSACTION) table->entries[table->newest].newer = slot;
+    else table->oldest = slot;
+    table->newest = slot;
+}

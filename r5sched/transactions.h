@@ -1,0 +1,52 @@
+/* Pending-transaction table of the R5: 1024 entries, 14-bit ids from a circular ticket queue, and the
+ * timeout list (doubly linked, in time order, head oldest) [R5 3.4]. The low 10 bits of an id name the
+ * entry, the upper 4 count its reuse, so a late answer to an earlier holder is seen. Not thread-safe. */
+#ifndef PW_R5SCHED_TRANSACTIONS_H
+#define PW_R5SCHED_TRANSACTIONS_H
+#include "native/types.h"
+
+enum pw_transaction_state {
+    PW_TRANSACTION_FREE = 0,
+    PW_TRANSACTION_ISSUED = 1,
+    PW_TRANSACTION_ACKED = 2,
+    PW_TRANSACTION_NACKED = 3,
+    PW_TRANSACTION_RETRANSMITTED = 4
+};
+
+#define PW_NO_TRANSACTION 0xffffu
+#define PW_SEQUENCE_MASK 0xfffu
+
+typedef struct {
+    uint16_t id;
+    uint16_t sequence;
+    uint8_t state;              /* enum pw_transaction_state */
+    bool last_block;            /* completion flag */
+    bool timer_cancelled;       /* NTO: a NACK took the timer away */
+    bool nack_seen;             /* a NACK for this attempt is in the event queue or was handled */
+    bool timer_decided;         /* a timeout event for this attempt is in the event queue */
+    uint32_t channel;
+    uint32_t block_idx;
+    uint32_t block_bytes;
+    pw_time deadline_ns;        /* PW_NEVER without a timeout */
+    pw_time sending_until_ns;   /* retransmission bit: the block is being transmitted until then */
+    uint16_t older, newer;      /* timeout list */
+} pw_transaction;
+
+typedef struct {
+    pw_transaction entries[PW_TRANSACTIONS];
+    uint16_t tickets[PW_TRANSACTIONS];
+    uint32_t next_ticket, num_free;
+    uint16_t oldest, newest;    /* ends of the timeout list */
+} pw_transactions;
+
+void pw_transactions_init(pw_transactions *table);
+/* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending. */
+pw_transaction *pw_transactions_claim(pw_transactions *table);
+/* Return the ticket; unlinks the timeout. */
+void pw_transactions_release(pw_transactions *table, pw_transaction *transaction);
+/* The entry of an id, or NULL when that id is not pending (a late answer). */
+pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id);
+/* (Re-)link at the list's tail with a deadline. */
+void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw_time deadline_ns);
+void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction);
+#endif

@@ -1,0 +1,75 @@
+/* Fault driver: interrupt handler, tasklet with the built-in page-in policies, Netlink message and the
+ * user-space library's ERR [PART 4.4, 5.2; PSI 3.2]. Works block by block: the faulting packets of one
+ * block are reported in time order, then pw_driver_service runs the tasklet on what they logged and
+ * says which ERRs leave when. The tasklet is a serial server; handler invocations interrupt it.
+ * An interrupt of a block that is physically later does not lengthen work already timed. Not here yet:
+ * Touch-A-Page, policies written in Python. Not thread-safe. */
+#ifndef PW_SMMU_DRIVER_H
+#define PW_SMMU_DRIVER_H
+#include "native/memory.h"
+#include "native/ni_fifo.h"
+#include "native/trace.h"
+#include "smmu/page_in.h"
+#include "smmu/smmu.h"
+
+#define PW_HANDLERS_KEPT 64     /* a block can raise one interrupt a packet */
+#define PW_SOURCE_PAGES 4       /* get_user_pages at the source brings in up to 4 [PSI 3.2.2] */
+
+/* What the kernel and the library can know of the block that faulted. */
+typedef struct {
+    uint32_t source_node;
+    uint16_t transaction_id, sequence, pdid;
+    bool at_destination;
+    uint64_t block_end_page;    /* first page behind the block */
+    uint64_t transfer_end_page; /* first page behind the transfer */
+} pw_fault;
+
+typedef struct {
+    pw_time at_ns;              /* the ERR leaves the node */
+    uint32_t source_node;
+    uint16_t transaction_id, sequence, pdid;
+} pw_err_order;
+
+typedef struct {
+    pw_err_order errs[PW_BLOCK_PAGES + 1];
+    uint32_t num_errs;
+    int code;                   /* PW_OK, or why a page can never come: PW_ERR_ADDRESS, _PROTECTION, _HOST */
+} pw_service;
+
+typedef struct {
+    pw_fault fault;
+    uint64_t page;
+    pw_time logged_ns;
+    pw_time handler_end_ns;     /* of the handler that will find it */
+    uint32_t slot;              /* in the NI FIFO; destination only */
+} pw_pending_fault;
+
+typedef struct {
+    const pw_costs *costs;
+    const pw_settings *settings;
+    pw_counters *counters;
+    pw_trace *trace;
+    pw_memory *memory;
+    pw_smmu *smmu;
+    pw_ni_fifo fifo;
+    pw_page_in page_in;
+    struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */
+    uint32_t next_handler;
+    pw_time tasklet_free_ns;
+    uint32_t run_entries;
+    pw_fifo_entry recent[2];    /* the last two entries handled */
+    pw_time library_free_ns;
+    pw_err_order last_err;
+    bool any_err;
+    pw_pending_fault pending[PW_BLOCK_PACKETS];
+    uint32_t num_pending;
+} pw_driver;
+
+int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings, pw_counters *counters,
+                   pw_trace *trace, pw_memory *memory, pw_smmu *smmu);
+void pw_driver_destroy(pw_driver *driver);
+/* One packet's access to the page was terminated at at_ns. */
+void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns);
+/* Run the tasklet on everything logged since the last call. */
+void pw_driver_service(pw_driver *driver, pw_service *out);
+#endif

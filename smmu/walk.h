@@ -1,0 +1,20 @@
+/* Page-table walk of a transfer's range: a snapshot of residency for a window of pages, taken with one
+ * probe of the memory backend, so that no block needs a system call and no TLB hit can hide a page that
+ * the OS took away before the transfer. Not thread-safe. */
+#ifndef PW_SMMU_WALK_H
+#define PW_SMMU_WALK_H
+#include "native/memory.h"
+
+#define PW_WALK_PAGES 1024      /* 4 MB */
+
+typedef struct {
+    uint64_t first_page, num_pages;     /* num_pages 0: nothing probed yet */
+    uint8_t state[PW_WALK_PAGES];       /* PW_PAGE_* */
+} pw_walk;
+
+/* State of a page; probes the window [page, min(page + PW_WALK_PAGES, end_page)) when it is outside.
+ * PW_PAGE_* or PW_ERR_HOST. */
+int pw_walk_state(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
+/* Probe again before the next use: the OS may have changed the mapping. */
+static inline void pw_walk_forget(pw_walk *walk) { walk->num_pages = 0; }
+#endif

@@ -1,0 +1,141 @@
+"""The calendar against a brute-force reference that knows every booked interval."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pagewire.native import ffi, lib
+
+LIMIT = 256
+NEVER = 2**63 - 1
+
+
+class Reference:
+    """Merged busy intervals in a list; the same rules, said the slow way."""
+
+    def __init__(self) -> None:
+        self.busy: list[tuple[int, int]] = []
+        self.floor = 0
+        self.booked = 0
+
+    def peek(self, at: int, duration: int) -> int:
+        duration = max(duration, 0)
+        candidates = [max(at, self.floor)] + [end for _, end in self.busy]
+        return min(
+            start
+            for start in candidates
+            if start >= max(at, self.floor)
+            and all(
+                start >= end or (start < begin and start + duration <= begin)
+                for begin, end in self.busy
+            )
+        )
+
+    def book(self, at: int, duration: int) -> int:
+        start = self.peek(at, duration)
+        if duration > 0:
+            self.booked += duration
+            merged: list[tuple[int, int]] = []
+            for begin, end in sorted([*self.busy, (start, start + duration)]):
+                if merged and merged[-1][1] == begin:
+                    merged[-1] = (merged[-1][0], end)
+                else:
+                    merged.append((begin, end))
+            if len(merged) > LIMIT:
+                self.floor = merged.pop(0)[1]
+            self.busy = merged
+        return start
+
+
+def new_calendar():
+    calendar = ffi.new("pw_calendar *")
+    lib.pw_calendar_init(calendar)
+    return calendar
+
+
+def intervals(calendar) -> list[tuple[int, int]]:
+    busy = [calendar.busy[(calendar.head + i) % LIMIT] for i in range(calendar.num_busy)]
+    return [(interval.start_ns, interval.end_ns) for interval in busy]
+
+
+def compare(bookings) -> None:
+    calendar, reference = new_calendar(), Reference()
+    for at, duration in bookings:
+        assert lib.pw_calendar_peek(calendar, at, duration) == reference.peek(at, duration)
+        assert lib.pw_calendar_book(calendar, at, duration) == reference.book(at, duration)
+        assert intervals(calendar) == reference.busy
+        assert (calendar.floor_ns, calendar.booked_ns) == (reference.floor, reference.booked)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 120), st.integers(-1, 12)), max_size=80))
+def test_same_as_brute_force(bookings) -> None:
+    compare(bookings)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(3, 9), st.integers(240, 420))
+def test_same_as_brute_force_when_full(seed: int, spread: int, num_bookings: int) -> None:
+    bookings = []
+    for i in range(num_bookings):
+        seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
+        late = (seed >> 33) % 5 == 0  # one in five falls somewhere in the past
+        at = (seed >> 40) % (i * 10 + 1) if late else i * 10 + (seed >> 50) % spread
+        bookings.append((at, (seed >> 20) % 6))
+    compare(bookings)
+
+
+def test_bookings_in_order_merge_to_one_interval() -> None:
+    calendar = new_calendar()
+    for i in range(1000):
+        assert lib.pw_calendar_book(calendar, 0, 7) == 7 * i
+    assert intervals(calendar) == [(0, 7000)]
+    assert calendar.booked_ns == 7000
+
+
+def test_filled_gap_joins_both_neighbours() -> None:
+    calendar = new_calendar()
+    lib.pw_calendar_book(calendar, 0, 10)
+    lib.pw_calendar_book(calendar, 20, 10)
+    assert lib.pw_calendar_book(calendar, 5, 10) == 10
+    assert intervals(calendar) == [(0, 30)]
+
+
+def test_too_long_for_a_gap_goes_behind() -> None:
+    calendar = new_calendar()
+    lib.pw_calendar_book(calendar, 0, 10)
+    lib.pw_calendar_book(calendar, 20, 10)
+    assert lib.pw_calendar_peek(calendar, 0, 11) == 30
+    assert lib.pw_calendar_peek(calendar, 0, 10) == 10
+
+
+def test_zero_duration_waits_but_takes_nothing() -> None:
+    calendar = new_calendar()
+    lib.pw_calendar_book(calendar, 10, 10)
+    for at, start in [(9, 9), (10, 20), (19, 20), (20, 20), (25, 25)]:
+        assert lib.pw_calendar_book(calendar, at, 0) == start
+        assert lib.pw_calendar_book(calendar, at, -4) == start
+    assert intervals(calendar) == [(10, 20)]
+
+
+def test_full_calendar_forgets_the_oldest() -> None:
+    calendar = new_calendar()
+    for i in range(LIMIT):
+        lib.pw_calendar_book(calendar, i * 10 + 100, 5)
+    assert calendar.floor_ns == 0
+    lib.pw_calendar_book(calendar, 10_000, 5)
+    assert calendar.floor_ns == 105
+    assert lib.pw_calendar_peek(calendar, 0, 5) == 105
+
+
+def test_earlier_than_all_of_a_full_calendar_is_itself_forgotten() -> None:
+    calendar = new_calendar()
+    for i in range(LIMIT):
+        lib.pw_calendar_book(calendar, i * 10 + 100, 5)
+    assert lib.pw_calendar_book(calendar, 3, 5) == 3
+    assert calendar.floor_ns == 8
+    assert calendar.num_busy == LIMIT
+
+
+def test_end_of_time_does_not_overflow() -> None:
+    calendar = new_calendar()
+    assert lib.pw_calendar_book(calendar, NEVER - 5, 100) == NEVER - 5
+    assert intervals(calendar) == [(NEVER - 5, NEVER)]
+    assert lib.pw_calendar_book(calendar, NEVER, 100) == NEVER

@@ -1,0 +1,103 @@
+"""CRC-32C against a bitwise reference, at every alignment and around the borders of packets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pagewire.native import ffi, lib
+
+BLOCK = bytes((i * 167 + (i >> 8) * 13 + 5) & 0xFF for i in range(16384 + 64))
+
+
+def reference(data: bytes, seed: int = 0) -> int:
+    """CRC-32C one bit at a time."""
+    crc = seed ^ 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def packets(data: bytes, packet_bytes: int, offset: int, copies: bool) -> list[int]:
+    """CRCs of the engine for data placed at an offset from an aligned address; checks the copy."""
+    num_packets = -(-len(data) // packet_bytes)
+    source = ffi.new("uint8_t[]", b"\xaa" * offset + data)
+    crcs = ffi.new("uint32_t[]", num_packets + 1)
+    crcs[num_packets] = 0xDEADBEEF
+    if copies:
+        target = ffi.new("uint8_t[]", len(data) + 16)
+        target[7 + len(data)] = 0x5A
+        lib.pw_crc32c_copy_packets(target + 7, source + offset, len(data), packet_bytes, crcs)
+        assert ffi.buffer(target + 7, len(data))[:] == data
+        assert (target[6], target[7 + len(data)]) == (0, 0x5A)
+    else:
+        lib.pw_crc32c_packets(source + offset, len(data), packet_bytes, crcs)
+    assert crcs[num_packets] == 0xDEADBEEF
+    return list(crcs[0:num_packets])
+
+
+@pytest.mark.parametrize(
+    ("data", "crc"),  # RFC 3720, B.4, and the usual check value
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (bytes(range(31, -1, -1)), 0x113FDB5C),
+    ],
+)
+def test_published_values(data: bytes, crc: int) -> None:
+    assert lib.pw_crc32c(0, data, len(data)) == crc
+    assert lib.pw_crc32c_tables(0, data, len(data)) == crc
+
+
+def test_implementation_is_named() -> None:
+    assert ffi.string(lib.pw_crc32c_implementation()) in (b"sse4.2", b"armv8", b"tables")
+
+
+@pytest.mark.parametrize("function", [lib.pw_crc32c, lib.pw_crc32c_tables])
+def test_every_alignment_and_short_length(function) -> None:
+    block = ffi.new("uint8_t[]", BLOCK[:128])
+    for offset in range(9):
+        for length in range(41):
+            expected = reference(BLOCK[offset : offset + length])
+            assert function(0, block + offset, length) == expected, (offset, length)
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_seed_continues_a_crc(a: bytes, b: bytes) -> None:
+    for function in (lib.pw_crc32c, lib.pw_crc32c_tables):
+        assert function(function(0, a, len(a)), b, len(b)) == reference(a + b)
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("num_bytes", [1, 255, 256, 257, 1023, 1024, 1025, 1280, 2047, 2048, 2049])
+def test_packets_around_borders(num_bytes: int, copies: bool) -> None:
+    data = BLOCK[:num_bytes]
+    expected = [reference(data[i : i + 256]) for i in range(0, num_bytes, 256)]
+    for offset in range(8):
+        assert packets(data, 256, offset, copies) == expected
+
+
+def test_whole_block() -> None:
+    data = BLOCK[:16384]
+    expected = [lib.pw_crc32c_tables(0, data[i : i + 256], 256) for i in range(0, 16384, 256)]
+    assert packets(data, 256, 3, True) == expected
+
+
+@given(st.integers(0, 1500), st.integers(1, 400), st.integers(0, 15), st.booleans())
+def test_any_packet_size(num_bytes: int, packet_bytes: int, offset: int, copies: bool) -> None:
+    data = BLOCK[:num_bytes]
+    expected = [
+        lib.pw_crc32c_tables(0, data[i : i + packet_bytes], len(data[i : i + packet_bytes]))
+        for i in range(0, num_bytes, packet_bytes)
+    ]
+    assert packets(data, packet_bytes, offset, copies) == expected
+
+
+def test_packet_bytes_zero_or_huge_is_one_packet() -> None:
+    crcs = ffi.new("uint32_t[]", 1)
+    for packet_bytes in (0, 2**64 - 1):
+        lib.pw_crc32c_packets(BLOCK, 1000, packet_bytes, crcs)
+        assert crcs[0] == lib.pw_crc32c_tables(0, BLOCK, 1000)

@@ -1,0 +1,362 @@
+"""Page residency: the host's pages of real mappings, and the model against a short reference."""
+
+import ctypes
+import mmap
+import resource
+from collections import OrderedDict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pagewire.native import EngineError, check, ffi, lib
+
+ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class Memory:
+    def __init__(self, backend: int, *, seed: int = 0, faults: int = 0, limit: int = 0) -> None:
+        out = ffi.new("pw_memory **")
+        options = ffi.new("pw_memory_model_options *", (seed, faults, limit))
+        check(lib.pw_memory_create(backend, options, out), "create")
+        self.memory = ffi.gc(out[0], lib.pw_memory_destroy)
+
+    def probe(self, first: int, count: int) -> list[int]:
+        state = ffi.new("uint8_t[]", b"\xee" * (count + 1))
+        check(lib.pw_memory_probe(self.memory, first, count, state), "probe")
+        assert state[count] == 0xEE
+        return list(state[0:count])
+
+    def populate(self, first: int, count: int, for_write: bool = True) -> tuple[int, int]:
+        num_absent = ffi.new("uint64_t *")
+        code = lib.pw_memory_populate(self.memory, first, count, for_write, num_absent)
+        return code, num_absent[0]
+
+    def pin(self, first: int, count: int) -> tuple[int, int]:
+        num_absent = ffi.new("uint64_t *")
+        return lib.pw_memory_pin(self.memory, first, count, num_absent), num_absent[0]
+
+    def unpin(self, first: int, count: int) -> int:
+        return lib.pw_memory_unpin(self.memory, first, count)
+
+    def drop(self, first: int, count: int) -> int:
+        return lib.pw_memory_drop(self.memory, first, count)
+
+    def set(self, first: int, count: int, state: int) -> int:
+        return lib.pw_memory_set(self.memory, first, count, state)
+
+    def counters(self) -> dict[str, int]:
+        out = ffi.new("pw_memory_counters *")
+        lib.pw_memory_read_counters(self.memory, out)
+        return {name: getattr(out, name) for name, _ in ffi.typeof("pw_memory_counters").fields}
+
+
+class Mapping:
+    """Fresh anonymous pages without huge pages; `first` is the first page's number."""
+
+    def __init__(self, num_pages: int) -> None:
+        self.num_pages = num_pages
+        self.address = LIBC.mmap(None, num_pages * 4096, mmap.PROT_READ | mmap.PROT_WRITE,
+                                 mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        assert self.address not in (None, ctypes.c_void_p(-1).value)
+        LIBC.madvise(self.address, num_pages * 4096, mmap.MADV_NOHUGEPAGE)
+        self.first = self.address >> 12
+
+    def write(self, page: int) -> None:
+        ctypes.memset(self.address + page * 4096, 7, 1)
+
+    def protect(self, protection: int) -> None:
+        assert LIBC.mprotect(self.address, self.num_pages * 4096, protection) == 0
+
+    def unmap(self, page: int, count: int) -> None:
+        assert LIBC.munmap(self.address + page * 4096, count * 4096) == 0
+
+
+@pytest.fixture
+def host() -> Memory:
+    return Memory(lib.PW_MEMORY_HOST)
+
+
+@pytest.fixture
+def make_mapping():
+    mappings = []
+
+    def make(num_pages: int) -> Mapping:
+        mappings.append(Mapping(num_pages))
+        return mappings[-1]
+
+    yield make
+    for mapping in mappings:
+        mapping.unmap(0, mapping.num_pages)
+
+
+def test_host_fresh_pages_are_absent_and_written_ones_present(host, make_mapping) -> None:
+    mapping = make_mapping(16)
+    assert host.probe(mapping.first, 16) == [ABSENT] * 16
+    mapping.write(3)
+    mapping.write(15)
+    assert host.probe(mapping.first, 16) == [int(i in (3, 15)) for i in range(16)]
+
+
+@pytest.mark.parametrize("for_write", [True, False])
+def test_host_populate_counts_absent_and_drop_takes_away_again(host, make_mapping, for_write) -> None:
+    mapping = make_mapping(8)
+    for _ in range(3):
+        mapping.write(2)
+        assert host.populate(mapping.first, 8, for_write) == (0, 7)
+        assert host.probe(mapping.first, 8) == [PRESENT] * 8
+        assert host.populate(mapping.first, 8, for_write) == (0, 0)
+        assert host.drop(mapping.first, 8) == 0
+        assert host.probe(mapping.first, 8) == [ABSENT] * 8
+    assert host.counters()["populated_pages"] == 21
+    assert host.counters()["already_present_pages"] == 3 * 9
+
+
+def test_host_read_only_mapping_refuses_writes(host, make_mapping) -> None:
+    mapping = make_mapping(4)
+    mapping.protect(mmap.PROT_READ)
+    assert host.populate(mapping.first, 4, True)[0] == lib.PW_ERR_PROTECTION
+    assert host.populate(mapping.first, 4, False)[0] == 0
+
+
+def test_host_mapping_without_access_refuses_reads(host, make_mapping) -> None:
+    mapping = make_mapping(4)
+    mapping.protect(0)
+    assert host.populate(mapping.first, 4, False)[0] == lib.PW_ERR_PROTECTION
+    assert host.pin(mapping.first, 4)[0] == lib.PW_ERR_PROTECTION
+
+
+@pytest.mark.parametrize("holes", [[(5, 1)], [(0, 1)], [(15, 1)], [(0, 16)], [(2, 3), (6, 1), (9, 5)]])
+def test_host_holes_are_unmapped(host, make_mapping, holes) -> None:
+    mapping = make_mapping(16)
+    expected = [ABSENT] * 16
+    for i in range(0, 16, 2):
+        mapping.write(i)
+        expected[i] = PRESENT
+    for first, count in holes:
+        mapping.unmap(first, count)
+        expected[first : first + count] = [UNMAPPED] * count
+    assert host.probe(mapping.first, 16) == expected
+    before = expected.index(UNMAPPED)
+    assert host.pin(mapping.first, 16) == (lib.PW_ERR_ADDRESS, 0)
+    assert host.drop(mapping.first, 16) == lib.PW_ERR_ADDRESS
+    assert host.probe(mapping.first, 16) == expected
+    num_absent = expected[:before].count(ABSENT)
+    assert host.populate(mapping.first, 16) == (lib.PW_ERR_ADDRESS, num_absent)
+    expected[:before] = [PRESENT] * before
+    assert host.probe(mapping.first, 16) == expected
+
+
+def test_host_page_in_spans_the_counting_buffer(host, make_mapping) -> None:
+    mapping = make_mapping(5000)
+    mapping.write(4500)
+    mapping.unmap(4990, 10)
+    assert host.populate(mapping.first, 5000) == (lib.PW_ERR_ADDRESS, 4989)
+    assert host.probe(mapping.first, 5000) == [PRESENT] * 4990 + [UNMAPPED] * 10
+
+
+def test_host_addresses_no_process_has(host) -> None:
+    for page in (0, 2**48, 2**51, 2**52 - 3):
+        assert host.probe(page, 3) == [UNMAPPED] * 3
+        assert host.populate(page, 3) == (lib.PW_ERR_ADDRESS, 0)
+    with pytest.raises(EngineError, match="PW_ERR_INVALID"):
+        host.probe(2**52 - 2, 3)
+    assert host.set(0, 1, PRESENT) == lib.PW_ERR_INVALID
+
+
+def test_host_pin_pages_in_and_unpin(host, make_mapping) -> None:
+    mapping = make_mapping(4)
+    mapping.write(0)
+    assert host.pin(mapping.first, 4) == (0, 3)
+    assert host.probe(mapping.first, 4) == [PRESENT] * 4
+    assert host.drop(mapping.first, 4) == lib.PW_ERR_PROTECTION
+    assert host.unpin(mapping.first, 4) == 0
+    assert host.drop(mapping.first, 4) == 0
+    assert host.counters()["pinned_pages"] == host.counters()["unpinned_pages"] == 4
+
+
+def test_host_pin_over_the_limit(host, make_mapping) -> None:
+    mapping = make_mapping(8)
+    limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    with open("/proc/self/status", encoding="ascii") as status:
+        capabilities = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
+    if capabilities >> 14 & 1:
+        pytest.skip("this process has CAP_IPC_LOCK: no limit holds it")
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (4096, limits[1]))
+        assert host.pin(mapping.first, 8)[0] == lib.PW_ERR_FULL
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, limits)
+
+
+MASK = 2**64 - 1
+
+
+def mix(value: int) -> int:
+    value = (value + 0x9E3779B97F4A7C15) & MASK
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+class Reference:
+    """The model said shortly: states of changed pages, frames least recently used first."""
+
+    def __init__(self, *, seed: int, faults: int, limit: int) -> None:
+        self.seed, self.faults, self.limit = seed, faults, limit
+        self.states: dict[int, int] = {}
+        self.frames: OrderedDict[int, None] = OrderedDict()  # not pinned
+        self.pinned: set[int] = set()
+        self.swapped: set[int] = set()
+        self.major_faults = 0
+
+    def state(self, page: int) -> int:
+        if page in self.states:
+            return self.states[page]
+        draw = (mix(self.seed ^ mix(page)) >> 32) * 1_000_000 >> 32
+        return ABSENT if draw < self.faults else PRESENT
+
+    def probe(self, first: int, count: int) -> list[int]:
+        return [self.state(page) for page in range(first, first + count)]
+
+    def touch(self, page: int) -> bool:
+        if page not in self.frames and page not in self.pinned:
+            if self.limit and len(self.frames) + len(self.pinned) >= self.limit:
+                if not self.frames:
+                    return False
+                victim, _ = self.frames.popitem(last=False)
+                self.states[victim] = ABSENT
+                self.swapped.add(victim)
+            self.frames[page] = None
+        elif page in self.frames:
+            self.frames.move_to_end(page)
+        self.states[page] = PRESENT
+        return True
+
+    def page_in(self, page: int) -> tuple[bool, int]:
+        absent = self.state(page) == ABSENT
+        if not self.touch(page):
+            return False, 0
+        self.major_faults += page in self.swapped
+        self.swapped.discard(page)
+        return True, absent
+
+    def populate(self, first: int, count: int) -> tuple[int, int]:
+        num_absent = 0
+        for page in range(first, first + count):
+            if self.state(page) == UNMAPPED:
+                return lib.PW_ERR_ADDRESS, num_absent
+            done, absent = self.page_in(page)
+            if not done:
+                return lib.PW_ERR_FULL, num_absent
+            num_absent += absent
+        return 0, num_absent
+
+    def pin(self, first: int, count: int) -> tuple[int, int]:
+        pages = range(first, first + count)
+        if UNMAPPED in map(self.state, pages):
+            return lib.PW_ERR_ADDRESS, 0
+        if self.limit and len(self.pinned | set(pages)) > self.limit:
+            return lib.PW_ERR_FULL, 0
+        num_absent = 0
+        for page in pages:
+            num_absent += self.page_in(page)[1]
+            self.frames.pop(page, None)
+            self.pinned.add(page)
+        return 0, num_absent
+
+    def unpin(self, first: int, count: int) -> int:
+        pages = range(first, first + count)
+        if UNMAPPED in map(self.state, pages):
+            return lib.PW_ERR_ADDRESS
+        for page in pages:
+            if page in self.pinned:
+                self.pinned.remove(page)
+                self.frames[page] = None
+        return 0
+
+    def drop(self, first: int, count: int) -> int:
+        pages = range(first, first + count)
+        if UNMAPPED in map(self.state, pages):
+            return lib.PW_ERR_ADDRESS
+        if self.pinned & set(pages):
+            return lib.PW_ERR_PROTECTION
+        return self.set(first, count, ABSENT)
+
+    def set(self, first: int, count: int, state: int) -> int:
+        for page in range(first, first + count):
+            self.frames.pop(page, None)
+            self.pinned.discard(page)
+            self.swapped.discard(page)
+            self.states[page] = state
+            if state == PRESENT and not self.touch(page):
+                self.states[page] = ABSENT
+                return lib.PW_ERR_FULL
+        return 0
+
+
+FIRST, COUNT = st.integers(0, 30), st.integers(0, 8)
+STEP = st.one_of(
+    st.tuples(st.sampled_from(["probe", "populate", "populate", "pin", "unpin", "drop"]), FIRST, COUNT),
+    st.tuples(st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED])),
+)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, MASK),
+    faults=st.sampled_from([0, 300_000, 1_000_000]),
+    limit=st.sampled_from([0, 1, 2, 7, 20]),
+    steps=st.lists(STEP, max_size=60),
+)
+def test_model_same_as_reference(seed, faults, limit, steps) -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL, seed=seed, faults=faults, limit=limit)
+    reference = Reference(seed=seed, faults=faults, limit=limit)
+    for step in steps:
+        assert getattr(memory, step[0])(*step[1:]) == getattr(reference, step[0])(*step[1:])
+        assert memory.probe(0, 40) == reference.probe(0, 40)
+    assert memory.counters()["major_faults"] == reference.major_faults
+
+
+def test_model_fault_rate_does_not_depend_on_order() -> None:
+    forward = Memory(lib.PW_MEMORY_MODEL, seed=11, faults=100_000)
+    backward = Memory(lib.PW_MEMORY_MODEL, seed=11, faults=100_000)
+    states = forward.probe(10**9, 20_000)
+    assert abs(states.count(ABSENT) - 2000) < 200
+    single = [backward.probe(10**9 + i, 1)[0] for i in reversed(range(20_000))]
+    assert single[::-1] == states
+    assert Memory(lib.PW_MEMORY_MODEL, seed=12, faults=100_000).probe(10**9, 20_000) != states
+
+
+def test_model_page_swapped_out_comes_back_by_a_major_fault() -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL, faults=1_000_000, limit=2)
+    for page in (1, 2):
+        assert memory.populate(page, 1) == (0, 1)
+    memory.probe(1, 1)  # does not make page 1 the most recently used
+    assert memory.populate(3, 1) == (0, 1)
+    assert memory.probe(1, 3) == [ABSENT, PRESENT, PRESENT]
+    assert memory.counters()["major_faults"] == 0
+    assert memory.populate(1, 1) == (0, 1)
+    assert memory.counters()["major_faults"] == 1
+
+
+def test_model_grows_to_many_pages() -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL, faults=500_000)
+    absent = memory.probe(7, 50_000).count(ABSENT)
+    assert memory.populate(7, 50_000) == (0, absent)
+    assert memory.populate(7, 50_000) == (0, 0)
+    counters = memory.counters()
+    assert (counters["populated_pages"], counters["already_present_pages"]) == (absent, 100_000 - absent)
+
+
+def test_bad_options_are_refused() -> None:
+    out = ffi.new("pw_memory **")
+    assert lib.pw_memory_create(2, ffi.NULL, out) == lib.PW_ERR_INVALID
+    assert lib.pw_memory_create(lib.PW_MEMORY_MODEL, ffi.NULL, out) == lib.PW_ERR_INVALID
+    with pytest.raises(EngineError):
+        Memory(lib.PW_MEMORY_MODEL, faults=1_000_001)

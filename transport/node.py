@@ -1,0 +1,363 @@
+"""One rank's emulated node: engine, wire, clock and memory strategy, composed here and only here.
+
+The facade builds on `Node`: envelopes, `expose` and `fetch` for messages, `progress` to move, and the
+clock. Peers are ranks of COMM_WORLD, addresses ints, times ints of virtual ns. One thread a rank.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import os
+import resource
+import sys
+import time
+from typing import Any, NamedTuple
+
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.transport import platform, report, strategies
+from pagewire.transport.clock import ComputeSource
+from pagewire.transport.config import Config, ConfigError, load
+from pagewire.transport.wire import Wire
+
+KIND_EAGER = 1
+KIND_RENDEZVOUS = 2
+ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
+
+_PDID = 1  # the ranks of one job are one protection domain
+_NEVER = 2**63 - 1
+_EVENTS_AT_ONCE = 32
+_IDLE_TURNS = 8  # turns in vain before the core is yielded
+_PR_SET_THP_DISABLE = 41
+
+
+class Envelope(NamedTuple):
+    """What a message announces; num_bytes is the message's length, riding along or not."""
+
+    kind: int
+    source: int
+    num_bytes: int
+    address: int
+    key: int
+    arrival_ns: int
+
+
+class Handle:
+    """A rendezvous under way: `error` is 0 or a negative PW_ERR_*."""
+
+    __slots__ = ("complete_ns", "done", "error", "key", "prepared")
+
+    def __init__(self, key: int, prepared: Any) -> None:
+        self.done = False
+        self.complete_ns = 0
+        self.error = 0
+        self.key = key
+        self.prepared = prepared
+
+
+def engine_struct(name: str, values: dict[str, int]) -> Any:
+    """A config struct of the engine filled by field name; names must match exactly."""
+    out = ffi.new(f"{name} *")
+    fields = {field for field, _ in ffi.typeof(name).fields}
+    if fields != set(values):
+        raise ConfigError(f"{name} and its source differ in {', '.join(sorted(fields ^ set(values)))}")
+    for field, value in values.items():
+        setattr(out, field, value)
+    return out
+
+
+class Node:
+    """See the module. `clock_ns` is this rank's CPU clock."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._wire = Wire()
+        self.rank = self._wire.rank
+        self.size = self._wire.size
+        self.clock_ns = 0
+        self.eager_limit_bytes: int = config.run.eager_limit_bytes
+        self.mpi_calls: collections.Counter[str] = collections.Counter()
+        self._started_s = time.perf_counter()
+        if config.run.huge_pages == "never":
+            _disable_huge_pages()
+        self.platform = platform.load(config.run.platform)
+        costs = self.platform.costs
+        self._call_ns, self._poll_ns = costs.mpi_call_ns, costs.poll_ns
+        self._costs = engine_struct("pw_costs", costs.as_dict())
+        self._settings = engine_struct("pw_settings", config.engine_settings())
+        self._memory = self._create_memory()
+        ni = ffi.new("pw_ni **")
+        check(lib.pw_ni_create(self._costs, self._settings, self.rank, self.size, self._memory, ni), "engine")
+        self._ni = ni[0]
+        check(lib.pw_ni_open_domain(self._ni, _PDID), "protection domain")
+        self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
+        self._compute = ComputeSource(config.run, self.rank)
+        self._depth = 0
+        self._entered_ns = 0
+        self._idle_turns = 0
+        self._dirty = False
+        self._next_ns = _NEVER
+        self._handles: dict[int, Handle] = {}
+        self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
+        self._burst = ffi.new("pw_burst *")
+        self._key = ffi.new("uint64_t *")
+        self._frames: dict[int, Any] = {}
+        self.compute_ns = self.mpi_ns = self.touch_ns = self.pin_ns = 0
+        self._compute.leave()
+
+    def _create_memory(self) -> Any:
+        settings = self._settings
+        options = ffi.new("pw_memory_model_options *")
+        options.seed = settings.model_seed + self.rank
+        options.fault_millionths = settings.model_fault_millionths
+        options.frame_limit_pages = settings.model_frame_limit_pages
+        memory = ffi.new("pw_memory **")
+        code = lib.pw_memory_create(settings.memory_backend, options, memory)
+        check(code, f"memory backend '{self.config.memory_backend.backend}'")
+        return memory[0]
+
+    # -- the CPU's clock
+
+    def enter(self) -> None:
+        """At every public MPI entry: the compute since the last leave has passed."""
+        self._depth += 1
+        if self._depth == 1:
+            compute_ns = self._compute.next_ns()
+            self.compute_ns += compute_ns
+            self._entered_ns = self.clock_ns = self.clock_ns + compute_ns
+            self.clock_ns += self._call_ns
+
+    def leave(self) -> None:
+        """At every public MPI exit."""
+        self._depth -= 1
+        if not self._depth:
+            self.mpi_ns += self.clock_ns - self._entered_ns
+            if self._compute.needs_leave:
+                self._compute.leave()
+
+    def wtime_s(self) -> float:
+        """Virtual time now, in s."""
+        if not self._depth:
+            compute_ns = self._compute.next_ns()
+            self.compute_ns += compute_ns
+            self.clock_ns += compute_ns
+            self._compute.leave()
+        return self.clock_ns * 1e-9
+
+    def declare_compute(self, duration_ns: int) -> None:
+        """The program says what its work takes on the emulated node (compute = model)."""
+        self._compute.declared_ns += duration_ns
+
+    def completed(self, complete_ns: int) -> None:
+        """The CPU learns of a completion."""
+        if complete_ns > self.clock_ns:
+            self.clock_ns = complete_ns
+        self.clock_ns += self._poll_ns
+
+    def failed_test(self, future: bool) -> None:
+        """A Test or Iprobe found nothing. future: what it looks for completes later in virtual time."""
+        if future or self.clock_ns < self._next_ns < _NEVER:
+            self.clock_ns += self._poll_ns
+
+    # -- messages through packetizer and mailbox
+
+    def _frame(self, address: int) -> Any:
+        frame = self._frames.get(address)
+        if frame is None:
+            pointer = ffi.cast("uint8_t *", address)
+            frame = self._frames[address] = (pointer, ffi.cast("pw_envelope *", address))
+        return frame
+
+    def write_envelope(self, frame_address: int, peer: int, kind: int, address: int, num_bytes: int, key: int) -> int:
+        """Write the envelope, and the payload behind it when eager; returns the frame's bytes."""
+        payload_bytes = num_bytes if kind == KIND_EAGER else 0
+        self.clock_ns = lib.pw_ni_message_write(
+            self._ni, peer, kind, address, num_bytes, key, payload_bytes, self.clock_ns, self._frame(frame_address)[0]
+        )
+        return ENVELOPE_BYTES + payload_bytes
+
+    def read_envelope(self, frame_address: int, frame_bytes: int) -> Envelope:
+        """What a frame announces. ValueError when it is malformed."""
+        pointer, envelope = self._frame(frame_address)
+        if lib.pw_ni_message_check(self._ni, pointer, frame_bytes):
+            raise ValueError(f"malformed message of {frame_bytes} bytes: is the sender's facade of another version?")
+        return Envelope(
+            envelope.kind, envelope.source_node, envelope.num_bytes, envelope.address, envelope.key, envelope.arrival_ns
+        )
+
+    def land_eager(self, frame_address: int, address: int, capacity_bytes: int, posted_ns: int) -> int:
+        """Copy the payload out; returns the virtual time of completion."""
+        landed: int = lib.pw_ni_message_land(self._ni, self._frame(frame_address)[0], address, capacity_bytes, posted_ns)
+        return landed
+
+    # -- rendezvous
+
+    def _prepare(self, address: int, num_bytes: int) -> Any:
+        if num_bytes == 0:
+            return None
+        cost = self._strategy.prepare(address, num_bytes)
+        self.touch_ns += cost.touch_ns
+        self.pin_ns += cost.pin_ns
+        self.clock_ns += cost.touch_ns + cost.pin_ns
+        return cost.token
+
+    def _release(self, token: Any) -> int:
+        """Cost in ns of what `prepare` did, undone."""
+        if token is None:
+            return 0
+        cost = self._strategy.release(token)
+        self.pin_ns += cost.pin_ns
+        return cost.pin_ns
+
+    def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
+        """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
+        prepared = self._prepare(address, num_bytes)
+        check(lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key), f"send of {num_bytes} bytes to rank {peer}")
+        key = self._key[0]
+        handle = self._handles[key] = Handle(key, prepared)
+        return handle
+
+    def prepare_receive(self, address: int, capacity_bytes: int) -> Any:
+        """The memory strategy's part of posting a receive that may be an RDMA landing."""
+        return self._prepare(address, capacity_bytes)
+
+    def release_receive(self, prepared: Any) -> None:
+        """The receive was not fetched: undo `prepare_receive`."""
+        self.clock_ns += self._release(prepared)
+
+    def fetch(self, envelope: Envelope, address: int, num_bytes: int, match_ns: int, prepared: Any) -> Handle:
+        """Read num_bytes from the sender; done when they are all here."""
+        code = lib.pw_ni_fetch(
+            self._ni, _PDID, envelope.source, envelope.address, envelope.key, address, num_bytes, match_ns, self._key
+        )
+        check(code, f"read of {num_bytes} bytes from rank {envelope.source}")
+        handle = self._handles[self._key[0]] = Handle(envelope.key, prepared)
+        self._dirty = True
+        return handle
+
+    # -- progress
+
+    def progress(self, waiting: bool) -> bool:
+        """Poll the wire and run the NI: without limit while the CPU waits, else up to its clock."""
+        moved = self._wire.receive(self._received)
+        horizon_ns = _NEVER if waiting else self.clock_ns
+        if moved or self._dirty or self._next_ns <= horizon_ns:
+            moved = self._run(horizon_ns) or moved
+        elif self._wire.sending:
+            self._reclaim()
+        return moved
+
+    def _run(self, horizon_ns: int) -> bool:
+        ni, events, moved = self._ni, self._events, False
+        self._dirty = False
+        while True:
+            count = lib.pw_ni_run(ni, horizon_ns, events, _EVENTS_AT_ONCE)
+            for i in range(count):
+                self._dispatch(events[i])
+            flushed = self._flush()
+            if not (count or flushed):
+                break
+            moved = True
+        self._next_ns = lib.pw_ni_next_ns(ni)
+        return moved
+
+    def _received(self, source: int, address: int, num_bytes: int) -> None:
+        code = lib.pw_ni_rx_burst(self._ni, source, ffi.cast("uint8_t *", address), num_bytes)
+        if code < 0:
+            print(f"pagewire: rank {self.rank}: a malformed burst from rank {source} was dropped", file=sys.stderr)
+
+    def _flush(self) -> bool:
+        """Send every burst that waits. True when one went to this rank itself: the engine goes on."""
+        burst, ni, loop = self._burst, self._ni, False
+        while lib.pw_ni_tx_burst(ni, burst):
+            data, peer = burst.data, burst.peer
+            if peer == self.rank:
+                check(lib.pw_ni_rx_burst(ni, peer, data, burst.num_bytes), "burst to itself")
+                lib.pw_ni_tx_release(ni, data)
+                loop = True
+            elif self._wire.send(peer, int(ffi.cast("uintptr_t", data)), burst.num_bytes):
+                lib.pw_ni_tx_release(ni, data)
+        self._reclaim()
+        return loop
+
+    def _reclaim(self) -> None:
+        for address in self._wire.sent():
+            lib.pw_ni_tx_release(self._ni, ffi.cast("uint8_t *", address))
+
+    def _dispatch(self, event: Any) -> None:
+        handle = self._handles.pop(event.id, None)
+        if handle is None:
+            return
+        handle.complete_ns = event.time_ns + self._release(handle.prepared)
+        handle.error = event.error
+        handle.done = True
+
+    def idle(self) -> None:
+        """A turn of a wait loop was in vain: the core goes to somebody else after a few."""
+        self._idle_turns += 1
+        if self._idle_turns > _IDLE_TURNS:
+            os.sched_yield()
+
+    def busy(self) -> None:
+        """A turn of a wait loop moved something."""
+        self._idle_turns = 0
+
+    # -- the end
+
+    def counters(self) -> dict[str, Any]:
+        """What this rank counted, flat; keys as report.py wants them."""
+        out = ffi.new("pw_counters *")
+        lib.pw_ni_read_counters(self._ni, out)
+        counted: dict[str, Any] = {
+            name: (list(value) if name == "nacks" else int(value))
+            for name, value in ((field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields)
+        }
+        counted["nacks_by_code"] = counted.pop("nacks")
+        counted["nacks"] = sum(counted["nacks_by_code"])
+        counted["translation_faults"] = counted["translation_faults_source"] + counted["translation_faults_destination"]
+        counted["mpi_calls"] = dict(self.mpi_calls)
+        counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
+        counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]
+        counted["virtual_time_ns"] = self.clock_ns
+        for name in ("compute_ns", "mpi_ns", "touch_ns", "pin_ns"):
+            counted[name] = getattr(self, name)
+        counted["wall_time_s"] = time.perf_counter() - self._started_s
+        counted["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if self._compute.mode == "replay":
+            counted["replay_missing"], counted["replay_unused"] = self._compute.missing, self._compute.unused
+        return counted
+
+    def close(self) -> None:
+        """Report and take the node down. Collective; before MPI is finalized."""
+        per_rank = self._wire.gather(self.counters())
+        self._compute.close()
+        if per_rank is not None:
+            report.finish(per_rank, self.config, self.config.run.json, self.config.run.quiet)
+        self._reclaim()
+        self._wire.close()
+        lib.pw_ni_destroy(self._ni)
+        lib.pw_memory_destroy(self._memory)
+
+
+def _disable_huge_pages() -> None:
+    """The emulated machine pages in 4 KB steps; huge pages would hide faults behind the first."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0):
+        raise OSError(
+            ctypes.get_errno(),
+            "run.huge_pages = 'never': the kernel refuses prctl(PR_SET_THP_DISABLE); set it to 'host'",
+        )
+
+
+_node: Node | None = None
+
+
+def current() -> Node:
+    """The node of this process; made on first use, collectively over COMM_WORLD."""
+    global _node
+    if _node is None:
+        _node = Node(load())
+    return _node
+
+
+__all__ = ["ENVELOPE_BYTES", "KIND_EAGER", "KIND_RENDEZVOUS", "EngineError", "Envelope", "Handle", "Node", "current"]
