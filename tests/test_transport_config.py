@@ -81,7 +81,9 @@ def test_size_takes_units(text, num_bytes):
 
 def test_command_line_beats_environment_beats_file_beats_default(tmp_path):
     file = tmp_path / "settings.toml"
-    file.write_text('[run]\ntimeout = "2ms"\nmemory = "pin"\npolicy = "all"\n[ni]\nfifo_depth = 8\n')
+    file.write_text(
+        '[run]\ntimeout = "2ms"\nmemory = "pin"\npolicy = "all"\n[ni]\nfifo_depth = 8\n'
+    )
     environ = {"PAGEWIRE_RUN_TIMEOUT": "3ms", "PAGEWIRE_RUN_MEMORY": "ideal"}
     environ["PAGEWIRE_CONFIG"] = str(file)
     loaded = load(["run.timeout=4ms"], environ=environ)
