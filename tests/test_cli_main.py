@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+
 from pagewire.cli import launch, options, program
 from pagewire.native.settings import ConfigError
 from pagewire.transport import config

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pagewire.native.settings import ConfigError, format_value, parse_value
 from pagewire.transport import config
 from pagewire.transport.config import REGISTRY, Config, RunConfig, load

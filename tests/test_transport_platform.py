@@ -5,6 +5,7 @@ import dataclasses
 import tomllib
 
 import pytest
+
 from pagewire.native.settings import ConfigError
 from pagewire.transport import platform
 from pagewire.transport.platform import Costs, CostTable
