@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "native/memory_backend.h"
@@ -29,6 +30,17 @@ static inline void *address_of(uint64_t page)
 static inline size_t bytes_of(uint64_t num_pages)
 {
     return (size_t)num_pages << PW_PAGE_SHIFT;
+}
+
+/* The system calls themselves: AddressSanitizer replaces mlock and munlock by functions that do nothing. */
+static int lock_pages(uint64_t first_page, uint64_t num_pages)
+{
+    return (int)syscall(SYS_mlock, address_of(first_page), bytes_of(num_pages));
+}
+
+static int unlock_pages(uint64_t first_page, uint64_t num_pages)
+{
+    return (int)syscall(SYS_munlock, address_of(first_page), bytes_of(num_pages));
 }
 
 /* How many pages at the start are mapped, with state filled that far, or PW_ERR_HOST. mincore does not
@@ -138,7 +150,7 @@ static int pin_code(uint64_t first_page, uint64_t num_pages, int error)
         code = PW_ERR_HOST;
         break;
     }
-    munlock(address_of(first_page), bytes_of(num_pages));
+    unlock_pages(first_page, num_pages);
     errno = error;
     return code;
 }
@@ -151,7 +163,7 @@ static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
         return code;
     if (mapped < num_pages)
         return PW_ERR_ADDRESS;
-    if (mlock(address_of(first_page), bytes_of(num_pages)) != 0)
+    if (lock_pages(first_page, num_pages) != 0)
         return pin_code(first_page, num_pages, errno);
     memory->counters.populated_pages += absent;
     memory->counters.already_present_pages += num_pages - absent;
@@ -162,7 +174,7 @@ static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
 static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     (void)memory;
-    if (munlock(address_of(first_page), bytes_of(num_pages)) == 0)
+    if (unlock_pages(first_page, num_pages) == 0)
         return PW_OK;
     return errno == ENOMEM ? PW_ERR_ADDRESS : PW_ERR_HOST;
 }

@@ -10,3 +10,4 @@
 #include "native/trace.h"
 #include "smmu/smmu.h"
 #include "native/engine.h"
+#include "native/bench_lookup.h"

@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pagewire.native import ffi, lib
 
 LIMIT = 256

@@ -1,10 +1,12 @@
 """The event queue leaves in the order of (time, priority, source, arrival)."""
 
 import heapq
+import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pagewire.native import check, ffi, lib
 
 
@@ -49,15 +51,36 @@ def test_equal_events_leave_as_they_came(make_queue) -> None:
     assert [event.sequence for event in events] == list(range(200))
 
 
+def test_order_is_time_then_priority_then_source(make_queue) -> None:
+    keys = sorted(itertools.product((-1, 0, 7), (0, 1, 65535), (0, 1, 65535)))
+    for stride in (1, 5, 26):  # 27 keys, entered in three orders
+        queue = make_queue()
+        for i in range(27):
+            push(queue, *keys[i * stride % 27])
+        events = [pop(queue) for _ in keys]
+        assert [(event.time_ns, event.priority, event.source) for event in events] == keys
+
+
 def test_all_fields_survive_growth(make_queue) -> None:
     queue = make_queue(1)
     for i in range(3000):
-        fields = {"time_ns": -i, "priority": i & 0xFFFF, "source": 65535 - i, "kind": i * 3,
-                  "subject": 2**64 - 1 - i, "detail": i << 40}
+        fields = {
+            "time_ns": -i,
+            "priority": i & 0xFFFF,
+            "source": 65535 - i,
+            "kind": i * 3,
+            "subject": 2**64 - 1 - i,
+            "detail": i << 40,
+        }
         check(lib.pw_event_queue_push(queue, ffi.new("pw_event *", fields)), "push")
     for i in reversed(range(3000)):
         event = pop(queue)
-        assert (event.time_ns, event.priority, event.source, event.kind) == (-i, i, 65535 - i, i * 3)
+        assert (event.time_ns, event.priority, event.source, event.kind) == (
+            -i,
+            i,
+            65535 - i,
+            i * 3,
+        )
         assert (event.subject, event.detail, event.sequence) == (2**64 - 1 - i, i << 40, i)
 
 
@@ -79,7 +102,11 @@ def test_same_as_heapq(steps) -> None:
                 event = pop(queue)
                 if reference:
                     assert heapq.heappop(reference) == (
-                        event.time_ns, event.priority, event.source, event.subject)
+                        event.time_ns,
+                        event.priority,
+                        event.source,
+                        event.subject,
+                    )
                 else:
                     assert event is None
             else:

@@ -2,12 +2,14 @@
 
 import ctypes
 import mmap
-import resource
+import subprocess
+import sys
 from collections import OrderedDict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pagewire.native import EngineError, check, ffi, lib
 
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
@@ -61,8 +63,14 @@ class Mapping:
 
     def __init__(self, num_pages: int) -> None:
         self.num_pages = num_pages
-        self.address = LIBC.mmap(None, num_pages * 4096, mmap.PROT_READ | mmap.PROT_WRITE,
-                                 mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        self.address = LIBC.mmap(
+            None,
+            num_pages * 4096,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+            -1,
+            0,
+        )
         assert self.address not in (None, ctypes.c_void_p(-1).value)
         LIBC.madvise(self.address, num_pages * 4096, mmap.MADV_NOHUGEPAGE)
         self.first = self.address >> 12
@@ -104,7 +112,9 @@ def test_host_fresh_pages_are_absent_and_written_ones_present(host, make_mapping
 
 
 @pytest.mark.parametrize("for_write", [True, False])
-def test_host_populate_counts_absent_and_drop_takes_away_again(host, make_mapping, for_write) -> None:
+def test_host_populate_counts_absent_and_drop_takes_away_again(
+    host, make_mapping, for_write
+) -> None:
     mapping = make_mapping(8)
     for _ in range(3):
         mapping.write(2)
@@ -131,7 +141,9 @@ def test_host_mapping_without_access_refuses_reads(host, make_mapping) -> None:
     assert host.pin(mapping.first, 4)[0] == lib.PW_ERR_PROTECTION
 
 
-@pytest.mark.parametrize("holes", [[(5, 1)], [(0, 1)], [(15, 1)], [(0, 16)], [(2, 3), (6, 1), (9, 5)]])
+@pytest.mark.parametrize(
+    "holes", [[(5, 1)], [(0, 1)], [(15, 1)], [(0, 16)], [(2, 3), (6, 1), (9, 5)]]
+)
 def test_host_holes_are_unmapped(host, make_mapping, holes) -> None:
     mapping = make_mapping(16)
     expected = [ABSENT] * 16
@@ -180,18 +192,25 @@ def test_host_pin_pages_in_and_unpin(host, make_mapping) -> None:
     assert host.counters()["pinned_pages"] == host.counters()["unpinned_pages"] == 4
 
 
-def test_host_pin_over_the_limit(host, make_mapping) -> None:
-    mapping = make_mapping(8)
-    limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    with open("/proc/self/status", encoding="ascii") as status:
-        capabilities = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
-    if capabilities >> 14 & 1:
-        pytest.skip("this process has CAP_IPC_LOCK: no limit holds it")
-    try:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (4096, limits[1]))
-        assert host.pin(mapping.first, 8)[0] == lib.PW_ERR_FULL
-    finally:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, limits)
+OVER_THE_LIMIT = """
+import mmap, os, resource
+from pagewire.native import check, ffi, lib
+resource.setrlimit(resource.RLIMIT_MEMLOCK, ({limit}, {limit}))
+if os.getuid() == 0:
+    os.setuid(65534)  # without CAP_IPC_LOCK
+out = ffi.new("pw_memory **")
+check(lib.pw_memory_create(lib.PW_MEMORY_HOST, ffi.NULL, out), "create")
+pages = mmap.mmap(-1, 64 * 4096)
+first = int(ffi.cast("uintptr_t", ffi.from_buffer(pages))) >> 12
+print(lib.pw_memory_pin(out[0], first, 64, ffi.NULL))
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_host_pin_over_the_limit(limit) -> None:
+    script = OVER_THE_LIMIT.format(limit=limit)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) == lib.PW_ERR_FULL
 
 
 MASK = 2**64 - 1
@@ -302,7 +321,9 @@ class Reference:
 
 FIRST, COUNT = st.integers(0, 30), st.integers(0, 8)
 STEP = st.one_of(
-    st.tuples(st.sampled_from(["probe", "populate", "populate", "pin", "unpin", "drop"]), FIRST, COUNT),
+    st.tuples(
+        st.sampled_from(["probe", "populate", "populate", "pin", "unpin", "drop"]), FIRST, COUNT
+    ),
     st.tuples(st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED])),
 )
 
@@ -351,7 +372,10 @@ def test_model_grows_to_many_pages() -> None:
     assert memory.populate(7, 50_000) == (0, absent)
     assert memory.populate(7, 50_000) == (0, 0)
     counters = memory.counters()
-    assert (counters["populated_pages"], counters["already_present_pages"]) == (absent, 100_000 - absent)
+    assert (counters["populated_pages"], counters["already_present_pages"]) == (
+        absent,
+        100_000 - absent,
+    )
 
 
 def test_bad_options_are_refused() -> None:

@@ -5,11 +5,23 @@ from collections import OrderedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pagewire.native import EngineError, check, ffi, lib
 
 GEOMETRIES = [
-    (1, 1, 1), (1, 3, 1), (1, 16, 1), (1, 17, 1), (1, 128, 1), (4, 2, 1), (8, 4, 1), (4, 16, 2),
-    (2, 20, 4), (1, 2, 128), (2, 3, 64), (1, 18, 128), (16, 1, 8),
+    (1, 1, 1),
+    (1, 3, 1),
+    (1, 16, 1),
+    (1, 17, 1),
+    (1, 128, 1),
+    (4, 2, 1),
+    (8, 4, 1),
+    (4, 16, 2),
+    (2, 20, 4),
+    (1, 2, 128),
+    (2, 3, 64),
+    (1, 18, 128),
+    (16, 1, 8),
 ]
 
 
@@ -20,8 +32,19 @@ class Reference:
         self.num_ways, self.line_pages = num_ways, line_pages
         self.sets: list[OrderedDict] = [OrderedDict() for _ in range(num_sets)]
         self.counters = dict.fromkeys(
-            ["lookups", "hits", "misses", "fills", "evictions", "fills_refused",
-             "invalidated_address", "invalidated_pdid", "invalidated_all"], 0)
+            [
+                "lookups",
+                "hits",
+                "misses",
+                "fills",
+                "evictions",
+                "fills_refused",
+                "invalidated_address",
+                "invalidated_pdid",
+                "invalidated_all",
+            ],
+            0,
+        )
 
     def place(self, pdid: int, page: int):
         line = page // self.line_pages
@@ -131,7 +154,8 @@ def apply(cache: Cache, reference: Reference, step: tuple, frame: int) -> None:
     elif kind == "range":
         pdid, first, count = args
         expected = reference.invalidate(
-            "invalidated_address", lambda d, p: d == pdid and first <= p < first + count)
+            "invalidated_address", lambda d, p: d == pdid and first <= p < first + count
+        )
         assert lib.pw_tcache_invalidate_range(cache.cache, pdid, first, count) == expected
     elif kind == "pdid":
         expected = reference.invalidate("invalidated_pdid", lambda d, _: d == args[0])
@@ -175,8 +199,18 @@ def test_same_as_reference_over_long_random_run(geometry) -> None:
 
 @pytest.mark.parametrize(
     "geometry",
-    [(0, 4, 1), (3, 4, 1), (2**21, 1, 1), (1, 0, 1), (1, 1025, 1), (1, 4, 0), (1, 4, 3),
-     (1, 4, 256), (2**20, 32, 1), (2**20, 16, 2)],
+    [
+        (0, 4, 1),
+        (3, 4, 1),
+        (2**21, 1, 1),
+        (1, 0, 1),
+        (1, 1025, 1),
+        (1, 4, 0),
+        (1, 4, 3),
+        (1, 4, 256),
+        (2**20, 32, 1),
+        (2**20, 16, 2),
+    ],
 )
 def test_geometry_out_of_range_is_refused(geometry) -> None:
     with pytest.raises(EngineError) as error:

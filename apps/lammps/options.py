@@ -1,0 +1,172 @@
+"""Command line of the mini-app; defaults are LAMMPS' `melt` (reduced Lennard-Jones units)."""
+
+import argparse
+import dataclasses
+import math
+from typing import NoReturn
+
+from pagewire.apps.lammps.errors import InputError
+
+MAX_ATOMS = 2**31 - 1  # neighbour lists hold 32-bit indices
+MAX_SEED = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one run is made of. Lengths in sigma, energies in epsilon, times in tau."""
+
+    cells: tuple[int, int, int] = (20, 20, 20)
+    """fcc cells (4 atoms each) along x, y, z"""
+    num_steps: int = 100
+    thermo_every: int = 10
+    """steps between output lines; 0: only the first and the last"""
+    density: float = 0.8442
+    """atoms per sigma^3"""
+    cutoff: float = 2.5
+    skin: float = 0.3
+    """what the neighbour lists reach beyond the cut-off"""
+    temperature: float = 3.0
+    timestep: float = 0.005
+    seed: int = 87287
+    neigh_every: int = 1
+    """steps between two checks whether to rebuild"""
+    neigh_delay: int = 0
+    """steps without a check after a rebuild"""
+    neigh_check: bool = True
+    """rebuild only if some atom moved more than skin / 2"""
+    newton: bool = True
+    """a pair across ranks is computed once and its force sent back"""
+    shift: bool = False
+    """subtract the energy at the cut-off; forces stay the same"""
+    fresh_buffers: bool = False
+    """allocate a message's buffer for each message"""
+    dump_state: str | None = None
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        for name, num in zip(("NX", "NY", "NZ"), self.cells, strict=True):
+            _require(num >= 1, f"--cells {name}", num, "at least 1", "give 1 or more cells")
+        _require(
+            self.num_atoms <= MAX_ATOMS, "number of atoms", self.num_atoms,
+            f"at most {MAX_ATOMS}", "use fewer cells",
+        )  # fmt: skip
+        for flag, num, least in (
+            ("--steps", self.num_steps, 0),
+            ("--thermo", self.thermo_every, 0),
+            ("--neigh-every", self.neigh_every, 1),
+            ("--neigh-delay", self.neigh_delay, 0),
+        ):
+            _require(num >= least, flag, num, f"at least {least}", f"give {least} or more steps")
+        _require(
+            0 <= self.seed <= MAX_SEED, "--seed", self.seed, f"0 .. {MAX_SEED}", "give such a seed"
+        )
+        for flag, value in (
+            ("--density", self.density),
+            ("--cutoff", self.cutoff),
+            ("--timestep", self.timestep),
+        ):
+            _require(0 < value < math.inf, flag, value, "greater than 0", "give a positive number")
+        for flag, value in (("--skin", self.skin), ("--temperature", self.temperature)):
+            _require(0 <= value < math.inf, flag, value, "at least 0", "give 0 or more")
+
+    @property
+    def num_atoms(self) -> int:
+        return 4 * math.prod(self.cells)
+
+    @property
+    def lattice_constant(self) -> float:
+        """Edge of the cubic fcc cell, which holds 4 atoms."""
+        return math.cbrt(4.0 / self.density)
+
+    @property
+    def list_cutoff(self) -> float:
+        return self.cutoff + self.skin
+
+    @property
+    def box_lengths(self) -> tuple[float, float, float]:
+        nx, ny, nz = self.cells
+        a = self.lattice_constant
+        return nx * a, ny * a, nz * a
+
+
+def _require(holds: bool, what: str, value: object, limit: str, remedy: str) -> None:
+    if not holds:
+        raise InputError(f"{what} is {value}; allowed: {limit}. Remedy: {remedy}.")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of printing, as only rank 0 may print."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}. Remedy: see --help.")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser; on bad input it raises InputError."""
+    d = Options()
+    parser = _Parser(
+        prog="pagewire.apps.lammps", add_help=False, allow_abbrev=False,
+        description="Lennard-Jones melt like LAMMPS' melt example; reduced units.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--help", "-h", action="store_true", help="print this text and stop")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--cells", type=int, nargs=3, default=d.cells, metavar=("NX", "NY", "NZ"),
+        help="fcc cells of 4 atoms along x, y, z",
+    )  # fmt: skip
+    size.add_argument(
+        "--size", type=int, default=argparse.SUPPRESS, metavar="N", help="the same in x, y and z"
+    )
+    add("--steps", type=int, default=d.num_steps, help="time steps")
+    add(
+        "--thermo",
+        type=int,
+        default=d.thermo_every,
+        help="steps between output lines; 0: ends only",
+    )
+    add("--density", type=float, default=d.density, help="atoms per sigma^3")
+    add("--cutoff", type=float, default=d.cutoff, help="of the potential, in sigma")
+    add("--skin", type=float, default=d.skin, help="of the neighbour lists, in sigma")
+    add("--temperature", type=float, default=d.temperature, help="at the start, in epsilon / k_B")
+    add("--timestep", type=float, default=d.timestep, help="in tau")
+    add("--seed", type=int, default=d.seed, help="of the velocities")
+    add("--neigh-every", type=int, default=d.neigh_every, help="steps between rebuild checks")
+    add(
+        "--neigh-delay", type=int, default=d.neigh_delay, help="steps without check after a rebuild"
+    )
+    add("--no-neigh-check", action="store_true", help="rebuild each time, moved or not")
+    add("--newton", choices=("on", "off"), default="on", help="compute a pair across ranks once")
+    add("--shift", action="store_true", help="shift the pair energy to 0 at the cut-off")
+    add("--fresh-buffers", action="store_true", help="allocate the buffers anew for each message")
+    add("--dump-state", default=None, metavar="FILE", help="write ids, x, v at the end as .npz")
+    add("--plain", action="store_true", help="no pagewire below (read by its launcher)")
+    return parser
+
+
+def parse_options(argv: list[str] | None) -> Options | None:
+    """Options out of the command line; None when help is asked for. Raises InputError."""
+    given = make_parser().parse_args(argv)
+    if given.help:
+        return None
+    cells = (given.size,) * 3 if "size" in given else tuple(given.cells)
+    return Options(
+        cells=cells,
+        num_steps=given.steps,
+        thermo_every=given.thermo,
+        density=given.density,
+        cutoff=given.cutoff,
+        skin=given.skin,
+        temperature=given.temperature,
+        timestep=given.timestep,
+        seed=given.seed,
+        neigh_every=given.neigh_every,
+        neigh_delay=given.neigh_delay,
+        neigh_check=not given.no_neigh_check,
+        newton=given.newton == "on",
+        shift=given.shift,
+        fresh_buffers=given.fresh_buffers,
+        dump_state=given.dump_state,
+        plain=given.plain,
+    )

@@ -1,0 +1,49 @@
+"""The ranks together: collective decisions and sums whose bits depend on no MPI library.
+
+A floating-point sum depends on its order and MPI does not fix one, so partial sums are gathered
+and added in rank order here. Integer sums and maxima are exact in any order and left to MPI.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Team:
+    """One communicator and the module `mpi4py.MPI`, which is imported in `main` only."""
+
+    def __init__(self, mpi: Any, comm: Any) -> None:
+        self.mpi = mpi
+        self.comm = comm
+        self.rank: int = comm.Get_rank()
+        self.num_ranks: int = comm.Get_size()
+
+    def gather_rows(self, row: ArrayLike) -> NDArray[np.float64]:
+        """Every rank's row of doubles, by rank: shape (num_ranks, len(row))."""
+        mine = np.ascontiguousarray(row, dtype=np.float64)
+        rows = np.empty((self.num_ranks, mine.size))
+        self.comm.Allgather(mine, rows)
+        return rows
+
+    def sum_in_order(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Element-wise sum over the ranks, added in rank order."""
+        rows = self.gather_rows(values)
+        total: NDArray[np.float64] = rows[0].copy()
+        for row in rows[1:]:
+            total += row
+        return total
+
+    def sum_integers(self, *values: int) -> list[int]:
+        """Element-wise sum over the ranks; it must fit 63 bits."""
+        mine = np.array(values, dtype=np.int64)
+        total = np.empty_like(mine)
+        self.comm.Allreduce(mine, total, op=self.mpi.SUM)
+        return [int(v) for v in total]
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on some rank."""
+        mine = np.array([int(flag)], dtype=np.int64)
+        most = np.empty_like(mine)
+        self.comm.Allreduce(mine, most, op=self.mpi.MAX)
+        return bool(most[0])

@@ -1,0 +1,151 @@
+"""What the facade keeps per communicator, and the calls that make and free communicators.
+
+Each intracommunicator whose members all belong to this COMM_WORLD gets two private ones: one for
+the user's point-to-point envelopes, one for collectives. Others (intercommunicators, groups joined
+with spawned programs, results of Idup) have no state: their calls go to MPI itself.
+
+Calls that synchronise inside MPI are preceded by `arrive`, which keeps this rank's NI alive until
+every member is there and merges the clocks by maximum.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from mpi4py import MPI
+
+from pagewire.transport.operations import Channel
+from pagewire.transport.patching import native, replace_all
+from pagewire.transport.progress import calls, node, turn
+
+_split = native(MPI.Comm, "Split")
+_free = native(MPI.Comm, "Free")
+_iallreduce = native(MPI.Comm, "Iallreduce")
+_test = native(MPI.Request, "Test")
+
+
+class State:
+    """The private communicators of one communicator."""
+
+    __slots__ = ("collective", "handle", "point_to_point")
+
+    def __init__(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
+        self.handle = comm.handle
+        self.point_to_point = Channel(_private(comm), world_ranks)
+        self.collective = Channel(_private(comm), world_ranks)
+
+    def free(self) -> None:
+        _free(self.point_to_point.comm)
+        _free(self.collective.comm)
+
+
+states: dict[int, State] = {}
+
+
+def _private(comm: MPI.Intracomm) -> MPI.Intracomm:
+    # Split and not Dup: the user's attributes and topology are not copied.
+    private: MPI.Intracomm = _split(comm, 0, comm.Get_rank())
+    private.Set_errhandler(MPI.ERRORS_RETURN)
+    return private
+
+
+def _forget(comm: MPI.Comm, keyval: int, handle: int) -> None:
+    states.pop(handle, None)
+
+
+# MPI gives a freed communicator's handle away at once: the attribute's deletion purges the table,
+# whoever frees it.
+_keyval = MPI.Comm.Create_keyval(delete_fn=_forget)
+
+
+def attach(comm: Any) -> None:
+    """Give `comm` a state. Collective over `comm`; does nothing for those that cannot have one."""
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL or comm.handle in states:
+        return
+    group = comm.Get_group()
+    world = MPI.COMM_WORLD.Get_group()
+    world_ranks = list(MPI.Group.Translate_ranks(group, range(group.Get_size()), world))
+    group.Free()
+    world.Free()
+    if MPI.UNDEFINED in world_ranks:
+        return
+    states[comm.handle] = State(comm, world_ranks)
+    comm.Set_attr(_keyval, comm.handle)
+
+
+def arrive(state: State) -> None:
+    """Wait until every member is here, progressing; then all clocks are at the latest one's."""
+    mine = numpy.array([node.clock_ns], "q")
+    latest = numpy.empty(1, "q")
+    request = _iallreduce(state.collective.comm, mine, latest, MPI.MAX)
+    while not _test(request):
+        turn()
+    node.clock_ns = max(node.clock_ns, int(latest[0]))
+
+
+def _synchronising(owner: type, name: str) -> Callable[..., Any]:
+    """The method preceded by an arrival; a communicator that it returns gets a state."""
+    original = native(owner, name)
+
+    def synchronise(self: Any, *args: Any, **kwargs: Any) -> Any:
+        node.enter()
+        calls[name] += 1
+        try:
+            state = states.get(self.handle)
+            if state is not None:
+                arrive(state)
+            result = original(self, *args, **kwargs)
+            attach(result)
+            return result
+        finally:
+            node.leave()
+
+    return synchronise
+
+
+def _freeing(name: str) -> Callable[..., Any]:
+    original = native(MPI.Comm, name)
+
+    def free(self: MPI.Comm) -> None:
+        node.enter()
+        calls[name] += 1
+        try:
+            state = states.get(self.handle)
+            if state is None or self in (MPI.COMM_WORLD, MPI.COMM_SELF):
+                original(self)
+                return
+            arrive(state)
+            original(self)
+            state.free()
+        finally:
+            node.leave()
+
+    return free
+
+
+def install() -> None:
+    attach(MPI.COMM_WORLD)
+    attach(MPI.COMM_SELF)
+    constructors = {
+        MPI.Comm: (
+            "Clone", "Dup", "Dup_with_info", "Create", "Split", "Split_type", "Shrink",
+            "Set_info", "Agree",
+        ),
+        MPI.Intracomm: (
+            "Create_group", "Create_cart", "Create_graph", "Create_dist_graph_adjacent",
+            "Create_dist_graph", "Create_intercomm", "Spawn", "Spawn_multiple", "Accept", "Connect",
+        ),
+        MPI.Cartcomm: ("Sub",),
+        MPI.Intercomm: ("Merge",),
+    }  # fmt: skip
+    alone = {"Create_group"}  # not every member of the communicator calls it
+    for owner, names in constructors.items():
+        replace_all(
+            owner,
+            {
+                name: _synchronising(owner, name)
+                for name in names
+                if name in owner.__dict__ and name not in alone
+            },
+        )
+    replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect", "free")})

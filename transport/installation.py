@@ -1,0 +1,75 @@
+"""Puts the facade's methods in place, and takes the node down before MPI is finalized.
+
+Imported once MPI is initialized: the modules below bind the node when they are imported.
+"""
+
+import atexit
+
+from mpi4py import MPI
+
+from pagewire.transport import (
+    communicators,
+    completion,
+    object_completion,
+    objects,
+    point_to_point,
+    probing,
+)
+from pagewire.transport.operations import active, frames
+from pagewire.transport.point_to_point import buffered
+from pagewire.transport.progress import node, progress, turn
+
+# Turns in vain, when everybody is at Finalize, after which a send counts as never received.
+_PATIENCE_TURNS = 2000
+_finished = False
+
+
+def install() -> None:
+    """Replace the methods. Collective over COMM_WORLD."""
+    for family in (
+        communicators,
+        point_to_point,
+        probing,
+        objects,
+        completion,
+        object_completion,
+    ):
+        family.install()
+    finalize = MPI.Finalize
+
+    def Finalize() -> None:
+        _finish()
+        finalize()
+
+    Finalize.__doc__ = finalize.__doc__
+    MPI.Finalize = Finalize  # type: ignore[misc]
+    atexit.register(_finish)  # mpi4py finalizes later, when the interpreter is gone
+
+
+def _finish() -> None:
+    """Let sends nobody waited for go through, then take the node down. Synchronises all ranks."""
+    global _finished
+    if _finished or MPI.Is_finalized():
+        return
+    _finished = True
+    world = communicators.states[MPI.COMM_WORLD.handle]
+    node.enter()
+    try:
+        communicators.arrive(world)
+        in_vain = 0
+        while in_vain < _PATIENCE_TURNS and not _sent():
+            if progress(True):
+                in_vain = 0
+            else:
+                in_vain += 1
+                turn()
+        communicators.arrive(world)
+    finally:
+        node.leave()
+    node.close()
+
+
+def _sent() -> bool:
+    started = [*active.values(), *buffered, *completion.abandoned]
+    sends = [operation.poll() for operation in started if not operation.is_receive]
+    return all(sends) and frames.drain()

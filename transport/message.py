@@ -1,0 +1,360 @@
+"""Finds the memory that a message specification of mpi4py means.
+
+A span is anything with `address` and `nbytes` that keeps its memory alive: an `MPI.buffer` (the
+fast path), a `Span`, or a `Packed`, the contiguous copy of what a derived datatype selects.
+The rules, and the exceptions for what breaks them, are those of mpi4py's msgbuffer.pxi. Memory
+of devices (CUDA array interface) is refused.
+"""
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import numpy
+from mpi4py import MPI
+
+_frombuffer = MPI.buffer.frombuffer
+_ndarray = numpy.ndarray
+
+
+def _types_without_holes() -> dict[int, int]:
+    """Handle and size of the predefined types whose elements lie one after the other."""
+    sizes = {}
+    for datatype in vars(MPI).values():
+        if isinstance(datatype, MPI.Datatype) and datatype != MPI.DATATYPE_NULL and datatype.is_predefined:
+            num_bytes = datatype.Get_size()
+            if 0 < num_bytes == datatype.extent:
+                sizes[datatype.handle] = num_bytes
+    return sizes
+
+
+def _types_of_arrays() -> dict[numpy.dtype[Any], MPI.Datatype]:
+    found = {}
+    for code in numpy.typecodes["All"]:
+        try:
+            datatype = MPI._typedict.get(memoryview(numpy.empty(0, code)).format)
+        except ValueError:  # not exported as a buffer: dates
+            continue
+        if datatype is not None and datatype.handle in CONTIGUOUS_SIZES:
+            found[numpy.dtype(code)] = datatype
+    return found
+
+
+CONTIGUOUS_SIZES = _types_without_holes()
+ARRAY_TYPES = _types_of_arrays()
+
+
+class Span:
+    """`nbytes` bytes from `address`, in memory that `owner` keeps alive."""
+
+    __slots__ = ("address", "nbytes", "owner")
+
+    def __init__(self, address: int, nbytes: int, owner: Any = None) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.owner = owner
+
+
+EMPTY = Span(0, 0)
+
+
+class Selection:
+    """`count` elements of `datatype` from `address`: what a specification says."""
+
+    __slots__ = ("address", "count", "datatype", "owner")
+
+    def __init__(self, address: int, count: int, datatype: MPI.Datatype, owner: Any) -> None:
+        self.address = address
+        self.count = count
+        self.datatype = datatype
+        self.owner = owner
+
+    def _as_one_element(self) -> MPI.Datatype:
+        # Extent 1 because Pack and Unpack of mpi4py find the count by the buffer's length.
+        elements = self.datatype.Create_contiguous(self.count)
+        one = elements.Create_resized(0, 1).Commit()
+        elements.Free()
+        return one
+
+    def pack_into(self, address: int, nbytes: int) -> None:
+        """Copy the selected bytes to `address`, one after the other."""
+        if nbytes:
+            one = self._as_one_element()
+            one.Pack(
+                MPI.buffer.fromaddress(self.address, 1),
+                MPI.buffer.fromaddress(address, nbytes),
+                0,
+                MPI.COMM_SELF,
+            )
+            one.Free()
+
+    def unpack_from(self, address: int, nbytes: int) -> None:
+        """Copy bytes that lie one after the other at `address` to where the type puts them."""
+        if nbytes:
+            one = self._as_one_element()
+            one.Unpack(
+                MPI.buffer.fromaddress(address, nbytes),
+                0,
+                MPI.buffer.fromaddress(self.address, 1),
+                MPI.COMM_SELF,
+            )
+            one.Free()
+
+    @property
+    def nbytes(self) -> int:
+        num_bytes: int = self.count * self.datatype.Get_size()
+        return num_bytes
+
+
+class Packed:
+    """A contiguous buffer in the place of a selection with holes."""
+
+    __slots__ = ("address", "memory", "nbytes", "selection")
+
+    def __init__(self, selection: Selection, nbytes: int) -> None:
+        self.selection = selection
+        self.nbytes = nbytes
+        self.memory = MPI.buffer.allocate(nbytes)
+        self.address: int = self.memory.address
+
+    def unpack(self, num_received: int) -> None:
+        """Hand `num_received` bytes on to the user's memory; what the type skips is not touched."""
+        if num_received == 0:
+            return
+        selection = self.selection
+        element = selection.datatype.Get_size()
+        count = min(selection.count, -(-num_received // element))
+        part = Selection(selection.address, count, selection.datatype, None)
+        if count * element > num_received:
+            # The last element came in part: its rest must stay as it is.
+            whole = MPI.buffer.allocate(count * element)
+            part.pack_into(whole.address, count * element)
+            whole[:num_received] = self.memory[:num_received]
+            part.unpack_from(whole.address, count * element)
+        else:
+            part.unpack_from(self.address, count * element)
+
+
+def send_span(spec: Any) -> Any:
+    """The span that a send specification means; a derived type's bytes are packed."""
+    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES:
+        try:
+            return _frombuffer(spec, True)
+        except ValueError:
+            pass  # Fortran order, or not contiguous at all
+    return span_of(select(spec, True), True)
+
+
+def receive_span(spec: Any) -> Any:
+    """The span where a message for a receive specification lands."""
+    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES:
+        try:
+            return _frombuffer(spec, False)
+        except ValueError:
+            pass
+    return span_of(select(spec, False), False)
+
+
+def span_of(selection: Selection, filled: bool) -> Any:
+    """The span of a selection; `filled` says that its bytes are wanted, not only their place."""
+    size = CONTIGUOUS_SIZES.get(selection.datatype.handle)
+    if size is not None:
+        return Span(selection.address, selection.count * size, selection.owner)
+    if selection.count == 0:
+        return EMPTY
+    nbytes = selection.nbytes
+    packed = Packed(selection, nbytes)
+    if filled:
+        selection.pack_into(packed.address, nbytes)
+    return packed
+
+
+def landed(span: Any, num_received: int) -> None:
+    """Finish a receive into `span`: unpack if that is a derived type's."""
+    if type(span) is Packed:
+        span.unpack(num_received)
+
+
+def as_datatype(datatype: Any) -> MPI.Datatype:
+    if isinstance(datatype, MPI.Datatype):
+        return datatype
+    try:
+        return MPI._typedict[datatype]
+    except KeyError:
+        raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
+
+
+def _is_buffer(spec: Any) -> bool:
+    if isinstance(spec, (list, tuple)):
+        return False
+    try:
+        _frombuffer(spec, True)
+    except TypeError:
+        return False
+    except (ValueError, BufferError):
+        pass  # a buffer, though not one that can be used
+    return True
+
+
+def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.Datatype, Any]:
+    """Address, length, datatype and owner of a buffer object, None or BOTTOM."""
+    if buffer is None or buffer is MPI.BOTTOM:
+        return 0, 0, as_datatype(datatype), None
+    try:
+        view = _frombuffer(buffer, readonly)
+    except TypeError:
+        if not hasattr(buffer, "__dlpack__"):
+            raise
+        buffer = numpy.from_dlpack(buffer)
+        view = _frombuffer(buffer, readonly)
+    except ValueError:
+        if not (isinstance(buffer, _ndarray) and buffer.flags.f_contiguous):
+            raise
+        view = _frombuffer(buffer.T, readonly)
+    if datatype is None:
+        text = memoryview(buffer).format
+        if text[0] in "@<>":
+            if text[0] == (">" if numpy.little_endian else "<"):
+                raise BufferError(f"format string {text!r} with non-native byte order")
+            text = text[1:]
+        datatype = text
+    return view.address, view.nbytes, as_datatype(datatype), view
+
+
+def _extent(datatype: MPI.Datatype, purpose: str) -> int:
+    if datatype == MPI.DATATYPE_NULL:
+        raise ValueError(f"message: cannot {purpose}, datatype is null")
+    lb, extent = datatype.Get_extent()
+    if extent <= 0:
+        raise ValueError(
+            f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})"
+        )
+    return int(extent)
+
+
+def _whole_count(nbytes: int, datatype: MPI.Datatype) -> int:
+    extent = _extent(datatype, "infer count")
+    if nbytes % extent:
+        lb = datatype.Get_extent()[0]
+        raise ValueError(
+            f"message: cannot infer count, buffer length {nbytes} is not a multiple of "
+            f"datatype extent {extent} (lb:{lb}, ub:{lb + extent})"
+        )
+    return nbytes // extent
+
+
+def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
+    """Read a specification: buffer, [buffer, count | (count, displacement) | datatype, ...].
+
+    Without a count, the buffer is taken to hold `blocks` blocks and the count of one is found.
+    """
+    count = displacement = datatype = None
+    if isinstance(spec, (list, tuple)):
+        if len(spec) == 2:
+            buffer, count = spec
+            if isinstance(count, (MPI.Datatype, str)):
+                count, datatype = None, count
+            elif isinstance(count, (list, tuple)):
+                count, displacement = count
+        elif len(spec) == 3:
+            buffer, count, datatype = spec
+            if isinstance(count, (list, tuple)):
+                count, displacement = count
+        elif len(spec) == 4:
+            buffer, count, displacement, datatype = spec
+        else:
+            raise ValueError("message: expecting 2 to 4 items")
+    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
+        buffer = spec
+    else:
+        _refuse(spec)
+    address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
+    if displacement is not None:
+        displacement = index(displacement)
+        if displacement < 0:
+            raise ValueError(f"message: negative displacement {displacement}")
+        if displacement > 0:
+            extent = _extent(datatype, "handle displacement")
+            if displacement * extent > nbytes:
+                raise ValueError(
+                    f"message: displacement {displacement} out of bounds, "
+                    f"number of datatype entries {nbytes // extent}"
+                )
+            address += displacement * extent
+            nbytes -= displacement * extent
+    if count is not None:
+        count = index(count)
+        if count < 0:
+            raise ValueError(f"message: negative count {count}")
+        if count > 0 and buffer is None:
+            raise ValueError(f"message: buffer is None but count is {count}")
+    elif nbytes > 0:
+        count = _whole_count(nbytes, datatype)
+        if blocks > 1:
+            if count % blocks:
+                raise ValueError(
+                    f"message: cannot infer count, number of entries {count} is not a multiple of "
+                    f"required number of blocks {blocks}"
+                )
+            count //= blocks
+    else:
+        count = 0
+    return Selection(address, count, datatype, owner)
+
+
+def _refuse(spec: Any) -> None:
+    if hasattr(spec, "__cuda_array_interface__"):
+        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
+    raise TypeError("message: expecting buffer or list/tuple")
+
+
+def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
+    """Read a specification with counts and displacements per rank: one selection for each."""
+    counts = displacements = datatype = None
+    if isinstance(spec, (list, tuple)):
+        if len(spec) == 2:
+            buffer, counts = spec
+            if isinstance(counts, (MPI.Datatype, str)):
+                counts, datatype = None, counts
+            elif isinstance(counts, tuple):
+                counts, displacements = counts
+        elif len(spec) == 3:
+            buffer, counts, datatype = spec
+            if isinstance(counts, tuple):
+                counts, displacements = counts
+        elif len(spec) == 4:
+            buffer, counts, displacements, datatype = spec
+        else:
+            raise ValueError("message: expecting 2 to 4 items")
+    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
+        buffer = spec
+    else:
+        _refuse(spec)
+    address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
+    if counts is None:
+        whole = _whole_count(nbytes, datatype) if nbytes else 0
+        counts = [whole // blocks + (whole % blocks > i) for i in range(blocks)]
+    else:
+        counts = _per_block(counts, blocks)
+    if displacements is None:
+        displacements = [sum(counts[:i]) for i in range(blocks)]
+    elif hasattr(displacements, "__index__") and not isinstance(displacements, _ndarray):
+        displacements = [index(displacements) * i for i in range(blocks)]
+    else:
+        displacements = _per_block(displacements, blocks)
+    extent = datatype.extent if datatype != MPI.DATATYPE_NULL else 0
+    return [
+        Selection(address + displacement * extent, count, datatype, owner)
+        for count, displacement in zip(counts, displacements, strict=True)
+    ]
+
+
+def _per_block(values: Any, blocks: int) -> list[int]:
+    try:
+        return [index(values)] * blocks
+    except TypeError:
+        pass
+    items: Sequence[Any] = list(values)
+    if len(items) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(items)}")
+    return [index(item) for item in items]

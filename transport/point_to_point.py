@@ -1,0 +1,471 @@
+"""Send and receive of buffers, in their blocking and non-blocking forms.
+
+Calls to or from PROC_NULL and calls with an invalid rank or tag go to MPI itself, which returns
+or raises as it always does. On communicators without state a blocking call becomes its
+non-blocking form, waited for with progress: other ranks may need this rank's NI meanwhile.
+
+Buffered and ready sends are standard sends: a buffered one copies what does not fit an envelope.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.communicators import states
+from pagewire.transport.message import Packed, receive_span, send_span
+from pagewire.transport.node import KIND_EAGER
+from pagewire.transport.operations import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Channel,
+    Receive,
+    RendezvousSend,
+    fill,
+    frames,
+    post_envelope,
+    request_for,
+    request_of_receive,
+    start_send,
+    wait_for,
+)
+from pagewire.transport.patching import native, replace_all
+from pagewire.transport.progress import calls, node, pending, progress, turn
+
+TAG_UB: int = MPI.COMM_WORLD.Get_attr(MPI.TAG_UB)
+
+_enter = node.enter
+_leave = node.leave
+_eager_limit_bytes: int = node.eager_limit_bytes
+_read_envelope = node.read_envelope
+_land_eager = node.land_eager
+_irecv = native(MPI.Comm, "Irecv")
+_test = native(MPI.Request, "Test")
+_status = MPI.Status()
+
+
+def sendable(channel: Channel, dest: int, tag: int) -> bool:
+    """Whether MPI would accept these for a message that moves."""
+    return 0 <= dest < channel.size and 0 <= tag <= TAG_UB
+
+
+def receivable(channel: Channel, source: int, tag: int) -> bool:
+    return (0 <= source < channel.size or source == ANY_SOURCE) and (
+        0 <= tag <= TAG_UB or tag == ANY_TAG
+    )
+
+
+def polled(request: MPI.Request, status: MPI.Status | None = None) -> None:
+    """Wait for one of MPI's own requests, progressing."""
+    while not _test(request, status):
+        turn()
+
+
+def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[..., None]:
+    original = native(MPI.Comm, name)
+    start = native(MPI.Comm, nonblocking)
+
+    def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> None:
+        _enter()
+        try:
+            calls[name] += 1
+            state = states.get(self.handle)
+            if state is None:
+                polled(start(self, buf, dest, tag))
+                return
+            channel = state.point_to_point
+            if not (0 <= dest < channel.size and 0 <= tag <= TAG_UB):
+                original(self, buf, dest, tag)
+                return
+            span = send_span(buf)
+            num_bytes = span.nbytes
+            if num_bytes <= _eager_limit_bytes and not synchronous:
+                post_envelope(channel, KIND_EAGER, span.address, num_bytes, 0, dest, tag)
+            else:
+                wait_for(RendezvousSend(channel, span, dest, tag))
+        finally:
+            _leave()
+
+    return send
+
+
+def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request]:
+    original = native(MPI.Comm, name)
+
+    def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
+        _enter()
+        try:
+            calls[name] += 1
+            state = states.get(self.handle)
+            if state is None or not sendable(state.point_to_point, dest, tag):
+                return original(self, buf, dest, tag)
+            span = send_span(buf)
+            return start_request(state.point_to_point, span, dest, tag, synchronous)
+        finally:
+            _leave()
+
+    return send
+
+
+def start_request(
+    channel: Channel, span: Any, dest: int, tag: int, synchronous: bool
+) -> MPI.Request:
+    """Start a send; an eager one is complete, and its request is one of MPI's that is."""
+    if span.nbytes <= _eager_limit_bytes and not synchronous:
+        post_envelope(channel, KIND_EAGER, span.address, span.nbytes, 0, dest, tag)
+        return complete_request()
+    return request_for(RendezvousSend(channel, span, dest, tag))
+
+
+_isend = native(MPI.Comm, "Isend")
+_NOTHING = memoryview(b"")
+_SELF = MPI.COMM_SELF
+
+
+def complete_request() -> MPI.Request:
+    return _isend(_SELF, _NOTHING, MPI.PROC_NULL)
+
+
+def copied(span: Any) -> Any:
+    """A private copy of a span's bytes."""
+    copy = MPI.buffer.allocate(span.nbytes)
+    copy[:] = MPI.buffer.fromaddress(span.address, span.nbytes)
+    return copy
+
+
+def _buffered(nonblocking: bool) -> Callable[..., Any]:
+    name = "Ibsend" if nonblocking else "Bsend"
+    original = native(MPI.Comm, name)
+
+    def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> Any:
+        _enter()
+        try:
+            calls[name] += 1
+            state = states.get(self.handle)
+            if state is None or not sendable(state.point_to_point, dest, tag):
+                return original(self, buf, dest, tag)
+            start_buffered(state.point_to_point, send_span(buf), dest, tag)
+            return complete_request() if nonblocking else None
+        finally:
+            _leave()
+
+    return send
+
+
+def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
+    """Send without ever waiting; a copy is kept until the receiver has it."""
+    if span.nbytes <= _eager_limit_bytes:
+        post_envelope(channel, KIND_EAGER, span.address, span.nbytes, 0, dest, tag)
+    else:
+        buffered.append(RendezvousSend(channel, copied(span), dest, tag))
+        buffered[:] = [operation for operation in buffered if not operation.poll()]
+
+
+# Buffered sends under way: nobody waits for them before Finalize.
+buffered: list[RendezvousSend] = []
+
+
+def Recv(
+    self: MPI.Comm,
+    buf: Any,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> None:
+    _enter()
+    try:
+        calls["Recv"] += 1
+        state = states.get(self.handle)
+        if state is None:
+            polled(_irecv(self, buf, source, tag), status)
+            return
+        channel = state.point_to_point
+        if not receivable(channel, source, tag):
+            _recv(self, buf, source, tag, status)
+            return
+        span = receive_span(buf)
+        if span.nbytes > _eager_limit_bytes or channel.arrived:
+            receive(Receive(channel, span, source, tag), status)
+            return
+        # The short message's way: as Receive does it, without the object.
+        posted_ns = node.clock_ns
+        frame = frames.take()
+        inner = _irecv(channel.comm, frame, source, tag)
+        found = _status if status is None else status
+        try:
+            while not _test(inner, found):
+                if progress(True):
+                    node.busy()
+                else:
+                    node.idle()
+        except BaseException:  # interrupted: MPI still owns the frame
+            inner.Cancel()
+            frames.give_after(inner, frame)
+            raise
+        frame_bytes = found.Get_count()
+        envelope = _read_envelope(frame.address, frame_bytes)
+        num_bytes = envelope.num_bytes
+        if envelope.kind != KIND_EAGER or num_bytes > span.nbytes or type(span) is Packed:
+            source, tag = found.Get_source(), found.Get_tag()
+            receive(Receive.matched(frame, frame_bytes, source, tag, span, posted_ns), status)
+            return
+        complete_ns = _land_eager(frame.address, span.address, num_bytes, posted_ns)
+        frames.give(frame)
+        node.completed(complete_ns)
+        if status is not None:
+            status.Set_elements(MPI.BYTE, num_bytes)
+    finally:
+        _leave()
+
+
+_recv = native(MPI.Comm, "Recv")
+
+
+def receive(operation: Receive, status: MPI.Status | None) -> None:
+    """Wait for a receive; its status; its error."""
+    try:
+        wait_for(operation)
+    finally:
+        if status is not None and operation.done:
+            fill(status, operation)
+
+
+def Irecv(
+    self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> MPI.Request:
+    _enter()
+    try:
+        calls["Irecv"] += 1
+        state = states.get(self.handle)
+        if state is None or not receivable(state.point_to_point, source, tag):
+            return _irecv(self, buf, source, tag)
+        return request_of_receive(
+            Receive(state.point_to_point, receive_span(buf), source, tag, False)
+        )
+    finally:
+        _leave()
+
+
+def _exchange(
+    channel: Channel, outgoing: Any, dest: int, sendtag: int, incoming: Any, source: int, recvtag: int
+) -> tuple[RendezvousSend | None, Receive]:
+    """Post the receive, then start the send."""
+    receive = Receive(channel, incoming, source, recvtag)
+    send = start_send(channel, outgoing, dest, sendtag)
+    return send, receive
+
+
+def exchange(
+    channel: Channel,
+    outgoing: Any,
+    dest: int,
+    sendtag: int,
+    incoming: Any,
+    source: int,
+    recvtag: int,
+    status: MPI.Status | None = None,
+) -> Receive:
+    """Send and receive at once and wait for both."""
+    send, operation = _exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag)
+    if send is not None:
+        pending.append(operation)  # the sender to us may wait for our NI while we wait for ours
+        wait_for(send)
+    receive(operation, status)
+    return operation
+
+
+def _emulated_exchange(comm: Any, dest: int, sendtag: int, source: int, recvtag: int) -> bool:
+    state = states.get(comm.handle)
+    return (
+        state is not None
+        and sendable(state.point_to_point, dest, sendtag)
+        and receivable(state.point_to_point, source, recvtag)
+    )
+
+
+def Sendrecv(
+    self: MPI.Comm,
+    sendbuf: Any,
+    dest: int,
+    sendtag: int = 0,
+    recvbuf: Any = None,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> None:
+    _enter()
+    try:
+        calls["Sendrecv"] += 1
+        if _emulated_exchange(self, dest, sendtag, source, recvtag):
+            channel = states[self.handle].point_to_point
+            outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
+            exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag, status)
+            return
+    finally:
+        _leave()
+    # PROC_NULL on one side, an error, or MPI's communicator: each half by itself.
+    receiving = self.Irecv(recvbuf, source, recvtag)
+    sending = self.Isend(sendbuf, dest, sendtag)
+    receiving.Wait(status)
+    sending.Wait()
+
+
+def Sendrecv_replace(
+    self: MPI.Comm,
+    buf: Any,
+    dest: int,
+    sendtag: int = 0,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> None:
+    copy = copied(send_span(buf))
+    Sendrecv(self, [copy, MPI.BYTE], dest, sendtag, buf, source, recvtag, status)
+
+
+class Exchange:
+    """The operation of Isendrecv: complete when both halves are; its status is the receive's."""
+
+    __slots__ = ("generalized", "receive", "send")
+
+    is_receive = True
+
+    def __init__(self, send: RendezvousSend | None, receive: Receive) -> None:
+        self.generalized: Any = None
+        self.send = send
+        self.receive = receive
+        if not receive.done:
+            pending.append(receive)
+
+    def poll(self) -> bool:
+        return (self.send is None or self.send.poll()) and self.receive.poll()
+
+    @property
+    def complete_ns(self) -> int:
+        if self.send is None:
+            return self.receive.complete_ns
+        return max(self.send.complete_ns, self.receive.complete_ns)
+
+    @property
+    def done(self) -> bool:
+        return self.poll()
+
+    @property
+    def error(self) -> BaseException | None:
+        return self.receive.error or (self.send.error if self.send is not None else None)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.receive.cancelled
+
+    @property
+    def source(self) -> int:
+        return self.receive.source
+
+    @property
+    def tag(self) -> int:
+        return self.receive.tag
+
+    @property
+    def num_bytes(self) -> int:
+        return self.receive.num_bytes
+
+    def cancel(self) -> None:
+        """Cannot be cancelled: half of it may have happened."""
+
+    def result(self) -> Any:
+        return None
+
+
+def Isendrecv(
+    self: MPI.Comm,
+    sendbuf: Any,
+    dest: int,
+    sendtag: int = 0,
+    recvbuf: Any = None,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+) -> MPI.Request:
+    _enter()
+    try:
+        calls["Isendrecv"] += 1
+        if not _emulated_exchange(self, dest, sendtag, source, recvtag):
+            return _half_exchange(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+        channel = states[self.handle].point_to_point
+        outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
+        return request_for(
+            Exchange(*_exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag))
+        )
+    finally:
+        _leave()
+
+
+_isendrecv = native(MPI.Comm, "Isendrecv")
+
+
+def _half_exchange(
+    comm: MPI.Comm, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
+) -> MPI.Request:
+    """Isendrecv where PROC_NULL is on a side, something is invalid, or there is no state."""
+    null = MPI.PROC_NULL
+    state = states.get(comm.handle)
+    if state is not None:
+        channel = state.point_to_point
+        if dest == null and receivable(channel, source, recvtag):
+            return comm.Irecv(recvbuf, source, recvtag)
+        if source == null and sendable(channel, dest, sendtag):
+            send = start_send(channel, send_span(sendbuf), dest, sendtag)
+            if send is not None:
+                # A receive from PROC_NULL beside it, so that the status is that one's.
+                return request_for(_FromNowhere(send))
+            return comm.Irecv(recvbuf, null, recvtag)
+    return _isendrecv(comm, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+
+
+class _FromNowhere:
+    """The send half of an exchange whose receive is from PROC_NULL."""
+
+    __slots__ = ("_send", "generalized")
+
+    is_receive = True
+    cancelled = False
+    source = MPI.PROC_NULL
+    tag = ANY_TAG
+    num_bytes = 0
+
+    def __init__(self, send: RendezvousSend) -> None:
+        self._send = send
+        self.generalized: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._send, name)
+
+
+def Isendrecv_replace(
+    self: MPI.Comm,
+    buf: Any,
+    dest: int,
+    sendtag: int = 0,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+) -> MPI.Request:
+    copy = copied(send_span(buf))
+    return Isendrecv(self, [copy, MPI.BYTE], dest, sendtag, buf, source, recvtag)
+
+
+def install() -> None:
+    replacements: dict[str, Callable[..., Any]] = {
+        "Send": _blocking_send("Send", False, "Isend"),
+        "Rsend": _blocking_send("Rsend", False, "Irsend"),
+        "Ssend": _blocking_send("Ssend", True, "Issend"),
+        "Isend": _nonblocking_send("Isend", False),
+        "Irsend": _nonblocking_send("Irsend", False),
+        "Issend": _nonblocking_send("Issend", True),
+        "Bsend": _buffered(False),
+        "Ibsend": _buffered(True),
+    }
+    for function in (
+        Recv, Irecv, Sendrecv, Sendrecv_replace, Isendrecv, Isendrecv_replace,
+    ):  # fmt: skip
+        replacements[function.__name__] = function
+    replace_all(MPI.Comm, replacements)
