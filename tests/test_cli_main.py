@@ -175,7 +175,9 @@ def test_apps_are_listed_without_being_imported():
     assert done.returncode == 0
     for name in program.apps():
         assert name in done.stdout
-    assert "numpy" not in sys.modules or "pagewire.apps.lammps" not in sys.modules
+    code = "from pagewire.cli import program; program.apps(); import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True)
+    assert not {b"numpy", b"mpi4py", b"pagewire.apps.lammps"} & set(loaded.stdout.split())
 
 
 def test_info_shows_settings_costs_and_host():
