@@ -7,6 +7,7 @@ of devices (CUDA array interface) is refused.
 """
 
 from collections.abc import Sequence
+from ctypes import memmove
 from operator import index
 from typing import Any
 
@@ -78,7 +79,9 @@ class Selection:
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
-        if nbytes:
+        if self.datatype.handle in CONTIGUOUS_SIZES:
+            memmove(address, self.address, nbytes)
+        elif nbytes:
             one = self._as_one_element()
             one.Pack(
                 MPI.buffer.fromaddress(self.address, 1),
@@ -104,6 +107,47 @@ class Selection:
     def nbytes(self) -> int:
         num_bytes: int = self.count * self.datatype.Get_size()
         return num_bytes
+
+    def block(self, i: int) -> "Selection":
+        """The `i`-th of the equal blocks that follow each other, this being the first."""
+        if i == 0:
+            return self
+        address = self.address + i * self.count * self.datatype.extent
+        return Selection(address, self.count, self.datatype, self.owner)
+
+    def span(self, filled: bool) -> Any:
+        """The selection as a span; `filled` says that its bytes are wanted, not only their place."""
+        size = CONTIGUOUS_SIZES.get(self.datatype.handle)
+        if size is not None:
+            return Span(self.address, self.count * size, self.owner)
+        if self.count == 0:
+            return EMPTY
+        nbytes = self.nbytes
+        packed = Packed(self, nbytes)
+        if filled:
+            self.pack_into(packed.address, nbytes)
+        return packed
+
+    def fill(self, address: int, nbytes: int) -> None:
+        """Bring bytes that lie one after the other at `address` into the selection."""
+        span = self.span(False)
+        memmove(span.address, address, min(nbytes, span.nbytes))
+        if type(span) is Packed:
+            span.unpack(min(nbytes, span.nbytes))
+
+    def copied(self) -> Any:
+        """A span of a private copy."""
+        copy = MPI.buffer.allocate(self.nbytes)
+        self.pack_into(copy.address, copy.nbytes)
+        return copy
+
+    def copy_to(self, target: "Selection") -> None:
+        """Copy to another selection as if by a message; raise ERR_TRUNCATE if it is too small."""
+        span = self.span(True)
+        if span.nbytes > target.nbytes:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        if span.nbytes and span.address != target.address:
+            target.fill(span.address, span.nbytes)
 
 
 class Packed:
@@ -142,7 +186,7 @@ def send_span(spec: Any) -> Any:
             return _frombuffer(spec, True)
         except ValueError:
             pass  # Fortran order, or not contiguous at all
-    return span_of(select(spec, True), True)
+    return select(spec, True).span(True)
 
 
 def receive_span(spec: Any) -> Any:
@@ -152,25 +196,11 @@ def receive_span(spec: Any) -> Any:
             return _frombuffer(spec, False)
         except ValueError:
             pass
-    return span_of(select(spec, False), False)
-
-
-def span_of(selection: Selection, filled: bool) -> Any:
-    """The span of a selection; `filled` says that its bytes are wanted, not only their place."""
-    size = CONTIGUOUS_SIZES.get(selection.datatype.handle)
-    if size is not None:
-        return Span(selection.address, selection.count * size, selection.owner)
-    if selection.count == 0:
-        return EMPTY
-    nbytes = selection.nbytes
-    packed = Packed(selection, nbytes)
-    if filled:
-        selection.pack_into(packed.address, nbytes)
-    return packed
+    return select(spec, False).span(False)
 
 
 def landed(span: Any, num_received: int) -> None:
-    """Finish a receive into `span`: unpack if that is a derived type's."""
+    """Finish what was written to `span`: unpack if that is a derived type's."""
     if type(span) is Packed:
         span.unpack(num_received)
 
