@@ -6,6 +6,7 @@ The rules, and the exceptions for what breaks them, are those of mpi4py's msgbuf
 of devices (CUDA array interface) is refused.
 """
 
+import sys
 from collections.abc import Sequence
 from ctypes import memmove
 from operator import index
@@ -214,16 +215,28 @@ def as_datatype(datatype: Any) -> MPI.Datatype:
         raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
 
 
-def _is_buffer(spec: Any) -> bool:
-    if isinstance(spec, (list, tuple)):
-        return False
+def _check_buffer(spec: Any) -> None:
+    """Refuse what is neither a buffer in this host's memory nor a list."""
+    if hasattr(spec, "__cuda_array_interface__"):
+        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
+    if hasattr(spec, "__dlpack_device__") and spec.__dlpack_device__()[0] != _DLPACK_CPU:
+        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
     try:
         _frombuffer(spec, True)
     except TypeError:
-        return False
+        raise TypeError("message: expecting buffer or list/tuple") from None
     except (ValueError, BufferError):
-        pass  # a buffer, though not one that can be used
-    return True
+        pass  # a buffer, though not one that can be used: said later
+
+
+_DLPACK_CPU = 1
+
+
+def _format(buffer: Any) -> str:
+    try:
+        return memoryview(buffer).format
+    except TypeError:
+        return memoryview(numpy.from_dlpack(buffer)).format
 
 
 def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.Datatype, Any]:
@@ -232,22 +245,16 @@ def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.D
         return 0, 0, as_datatype(datatype), None
     try:
         view = _frombuffer(buffer, readonly)
-    except TypeError:
-        if not hasattr(buffer, "__dlpack__"):
-            raise
-        buffer = numpy.from_dlpack(buffer)
-        view = _frombuffer(buffer, readonly)
     except ValueError:
         if not (isinstance(buffer, _ndarray) and buffer.flags.f_contiguous):
             raise
         view = _frombuffer(buffer.T, readonly)
     if datatype is None:
-        text = memoryview(buffer).format
-        if text[0] in "@<>":
-            if text[0] == (">" if numpy.little_endian else "<"):
-                raise BufferError(f"format string {text!r} with non-native byte order")
-            text = text[1:]
-        datatype = text
+        datatype = _format(buffer)
+        if datatype[0] in "@<>":
+            if datatype[0] == (">" if sys.byteorder == "little" else "<"):
+                raise BufferError(f"format string {datatype!r} with non-native byte order")
+            datatype = datatype[1:]
     return view.address, view.nbytes, as_datatype(datatype), view
 
 
@@ -294,10 +301,9 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
             buffer, count, displacement, datatype = spec
         else:
             raise ValueError("message: expecting 2 to 4 items")
-    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
-        buffer = spec
     else:
-        _refuse(spec)
+        _check_buffer(spec)
+        buffer = spec
     address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
     if displacement is not None:
         displacement = index(displacement)
@@ -332,12 +338,6 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
     return Selection(address, count, datatype, owner)
 
 
-def _refuse(spec: Any) -> None:
-    if hasattr(spec, "__cuda_array_interface__"):
-        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
-    raise TypeError("message: expecting buffer or list/tuple")
-
-
 def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
     """Read a specification with counts and displacements per rank: one selection for each."""
     counts = displacements = datatype = None
@@ -356,10 +356,9 @@ def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
             buffer, counts, displacements, datatype = spec
         else:
             raise ValueError("message: expecting 2 to 4 items")
-    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
-        buffer = spec
     else:
-        _refuse(spec)
+        _check_buffer(spec)
+        buffer = spec
     address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
     if counts is None:
         whole = _whole_count(nbytes, datatype) if nbytes else 0
