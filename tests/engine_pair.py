@@ -48,7 +48,9 @@ class Buffer:
         self.map.madvise(MADV_NOHUGEPAGE)
         self.view = ffi.from_buffer(self.map)
         base = int(ffi.cast("uintptr_t", self.view))
-        aligned = (base + PAGE + BLOCK - 1) // BLOCK * BLOCK  # block borders are where tests expect them
+        aligned = (
+            (base + PAGE + BLOCK - 1) // BLOCK * BLOCK
+        )  # block borders are where tests expect them
         self.start = aligned - base + skew
         self.address = base + self.start
         self.num_bytes = num_bytes
@@ -84,11 +86,22 @@ class Buffer:
         return (self.address + max(self.num_bytes, 1) - 1) // PAGE - self.first_page + 1
 
 
+def resident(
+    num_bytes: int, source_skew: int = 0, destination_skew: int = 0
+) -> tuple[Buffer, Buffer]:
+    """A filled source and a destination, every page present."""
+    source, destination = Buffer(num_bytes, source_skew), Buffer(num_bytes, destination_skew)
+    source.touch()
+    source.fill(pattern(num_bytes))
+    destination.touch()
+    return source, destination
+
+
 def struct(name: str, values: dict[str, int]) -> object:
     """A config struct of the engine, every field set by name."""
     out = ffi.new(f"{name} *")
-    for field in values:
-        setattr(out, field, values[field])
+    for field, value in values.items():
+        setattr(out, field, value)
     return out
 
 
