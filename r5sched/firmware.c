@@ -172,6 +172,9 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         transfer->notified = single;
         firmware->counters->blocks++;
         add_action(actions, PW_ACTION_START_BLOCK, channel, at_ns)->transaction = transaction;
+        /* the penultimate acknowledgement was here first (window of 1, table full, R5 busy) */
+        if (transaction->last_block && !single && transfer->num_acked + 1 == transfer->num_blocks)
+            notify(firmware, channel, actions, at_ns);
     }
     return true;
 }

@@ -1,22 +1,27 @@
 """Engines joined in one process: the network of the unit tests.
 
-`Pair` builds engines on one memory backend each, hands bursts over at once and runs all of them until
-nothing is left, so that what a test sees depends on the mechanism and on nothing else.
+`Pair` builds engines on one memory backend each, hands bursts over and runs all of them until nothing
+is left, so that what a test sees depends on the mechanism and on nothing else. Bursts between two
+nodes keep their order, as MPI messages do; `pick` decides which pair of nodes is physically next, and
+`tamper` may change a burst's bytes on the way.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import mmap
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 
 from pagewire.native import check, ffi, lib
 from pagewire.transport.config import load
 from pagewire.transport.platform import load as load_platform
 
 PAGE = 4096
+BLOCK = 16384
 MADV_NOHUGEPAGE = 15
 PDID = 7
+FOREVER = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,27 +37,39 @@ class Event:
 
 
 class Buffer:
-    """Anonymous pages whose residency is the test's own business; `skew` shifts the start."""
+    """Anonymous pages whose residency is the test's own business; `skew` shifts the start.
+
+    A page lies free before and behind, so that a test can see writes outside of the buffer.
+    """
 
     def __init__(self, num_bytes: int, skew: int = 0) -> None:
-        length = (num_bytes + skew + PAGE - 1) // PAGE * PAGE + PAGE
+        length = PAGE + (num_bytes + skew + PAGE - 1) // PAGE * PAGE + BLOCK + PAGE
         self.map = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.map.madvise(MADV_NOHUGEPAGE)
         self.view = ffi.from_buffer(self.map)
-        self.base = int(ffi.cast("uintptr_t", self.view))
-        self.address = self.base + skew
+        base = int(ffi.cast("uintptr_t", self.view))
+        aligned = (base + PAGE + BLOCK - 1) // BLOCK * BLOCK  # block borders are where tests expect them
+        self.start = aligned - base + skew
+        self.address = base + self.start
         self.num_bytes = num_bytes
-        self.skew = skew
 
     def fill(self, data: bytes) -> None:
-        self.map[self.skew : self.skew + len(data)] = data
+        self.map[self.start : self.start + len(data)] = data
 
     def read(self) -> bytes:
-        return self.map[self.skew : self.skew + self.num_bytes]
+        return self.map[self.start : self.start + self.num_bytes]
 
-    def drop(self) -> None:
-        """Take every page away (contents become zero)."""
-        self.map.madvise(mmap.MADV_DONTNEED)
+    def around(self) -> tuple[bytes, bytes]:
+        """The bytes before and behind the buffer."""
+        return self.map[: self.start], self.map[self.start + self.num_bytes :]
+
+    def drop(self, page: int | None = None) -> None:
+        """Take every page away, or the buffer's page of that index (contents become zero)."""
+        if page is None:
+            self.map.madvise(mmap.MADV_DONTNEED)
+        else:
+            first = self.start // PAGE * PAGE
+            self.map.madvise(mmap.MADV_DONTNEED, first + page * PAGE, PAGE)
 
     def touch(self) -> None:
         for offset in range(0, len(self.map), PAGE):
@@ -75,60 +92,158 @@ def struct(name: str, values: dict[str, int]) -> object:
     return out
 
 
-class Pair:
-    """`num_nodes` engines; `settings` overrides the engine's settings by field name."""
+def pattern(num_bytes: int, seed: int = 1) -> bytes:
+    """Bytes that differ from block to block and never repeat with a page's period."""
+    unit = bytes((i * 7 + seed * 31 + 1) % 251 for i in range(251))
+    return (unit * (num_bytes // 251 + 1))[:num_bytes]
 
-    def __init__(self, num_nodes: int = 2, costs: dict[str, int] | None = None, **settings: int) -> None:
+
+class Pair:
+    """`num_nodes` engines; `settings` overrides the engine's settings by field name.
+
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
+    """
+
+    def __init__(
+        self,
+        num_nodes: int = 2,
+        costs: dict[str, int] | None = None,
+        of_node: dict[int, dict[str, int]] | None = None,
+        without_domain: Iterable[int] = (),
+        **settings: int,
+    ) -> None:
         base = load(environ={}).engine_settings()
         unknown = set(settings) - set(base)
         assert not unknown, unknown
-        self.costs = struct("pw_costs", load_platform("exanest-qfdb").costs.as_dict() | (costs or {}))
-        self.settings = struct("pw_settings", base | settings)
+        costs = load_platform("exanest-qfdb").costs.as_dict() | (costs or {})
+        self.costs = struct("pw_costs", costs)
         self.memories = []
         self.nis = []
         for node in range(num_nodes):
+            own = struct("pw_settings", base | settings | (of_node or {}).get(node, {}))
             options = ffi.new("pw_memory_model_options *")
-            options.seed = self.settings.model_seed + node
-            options.fault_millionths = self.settings.model_fault_millionths
+            options.seed = own.model_seed + node
+            options.fault_millionths = own.model_fault_millionths
+            options.frame_limit_pages = own.model_frame_limit_pages
             memory = ffi.new("pw_memory **")
-            check(lib.pw_memory_create(self.settings.memory_backend, options, memory), "memory")
-            ni = ffi.new("pw_ni **")
-            check(
-                lib.pw_ni_create(self.costs, self.settings, node, num_nodes, memory[0], ni), "engine"
-            )
+            check(lib.pw_memory_create(own.memory_backend, options, memory), "memory")
             self.memories.append(ffi.gc(memory[0], lib.pw_memory_destroy))
+            ni = ffi.new("pw_ni **")
+            check(lib.pw_ni_create(self.costs, own, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
-            check(lib.pw_ni_open_domain(ni[0], PDID), "domain")
+            if node not in without_domain:
+                check(lib.pw_ni_open_domain(ni[0], PDID), "domain")
         self.events: list[Event] = []
+        self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
+        self.tamper: Callable[[int, int, bytearray], None] | None = None
+        self.num_refused_bursts = 0
+        self._links: dict[tuple[int, int], deque[bytearray]] = {}
         self._out = ffi.new("pw_host_event[16]")
 
-    def write(self, source: Buffer, destination: Buffer, *, at_ns: int = 0, node: int = 0, peer: int = 1, num_bytes: int | None = None, pdid: int = PDID) -> int:
+    def write(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        *,
+        at_ns: int = 0,
+        node: int = 0,
+        peer: int = 1,
+        num_bytes: int | None = None,
+        pdid: int = PDID,
+    ) -> int:
         """Post a write; returns its id."""
-        id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         length = source.num_bytes if num_bytes is None else num_bytes
-        check(lib.pw_ni_write(self.nis[node], pdid, peer, source.address, destination.address, length, at_ns, id_, stream), "write")
+        return self.write_raw(source.address, destination.address, length, at_ns, node, peer, pdid)
+
+    def write_raw(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        at_ns: int = 0,
+        node: int = 0,
+        peer: int = 1,
+        pdid: int = PDID,
+    ) -> int:
+        id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        ni = self.nis[node]
+        code = lib.pw_ni_write(
+            ni, pdid, peer, source_address, destination_address, num_bytes, at_ns, id_, stream
+        )
+        check(code, "write")
         return int(id_[0])
 
-    def read(self, source: Buffer, destination: Buffer, *, at_ns: int = 0, node: int = 1, peer: int = 0, key: int | None = None) -> int:
-        """Expose the source at `peer` and let `node` fetch it; returns the fetch's id."""
-        id_, exposed = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    def expose(self, source: Buffer, *, node: int = 0, peer: int = 1) -> int:
+        key = ffi.new("uint64_t *")
+        check(
+            lib.pw_ni_expose(self.nis[node], peer, source.address, source.num_bytes, key), "expose"
+        )
+        return int(key[0])
+
+    def read(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        *,
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+        key: int | None = None,
+    ) -> int:
+        """Expose the source at `peer` (unless a key is given), let `node` fetch it; the fetch's id."""
         if key is None:
-            check(lib.pw_ni_expose(self.nis[peer], node, source.address, source.num_bytes, exposed), "expose")
-            key = exposed[0]
-        check(lib.pw_ni_fetch(self.nis[node], PDID, peer, source.address, key, destination.address, source.num_bytes, at_ns, id_), "fetch")
+            key = self.expose(source, node=peer, peer=node)
+        return self.fetch_raw(
+            source.address, key, destination.address, source.num_bytes, at_ns, node, peer
+        )
+
+    def fetch_raw(
+        self,
+        source_address: int,
+        key: int,
+        destination_address: int,
+        num_bytes: int,
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+    ) -> int:
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        code = lib.pw_ni_fetch(
+            ni, PDID, peer, source_address, key, destination_address, num_bytes, at_ns, id_
+        )
+        check(code, "fetch")
         return int(id_[0])
 
-    def deliver(self, drop: float = 0.0) -> bool:
-        """Hand over every burst that waits; True when there was one."""
-        burst, any_burst = ffi.new("pw_burst *"), False
+    def _collect(self) -> None:
+        burst = ffi.new("pw_burst *")
         for node, ni in enumerate(self.nis):
             while lib.pw_ni_tx_burst(ni, burst):
-                any_burst = True
-                check(lib.pw_ni_rx_burst(self.nis[burst.peer], node, burst.data, burst.num_bytes), "rx")
+                data = bytearray(ffi.buffer(burst.data, burst.num_bytes))
+                self._links.setdefault((node, burst.peer), deque()).append(data)
                 lib.pw_ni_tx_release(ni, burst.data)
-        return any_burst
 
-    def run(self, horizon_ns: int = 2**63 - 1, limit: int = 1_000_000) -> list[Event]:
+    def receive(self, node: int, peer: int, data: bytes | bytearray) -> int:
+        """Give a burst of `node` to `peer`; the status code."""
+        return int(lib.pw_ni_rx_burst(self.nis[peer], node, ffi.from_buffer(data), len(data)))
+
+    def deliver(self) -> bool:
+        """Hand over every burst that waits, or with `pick` one; True when there was one."""
+        self._collect()
+        links = sorted(link for link, bursts in self._links.items() if bursts)
+        if not links:
+            return False
+        for link in links if self.pick is None else [self.pick(links)]:
+            bursts = self._links[link]
+            for _ in range(len(bursts) if self.pick is None else 1):
+                data = bursts.popleft()
+                if self.tamper:
+                    self.tamper(*link, data)
+                if self.receive(*link, data) < 0:
+                    assert self.tamper, "an engine refuses what an engine sent"
+                    self.num_refused_bursts += 1
+        return True
+
+    def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
         for _ in range(limit):
@@ -137,7 +252,16 @@ class Pair:
                 count = lib.pw_ni_run(ni, horizon_ns, self._out, 16)
                 busy = busy or count > 0
                 for event in self._out[0:count]:
-                    self.events.append(Event(node, event.kind, event.error, event.id, event.time_ns, event.num_bytes))
+                    self.events.append(
+                        Event(
+                            node,
+                            event.kind,
+                            event.error,
+                            event.id,
+                            event.time_ns,
+                            event.num_bytes,
+                        )
+                    )
             if not busy and not self.deliver():
                 return self.events[start:]
         raise AssertionError("the engines do not come to rest")
@@ -151,18 +275,26 @@ class Pair:
         for ni in self.nis:
             check(lib.pw_ni_trace_start(ni, capacity), "trace")
 
-    def log(self) -> Iterator[tuple[int, int, str, int, int]]:
-        """(time, node, kind, a, b) of every engine's trace, in time order."""
-        names = {value: name.removeprefix("PW_TRACE_").lower() for value, name in ffi.typeof("enum pw_trace_kind").elements.items()}
+    def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
+        """(time, node, kind, a, b) of every engine's trace, in time order; all kinds by default."""
+        names = {
+            value: name.removeprefix("PW_TRACE_").lower()
+            for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
+        }
         rows = []
         for node, ni in enumerate(self.nis):
             records = ffi.new("pw_trace_record **")
             count = lib.pw_ni_trace_read(ni, records)
             rows += [(r.time_ns, node, names[r.kind], r.a, r.b) for r in records[0][0:count]]
-        return iter(sorted(rows))
+        return sorted(row for row in rows if not kinds or row[2] in kinds)
+
+    def time_of(self, kind: str, index: int = 0) -> int:
+        """When the index-th event of a kind happened."""
+        return self.log(kind)[index][0]
 
     def assert_quiet(self) -> None:
-        """Nothing pending: every table entry and ticket was returned."""
+        """Nothing pending: every table entry, ticket, event, region and landing was returned."""
         for ni in self.nis:
             assert lib.pw_ni_num_pending(ni) == 0
             assert lib.pw_ni_num_transactions(ni) == 0
+            assert lib.pw_ni_next_ns(ni) == FOREVER

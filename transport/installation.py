@@ -8,12 +8,15 @@ import atexit
 from mpi4py import MPI
 
 from pagewire.transport import (
+    collectives,
     communicators,
     completion,
+    object_collectives,
     object_completion,
     objects,
     point_to_point,
     probing,
+    reductions,
 )
 from pagewire.transport.operations import active, frames
 from pagewire.transport.point_to_point import buffered
@@ -33,6 +36,9 @@ def install() -> None:
         objects,
         completion,
         object_completion,
+        collectives,
+        reductions,
+        object_collectives,
     ):
         family.install()
     finalize = MPI.Finalize
