@@ -20,9 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Ranks = Annotated[
-    str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")
-]
+Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
 Memory = Annotated[str | None, typer.Option(help="memory strategy (run.memory)")]
 Policy = Annotated[str | None, typer.Option(help="page-in policy (run.policy)")]

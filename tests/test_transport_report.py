@@ -35,7 +35,23 @@ def test_counters_are_summed_and_times_are_maxima():
 
 def test_summary_has_the_keys_of_a_comparison():
     entry = report.summary([rank(1), rank(2)], Config())
-    for key in ["memory", "policy", "ranks", "virtual_time_s", "wall_time_s", "mpi_sends", "mpi_bytes", "blocks", "translation_faults", "fault_interrupts", "err_messages", "nacks", "timeouts", "retransmitted_blocks", "pages_paged_in"]:
+    for key in [
+        "memory",
+        "policy",
+        "ranks",
+        "virtual_time_s",
+        "wall_time_s",
+        "mpi_sends",
+        "mpi_bytes",
+        "blocks",
+        "translation_faults",
+        "fault_interrupts",
+        "err_messages",
+        "nacks",
+        "timeouts",
+        "retransmitted_blocks",
+        "pages_paged_in",
+    ]:
         assert key in entry
     assert (entry["virtual_time_s"], entry["ranks"]) == (0.002, 2)
 
