@@ -465,11 +465,6 @@ def abandon(request: MPI.Request, operation: Any) -> None:
     ctypes.memmove(MPI._addressof(request), MPI._addressof(MPI.REQUEST_NULL), num_bytes)
 
 
-def free(self: MPI.Request) -> None:
-    if self != MPI.REQUEST_NULL:
-        Free(self)
-
-
 def install() -> None:
     replacements: dict[str, Callable[..., Any]] = {
         "Waitsome": _some("Waitsome", True),
@@ -478,7 +473,7 @@ def install() -> None:
     }
     for function in (
         Wait, Test, Get_status, Waitall, Testall, Waitany, Testany, Get_status_all,
-        Get_status_any, Get_status_some, Cancel, Free, free,
+        Get_status_any, Get_status_some, Cancel, Free,
     ):  # fmt: skip
         replacements[function.__name__] = function
     replace_all(MPI.Request, replacements)
