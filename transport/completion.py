@@ -14,7 +14,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.operations import active, fill
+from pagewire.transport.operations import active, fill, persistent
 from pagewire.transport.patching import native, replace_all
 from pagewire.transport.progress import calls, node, test_turn, turn
 
@@ -439,7 +439,8 @@ def Free(self: MPI.Request) -> None:
     try:
         calls["Free"] += 1
         operation = active.get(self.handle)
-        if operation is None or self == MPI.REQUEST_NULL:
+        persistent.pop(self.handle, None)
+        if operation is None:
             _free(self)
         else:
             abandon(self, operation)
