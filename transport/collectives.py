@@ -20,7 +20,9 @@ from pagewire.transport.patching import native, replace_all
 from pagewire.transport.point_to_point import polled
 from pagewire.transport.progress import calls, node
 
-IN_PLACE = MPI.IN_PLACE
+
+def in_place(buf: Any) -> bool:
+    return buf is None or buf is MPI.IN_PLACE
 
 
 def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,7 +102,7 @@ def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
 
 def _own(sendbuf: Any, block: Selection) -> None:
     """Copy this rank's contribution to its place in its own receive buffer."""
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         select(sendbuf, True).copy_to(block)
 
 
@@ -122,7 +124,7 @@ def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any
     if channel.rank == root:
         sending = select(sendbuf, True, channel.size)
         blocks = [sending.block(i) for i in range(channel.size)]
-        if recvbuf is not IN_PLACE:
+        if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter(channel, blocks, EMPTY, root)
         return None
@@ -135,7 +137,7 @@ def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> An
         return NotImplemented
     if channel.rank == root:
         blocks = select_vector(sendbuf, True, channel.size)
-        if recvbuf is not IN_PLACE:
+        if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter_each(channel, blocks, EMPTY, root)
         return None
@@ -171,7 +173,7 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     receiving = select(recvbuf, False, size)
     incoming = [receiving.block(i) for i in range(size)]
     outgoing = None
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         sending = select(sendbuf, True, size)
         outgoing = [sending.block(i) for i in range(size)]
     _alltoall_blocks(channel, outgoing, incoming)
@@ -180,7 +182,7 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
 def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     incoming = select_vector(recvbuf, False, channel.size)
     outgoing = None
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         outgoing = select_vector(sendbuf, True, channel.size)
     _alltoall_blocks(channel, outgoing, incoming)
 

@@ -148,4 +148,4 @@ def install() -> None:
                 if name in owner.__dict__ and name not in alone
             },
         )
-    replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect", "free")})
+    replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect")})

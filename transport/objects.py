@@ -54,7 +54,7 @@ def pickled(thing: Any) -> Any:
 
 def loaded(receive: Any) -> Any:
     """The object in a completed receive."""
-    if receive.cancelled or receive.span is None:
+    if receive.cancelled or receive.span.nbytes == 0:
         return None
     return MPI.pickle.loads(receive.span)
 
@@ -120,7 +120,7 @@ def recv(
         calls["recv"] += 1
         state = states.get(self.handle)
         if state is None and source != MPI.PROC_NULL:
-            return _message_recv(Mprobe(self, source, tag), buf, status)
+            return _message_recv(Mprobe(self, source, tag), status)
         if state is None or not receivable(state.point_to_point, source, tag):
             return _native_recv(self, buf, source, tag, status)
         operation = Receive(state.point_to_point, None, source, tag)
@@ -186,12 +186,12 @@ def exchange_objects(
     return loaded(exchange(channel, span, dest, sendtag, None, source, recvtag, status))
 
 
-def message_recv(self: MPI.Message, buf: Any = None, status: MPI.Status | None = None) -> Any:
+def message_recv(self: MPI.Message, status: MPI.Status | None = None) -> Any:
     node.enter()
     try:
         calls["Message.recv"] += 1
         if not is_matched(self):
-            return _message_recv(self, buf, status)
+            return _message_recv(self, status)
         operation = receive_matched(take_matched(self), None)
         receive(operation, status)
         return loaded(operation)
@@ -199,12 +199,12 @@ def message_recv(self: MPI.Message, buf: Any = None, status: MPI.Status | None =
         node.leave()
 
 
-def message_irecv(self: MPI.Message, buf: Any = None) -> MPI.Request:
+def message_irecv(self: MPI.Message) -> MPI.Request:
     node.enter()
     try:
         calls["Message.irecv"] += 1
         if not is_matched(self):
-            return _message_irecv(self, buf)
+            return _message_irecv(self)
         operation = receive_matched(take_matched(self), None, ObjectReceive)
         if not operation.done:
             pending.append(operation)

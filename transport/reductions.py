@@ -12,7 +12,7 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport import spreading
-from pagewire.transport.collectives import collective
+from pagewire.transport.collectives import collective, in_place
 from pagewire.transport.message import CONTIGUOUS_SIZES, Selection, select
 from pagewire.transport.operations import Channel
 from pagewire.transport.patching import native, replace_all
@@ -65,7 +65,7 @@ def _reducible(datatype: MPI.Datatype) -> bool:
 def _both(sendbuf: Any, recvbuf: Any) -> tuple[Selection, Selection]:
     """What goes in and where the result goes; they must be alike."""
     receiving = select(recvbuf, False)
-    if sendbuf is MPI.IN_PLACE:
+    if in_place(sendbuf):
         return receiving, receiving
     sending = select(sendbuf, True)
     if sending.count != receiving.count:
