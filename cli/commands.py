@@ -12,9 +12,6 @@ from pagewire.cli import launch as launcher
 from pagewire.cli import options, program
 from pagewire.native.settings import ConfigError
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
-
 app = typer.Typer(
     name="pagewire",
     help="Run MPI programs on an emulated virtual-address RDMA network interface.",
@@ -23,7 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Ranks = Annotated[int, typer.Option("-n", "--ranks", help="number of MPI ranks")]
+Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
 Memory = Annotated[str | None, typer.Option(help="memory strategy (run.memory)")]
 Policy = Annotated[str | None, typer.Option(help="page-in policy (run.policy)")]
@@ -57,7 +54,7 @@ def launch(
     config: ConfigFile = None,
 ) -> int:
     """Run PROGRAM (an app, a .py file, or -m module) on a number of ranks."""
-    launcher.check_ranks(ranks)
+    num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
     given = {
         "run.memory": memory,
@@ -72,9 +69,9 @@ def launch(
     }
     environ = _environment(given, assignments, config)
     launcher.check_settings(environ)
-    outcome = launcher.launch(ranks, chosen, environ)
+    outcome = launcher.launch(num_ranks, chosen, environ)
     if outcome.failure:
-        print(f"pagewire: {outcome.failure}; the run was ended", file=sys.stderr)
+        print(f"pagewire: {outcome.failure}; every rank was ended", file=sys.stderr)
     return outcome.exit_code
 
 
@@ -105,7 +102,7 @@ def compare(
     """Run PROGRAM once with each memory strategy and print a table of the difference."""
     from pagewire.cli import compare as comparison
 
-    launcher.check_ranks(ranks)
+    num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
     given = {
         "run.timeout": timeout,
@@ -115,7 +112,7 @@ def compare(
         "run.quiet": None if reports else True,
     }
     return comparison.compare(
-        ranks,
+        num_ranks,
         chosen,
         _environment(given, assignments, config),
         memory=memory,
@@ -207,8 +204,8 @@ def _interruptible(command: Callable[[], int]) -> int:
     try:
         return command()
     except KeyboardInterrupt:
-        print("pagewire: interrupted; every rank was ended", file=sys.stderr)
-        return INTERRUPTED
+        print("pagewire: interrupted", file=sys.stderr)
+        return launcher.INTERRUPTED
 
 
 def _typer(words: list[str]) -> int:

@@ -127,7 +127,7 @@ def _mpi_library() -> str:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         return f"none ({error})"
-    return MPI.Get_library_version().splitlines()[0].strip("\0 ")
+    return " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
 
 
 def _huge_pages() -> str:

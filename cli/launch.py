@@ -31,6 +31,9 @@ MAX_RANKS = 1024
 GRACE_S = 2.0
 """How long the other ranks and mpiexec may take to end after the first failure."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 _POLL_S = 0.05
 _MARKER = "PAGEWIRE_LAUNCH_ID"
 
@@ -48,6 +51,18 @@ def check_ranks(num_ranks: int) -> None:
     """Refuse a number of ranks that cannot be started."""
     if not 1 <= num_ranks <= MAX_RANKS:
         raise ConfigError(f"-n {num_ranks}: the number of ranks must be from 1 to {MAX_RANKS}")
+
+
+def parse_ranks(text: str) -> int:
+    """The number of ranks that a command line gives."""
+    try:
+        num_ranks = int(text)
+    except ValueError:
+        raise ConfigError(
+            f"-n {text}: the number of ranks must be a whole number from 1 to {MAX_RANKS}"
+        ) from None
+    check_ranks(num_ranks)
+    return num_ranks
 
 
 def check_settings(environ: Mapping[str, str]) -> config.Config:
@@ -107,7 +122,7 @@ def launch(
 ) -> Outcome:
     """Run a program on num_ranks ranks and wait for its end; input must have been checked.
 
-    Raises KeyboardInterrupt, with every process ended, when the user interrupts.
+    An interrupt by the user ends every process, and is an outcome.
     """
     check_ranks(num_ranks)
     if chosen.kind == "module":
@@ -139,6 +154,8 @@ def launch_command(
             watch = _Watch(process, num_ranks, pathlib.Path(directory), marker)
             try:
                 code = watch.wait()
+            except KeyboardInterrupt:
+                return Outcome(INTERRUPTED, "interrupted")
             finally:
                 _end_all(process, marker)
         return _outcome(code, pathlib.Path(directory), watch.first_gone)

@@ -298,8 +298,12 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_actions actions;
     pw_event event;
-    while (ni->num_host_events < (uint32_t)max && pw_event_queue_next_ns(ni->events) <= horizon_ns &&
-           pw_event_queue_pop(ni->events, &event)) {
+    /* Not behind an answer that is still on its way either: it may change what comes next. */
+    const pw_time *earliest_answer_ns = &ni->firmware.transactions.earliest_answer_ns;
+    for (;;) {
+        pw_time next_ns = pw_event_queue_next_ns(ni->events);
+        if (ni->num_host_events >= (uint32_t)max || next_ns > horizon_ns || next_ns > *earliest_answer_ns) break;
+        if (!pw_event_queue_pop(ni->events, &event)) break;
         actions.num_actions = 0;
         pw_firmware_handle(&ni->firmware, &event, &actions);
         perform(ni, &actions);

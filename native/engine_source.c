@@ -163,5 +163,6 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     memset(payload + num_bytes, 0, frame_bytes - sizeof *frame - crc_bytes - num_bytes);
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
+    pw_transactions_await(&ni->firmware.transactions, transaction, frame->last_packet_ns + path->latency_ns);
     ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
 }

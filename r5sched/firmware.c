@@ -433,6 +433,7 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
     }
     push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
     if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
+    if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
     if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, at_ns);
 }
 
@@ -441,6 +442,7 @@ void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint1
     uint64_t answer = subject(transaction_id, sequence, 0);
     pw_transaction *transaction = current(firmware, answer, identity);
     if (!transaction) return;
+    pw_transactions_answered(&firmware->transactions, transaction);
     bool timer_helps = transaction->deadline_ns != PW_NEVER && !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
     transaction->answer_ns = PW_NEVER;
     if (timer_helps) decide_timeout(firmware, transaction, identity);

@@ -5,7 +5,8 @@
 
 void pw_transactions_init(pw_transactions *table)
 {
-    *table = (pw_transactions){.num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION};
+    *table = (pw_transactions){.num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
+                               .first_unanswered = PW_NO_TRANSACTION, .earliest_answer_ns = PW_NEVER};
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         table->tickets[i] = (uint16_t)i;
         table->entries[i].older = table->entries[i].newer = PW_NO_TRANSACTION;
@@ -29,6 +30,7 @@ pw_transaction *pw_transactions_claim(pw_transactions *table)
 void pw_transactions_release(pw_transactions *table, pw_transaction *transaction)
 {
     pw_transactions_disarm(table, transaction);
+    pw_transactions_answered(table, transaction);
     transaction->state = PW_TRANSACTION_FREE;
     uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
     table->tickets[tail] = (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK);
@@ -67,4 +69,31 @@ void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw
     if (table->newest != PW_NO_TRANSACTION) table->entries[table->newest].newer = slot;
     else table->oldest = slot;
     table->newest = slot;
+}
+
+void pw_transactions_await(pw_transactions *table, pw_transaction *transaction, pw_time earliest_answer_ns)
+{
+    pw_transactions_answered(table, transaction);
+    uint16_t slot = transaction->id & SLOT_MASK;
+    transaction->unanswered = true;
+    transaction->earliest_answer_ns = earliest_answer_ns;
+    transaction->before = PW_NO_TRANSACTION;
+    transaction->after = table->first_unanswered;
+    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after].before = slot;
+    table->first_unanswered = slot;
+    if (earliest_answer_ns < table->earliest_answer_ns) table->earliest_answer_ns = earliest_answer_ns;
+}
+
+void pw_transactions_answered(pw_transactions *table, pw_transaction *transaction)
+{
+    if (!transaction->unanswered) return;
+    transaction->unanswered = false;
+    if (transaction->before != PW_NO_TRANSACTION) table->entries[transaction->before].after = transaction->after;
+    else table->first_unanswered = transaction->after;
+    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after].before = transaction->before;
+    if (transaction->earliest_answer_ns != table->earliest_answer_ns) return;
+    table->earliest_answer_ns = PW_NEVER;
+    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = table->entries[slot].after)
+        if (table->entries[slot].earliest_answer_ns < table->earliest_answer_ns)
+            table->earliest_answer_ns = table->entries[slot].earliest_answer_ns;
 }

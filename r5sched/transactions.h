@@ -31,6 +31,9 @@ typedef struct {
     pw_time answer_ns;          /* latest answer to this attempt that is known, PW_NEVER: none will come */
     pw_time sending_until_ns;   /* retransmission bit: the block is being transmitted until then */
     uint16_t older, newer;      /* timeout list */
+    bool unanswered;            /* sent, and the peer's answer is not physically here */
+    uint16_t before, after;     /* list of those */
+    pw_time earliest_answer_ns;
 } pw_transaction;
 
 typedef struct {
@@ -38,6 +41,8 @@ typedef struct {
     uint16_t tickets[PW_TRANSACTIONS];
     uint32_t next_ticket, num_free;
     uint16_t oldest, newest;    /* ends of the timeout list */
+    uint16_t first_unanswered;
+    pw_time earliest_answer_ns; /* of all unanswered ones; PW_NEVER when there is none */
 } pw_transactions;
 
 void pw_transactions_init(pw_transactions *table);
@@ -49,5 +54,9 @@ void pw_transactions_release(pw_transactions *table, pw_transaction *transaction
 pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id);
 /* (Re-)link at the list's tail with a deadline. */
 void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw_time deadline_ns);
+/* The block went out; its answer arrives at earliest_answer_ns or later. Nothing behind that time may be
+ * decided before the answer is physically here: earliest_answer_ns of the table is that bound. */
+void pw_transactions_await(pw_transactions *table, pw_transaction *transaction, pw_time earliest_answer_ns);
+void pw_transactions_answered(pw_transactions *table, pw_transaction *transaction);
 void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction);
 #endif

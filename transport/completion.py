@@ -24,6 +24,8 @@ _wait = native(MPI.Request, "Wait")
 _test = native(MPI.Request, "Test")
 _get_status = native(MPI.Request, "Get_status")
 _get_status_any = native(MPI.Request, "Get_status_any")
+_get_status_all = native(MPI.Request, "Get_status_all")
+_get_status_some = native(MPI.Request, "Get_status_some")
 _waitall = native(MPI.Request, "Waitall")
 _testall = native(MPI.Request, "Testall")
 _testany = native(MPI.Request, "Testany")
@@ -359,7 +361,11 @@ def Get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses
     try:
         calls["Get_status_all"] += 1
         requests = list(requests)
-        if not all_passed(requests, [active.get(request.handle) for request in requests]):
+        found = [active.get(request.handle) for request in requests]
+        if not any(found):
+            test_turn()
+            return _get_status_all(requests, statuses)
+        if not all_passed(requests, found):
             return False
         _look_each(requests, statuses)
         return True
@@ -381,6 +387,9 @@ def Get_status_any(
     _enter()
     try:
         calls["Get_status_any"] += 1
+        test_turn()
+        if not any(request.handle in active for request in requests):
+            return _get_status_any(requests, status)
         num_active = 0
         for i, request in enumerate(requests):
             if request.handle not in active and (request == MPI.REQUEST_NULL or _inactive(request)):
@@ -401,6 +410,8 @@ def Get_status_some(
         calls["Get_status_some"] += 1
         requests = list(requests)
         test_turn()
+        if not any(request.handle in active for request in requests):
+            return _get_status_some(requests, statuses)
         ready = some_ready(requests, False)
         if ready:
             _look_each([requests[i] for i in ready], statuses)

@@ -4,16 +4,21 @@ Imported once MPI is initialized: the modules below bind the node when they are 
 """
 
 import atexit
+import functools
+from collections.abc import Callable
 
 from mpi4py import MPI
 
 from pagewire.transport import (
+    collectives,
     communicators,
     completion,
+    object_collectives,
     object_completion,
     objects,
     point_to_point,
     probing,
+    reductions,
 )
 from pagewire.transport.operations import active, frames
 from pagewire.transport.point_to_point import buffered
@@ -33,8 +38,14 @@ def install() -> None:
         objects,
         completion,
         object_completion,
+        collectives,
+        reductions,
+        object_collectives,
     ):
         family.install()
+    if node.config.run.wtime == "virtual":
+        _replace_function("Wtime", node.wtime_s)
+        _replace_function("Wtick", lambda: 1e-9)
     finalize = MPI.Finalize
 
     def Finalize() -> None:
@@ -44,6 +55,11 @@ def install() -> None:
     Finalize.__doc__ = finalize.__doc__
     MPI.Finalize = Finalize  # type: ignore[misc]
     atexit.register(_finish)  # mpi4py finalizes later, when the interpreter is gone
+
+
+def _replace_function(name: str, replacement: Callable[[], float]) -> None:
+    replaced = functools.wraps(getattr(MPI, name))(lambda: replacement())
+    setattr(MPI, name, replaced)
 
 
 def _finish() -> None:

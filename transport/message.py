@@ -6,7 +6,9 @@ The rules, and the exceptions for what breaks them, are those of mpi4py's msgbuf
 of devices (CUDA array interface) is refused.
 """
 
+import sys
 from collections.abc import Sequence
+from ctypes import memmove
 from operator import index
 from typing import Any
 
@@ -78,7 +80,9 @@ class Selection:
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
-        if nbytes:
+        if self.datatype.handle in CONTIGUOUS_SIZES:
+            memmove(address, self.address, nbytes)
+        elif nbytes:
             one = self._as_one_element()
             one.Pack(
                 MPI.buffer.fromaddress(self.address, 1),
@@ -104,6 +108,47 @@ class Selection:
     def nbytes(self) -> int:
         num_bytes: int = self.count * self.datatype.Get_size()
         return num_bytes
+
+    def block(self, i: int) -> "Selection":
+        """The `i`-th of the equal blocks that follow each other, this being the first."""
+        if i == 0:
+            return self
+        address = self.address + i * self.count * self.datatype.extent
+        return Selection(address, self.count, self.datatype, self.owner)
+
+    def span(self, filled: bool) -> Any:
+        """The selection as a span; `filled` says that its bytes are wanted, not only their place."""
+        size = CONTIGUOUS_SIZES.get(self.datatype.handle)
+        if size is not None:
+            return Span(self.address, self.count * size, self.owner)
+        if self.count == 0:
+            return EMPTY
+        nbytes = self.nbytes
+        packed = Packed(self, nbytes)
+        if filled:
+            self.pack_into(packed.address, nbytes)
+        return packed
+
+    def fill(self, address: int, nbytes: int) -> None:
+        """Bring bytes that lie one after the other at `address` into the selection."""
+        span = self.span(False)
+        memmove(span.address, address, min(nbytes, span.nbytes))
+        if type(span) is Packed:
+            span.unpack(min(nbytes, span.nbytes))
+
+    def copied(self) -> Any:
+        """A span of a private copy."""
+        copy = MPI.buffer.allocate(self.nbytes)
+        self.pack_into(copy.address, copy.nbytes)
+        return copy
+
+    def copy_to(self, target: "Selection") -> None:
+        """Copy to another selection as if by a message; raise ERR_TRUNCATE if it is too small."""
+        span = self.span(True)
+        if span.nbytes > target.nbytes:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        if span.nbytes and span.address != target.address:
+            target.fill(span.address, span.nbytes)
 
 
 class Packed:
@@ -142,7 +187,7 @@ def send_span(spec: Any) -> Any:
             return _frombuffer(spec, True)
         except ValueError:
             pass  # Fortran order, or not contiguous at all
-    return span_of(select(spec, True), True)
+    return select(spec, True).span(True)
 
 
 def receive_span(spec: Any) -> Any:
@@ -152,25 +197,11 @@ def receive_span(spec: Any) -> Any:
             return _frombuffer(spec, False)
         except ValueError:
             pass
-    return span_of(select(spec, False), False)
-
-
-def span_of(selection: Selection, filled: bool) -> Any:
-    """The span of a selection; `filled` says that its bytes are wanted, not only their place."""
-    size = CONTIGUOUS_SIZES.get(selection.datatype.handle)
-    if size is not None:
-        return Span(selection.address, selection.count * size, selection.owner)
-    if selection.count == 0:
-        return EMPTY
-    nbytes = selection.nbytes
-    packed = Packed(selection, nbytes)
-    if filled:
-        selection.pack_into(packed.address, nbytes)
-    return packed
+    return select(spec, False).span(False)
 
 
 def landed(span: Any, num_received: int) -> None:
-    """Finish a receive into `span`: unpack if that is a derived type's."""
+    """Finish what was written to `span`: unpack if that is a derived type's."""
     if type(span) is Packed:
         span.unpack(num_received)
 
@@ -184,16 +215,28 @@ def as_datatype(datatype: Any) -> MPI.Datatype:
         raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
 
 
-def _is_buffer(spec: Any) -> bool:
-    if isinstance(spec, (list, tuple)):
-        return False
+def _check_buffer(spec: Any) -> None:
+    """Refuse what is neither a buffer in this host's memory nor a list."""
+    if hasattr(spec, "__cuda_array_interface__"):
+        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
+    if hasattr(spec, "__dlpack_device__") and spec.__dlpack_device__()[0] != _DLPACK_CPU:
+        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
     try:
         _frombuffer(spec, True)
     except TypeError:
-        return False
+        raise TypeError("message: expecting buffer or list/tuple") from None
     except (ValueError, BufferError):
-        pass  # a buffer, though not one that can be used
-    return True
+        pass  # a buffer, though not one that can be used: said later
+
+
+_DLPACK_CPU = 1
+
+
+def _format(buffer: Any) -> str:
+    try:
+        return memoryview(buffer).format
+    except TypeError:
+        return memoryview(numpy.from_dlpack(buffer)).format
 
 
 def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.Datatype, Any]:
@@ -202,22 +245,16 @@ def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.D
         return 0, 0, as_datatype(datatype), None
     try:
         view = _frombuffer(buffer, readonly)
-    except TypeError:
-        if not hasattr(buffer, "__dlpack__"):
-            raise
-        buffer = numpy.from_dlpack(buffer)
-        view = _frombuffer(buffer, readonly)
     except ValueError:
         if not (isinstance(buffer, _ndarray) and buffer.flags.f_contiguous):
             raise
         view = _frombuffer(buffer.T, readonly)
     if datatype is None:
-        text = memoryview(buffer).format
-        if text[0] in "@<>":
-            if text[0] == (">" if numpy.little_endian else "<"):
-                raise BufferError(f"format string {text!r} with non-native byte order")
-            text = text[1:]
-        datatype = text
+        datatype = _format(buffer)
+        if datatype[0] in "@<>":
+            if datatype[0] == (">" if sys.byteorder == "little" else "<"):
+                raise BufferError(f"format string {datatype!r} with non-native byte order")
+            datatype = datatype[1:]
     return view.address, view.nbytes, as_datatype(datatype), view
 
 
@@ -264,10 +301,9 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
             buffer, count, displacement, datatype = spec
         else:
             raise ValueError("message: expecting 2 to 4 items")
-    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
-        buffer = spec
     else:
-        _refuse(spec)
+        _check_buffer(spec)
+        buffer = spec
     address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
     if displacement is not None:
         displacement = index(displacement)
@@ -302,12 +338,6 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
     return Selection(address, count, datatype, owner)
 
 
-def _refuse(spec: Any) -> None:
-    if hasattr(spec, "__cuda_array_interface__"):
-        raise NotImplementedError("message: device memory is not reachable by the emulated NI")
-    raise TypeError("message: expecting buffer or list/tuple")
-
-
 def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
     """Read a specification with counts and displacements per rank: one selection for each."""
     counts = displacements = datatype = None
@@ -326,10 +356,9 @@ def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
             buffer, counts, displacements, datatype = spec
         else:
             raise ValueError("message: expecting 2 to 4 items")
-    elif _is_buffer(spec) or hasattr(spec, "__dlpack__"):
-        buffer = spec
     else:
-        _refuse(spec)
+        _check_buffer(spec)
+        buffer = spec
     address, nbytes, datatype, owner = _memory(buffer, datatype, readonly)
     if counts is None:
         whole = _whole_count(nbytes, datatype) if nbytes else 0

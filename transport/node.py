@@ -26,6 +26,7 @@ ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
 
 _PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
+_FOREVER = _NEVER - 1
 _EVENTS_AT_ONCE = 32
 _IDLE_TURNS = 8  # turns in vain before the core is yielded
 _PR_SET_THP_DISABLE = 41
@@ -103,7 +104,7 @@ class Node:
         self._key = ffi.new("uint64_t *")
         self._frames: dict[int, Any] = {}
         self.compute_ns = self.mpi_ns = self.touch_ns = self.pin_ns = 0
-        self._compute.leave()
+        self._compute.start()
 
     def _create_memory(self) -> Any:
         settings = self._settings
@@ -240,7 +241,7 @@ class Node:
     def progress(self, waiting: bool) -> bool:
         """Poll the wire and run the NI: without limit while the CPU waits, else up to its clock."""
         moved = self._wire.receive(self._received)
-        horizon_ns = _NEVER if waiting else self.clock_ns
+        horizon_ns = _FOREVER if waiting else self.clock_ns
         if moved or self._dirty or self._next_ns <= horizon_ns:
             moved = self._run(horizon_ns) or moved
         elif self._wire.sending:
@@ -252,18 +253,17 @@ class Node:
         self._dirty = False
         while True:
             count = lib.pw_ni_run(ni, horizon_ns, events, _EVENTS_AT_ONCE)
-            for i in range(count):
-                self._dispatch(events[i])
-            flushed = self._flush()
-            if not (count or flushed):
+            if count:
+                moved = True
+                for i in range(count):
+                    self._dispatch(events[i])
+            if not self._flush() and count < _EVENTS_AT_ONCE:
                 break
-            moved = True
         self._next_ns = lib.pw_ni_next_ns(ni)
         return moved
 
-    def _received(self, source: int, address: int, num_bytes: int) -> None:
-        code = lib.pw_ni_rx_burst(self._ni, source, ffi.cast("uint8_t *", address), num_bytes)
-        if code < 0:
+    def _received(self, source: int, data: Any, num_bytes: int) -> None:
+        if lib.pw_ni_rx_burst(self._ni, source, data, num_bytes) < 0:
             print(f"pagewire: rank {self.rank}: a malformed burst from rank {source} was dropped", file=sys.stderr)
 
     def _flush(self) -> bool:
@@ -275,14 +275,15 @@ class Node:
                 check(lib.pw_ni_rx_burst(ni, peer, data, burst.num_bytes), "burst to itself")
                 lib.pw_ni_tx_release(ni, data)
                 loop = True
-            elif self._wire.send(peer, int(ffi.cast("uintptr_t", data)), burst.num_bytes):
+            elif self._wire.send(peer, data, burst.num_bytes):
                 lib.pw_ni_tx_release(ni, data)
-        self._reclaim()
+        if self._wire.sending:
+            self._reclaim()
         return loop
 
     def _reclaim(self) -> None:
-        for address in self._wire.sent():
-            lib.pw_ni_tx_release(self._ni, ffi.cast("uint8_t *", address))
+        for data in self._wire.sent():
+            lib.pw_ni_tx_release(self._ni, data)
 
     def _dispatch(self, event: Any) -> None:
         handle = self._handles.pop(event.id, None)

@@ -258,16 +258,18 @@ def _number(where: str, value: object) -> float:
 
 def _convert(where: str, field: str, value: object, unit: object) -> int:
     number = _number(f"{where}.value", value)
+    if not isinstance(unit, str):
+        raise ConfigError(f"{where}.unit = {unit!r}: must be a text")
     suffix = _suffix(field)
     if suffix == "_ps" and unit in _CLOCK_UNITS:
         if number == 0:
             raise ConfigError(f"{where}.value = {value!r}: a frequency is above 0")
-        return round(_CLOCK_UNITS[str(unit)] / number)
+        return round(_CLOCK_UNITS[unit] / number)
     units = _BASE_UNITS[suffix] if suffix else {_COUNTS[field]: 1}
     if unit not in units:
         known = [*units, *(_CLOCK_UNITS if suffix == "_ps" else ())]
         raise ConfigError(f"{where}.unit = {unit!r}: allowed is one of {', '.join(known)}")
-    base = number * units[str(unit)]
+    base = number * units[unit]
     if abs(base - round(base)) > 1e-6:
         name = suffix.lstrip("_") or _COUNTS[field]
         raise ConfigError(f"{where}.value = {value!r} {unit}: not a whole number of {name}")
@@ -280,7 +282,7 @@ def _convert(where: str, field: str, value: object, unit: object) -> int:
 
 def _cost_table(where: str, entry: Mapping[str, Any]) -> CostTable:
     for key, units in (("size_unit", SIZE_UNITS), ("time_unit", TIME_UNITS)):
-        if entry[key] not in units:
+        if not isinstance(entry[key], str) or entry[key] not in units:
             raise ConfigError(
                 f"{where}.{key} = {entry[key]!r}: allowed is one of {', '.join(units)}"
             )

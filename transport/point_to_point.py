@@ -305,9 +305,19 @@ def Sendrecv(
         _leave()
     # PROC_NULL on one side, an error, or MPI's communicator: each half by itself.
     receiving = self.Irecv(recvbuf, source, recvtag)
-    sending = self.Isend(sendbuf, dest, sendtag)
+    try:
+        sending = self.Isend(sendbuf, dest, sendtag)
+    except BaseException:
+        receiving.Cancel()
+        receiving.Free()
+        raise
     receiving.Wait(status)
     sending.Wait()
+
+
+def _replaced(buf: Any, dest: int) -> Any:
+    """A specification of a copy of what is in a buffer that the receive will overwrite."""
+    return None if dest == MPI.PROC_NULL else [copied(send_span(buf)), MPI.BYTE]
 
 
 def Sendrecv_replace(
@@ -319,8 +329,7 @@ def Sendrecv_replace(
     recvtag: int = ANY_TAG,
     status: MPI.Status | None = None,
 ) -> None:
-    copy = copied(send_span(buf))
-    Sendrecv(self, [copy, MPI.BYTE], dest, sendtag, buf, source, recvtag, status)
+    Sendrecv(self, _replaced(buf, dest), dest, sendtag, buf, source, recvtag, status)
 
 
 class Exchange:
@@ -449,8 +458,7 @@ def Isendrecv_replace(
     source: int = ANY_SOURCE,
     recvtag: int = ANY_TAG,
 ) -> MPI.Request:
-    copy = copied(send_span(buf))
-    return Isendrecv(self, [copy, MPI.BYTE], dest, sendtag, buf, source, recvtag)
+    return Isendrecv(self, _replaced(buf, dest), dest, sendtag, buf, source, recvtag)
 
 
 def install() -> None:

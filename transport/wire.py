@@ -8,7 +8,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.native import lib
+from pagewire.native import ffi, lib
 from pagewire.transport.patching import native
 
 _TAG = 1
@@ -28,52 +28,51 @@ class Wire:
         self.rank: int = self.comm.Get_rank()
         self.size: int = self.comm.Get_size()
         self._status = MPI.Status()
-        self._receives: list[tuple[Any, Any, int]] = []
+        self._receives: list[tuple[Any, Any, Any]] = []
         self._turn = 0
-        self.sending: list[tuple[Any, int]] = []
-        self._views: dict[int, Any] = {}
+        self.sending: list[tuple[Any, Any]] = []
+        self._views: dict[Any, Any] = {}
         for _ in range(_RECEIVES_AT_ONCE if self.size > 1 else 0):
             buffer = MPI.buffer.allocate(_BURST_BYTES)
             request = native(MPI.Comm, "Recv_init")(self.comm, buffer, MPI.ANY_SOURCE, _TAG)
             _start(request)
-            self._receives.append((request, buffer, buffer.address))
+            self._receives.append((request, buffer, ffi.cast("uint8_t *", buffer.address)))
 
-    def receive(self, handle: Callable[[int, int, int], None]) -> bool:
-        """Hand each burst that is here to `handle(source, address, num_bytes)`. True if there was one."""
+    def receive(self, handle: Callable[[int, Any, int], None]) -> bool:
+        """Hand each burst that is here to `handle(source, data, num_bytes)`. True if there was one."""
         if not self._receives:
             return False
         any_burst = False
         status = self._status
         while True:
-            request, _buffer, address = self._receives[self._turn]
+            request, _buffer, data = self._receives[self._turn]
             if not _test(request, status):
                 return any_burst
             any_burst = True
-            handle(status.Get_source(), address, status.Get_count(MPI.BYTE))
+            handle(status.Get_source(), data, status.Get_count(MPI.BYTE))
             _start(request)
             self._turn = (self._turn + 1) % _RECEIVES_AT_ONCE
 
-    def send(self, peer: int, address: int, num_bytes: int) -> bool:
+    def send(self, peer: int, data: Any, num_bytes: int) -> bool:
         """Send a burst; True when its buffer is free again at once, else `sent` tells later."""
-        view = self._views.get(address)
+        view = self._views.get(data)
         if view is None:
-            view = self._views[address] = MPI.buffer.fromaddress(address, _BURST_BYTES)
+            view = MPI.buffer.fromaddress(int(ffi.cast("uintptr_t", data)), _BURST_BYTES)
+            self._views[data] = view
         request = _isend(self.comm, [view, num_bytes, MPI.BYTE], peer, _TAG)
         if _test(request):
             return True
-        self.sending.append((request, address))
+        self.sending.append((request, data))
         return False
 
-    def sent(self) -> Iterator[int]:
-        """Addresses of burst buffers that have left since the last look."""
-        if not self.sending:
-            return
+    def sent(self) -> Iterator[Any]:
+        """Burst buffers that have left since the last look; to be exhausted."""
         still = []
-        for request, address in self.sending:
+        for request, data in self.sending:
             if _test(request):
-                yield address
+                yield data
             else:
-                still.append((request, address))
+                still.append((request, data))
         self.sending = still
 
     def gather(self, item: Any) -> list[Any] | None:
@@ -83,7 +82,7 @@ class Wire:
 
     def close(self) -> None:
         """Give the requests and the communicator back. Collective."""
-        for request, _buffer, _address in self._receives:
+        for request, _buffer, _data in self._receives:
             native(MPI.Request, "Cancel")(request)
             native(MPI.Request, "Wait")(request)
             native(MPI.Request, "Free")(request)

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pagewire.apps.pages import fresh
+
 GROWTH_FACTOR = 1.5
 
 
@@ -31,7 +33,7 @@ class Atoms:
         used = self.num_all
         for name in ("positions", "velocities", "forces", "ids"):
             old = getattr(self, name)
-            new = np.zeros((capacity, *old.shape[1:]), dtype=old.dtype)
+            new = fresh((capacity, *old.shape[1:]), old.dtype)
             new[:used] = old[:used]
             setattr(self, name, new)
 

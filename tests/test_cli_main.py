@@ -1,0 +1,338 @@
+"""The command: dispatch, one-line errors, launching, and runs in which a rank fails."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pagewire.cli import launch, options, program
+from pagewire.native.settings import ConfigError
+from pagewire.transport import config
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("pagewire.transport.loader") is None
+    or not os.path.exists(f"{sys.prefix}/bin/mpiexec"),
+    reason="needs the MPI facade and mpiexec",
+)
+
+FAILING = """
+import os, signal, subprocess, sys
+how = sys.argv[1]
+if how == "before-mpi" and os.environ.get("PMI_RANK") == "1":
+    sys.exit(4)
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 1:
+    if how == "raises":
+        raise ValueError("no such atom")
+    if how == "exits":
+        sys.exit(3)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "crashes":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "leaves":
+        os._exit(5)
+    if how == "child":
+        subprocess.Popen(["sleep", "300"], start_new_session=True)
+if how != "child":
+    MPI.COMM_WORLD.Barrier()
+"""
+
+WAITING = """
+import pathlib, sys, time
+from mpi4py import MPI
+pathlib.Path(sys.argv[1], str(MPI.COMM_WORLD.rank)).touch()
+time.sleep(300)
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("PAGEWIRE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str) -> str:
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def pagewire(*words: str, cwd=None, env=None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PAGEWIRE, *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def marked() -> set[int]:
+    """Processes of any launch that this user can see."""
+    found = set()
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (
+                entry.name.isdecimal()
+                and b"PAGEWIRE_LAUNCH_ID=" in (entry / "environ").read_bytes()
+            ):
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["launch", "-n", "0", "x.py"], "-n 0: the number of ranks must be from 1 to 1024"),
+        (["launch", "-n", "-3", "x.py"], "-n -3"),
+        (["launch", "-n", "two", "x.py"], "two"),
+        (["launch", "-n", "2"], "no program given"),
+        (["launch", "x.py"], "-n"),
+        (["launch", "-n", "2", "lamps"], "unknown program 'lamps'"),
+        (["launch", "-n", "2", "none.py"], "program 'none.py': no such file"),
+        (["launch", "-n", "2", "/"], "is a folder"),
+        (["launch", "-n", "2", "/etc/passwd"], "is not a .py file"),
+        (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
+        (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
+        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
+        (["launch", "-n", "2", "--policy", "a:B", "SELF"], "not in this version"),
+        (["launch", "-n", "2", "--set", "run.memori=pin", "SELF"], "did you mean 'run.memory'"),
+        (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
+        (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),
+        (["launch", "-n", "2", "--json", "/none/x.json", "SELF"], "no folder '/none'"),
+        (["launch", "-n", "2", "--nothing", "SELF"], "--nothing"),
+        (["launch", "-n", "2", "--no-err", "--timeout", "none", "SELF"], "faulted block"),
+        (["compare", "-n", "0", "SELF"], "-n 0"),
+        (["compare", "-n", "2", "--memory", "part,pni", "SELF"], "did you mean 'pin'"),
+        (["compare", "-n", "2", "--memory", ",", "SELF"], "name at least one"),
+        (["compare", "-n", "2", "--policy", "part", "SELF"], "one of page, block, all"),
+        (["compare", "-n", "2", "--compute", "fast", "SELF"], "one of replay, measured"),
+        (["run"], "usage: pagewire run"),
+        (["run", "--memory"], "--memory needs a value"),
+        (["run", "--memry", "x", "SELF"], "did you mean '--memory'"),
+        (["run", "--memory", "x", "SELF"], "one of part"),
+        (["run", "nothing"], "unknown program 'nothing'"),
+        (["nothing"], "nothing"),
+        (["info", "--set", "ni.fifo_depth=0"], "from 1 to 512"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(words, expected):
+    done = pagewire(*(__file__ if word == "SELF" else word for word in words))
+    assert done.returncode == 2, done.stderr
+    assert expected in done.stderr
+    assert done.stderr.startswith("pagewire: error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_words_after_the_program_belong_to_it():
+    separate = options.separate_program
+    assert separate(["-n", "2", "a", "--memory", "x"]) == ["-n", "2", "--", "a", "--memory", "x"]
+    assert separate(["-n2", "-m", "b", "-n"]) == ["-n2", "--", "-m", "b", "-n"]
+    assert separate(["--quiet", "--", "a"]) == ["--quiet", "--", "a"]
+    assert options.parse(["--memory", "pin", "-q", "a.py", "-q"]) == (
+        ["run.memory=pin", "run.quiet=true"],
+        "",
+        ["a.py", "-q"],
+    )
+
+
+def test_every_option_for_a_setting_names_one():
+    names = [*options.SETTING_OPTIONS.values()]
+    names += [each.partition("=")[0] for each in options.SETTING_FLAGS.values()]
+    assert set(names) <= set(config.REGISTRY)
+
+
+def test_command_line_reaches_the_ranks_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    environ = {"PAGEWIRE_RUN_MEMORY": "ideal"}
+    options.apply(options.as_environment(["run.memory=pin", "run.json=x.json"]), environ)
+    loaded = config.load(environ=environ)
+    assert loaded.run.memory == "pin"
+    assert loaded.run.json == str(tmp_path / "x.json")
+    assert loaded.sources["run.memory"] == "command line"
+
+
+def test_apps_are_listed_without_being_imported():
+    done = pagewire("apps")
+    assert done.returncode == 0
+    for name in program.apps():
+        assert name in done.stdout
+    code = "from pagewire.cli import program; program.apps(); import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True)
+    assert not {b"numpy", b"mpi4py", b"pagewire.apps.lammps"} & set(loaded.stdout.split())
+
+
+def test_info_shows_settings_costs_and_host():
+    done = pagewire("info", "--set", "run.timeout=2ms", env={"PAGEWIRE_RUN_MEMORY": "pin"})
+    assert done.returncode == 0, done.stderr
+    for text in ("environment", "command line", "2ms", "page_in_fixed_ns", "PART 5.2", "POPULATE"):
+        assert text in done.stdout
+
+
+def test_info_as_configuration_file_is_read_back(tmp_path):
+    done = pagewire("info", "-c", "--set", "run.timeout=none", "--set", "run.memory=ideal")
+    file = tmp_path / "settings.toml"
+    file.write_text(done.stdout)
+    loaded = config.load(environ={}, config_path=str(file))
+    assert loaded.not_default() == {"run.memory": "ideal", "run.timeout": "none"}
+
+
+def test_version():
+    assert pagewire("--version").stdout.startswith("pagewire ")
+
+
+def test_start_of_a_rank_loads_no_command_line_or_table_library(script):
+    path = script("import sys; print(sorted({'typer', 'rich', 'numpy'} & set(sys.modules)))")
+    if importlib.util.find_spec("pagewire.transport.loader") is None:
+        pytest.skip("needs the MPI facade")
+    assert pagewire("run", path).stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pagewire.transport.loader") is None, reason="needs the MPI facade"
+)
+class TestRun:
+    def test_file_has_its_folder_first_on_the_path_and_its_own_arguments(self, script, tmp_path):
+        path = script("import sys; print(sys.argv, sys.path[0], __name__)")
+        done = pagewire("run", path, "-n", "3", "--memory", cwd="/")
+        assert done.stdout.strip() == f"{[path, '-n', '3', '--memory']} {tmp_path} __main__"
+
+    def test_module_is_found_in_the_working_directory(self, script, tmp_path):
+        script("import sys; print(sys.argv[1:], __name__)")
+        done = pagewire("run", "-m", "script", "-m", cwd=tmp_path)
+        assert done.stdout.strip() == "['-m'] __main__", done.stderr
+
+    def test_folders_of_the_source_tree_do_not_shadow_the_users(self, script):
+        path = script("import pagewire.cli, sys; print('cli' in sys.modules)")
+        assert pagewire("run", path, cwd=ROOT).stdout.strip() == "False"
+
+    @pytest.mark.parametrize(
+        ("leaving", "code"), [("0", 0), ("None", 0), ("7", 7), ("'why'", 1), ("256", 1)]
+    )
+    def test_exit_code_is_the_programs(self, script, leaving, code):
+        done = pagewire("run", script(f"import sys; sys.exit({leaving})"))
+        assert done.returncode == code
+        assert ("why" in done.stderr) == (leaving == "'why'")
+
+    def test_traceback_names_the_rank_and_starts_in_the_program(self, script):
+        path = script("def broken():\n    raise ValueError('bad')\nbroken()\n")
+        done = pagewire("run", path, env={"PMI_RANK": "3"})
+        assert done.returncode == 1
+        lines = done.stderr.splitlines()
+        assert all(line.startswith("[rank 3] ") for line in lines)
+        assert f'File "{path}", line 3' in lines[1]
+        assert lines[-1] == "[rank 3] ValueError: bad"
+
+    def test_syntax_error_is_the_ranks_error(self, script):
+        done = pagewire("run", script("def ("))
+        assert done.returncode == 1
+        assert "SyntaxError" in done.stderr
+
+
+@needs_mpi
+class TestLaunch:
+    @pytest.mark.parametrize(
+        ("how", "code", "expected"),
+        [
+            ("raises", 1, "rank 1 raised ValueError: no such atom"),
+            ("exits", 3, "rank 1 ended with exit code 3"),
+            ("killed", 137, "rank 1 was killed by signal 9 (SIGKILL)"),
+            ("crashes", 139, "rank 1 was killed by signal 11 (SIGSEGV)"),
+            ("leaves", 5, "rank 1 ended with exit code 5"),
+            ("before-mpi", 4, "rank 1 ended with exit code 4"),
+        ],
+    )
+    def test_failing_rank_ends_the_run_and_is_named(self, script, how, code, expected):
+        before = marked()
+        started_s = time.monotonic()
+        done = pagewire("launch", "-n", "3", "-q", script(FAILING), how)
+        assert time.monotonic() - started_s < 20
+        assert done.returncode == code, done.stderr
+        assert expected in done.stderr
+        if how == "raises":
+            assert "[rank 1] ValueError: no such atom" in done.stderr
+        assert marked() <= before
+
+    def test_process_that_a_rank_leaves_behind_is_ended(self, script):
+        before = marked()
+        done = pagewire("launch", "-n", "2", "-q", script(FAILING), "child")
+        assert done.returncode == 0, done.stderr
+        assert marked() <= before
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_interrupt_ends_every_rank(self, script, tmp_path, number):
+        before = marked()
+        launcher = subprocess.Popen(
+            [*PAGEWIRE, "launch", "-n", "2", "-q", script(WAITING), str(tmp_path)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not all((tmp_path / str(rank)).exists() for rank in range(2)):
+            assert launcher.poll() is None
+            time.sleep(0.02)
+        launcher.send_signal(number)
+        _, errors = launcher.communicate(timeout=20)
+        assert launcher.returncode == 130
+        assert "interrupted" in errors
+        assert marked() <= before
+
+    def test_report_is_printed_and_written(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        file = tmp_path / "report.json"
+        done = pagewire("launch", "-n", "2", "--json", str(file), "--memory", "pretouch", path)
+        assert done.returncode == 0, done.stderr
+        assert "pagewire report" in done.stdout
+        assert "run.memory = pretouch" in done.stdout
+        document = json.loads(file.read_text())
+        assert document["summary"]["ranks"] == 2
+        assert document["settings_sources"]["run.memory"] == "command line"
+
+    def test_compare_runs_each_strategy_and_replays_compute(self, script, tmp_path):
+        path = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "for _ in range(4):\n"
+            "    data = np.empty(1 << 20, np.uint8)\n"
+            "    if comm.rank == 0:\n        comm.Send(data, 1)\n"
+            "    else:\n        comm.Recv(data, 0)\n"
+        )
+        file = tmp_path / "compare.json"
+        words = ["--memory", "pretouch,part", "--policy", "page,all", "--json", str(file)]
+        done = pagewire("compare", "-n", "2", *words, path)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(file.read_text())
+        chosen = [(entry["memory"], entry["policy"]) for entry in document["entries"]]
+        assert chosen == [("pretouch", "page"), ("part", "page"), ("part", "all")]
+        faults = [entry["translation_faults"] for entry in document["entries"]]
+        assert faults[0] < faults[1]
+        assert all(entry["virtual_time_s"] > 0 for entry in document["entries"])
+        assert "slowdown" in done.stdout
+
+    def test_program_without_mpi_gives_no_comparison(self, script):
+        done = pagewire("compare", "-n", "2", script("print('hello')"))
+        assert done.returncode == 2
+        assert "left no report" in done.stderr
+
+
+def test_bounds_of_the_number_of_ranks():
+    launch.check_ranks(1)
+    launch.check_ranks(launch.MAX_RANKS)
+    with pytest.raises(ConfigError):
+        launch.check_ranks(launch.MAX_RANKS + 1)

@@ -1,0 +1,125 @@
+"""Whole runs through the command line: the app on the emulated NI beside plain mpi4py."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+BIN = pathlib.Path(sys.prefix, "bin")
+SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
+
+
+def command(*words: str, environ: dict[str, str] | None = None, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run `pagewire` with these words, away from the source tree."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pagewire", *words],
+        env={**os.environ, **(environ or {})},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def plain(num_ranks: int, *words: str) -> None:
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    subprocess.run(
+        [BIN / "mpiexec", "-n", str(num_ranks), sys.executable, "-P", "-m", "pagewire.apps.lammps", "--plain", *words],
+        env=environ, cwd="/", capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+
+
+def same_state(one: pathlib.Path, other: pathlib.Path) -> bool:
+    with np.load(one) as a, np.load(other) as b:
+        return set(a.files) == set(b.files) and all(a[name].tobytes() == b[name].tobytes() for name in a.files)
+
+
+@pytest.fixture(scope="module")
+def plain_state(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plain") / "state.npz"
+    plain(4, *SMALL, "--dump-state", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--memory", "part", "--policy", "page"],
+        ["--memory", "part", "--policy", "all", "--timeout", "20us"],
+        ["--memory", "pretouch"],
+        ["--memory", "ideal"],
+        ["--memory", "pin"],
+    ],
+    ids=lambda options: "-".join(word.strip("-") for word in options),
+)
+def test_lammps_on_the_ni_gives_the_bits_of_plain_mpi(options, plain_state, tmp_path):
+    state, report = tmp_path / "state.npz", tmp_path / "report.json"
+    done = command("launch", "-n", "4", *options, "--json", str(report), "--quiet", "lammps", *SMALL,
+                   "--fresh-buffers", "--dump-state", str(state))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert same_state(plain_state, state)
+    summary = json.loads(report.read_text())["summary"]
+    assert summary["blocks"] > 0 and summary["mpi_bytes"] > 0
+    faults = summary["translation_faults"]
+    assert faults > 0 if "part" in options else faults == 0
+
+
+def test_model_backend_faults_at_random_and_the_bits_stay(plain_state, tmp_path):
+    state, report = tmp_path / "state.npz", tmp_path / "report.json"
+    done = command("launch", "-n", "4", "--set", "memory_backend.backend=model", "--set",
+                   "memory_backend.fault_fraction=0.3", "--json", str(report), "--quiet", "lammps", *SMALL,
+                   "--dump-state", str(state))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert same_state(plain_state, state)
+    assert json.loads(report.read_text())["summary"]["translation_faults"] > 0
+
+
+def test_compare_replays_compute_and_reports_every_key(tmp_path):
+    path = tmp_path / "compare.json"
+    done = command("compare", "-n", "4", "--memory", "pretouch,part", "--json", str(path), "--quiet-app", "lammps", *SMALL)
+    assert done.returncode == 0, done.stderr
+    pretouch, part = json.loads(path.read_text())["entries"]
+    keys = {
+        "memory", "policy", "ranks", "virtual_time_s", "wall_time_s", "mpi_sends", "mpi_bytes", "blocks",
+        "translation_faults", "fault_interrupts", "err_messages", "nacks", "timeouts", "retransmitted_blocks",
+        "pages_paged_in",
+    }  # fmt: skip
+    assert keys <= set(pretouch) and keys <= set(part)
+    assert (pretouch["memory"], part["memory"]) == ("pretouch", "part")
+    assert pretouch["mpi_sends"] == part["mpi_sends"] and pretouch["mpi_bytes"] == part["mpi_bytes"]
+    assert pretouch["translation_faults"] == 0 < part["translation_faults"]
+    assert part["nacks"] <= part["retransmitted_blocks"]
+
+
+def test_sixteen_ranks_on_few_cores_finish():
+    done = command("launch", "-n", "16", "--quiet", "lammps", "--size", "8", "--steps", "10", timeout_s=240)
+    assert done.returncode == 0, done.stderr
+    assert "on 16 procs" in done.stdout
+
+
+def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
+    """One flow at a time: nothing that the order of arrival could change."""
+    program = tmp_path / "chain.py"
+    program.write_text(
+        "from mpi4py import MPI\nimport mmap, numpy as np\n"
+        "comm = MPI.COMM_WORLD\n"
+        "for num_bytes in (8, 3000, 70000, 1 << 20):\n"
+        "    buffer = np.frombuffer(mmap.mmap(-1, num_bytes), 'u1')\n"
+        "    for peer in range(1, comm.size):\n"
+        "        if comm.rank == 0:\n"
+        "            comm.Send(buffer, peer)\n            comm.Recv(buffer, peer)\n"
+        "        elif comm.rank == peer:\n"
+        "            comm.Recv(buffer, 0)\n            comm.Send(buffer, 0)\n"
+    )
+    times = set()
+    for run in range(3):
+        path = tmp_path / f"{run}.json"
+        done = command("launch", "-n", "3", "--compute", "none", "--quiet", "--json", str(path), str(program))
+        assert done.returncode == 0, done.stderr
+        times.add(tuple(rank["virtual_time_ns"] for rank in json.loads(path.read_text())["ranks"]))
+    assert len(times) == 1

@@ -1,0 +1,148 @@
+"""Platform files: every value has unit and source, conversions, and what is refused."""
+
+import copy
+import dataclasses
+import tomllib
+
+import pytest
+
+from pagewire.native.settings import ConfigError
+from pagewire.transport import platform
+from pagewire.transport.platform import Costs, CostTable
+
+
+@pytest.fixture
+def document():
+    return copy.deepcopy(
+        tomllib.loads((platform.FOLDER / "exanest-qfdb.toml").read_text(encoding="utf-8"))
+    )
+
+
+def refused(document) -> str:
+    with pytest.raises(ConfigError) as caught:
+        platform.parse(document, "test")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", platform.names())
+def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
+    machine = platform.load(name)
+    assert set(machine.cost_origins) == {field.name for field in dataclasses.fields(Costs)}
+    assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
+    for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
+        assert origin.unit
+        assert "MECHANISMS" in origin.source
+
+
+def test_default_platform_has_the_constants_of_the_papers():
+    costs = platform.load("exanest-qfdb").costs
+    assert (costs.walk_ns, costs.handler_ns, costs.netlink_ns) == (600, 1_000, 7_000)
+    assert (costs.page_in_fixed_ns, costs.page_in_page_ns) == (6_000, 3_000)
+    assert (costs.link_mbps, costs.link_between_mbps, costs.hop_ns) == (17_000, 10_000, 150)
+    assert costs.smmu_clock_ps == 3_003
+    assert all(type(value) is int for value in costs.as_dict().values())
+
+
+def test_hardware_latency_and_payload_rate_follow_from_the_components():
+    costs = platform.load("exanest-qfdb").costs
+    packet_bytes = 256 + costs.packet_header_bytes
+    on_link_ns = packet_bytes * 8 * 1000 / (costs.link_mbps * costs.link_coding_permille / 1000)
+    assert costs.ni_send_ns + costs.hop_ns + on_link_ns + costs.ni_receive_ns < 1_000
+    payload_mbps = costs.link_between_mbps * costs.link_coding_permille / 1000 * 256 / packet_bytes
+    assert payload_mbps > 8_000
+
+
+@pytest.mark.parametrize(
+    ("key", "unit", "value", "field", "expected"),
+    [
+        ("walk", "us", 0.6, "walk_ns", 600),
+        ("link", "Mb/s", 17000, "link_mbps", 17_000),
+        ("packet_header", "KiB", 1, "packet_header_bytes", 1024),
+        ("link_coding", "percent", 97, "link_coding_permille", 970),
+        ("smmu_clock", "GHz", 1, "smmu_clock_ps", 1_000),
+        ("smmu_clock", "ns", 3, "smmu_clock_ps", 3_000),
+    ],
+)
+def test_units_are_converted_to_base_units(document, key, unit, value, field, expected):
+    document["costs"][key] |= {"value": value, "unit": unit}
+    assert getattr(platform.parse(document, "test").costs, field) == expected
+
+
+def test_unknown_and_missing_keys_are_named(document):
+    document["costs"]["walks"] = document["costs"].pop("walk")
+    assert "unknown key 'costs.walks' (did you mean 'walk'?)" in refused(document)
+    del document["costs"]["walks"]
+    assert "missing costs.walk" in refused(document)
+
+
+def test_missing_parts_of_an_entry_are_named(document):
+    for part in ("value", "unit", "source"):
+        changed = copy.deepcopy(document)
+        del changed["costs"]["hop"][part]
+        assert f"missing costs.hop.{part}" in refused(changed)
+    document["costs"]["hop"]["sauce"] = "x"
+    assert "unknown key 'costs.hop.sauce' (did you mean 'source'?)" in refused(document)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "expected"),
+    [
+        ("unit", "GB/s", "allowed is one of ns, us, ms, s"),
+        ("unit", ["ns"], "costs.hop.unit"),
+        ("value", -1, "from 0"),
+        ("value", "150", "expected a number"),
+        ("value", float("nan"), "from 0"),
+        ("value", 0.5, "not a whole number of ns"),
+        ("source", " ", "not empty"),
+        ("assumed", 3, "not empty"),
+    ],
+)
+def test_bad_part_of_an_entry_is_refused(document, part, value, expected):
+    document["costs"]["hop"][part] = value
+    assert expected in refused(document)
+
+
+def test_what_is_divided_by_is_above_zero(document):
+    document["costs"]["link"]["value"] = 0
+    assert "must be above 0" in refused(document)
+
+
+def test_unknown_platform_lists_the_known(tmp_path):
+    with pytest.raises(ConfigError, match="did you mean 'exanest-qfdb'"):
+        platform.load("exanest-qfbd")
+    with pytest.raises(ConfigError, match="No such file"):
+        platform.load(str(tmp_path / "none.toml"))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[costs\n")
+    with pytest.raises(ConfigError, match=r"broken\.toml"):
+        platform.load(str(broken))
+
+
+def test_table_is_linear_between_points_and_keeps_its_last_slope():
+    table = CostTable((4096, 8192, 16384), (1_000, 2_000, 6_000))
+    sizes = (0, 1, 4096, 6144, 8192, 12288, 16384, 24576)
+    assert [table.cost_ns(size) for size in sizes] == [0, 1000, 1000, 1500, 2000, 4000, 6000, 10000]
+    assert CostTable((4096,), (2_000,)).cost_ns(1 << 20) == 2_000
+
+
+def test_tables_of_the_default_platform_go_through_the_papers_points():
+    machine = platform.load("exanest-qfdb")
+    assert machine.table("touch_resident").cost_ns(1 << 20) == 20_000
+    assert machine.table("touch_resident").cost_ns(4 << 20) == 152_000
+    assert machine.table("pin_absent").cost_ns(64 << 10) == 49_000
+    assert machine.table("unpin").cost_ns(1) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([], "must be a list"),
+        ([[4, 3], [4, 5]], "sizes must rise"),
+        ([[4, 3], [8, 2]], "times must not fall"),
+        ([[4]], "is not [size, time]"),
+        ([[4, "x"]], "expected a number"),
+    ],
+)
+def test_bad_points_are_refused(document, points, expected):
+    document["tables"]["unpin"]["points"] = points
+    assert expected in refused(document)

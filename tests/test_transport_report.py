@@ -1,0 +1,114 @@
+"""Report of a run: sums over ranks, the table, the JSON."""
+
+import io
+import json
+
+import pytest
+
+from pagewire.transport import report
+from pagewire.transport.config import Config, load
+
+
+def rank(number: int, **more):
+    return {
+        "mpi_calls": {"Send": number, "Recv": 1},
+        "nacks_by_code": [0, number, 0, 0, 0, 0, 0, 2],
+        "nacks": number + 2,
+        "blocks": 1000 * number,
+        "virtual_time_ns": number * 1_000_000,
+        "compute_ns": 500_000,
+        "wall_time_s": number / 2,
+        "peak_rss_bytes": number << 20,
+        **more,
+    }
+
+
+def test_counters_are_summed_and_times_are_maxima():
+    total = report.totals([rank(1), rank(3)])
+    assert total["blocks"] == 4000
+    assert total["virtual_time_ns"] == 3_000_000
+    assert total["peak_rss_bytes"] == 3 << 20
+    assert total["nacks_by_code"] == [0, 4, 0, 0, 0, 0, 0, 4]
+    assert total["mpi_calls"] == {"Recv": 2, "Send": 4}
+    assert total["timeouts"] == 0
+
+
+def test_summary_has_the_keys_of_a_comparison():
+    entry = report.summary([rank(1), rank(2)], Config())
+    for key in [
+        "memory",
+        "policy",
+        "ranks",
+        "virtual_time_s",
+        "wall_time_s",
+        "mpi_sends",
+        "mpi_bytes",
+        "blocks",
+        "translation_faults",
+        "fault_interrupts",
+        "err_messages",
+        "nacks",
+        "timeouts",
+        "retransmitted_blocks",
+        "pages_paged_in",
+    ]:
+        assert key in entry
+    assert (entry["virtual_time_s"], entry["ranks"]) == (0.002, 2)
+
+
+def test_table_has_a_column_for_each_rank_and_the_settings_that_were_changed():
+    text = report.table([rank(1), rank(2)], load(["run.memory=pin"], environ={}), "ring")
+    lines = text.splitlines()
+    assert "ring, 2 ranks" in text
+    assert next(line.split() for line in lines if "blocks" in line) == [
+        "blocks",
+        "3,000",
+        "1,000",
+        "2,000",
+    ]
+    assert any(line.split() == ["1", "page", "fault", "3", "1", "2"] for line in lines)
+    assert any(line.split() == ["7", "destination", "full", "4", "2", "2"] for line in lines)
+    assert "Send 3" in text
+    assert "run.memory = pin" in text
+
+
+def test_many_ranks_are_shown_as_minimum_mean_and_maximum():
+    text = report.table([rank(number) for number in range(1, 17)], Config())
+    row = next(line.split() for line in text.splitlines() if "blocks" in line)
+    assert row == ["blocks", "136,000", "1,000", "8,500", "16,000"]
+
+
+def test_counter_not_known_is_summed_and_shown():
+    assert report.totals([rank(1, frames_dropped=2), rank(1)])["frames_dropped"] == 2
+    text = report.table([rank(1, frames_dropped=2, note="x"), rank(1)], Config())
+    assert "frames_dropped" in text
+    assert "note" not in text
+
+
+@pytest.mark.parametrize("per_rank", [[], [{}], [{}, rank(1)]])
+def test_missing_counters_are_zero(per_rank):
+    assert "ranks" in report.table(per_rank, Config())
+    assert report.summary(per_rank, Config())["blocks"] in (0, 1000)
+
+
+def test_finish_prints_and_writes_json(tmp_path):
+    stream = io.StringIO()
+    path = tmp_path / "report.json"
+    report.finish([rank(1)], Config(), str(path), program="ring", stream=stream)
+    assert "pagewire report: ring" in stream.getvalue()
+    document = json.loads(path.read_text())
+    assert document["program"] == "ring"
+    assert document["ranks"][0]["blocks"] == document["summary"]["blocks"] == 1000
+    assert document["settings"]["run.memory"] == "part"
+    assert document["settings_not_default"] == {}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_quiet_prints_nothing(capsys):
+    report.finish([rank(1)], Config(), quiet=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_path_that_cannot_be_written_is_reported(tmp_path, capsys):
+    report.finish([rank(1)], Config(), str(tmp_path / "no" / "x.json"), quiet=True)
+    assert "report not written" in capsys.readouterr().err
