@@ -325,6 +325,7 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
     transaction->state = PW_TRANSACTION_RETRANSMITTED;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
+    transaction->answer_ns = INT64_MIN;
     at_ns = work(firmware, at_ns, costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns);
     pw_transactions_arm(&firmware->transactions, transaction, deadline(firmware, at_ns));
     firmware->counters->retransmitted_blocks++;
@@ -366,6 +367,15 @@ static void nacked(pw_firmware *firmware, pw_transaction *transaction, uint32_t 
     }
 }
 
+/* The block's timeout happens when it is known that no answer comes before it. */
+static void decide_timeout(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity)
+{
+    if (transaction->timer_decided || transaction->answer_ns <= transaction->deadline_ns) return;
+    transaction->timer_decided = true;
+    push(firmware, PW_EVENT_TIMEOUT, PRIORITY_TIMEOUT, transaction->deadline_ns,
+         subject(transaction->id, transaction->sequence, 0), identity);
+}
+
 static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
 {
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
@@ -373,7 +383,13 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
     if (from_timer && (!transaction || transaction->timer_cancelled)) return;
     bool restarts = from_timer || event->kind == PW_EVENT_ERR;
     if (restarts && transaction && transaction->sending_until_ns > event->time_ns) {
-        pw_event later = *event;    /* retransmission bit: not while it is still being sent */
+        if (from_timer) {           /* retransmission bit: a timer does not run out while the block is sent */
+            transaction->timer_decided = false;
+            pw_transactions_arm(&firmware->transactions, transaction, deadline(firmware, transaction->sending_until_ns));
+            decide_timeout(firmware, transaction, event->detail);
+            return;
+        }
+        pw_event later = *event;
         later.time_ns = transaction->sending_until_ns;
         pw_event_queue_push(firmware->events, &later);
         return;
@@ -406,20 +422,15 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
     }
 }
 
-static void decide_timeout(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity)
-{
-    if (transaction->timer_decided) return;
-    transaction->timer_decided = true;
-    push(firmware, PW_EVENT_TIMEOUT, PRIORITY_TIMEOUT, transaction->deadline_ns,
-         subject(transaction->id, transaction->sequence, 0), identity);
-}
-
 void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
                         uint32_t code, uint64_t identity, bool last, pw_time at_ns)
 {
     uint64_t answer = subject(transaction_id, sequence, code);
     pw_transaction *transaction = current(firmware, answer, identity);
-    if (transaction && at_ns > transaction->deadline_ns) decide_timeout(firmware, transaction, identity);
+    if (transaction) {
+        transaction->answer_ns = pw_later(transaction->answer_ns, at_ns);
+        decide_timeout(firmware, transaction, identity);
+    }
     push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
     if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
     if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
@@ -433,6 +444,7 @@ void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint1
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);
     bool timer_helps = transaction->deadline_ns != PW_NEVER && !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
+    transaction->answer_ns = PW_NEVER;
     if (timer_helps) decide_timeout(firmware, transaction, identity);
     else push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);
 }

@@ -28,6 +28,7 @@ typedef struct {
     uint32_t block_idx;
     uint32_t block_bytes;
     pw_time deadline_ns;        /* PW_NEVER without a timeout */
+    pw_time answer_ns;          /* latest answer to this attempt that is known, PW_NEVER: none will come */
     pw_time sending_until_ns;   /* retransmission bit: the block is being transmitted until then */
     uint16_t older, newer;      /* timeout list */
     bool unanswered;            /* sent, and the peer's answer is not physically here */

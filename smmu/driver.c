@@ -70,6 +70,7 @@ static pw_time work(pw_driver *driver, pw_time at_ns, pw_time cost_ns)
         pw_time finish_ns = driver->handlers[oldest_first].end_ns;
         if (finish_ns <= at_ns || start_ns >= end_ns) continue;
         end_ns += finish_ns - pw_later(start_ns, at_ns);
+        driver->counters->interrupts_in_tasklet += start_ns >= at_ns;   /* else counted with the work before */
     }
     return end_ns;
 }
