@@ -108,8 +108,9 @@ def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
     program.write_text(
         "from mpi4py import MPI\nimport mmap, numpy as np\n"
         "comm = MPI.COMM_WORLD\n"
-        "for num_bytes in (8, 3000, 70000, 1 << 20):\n"
-        "    buffer = np.frombuffer(mmap.mmap(-1, num_bytes), 'u1')\n"
+        "sizes = (8, 3000, 70000, 1 << 20)\n"
+        "buffers = [np.frombuffer(mmap.mmap(-1, num_bytes), 'u1') for num_bytes in sizes]\n"
+        "for buffer in buffers:\n"
         "    for peer in range(1, comm.size):\n"
         "        if comm.rank == 0:\n"
         "            comm.Send(buffer, peer)\n            comm.Recv(buffer, peer)\n"
