@@ -364,18 +364,20 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     pw_firmware *firmware = &ni->firmware;
     switch ((enum pw_frame_kind)header->kind) {
     case PW_FRAME_ACK:
-        pw_firmware_answer(firmware, PW_EVENT_ACK, frame->transaction_id, frame->sequence, 0, identity, true, header->time_ns);
+        pw_firmware_answer(firmware, PW_EVENT_ACK, frame->transaction_id, frame->sequence, 0, identity, true,
+                           (pw_time)frame->argument1, header->time_ns);
         return PW_OK;
     case PW_FRAME_NACK:
         pw_firmware_answer(firmware, PW_EVENT_NACK, frame->transaction_id, frame->sequence, frame->code, identity,
-                           !(header->flags & PW_FLAG_ERR_FOLLOWS), header->time_ns);
+                           !(header->flags & PW_FLAG_ERR_FOLLOWS), (pw_time)frame->argument1, header->time_ns);
         return PW_OK;
     case PW_FRAME_ERR:
         if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) return PW_ERR_PROTECTION;
-        pw_firmware_answer(firmware, PW_EVENT_ERR, frame->transaction_id, frame->sequence, 0, identity, true, header->time_ns);
+        pw_firmware_answer(firmware, PW_EVENT_ERR, frame->transaction_id, frame->sequence, 0, identity, true,
+                           INT64_MIN, header->time_ns);
         return PW_OK;
     case PW_FRAME_NO_ANSWER:
-        pw_firmware_no_answer(firmware, frame->transaction_id, frame->sequence, identity, header->time_ns);
+        pw_firmware_no_answer(firmware, frame->transaction_id, frame->sequence, identity, (pw_time)frame->argument1, header->time_ns);
         return PW_OK;
     case PW_FRAME_READ_REFUSED:
     case PW_FRAME_ABORT:

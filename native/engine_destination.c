@@ -101,13 +101,17 @@ void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
     destroy_landing(ni, landing);
 }
 
-static void answer(pw_ni *ni, const pw_block_frame *block, enum pw_frame_kind kind, uint32_t code, uint8_t flags, pw_time at_ns)
+/* sent_ns: a receive engine that is busy holds the block in the source's NI until then (flow control of
+ * the links), and there the timeout must not run. */
+static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum pw_frame_kind kind, uint32_t code,
+                   uint8_t flags, pw_time at_ns)
 {
     uint32_t peer = block->header.source_node;
     pw_control_frame frame = {
         .header = {.kind = (uint8_t)kind, .flags = flags, .pdid = block->header.pdid, .stream = block->header.stream,
                    .time_ns = at_ns + ni->paths[peer].latency_ns},
         .block_idx = block->block_idx, .transaction_id = block->transaction_id, .sequence = block->sequence, .code = code,
+        .argument1 = (uint64_t)sent_ns,
     };
     pw_engine_send_control(ni, peer, &frame);
     if (kind == PW_FRAME_ACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_ACK_SENT, block->transaction_id, block->sequence);
@@ -237,11 +241,12 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     pw_time booked_ns = pw_calendar_book(&ni->receive_engine, block->header.time_ns, engine_ns);
     pw_time start_ns = booked_ns;
     pw_time end_ns = pw_later(block->last_packet_ns + (booked_ns - block->header.time_ns), booked_ns);
+    pw_time sent_ns = end_ns - ni->paths[block->header.source_node].latency_ns;
     pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
 
     if (!pw_smmu_bank(&ni->smmu, block->header.pdid)) {
-        answer(ni, block, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
@@ -251,12 +256,12 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
                        landing->num_bytes == block->transfer_bytes;
     if (!right_range) {         /* a read that was never asked for, or another range than asked for */
         ni->counters.stale_frames++;
-        answer(ni, block, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
         return;
     }
     if (!payload_is_sound(block, crcs, payload)) {
         ni->counters.crc_errors++;
-        answer(ni, block, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, end_ns);
         return;
     }
     uint64_t bit = UINT64_C(1) << (block->block_idx & 63);
@@ -264,34 +269,34 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     bool whole = block->packet_mask == ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     if (*word & bit) {          /* an early timeout sent it twice: acknowledge, do not write again */
         ni->counters.duplicate_blocks++;
-        answer(ni, block, whole ? PW_FRAME_ACK : PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        answer(ni, block, sent_ns, whole ? PW_FRAME_ACK : PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         return;
     }
     pw_block_view view;
     view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
     if (view.code < 0) {
-        answer(ni, block, PW_FRAME_NACK, view.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_RESERVED, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NACK, view.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_RESERVED, 0, end_ns);
         return;
     }
     if (view.num_absent) {
         pw_service service;
         uint32_t code = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
         bool nacks = whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-        if (nacks) answer(ni, block, PW_FRAME_NACK, code, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
-        else if (!service.num_errs) answer(ni, block, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, code, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
+        else if (!service.num_errs) answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
         return;
     }
     if (!whole) {
-        answer(ni, block, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         return;
     }
     memcpy((void *)(uintptr_t)block->destination_address, payload, block->block_bytes);
     *word |= bit;
     landing->num_delivered++;
     landing->last_delivery_ns = pw_later(landing->last_delivery_ns, end_ns);
-    answer(ni, block, PW_FRAME_ACK, 0, 0, end_ns);
+    answer(ni, block, sent_ns, PW_FRAME_ACK, 0, 0, end_ns);
     if (block->header.flags & PW_FLAG_NOTIFY) pw_landing_notified(ni, landing, end_ns);
     else complete_when_whole(ni, landing);
 }

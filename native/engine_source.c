@@ -126,7 +126,8 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     uint64_t identity = pw_identity(transfer->stream, transaction->block_idx);
     if (mask == 0) {
-        pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, transaction->sending_until_ns);
+        pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, INT64_MIN,
+                              transaction->sending_until_ns);
         return;
     }
     uint32_t crc_bytes = (num_packets * 4 + 7) & ~7u;

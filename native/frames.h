@@ -59,8 +59,8 @@ typedef struct {
     uint16_t sequence;          /* 12 bits */
     uint32_t code;
     uint32_t reserved;
-    uint64_t argument0;
-    uint64_t argument1;
+    uint64_t argument0;         /* ERR: the mailbox word */
+    uint64_t argument1;         /* ACK, NACK, NO_ANSWER: until when flow control kept the block at the source */
 } pw_control_frame;
 _Static_assert(sizeof(pw_control_frame) == 64, "control frame");
 

@@ -285,13 +285,17 @@ static uint64_t subject(uint16_t id, uint16_t sequence, uint32_t code)
     return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)code << 32;
 }
 
+static uint64_t identity_of(const pw_firmware *firmware, const pw_transaction *transaction)
+{
+    return pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
+}
+
 /* The pending transaction that an answer is for, or NULL when it is of an older attempt. */
 static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
 {
     pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)answer);
     if (!transaction || transaction->sequence != (uint16_t)(answer >> 16)) return NULL;
-    uint32_t stream = firmware->transfers[transaction->channel].stream;
-    return pw_identity(stream, transaction->block_idx) == identity ? transaction : NULL;
+    return identity_of(firmware, transaction) == identity ? transaction : NULL;
 }
 
 static void acked(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions, pw_time at_ns)
@@ -376,6 +380,16 @@ static void decide_timeout(pw_firmware *firmware, pw_transaction *transaction, u
          subject(transaction->id, transaction->sequence, 0), identity);
 }
 
+/* An acknowledgement of an older attempt: the timeout is shorter than the round trip. When that goes on
+ * for as many attempts as there are sequence numbers, no attempt's answer will ever be in time. */
+static void late_ack(pw_firmware *firmware, const pw_event *event, pw_actions *actions, pw_time at_ns)
+{
+    pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)event->subject);
+    if (!transaction || identity_of(firmware, transaction) != event->detail) return;
+    if (++transaction->num_late_acks > PW_SEQUENCE_MASK)
+        pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
+}
+
 static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
 {
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
@@ -398,6 +412,7 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
     pw_time at_ns = work(firmware, event->time_ns, read_ns);
     if (!transaction) {
         firmware->counters->stale_answers++;
+        if (event->kind == PW_EVENT_ACK) late_ack(firmware, event, actions, at_ns);
         return;
     }
     switch ((enum pw_event_kind)event->kind) {
@@ -423,27 +438,30 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
 }
 
 void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                        uint32_t code, uint64_t identity, bool last, pw_time at_ns)
+                        uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns)
 {
     uint64_t answer = subject(transaction_id, sequence, code);
     pw_transaction *transaction = current(firmware, answer, identity);
     if (transaction) {
+        transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, at_ns);
         decide_timeout(firmware, transaction, identity);
     }
     push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
     if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
     if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
-    if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, at_ns);
+    if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, sent_ns, at_ns);
 }
 
-void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity, pw_time at_ns)
+void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
+                           pw_time sent_ns, pw_time at_ns)
 {
     uint64_t answer = subject(transaction_id, sequence, 0);
     pw_transaction *transaction = current(firmware, answer, identity);
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);
     bool timer_helps = transaction->deadline_ns != PW_NEVER && !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
+    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
     transaction->answer_ns = PW_NEVER;
     if (timer_helps) decide_timeout(firmware, transaction, identity);
     else push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);

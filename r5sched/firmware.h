@@ -110,13 +110,15 @@ int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
 int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns);
-/* An answer is physically here. last: no further answer to this attempt can come. Decides whether the
+/* An answer is physically here. last: no further answer to this attempt can come. sent_ns: until when
+ * flow control kept the block in this NI (INT64_MIN when the answer does not tell). Decides whether the
  * block's timeout comes first. */
 void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                        uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+                        uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns);
 /* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was sent.
  * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
-void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity, pw_time at_ns);
+void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
+                           pw_time sent_ns, pw_time at_ns);
 /* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
 /* Handle one event; appends to actions (which the caller cleared). */

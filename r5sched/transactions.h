@@ -24,12 +24,13 @@ typedef struct {
     bool timer_cancelled;       /* NTO: a NACK took the timer away */
     bool nack_seen;             /* a NACK for this attempt is in the event queue or was handled */
     bool timer_decided;         /* a timeout event for this attempt is in the event queue */
+    uint16_t num_late_acks;     /* of earlier attempts */
     uint32_t channel;
     uint32_t block_idx;
     uint32_t block_bytes;
     pw_time deadline_ns;        /* PW_NEVER without a timeout */
     pw_time answer_ns;          /* latest answer to this attempt that is known, PW_NEVER: none will come */
-    pw_time sending_until_ns;   /* retransmission bit: the block is being transmitted until then */
+    pw_time sending_until_ns;   /* retransmission bit: the block leaves this NI until then */
     uint16_t older, newer;      /* timeout list */
     bool unanswered;            /* sent, and the peer's answer is not physically here */
     uint16_t before, after;     /* list of those */
