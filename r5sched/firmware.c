@@ -348,7 +348,10 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
         if (transaction->state != PW_TRANSACTION_FREE && transaction->channel == channel) release(firmware, transaction, at_ns);
     }
     transfer->outstanding = 0;
-    transfer->next_block = transfer->num_blocks;    /* when it still stands in a queue: nothing to issue */
+    if (transfer->queued) {         /* the channel's next transfer must not inherit the place */
+        transfer->queued = false;
+        pw_scheduler_remove(&firmware->scheduler, (enum pw_class)transfer->class_, channel);
+    }
     finish(firmware, channel, actions, at_ns);
 }
 

@@ -35,3 +35,13 @@ void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_
     scheduler->channels[queue][scheduler->head[queue]] = (uint16_t)channel;
     scheduler->length[queue]++;
 }
+
+void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < scheduler->length[queue]; i++) {
+        uint16_t other = scheduler->channels[queue][(scheduler->head[queue] + i) % PW_NUM_CHANNELS];
+        if (other != channel) scheduler->channels[queue][(scheduler->head[queue] + kept++) % PW_NUM_CHANNELS] = other;
+    }
+    scheduler->length[queue] = kept;
+}

@@ -21,4 +21,6 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel);
 /* Put back where it was taken from (the transaction table is full). */
 void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
+/* Take a channel out of the queue in which it stands, wherever that is. */
+void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
 #endif
