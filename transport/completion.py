@@ -34,7 +34,7 @@ _cancel = native(MPI.Request, "Cancel")
 _free = native(MPI.Request, "Free")
 
 Status = MPI.Status | None
-Statuses = list[MPI.Status] | None
+Statuses = Sequence[MPI.Status] | None
 
 
 def let_go(request: MPI.Request, operation: Any) -> None:
@@ -373,10 +373,16 @@ def Get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses
         _leave()
 
 
+def extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
+    """Make a list of statuses long enough, as mpi4py does."""
+    if isinstance(statuses, list):
+        statuses.extend(MPI.Status() for _ in range(len(statuses), num_wanted))
+
+
 def _look_each(requests: Sequence[MPI.Request], statuses: Statuses) -> None:
     if statuses is None:
         return
-    statuses.extend(MPI.Status() for _ in range(len(statuses), len(requests)))
+    extend(statuses, len(requests))
     for request, status in zip(requests, statuses, strict=False):
         look(request, status)
 

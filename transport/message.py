@@ -46,6 +46,19 @@ CONTIGUOUS_SIZES = _types_without_holes()
 ARRAY_TYPES = _types_of_arrays()
 
 
+def contiguous_size(datatype: MPI.Datatype) -> int | None:
+    """Size of a type whose elements are plain bytes one after the other, None for others."""
+    size = CONTIGUOUS_SIZES.get(datatype.handle)
+    if size is None and datatype.combiner in (MPI.COMBINER_CONTIGUOUS, MPI.COMBINER_DUP):
+        base, _, parameters = datatype.decode()
+        size = contiguous_size(base)
+        if size is not None:
+            size *= parameters.get("count", 1)
+        if not base.is_predefined:
+            base.Free()
+    return size
+
+
 class Span:
     """`nbytes` bytes from `address`, in memory that `owner` keeps alive."""
 
@@ -80,7 +93,7 @@ class Selection:
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
-        if self.datatype.handle in CONTIGUOUS_SIZES:
+        if contiguous_size(self.datatype) is not None:
             memmove(address, self.address, nbytes)
         elif nbytes:
             one = self._as_one_element()
@@ -118,16 +131,19 @@ class Selection:
 
     def span(self, filled: bool) -> Any:
         """The selection as a span; `filled` says that its bytes are wanted, not only their place."""
-        size = CONTIGUOUS_SIZES.get(self.datatype.handle)
+        size = contiguous_size(self.datatype)
         if size is not None:
             return Span(self.address, self.count * size, self.owner)
         if self.count == 0:
             return EMPTY
         nbytes = self.nbytes
-        packed = Packed(self, nbytes)
         if filled:
-            self.pack_into(packed.address, nbytes)
-        return packed
+            return self.copied()
+        return Packed(self, nbytes)
+
+    def lasting(self) -> "Selection":
+        """The same, by a type of our own: users may free theirs while an operation goes on."""
+        return Selection(self.address, self.count, self.datatype.Create_contiguous(1), self.owner)
 
     def fill(self, address: int, nbytes: int) -> None:
         """Bring bytes that lie one after the other at `address` into the selection."""
@@ -152,20 +168,25 @@ class Selection:
 
 
 class Packed:
-    """A contiguous buffer in the place of a selection with holes."""
+    """A contiguous buffer in the place of a selection with holes. Can be unpacked once."""
 
     __slots__ = ("address", "memory", "nbytes", "selection")
 
     def __init__(self, selection: Selection, nbytes: int) -> None:
-        self.selection = selection
+        self.selection = selection.lasting()
         self.nbytes = nbytes
         self.memory = MPI.buffer.allocate(nbytes)
         self.address: int = self.memory.address
 
     def unpack(self, num_received: int) -> None:
         """Hand `num_received` bytes on to the user's memory; what the type skips is not touched."""
-        if num_received == 0:
-            return
+        try:
+            if num_received:
+                self._unpack(num_received)
+        finally:
+            self.selection.datatype.Free()
+
+    def _unpack(self, num_received: int) -> None:
         selection = self.selection
         element = selection.datatype.Get_size()
         count = min(selection.count, -(-num_received // element))

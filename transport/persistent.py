@@ -12,7 +12,7 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.communicators import states
-from pagewire.transport.message import receive_span, send_span
+from pagewire.transport.message import select
 from pagewire.transport.operations import (
     ANY_SOURCE,
     ANY_TAG,
@@ -94,10 +94,10 @@ def _sender(name: str) -> Callable[..., MPI.Prequest]:
             if state is None or not sendable(state.point_to_point, dest, tag):
                 return original(self, buf, dest, tag)
             channel = state.point_to_point
-            send_span(buf)  # what is wrong with it is said now
+            selection = select(buf, True).lasting()
 
             def begin() -> Any:
-                span = send_span(buf)
+                span = selection.span(True)
                 if name == "Ssend_init":
                     return RendezvousSend(channel, span, dest, tag)
                 if name == "Bsend_init":
@@ -121,10 +121,10 @@ def Recv_init(
         if state is None or not receivable(state.point_to_point, source, tag):
             return _recv_init(self, buf, source, tag)
         channel = state.point_to_point
-        receive_span(buf)
+        selection = select(buf, False).lasting()
 
         def begin() -> Receive:
-            operation = Receive(channel, receive_span(buf), source, tag)
+            operation = Receive(channel, selection.span(False), source, tag)
             if not operation.done:
                 pending.append(operation)
             return operation
