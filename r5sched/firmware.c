@@ -119,6 +119,24 @@ static void notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
     add_action(actions, PW_ACTION_NOTIFY, channel, work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
 }
 
+/* A read channel is free again: it goes to the domain's request that waits longest, before any request
+ * that comes meanwhile can claim it. */
+static void hand_over(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
+{
+    uint16_t pdid = firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE];
+    int32_t before = -1, read = firmware->first_waiting;
+    while (read >= 0 && firmware->reads[read].pdid != pdid) {
+        before = read;
+        read = firmware->reads[read].next;
+    }
+    if (read < 0) return;
+    if (before < 0) firmware->first_waiting = firmware->reads[read].next;
+    else firmware->reads[before].next = firmware->reads[read].next;
+    if (firmware->last_waiting == read) firmware->last_waiting = before;
+    firmware->transfers[channel].active = true;
+    push(firmware, PW_EVENT_READ_REQUEST, PRIORITY_TIMEOUT, at_ns, (uint64_t)read, channel + 1);
+}
+
 static void finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
@@ -129,11 +147,7 @@ static void finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
     firmware->descriptors[channel].done = is_read ? 2 : 1;
-    if (!is_read || firmware->first_waiting < 0) return;
-    int32_t read = firmware->first_waiting;         /* a channel is free again: first come, first served */
-    firmware->first_waiting = firmware->reads[read].next;
-    if (firmware->first_waiting < 0) firmware->last_waiting = -1;
-    push(firmware, PW_EVENT_READ_REQUEST, PRIORITY_TIMEOUT, at_ns, (uint64_t)read, 1);
+    if (is_read) hand_over(firmware, channel, at_ns);
 }
 
 static void enqueue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
@@ -228,15 +242,16 @@ int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *reque
     return PW_OK;
 }
 
-static void serve_read(pw_firmware *firmware, int32_t read, bool retried, pw_actions *actions, pw_time at_ns)
+/* channel: the one handed over to a request that waited, or -1 for a new request. */
+static void serve_read(pw_firmware *firmware, int32_t read, int channel, pw_actions *actions, pw_time at_ns)
 {
     pw_read_request request = firmware->reads[read];
     const pw_costs *costs = firmware->costs;
-    pw_time words_ns = retried ? 0 : READ_REQUEST_WORDS * costs->r5_read_request_word_ns;
+    pw_time words_ns = channel >= 0 ? 0 : READ_REQUEST_WORDS * costs->r5_read_request_word_ns;
     at_ns = work(firmware, at_ns, words_ns + costs->r5_queue_op_ns);
-    int channel = claim(firmware, request.pdid, FIRST_READ_CHANNEL, PW_CHANNELS_PER_PAGE);
+    if (channel < 0) channel = claim(firmware, request.pdid, FIRST_READ_CHANNEL, PW_CHANNELS_PER_PAGE);
     if (channel < 0) {      /* out of the mailbox, so that acknowledgements behind it go on */
-        firmware->counters->reads_queued += !retried;
+        firmware->counters->reads_queued++;
         firmware->reads[read].next = -1;
         if (firmware->last_waiting >= 0) firmware->reads[firmware->last_waiting].next = read;
         else firmware->first_waiting = read;
@@ -533,7 +548,7 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
         new_transfer(firmware, (uint32_t)event->subject, actions, event->time_ns);
         return;
     case PW_EVENT_READ_REQUEST:
-        serve_read(firmware, (int32_t)event->subject, event->detail != 0, actions, event->time_ns);
+        serve_read(firmware, (int32_t)event->subject, (int)event->detail - 1, actions, event->time_ns);
         return;
     case PW_EVENT_CONFIRMED:
         if (firmware->transfers[event->subject].awaits_confirmation)

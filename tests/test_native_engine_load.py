@@ -1,0 +1,201 @@
+"""Many transfers at once: channels, the transaction table, shared engines, classes, the horizon."""
+
+import random
+
+import pytest
+from engine_pair import BLOCK, FOREVER, PAGE, PDID, Buffer, Event, Pair, resident
+
+from pagewire.native import EngineError, lib
+
+DONE = lib.PW_HOST_WRITE_DONE
+ARRIVED = lib.PW_HOST_ARRIVED
+FETCHED = lib.PW_HOST_FETCH_DONE
+
+
+def assert_moved(pair: Pair, buffers: list[tuple[Buffer, Buffer]]) -> None:
+    for source, destination in buffers:
+        assert destination.read() == source.read()
+    pair.assert_quiet()
+
+
+def ends(events: list[Event], kind: int) -> dict[int, int]:
+    assert all(event.error == 0 for event in events)
+    return {event.id: event.time_ns for event in events if event.kind == kind}
+
+
+@pytest.mark.parametrize("num_bytes", [16, PAGE, 3 * BLOCK])
+def test_more_reads_than_channels_are_served_first_come_first_served(num_bytes: int) -> None:
+    pair = Pair()
+    pair.trace()
+    buffers = [resident(num_bytes) for _ in range(100)]
+    ids = [
+        pair.read(source, destination, at_ns=i) for i, (source, destination) in enumerate(buffers)
+    ]
+    ends(pair.run(), FETCHED)
+    assert_moved(pair, buffers)
+    assert pair.counters(0).reads_served == 100
+    assert [row[4] for row in pair.log("read_request")] == ids
+    if num_bytes > PAGE:
+        assert pair.counters(0).reads_queued > 0
+
+
+def test_late_request_does_not_take_the_channel_of_one_that_waits() -> None:
+    pair = Pair()
+    pair.trace()
+    buffers = [resident(BLOCK) for _ in range(200)]
+    gaps = random.Random(5)
+    at_ns, ids = 0, []
+    for source, destination in buffers:
+        at_ns += gaps.randrange(15_000)
+        ids.append(pair.read(source, destination, at_ns=at_ns))
+    ends(pair.run(), FETCHED)
+    assert pair.counters(0).reads_queued > 0
+    assert [row[4] for row in pair.log("read_request")] == ids
+    assert_moved(pair, buffers)
+
+
+def test_write_without_a_free_channel_is_full_until_one_ends() -> None:
+    pair = Pair()
+    buffers = [resident(PAGE) for _ in range(33)]
+    for source, destination in buffers[:32]:
+        pair.write(source, destination)
+    with pytest.raises(EngineError, match="FULL"):
+        pair.write(*buffers[32])
+    ends(pair.run(), DONE)
+    pair.write(*buffers[32], at_ns=10**6)
+    ends(pair.run(), DONE)
+    assert_moved(pair, buffers)
+
+
+def test_full_transaction_table_loses_nothing() -> None:
+    pair = Pair(window_blocks=64)
+    buffers = [resident(70 * BLOCK + i) for i in range(24)]
+    for source, destination in buffers:
+        pair.write(source, destination)
+    ends(pair.run(), DONE)
+    assert pair.counters(0).table_full > 0
+    assert pair.counters(0).blocks == pair.counters(0).acks == 70 * 24 + 23
+    assert_moved(pair, buffers)
+
+
+def test_more_blocks_than_transaction_ids() -> None:
+    """14-bit ids come round after 16384 blocks; an id's next holder meets no trace of the last."""
+    pair = Pair(window_blocks=64)
+    source, destination = resident(1024 * BLOCK)
+    for i in range(17):
+        pair.write(source, destination, at_ns=i * 10**9)
+        ends(pair.run(), DONE)
+    assert pair.counters(0).stale_answers == 0
+    assert_moved(pair, [(source, destination)])
+
+
+def test_three_into_one_share_the_receive_engine() -> None:
+    num_bytes = 64 * BLOCK
+    alone = Pair(4)
+    buffers = [resident(num_bytes) for _ in range(3)]
+    alone.write(*buffers[0], node=0, peer=3)
+    (alone_ns,) = ends(alone.run(), ARRIVED).values()
+    pair = Pair(4)
+    for node, (source, destination) in enumerate(buffers):
+        pair.write(source, destination, node=node, peer=3)
+    arrived = [event.time_ns for event in pair.run() if event.kind == ARRIVED]
+    engine_ns = num_bytes * 8 * 1_000 // pair.costs.receive_engine_mbps
+    assert max(arrived) > 3 * engine_ns  # not faster than the engine
+    assert max(arrived) < 1.05 * 3 * engine_ns + 20_000  # which never waits for long
+    assert max(arrived) > 2 * alone_ns
+    assert sum(pair.counters(node).timeouts for node in range(3)) == 0
+    assert_moved(pair, buffers)
+
+
+def test_one_into_three_share_the_send_engine() -> None:
+    pair = Pair(4)
+    buffers = [resident(64 * BLOCK) for _ in range(3)]
+    for peer, (source, destination) in enumerate(buffers, 1):
+        pair.write(source, destination, peer=peer)
+    ends(pair.run(), DONE)
+    engine_ns = 3 * 64 * BLOCK * 8 * 1_000 // pair.costs.receive_engine_mbps
+    last = max(event.time_ns for event in pair.events)
+    assert engine_ns < last < 1.05 * engine_ns + 20_000
+    assert_moved(pair, buffers)
+
+
+def test_both_directions_do_not_disturb_each_other_on_the_link() -> None:
+    times = []
+    for both in (False, True):
+        pair = Pair()
+        buffers = [resident(64 * BLOCK) for _ in range(2)]
+        pair.write(*buffers[0], node=0, peer=1)
+        if both:
+            pair.write(*buffers[1], node=1, peer=0)
+        events = pair.run()
+        times.append(max(event.time_ns for event in events if event.kind == ARRIVED))
+    assert times[0] <= times[1] < 1.02 * times[0]
+
+
+def test_horizon_holds_later_events_back() -> None:
+    pair = Pair()
+    source, destination = resident(4 * BLOCK)
+    pair.write(source, destination)
+    pair.trace()
+    seen: list[Event] = []
+    for horizon_ns in range(0, 60_000, 500):
+        seen += pair.run(horizon_ns)
+        assert lib.pw_ni_next_ns(pair.nis[0]) > horizon_ns
+        # the R5 may finish a job after the horizon that it began before
+        started = pair.log("ack", "transfer_noticed")
+        assert all(row[0] <= horizon_ns + 2_000 for row in started)
+    assert len(seen) == 2
+    stepped = pair.log()
+    assert_moved(pair, [(source, destination)])
+    pair = Pair()
+    pair.write(source, destination)
+    pair.trace()
+    pair.run(FOREVER)
+    assert pair.log() == stepped
+
+
+def test_urgent_transfer_posted_later_overtakes_a_large_one() -> None:
+    pair = Pair()
+    large, small = resident(256 * BLOCK), resident(64)
+    first = pair.write(*large)
+    pair.run(horizon_ns=100_000)
+    second = pair.write(*small, at_ns=100_000)
+    end = ends(pair.run(), DONE)
+    assert end[second] < end[first] / 2
+    assert end[second] < 100_000 + 60_000  # two blocks are ahead of it on the link
+    assert_moved(pair, [large, small])
+
+
+def test_classes_go_small_before_medium_before_large() -> None:
+    pair = Pair(window_blocks=4)
+    sizes = {"low": 100 * BLOCK, "medium": 20 * BLOCK, "high": BLOCK}
+    buffers = {name: resident(num_bytes) for name, num_bytes in sizes.items()}
+    ids = {pair.write(*buffers[name]): name for name in ("low", "medium", "high")}
+    end = ends(pair.run(), DONE)
+    assert [ids[i] for i in sorted(end, key=end.__getitem__)] == ["high", "medium", "low"]
+    assert_moved(pair, list(buffers.values()))
+
+
+@pytest.mark.parametrize("limits", [{"high_limit_bytes": 1}, {"medium_limit_bytes": 16384}])
+def test_limits_of_the_classes_are_settings(limits: dict[str, int]) -> None:
+    """A transfer of one block that is not high class does not bypass the queue."""
+    pair, other = Pair(**limits), Pair()
+    source, destination = resident(BLOCK if "high_limit_bytes" in limits else 2 * BLOCK)
+    pair.write(source, destination)
+    other.write(source, destination)
+    end, usual = (max(ends(p.run(), DONE).values()) for p in (pair, other))
+    cost = pair.costs.r5_queue_op_ns
+    assert end - usual == (2 * cost if "high_limit_bytes" in limits else 0)
+
+
+def test_two_domains_have_their_own_channels() -> None:
+    pair = Pair()
+    for ni in pair.nis:
+        assert lib.pw_ni_open_domain(ni, PDID + 1) == lib.PW_OK
+    buffers = [resident(PAGE) for _ in range(64)]
+    for i, (source, destination) in enumerate(buffers):
+        pair.write(source, destination, pdid=PDID + i % 2)
+    with pytest.raises(EngineError, match="FULL"):
+        pair.write(*buffers[0], pdid=PDID + 1)
+    ends(pair.run(), DONE)
+    assert_moved(pair, buffers)
