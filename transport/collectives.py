@@ -13,11 +13,11 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport import spreading
-from pagewire.transport.communicators import arrive, states
+from pagewire.transport.communicators import arrive, attach, states
 from pagewire.transport.message import EMPTY, Selection, Span, select, select_vector
 from pagewire.transport.operations import Channel
 from pagewire.transport.patching import native, replace_all
-from pagewire.transport.point_to_point import polled
+from pagewire.transport.point_to_point import TAG_UB, polled
 from pagewire.transport.progress import calls, node
 
 
@@ -71,6 +71,29 @@ def synchronised(owner: type, name: str) -> Callable[..., Any]:
             node.leave()
 
     return call
+
+
+def _create_group() -> Callable[..., MPI.Intracomm]:
+    """Create_group: its members alone arrive, by messages with a tag that follows the user's."""
+    original = native(MPI.Intracomm, "Create_group")
+
+    def create_group(self: MPI.Intracomm, group: MPI.Group, tag: int = 0) -> MPI.Intracomm:
+        node.enter()
+        try:
+            calls["Create_group"] += 1
+            state = states.get(self.handle)
+            if state is not None and 0 <= tag < TAG_UB - 1 and group.Get_rank() != MPI.UNDEFINED:
+                everybody = self.Get_group()
+                members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
+                everybody.Free()
+                spreading.barrier(state.collective, list(members), tag + 2)
+            made = original(self, group, tag)
+            attach(made)
+            return made
+        finally:
+            node.leave()
+
+    return create_group
 
 
 def _barrier(channel: Channel) -> None:
@@ -217,6 +240,7 @@ def install() -> None:
         "Alltoallv": _alltoallv,
     }
     replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
+    replace_all(MPI.Intracomm, {"Create_group": _create_group()})
     stay_native = {
         MPI.Comm: ("Alltoallw", "Reduce_scatter", "Reduce_scatter_block"),
         MPI.Topocomm: (

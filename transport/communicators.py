@@ -132,20 +132,19 @@ def install() -> None:
             "Set_info", "Agree",
         ),
         MPI.Intracomm: (
-            "Create_group", "Create_cart", "Create_graph", "Create_dist_graph_adjacent",
+            "Create_cart", "Create_graph", "Create_dist_graph_adjacent",
             "Create_dist_graph", "Create_intercomm", "Spawn", "Spawn_multiple", "Accept", "Connect",
         ),
         MPI.Cartcomm: ("Sub",),
         MPI.Intercomm: ("Merge",),
     }  # fmt: skip
-    alone = {"Create_group"}  # not every member of the communicator calls it
     for owner, names in constructors.items():
         replace_all(
             owner,
             {
                 name: _synchronising(owner, name)
                 for name in names
-                if name in owner.__dict__ and name not in alone
+                if name in owner.__dict__
             },
         )
     replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect")})

@@ -84,37 +84,33 @@ class Selection:
         self.datatype = datatype
         self.owner = owner
 
-    def _as_one_element(self) -> MPI.Datatype:
-        # Extent 1 because Pack and Unpack of mpi4py find the count by the buffer's length.
+    def _as_one_element(self) -> tuple[MPI.Datatype, Any]:
+        """A type of extent 1, and a buffer of 1 byte, that together mean the whole selection.
+
+        Extent 1 because Pack and Unpack of mpi4py find the count by the buffer's length.
+        """
+        base = self.address or 1  # with BOTTOM the type has addresses; buffers may not be at 0
         elements = self.datatype.Create_contiguous(self.count)
-        one = elements.Create_resized(0, 1).Commit()
+        placed = elements.Create_hindexed([1], [self.address - base])
+        one = placed.Create_resized(0, 1).Commit()
         elements.Free()
-        return one
+        placed.Free()
+        return one, MPI.buffer.fromaddress(base, 1)
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
         if contiguous_size(self.datatype) is not None:
             memmove(address, self.address, nbytes)
         elif nbytes:
-            one = self._as_one_element()
-            one.Pack(
-                MPI.buffer.fromaddress(self.address, 1),
-                MPI.buffer.fromaddress(address, nbytes),
-                0,
-                MPI.COMM_SELF,
-            )
+            one, buffer = self._as_one_element()
+            one.Pack(buffer, MPI.buffer.fromaddress(address, nbytes), 0, MPI.COMM_SELF)
             one.Free()
 
     def unpack_from(self, address: int, nbytes: int) -> None:
         """Copy bytes that lie one after the other at `address` to where the type puts them."""
         if nbytes:
-            one = self._as_one_element()
-            one.Unpack(
-                MPI.buffer.fromaddress(address, nbytes),
-                0,
-                MPI.buffer.fromaddress(self.address, 1),
-                MPI.COMM_SELF,
-            )
+            one, buffer = self._as_one_element()
+            one.Unpack(MPI.buffer.fromaddress(address, nbytes), 0, buffer, MPI.COMM_SELF)
             one.Free()
 
     @property
