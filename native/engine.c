@@ -365,6 +365,8 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     uint64_t identity = pw_identity(header->stream, frame->block_idx);
     pw_landing *landing = NULL;
     pw_firmware *firmware = &ni->firmware;
+    bool is_answer = header->kind == PW_FRAME_ACK || header->kind == PW_FRAME_NACK || header->kind == PW_FRAME_NO_ANSWER;
+    if (is_answer && frame->argument1 > (uint64_t)header->time_ns) return PW_ERR_MALFORMED;
     switch ((enum pw_frame_kind)header->kind) {
     case PW_FRAME_ACK:
         pw_firmware_answer(firmware, PW_EVENT_ACK, frame->transaction_id, frame->sequence, 0, identity, true,
@@ -428,7 +430,8 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
             return PW_ERR_MALFORMED;
         }
         uint32_t covered = covered_bytes(header, num_bytes);
-        bool sound = covered && header->source_node == source && source < ni->num_nodes && pw_frame_is_sound(header, covered);
+        bool timed = header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX;
+        bool sound = covered && timed && header->source_node == source && source < ni->num_nodes && pw_frame_is_sound(header, covered);
         int code = PW_ERR_MALFORMED;
         if (sound && header->kind == PW_FRAME_BLOCK) {
             pw_destination_block(ni, (const pw_block_frame *)(const void *)data);

@@ -128,6 +128,8 @@ static bool is_well_formed(const pw_block_frame *block)
     if (offset != pw_block_offset(first_bytes, block->block_idx)) return false;
     if (block->block_bytes != pw_block_bytes(block->transfer_bytes, first_bytes, block->block_idx)) return false;
     if (block->num_packets != (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES) return false;
+    if (block->packet_interval_ps > UINT32_MAX) return false;
+    if (block->last_packet_ns < block->header.time_ns || block->last_packet_ns > PW_FRAME_TIME_MAX) return false;
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     if (block->packet_mask == 0 || (block->packet_mask & ~all)) return false;
     uint64_t frame_bytes = sizeof *block + ((block->num_packets * 4u + 7u) & ~7u) + block->block_bytes;

@@ -6,6 +6,7 @@
 #include "native/types.h"
 
 #define PW_FRAME_MAGIC 0x5057
+#define PW_FRAME_TIME_MAX (INT64_C(1) << 61)    /* later times are not believed: sums stay in range */
 
 enum pw_frame_kind {
     PW_FRAME_BLOCK = 1,         /* packets of one block, with a CRC each */

@@ -1,0 +1,174 @@
+"""Bursts that are damaged: never a crash, always counted; a damaged packet is sent again."""
+
+import random
+import struct
+
+import pytest
+from engine_pair import BLOCK, PAGE, Pair, pattern, resident
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagewire.native import ffi, lib
+
+MALFORMED = lib.PW_ERR_MALFORMED
+HEADER_BYTES, CONTROL_BYTES, BLOCK_HEADER_BYTES = 32, 64, 96
+KIND_AT, FRAME_BYTES_AT, CRC_AT, NUM_PACKETS_AT = 2, 4, 24, 76
+KIND_BLOCK = 1
+CORRUPT = 4
+
+
+def frames(burst: bytearray) -> list[int]:
+    """Where each frame of a sound burst starts."""
+    starts, at = [], 0
+    while at < len(burst):
+        starts.append(at)
+        at += struct.unpack_from("=I", burst, at + FRAME_BYTES_AT)[0]
+    return starts
+
+
+def covered_bytes(burst: bytearray, start: int) -> int:
+    """Length of what the frame's own CRC covers."""
+    if burst[start + KIND_AT] != KIND_BLOCK:
+        return CONTROL_BYTES
+    (num_packets,) = struct.unpack_from("=I", burst, start + NUM_PACKETS_AT)
+    return BLOCK_HEADER_BYTES + (4 * num_packets + 7) // 8 * 8
+
+
+def seal(burst: bytearray, start: int) -> None:
+    covered = min(covered_bytes(burst, start), len(burst) - start)
+    struct.pack_into("=I", burst, start + CRC_AT, 0)
+    crc = lib.pw_crc32c(0, ffi.from_buffer(burst) + start, covered)
+    struct.pack_into("=I", burst, start + CRC_AT, crc)
+
+
+def sound_bursts() -> list[tuple[int, int, bytearray]]:
+    """What two engines say to each other in a few transfers with faults."""
+    pair, seen = Pair(timeout_ns=50_000), []
+
+    def keep(node: int, peer: int, burst: bytearray) -> None:
+        seen.append((node, peer, bytearray(burst)))
+
+    pair.tamper = keep
+    for num_bytes, dropped in ((100, 0), (3 * BLOCK, 2), (0, 0)):
+        source, destination = resident(num_bytes)
+        destination.drop(dropped)
+        source.drop(dropped + 1)
+        pair.write(source, destination)
+        pair.read(source, destination)
+    pair.run()
+    return seen
+
+
+@pytest.mark.parametrize("num_bytes", [1, 300, BLOCK, 3 * BLOCK + 5])
+def test_flipped_payload_bit_is_nack_4_and_sent_again(num_bytes: int) -> None:
+    source, destination = resident(num_bytes, 3, 9)
+    for seed in range(20):
+        pair, flip, hits = Pair(), random.Random(seed), []
+        source.fill(pattern(num_bytes, seed))
+
+        def tamper(
+            node: int, peer: int, burst: bytearray, flip: random.Random = flip, hits: list = hits
+        ) -> None:
+            for start in frames(burst):
+                if burst[start + KIND_AT] != KIND_BLOCK or flip.random() < 0.5:
+                    continue
+                first = start + covered_bytes(burst, start)
+                (block_bytes,) = struct.unpack_from("=I", burst, start + 72)
+                burst[first + flip.randrange(block_bytes)] ^= 1 << flip.randrange(8)
+                hits.append(start)
+
+        pair.tamper = tamper
+        pair.write(source, destination)
+        assert {event.error for event in pair.run()} == {0}
+        assert destination.read() == source.read()
+        assert pair.counters(1).crc_errors == pair.counters(0).nacks[CORRUPT] == len(hits)
+        assert pair.counters(0).retransmitted_blocks == len(hits)
+        assert pair.num_refused_bursts == 0
+        pair.assert_quiet()
+
+
+@pytest.mark.parametrize("cut", ["tail", "header", "nothing left"])
+def test_truncated_burst_is_counted(cut: str) -> None:
+    for node, peer, burst in sound_bursts():
+        pair = Pair()
+        keep = {"tail": len(burst) - 8, "header": HEADER_BYTES - 1, "nothing left": 1}[cut]
+        assert pair.receive(node, peer, burst[:keep]) == MALFORMED
+        assert pair.counters(peer).malformed_frames > 0
+
+
+def test_burst_of_another_node_is_refused() -> None:
+    pair = Pair(3)
+    for node, peer, burst in sound_bursts():
+        for source in {0, 1, 2, 7} - {node}:
+            assert pair.receive(source, peer, burst) == MALFORMED
+
+
+def test_any_flipped_bit_of_a_header_is_seen() -> None:
+    chance = random.Random(1)
+    for node, peer, sound in sound_bursts():
+        for start in frames(sound):
+            for _ in range(20):
+                burst = bytearray(sound)
+                at = start + chance.randrange(covered_bytes(sound, start))
+                burst[at] ^= 1 << chance.randrange(8)
+                pair = Pair()
+                assert pair.receive(node, peer, burst) == MALFORMED
+                assert pair.counters(peer).malformed_frames > 0
+
+
+@given(st.binary(max_size=400), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_random_bytes_never_crash(data: bytes, with_magic: bool) -> None:
+    pair = Pair(1)
+    burst = bytearray(data)
+    if with_magic and len(burst) >= 64:
+        struct.pack_into("=HBBII", burst, 0, 0x5057, burst[0] % 12, burst[1], len(burst) & ~7, 0)
+        seal(burst, 0)
+    pair.receive(0, 0, burst)
+    pair.run()
+    if data and not with_magic:
+        assert pair.counters(0).malformed_frames > 0
+
+
+def test_sealed_nonsense_never_crashes() -> None:
+    """Headers whose checks hold but whose fields lie: each is refused, ignored or answered."""
+    chance = random.Random(2)
+    for _ in range(12):
+        pair = Pair(timeout_ns=20_000)
+        buffers = [resident(num_bytes, 5, 6) for num_bytes in (PAGE, 3 * BLOCK, 3 * BLOCK)]
+
+        def lie(node: int, peer: int, burst: bytearray) -> None:
+            for start in frames(burst):
+                if chance.random() > 0.2:
+                    continue
+                at = start + chance.choice([2, 3, *range(12, 24), *range(28, 64)])
+                if burst[start + KIND_AT] == KIND_BLOCK:
+                    at = start + chance.choice([3, *range(12, 24), *range(28, 96)])
+                burst[at] ^= 1 << chance.randrange(8)
+                seal(burst, start)
+
+        pair.tamper = lie
+        for source, destination in buffers:
+            pair.write(source, destination)
+            pair.read(source, destination)
+        try:
+            pair.run(limit=2_000)
+        except AssertionError as error:
+            assert "rest" in str(error)  # answers that lie can make a transfer go on for ever
+        for _, destination in buffers:
+            assert len(destination.around()) == 2
+
+
+@pytest.mark.parametrize("field,at", [("time", 16), ("interval", 80), ("last", 88)])
+def test_time_that_cannot_be_is_malformed(field: str, at: int) -> None:
+    for node, peer, burst in sound_bursts():
+        start = frames(burst)[0]
+        if field != "time" and burst[start + KIND_AT] != KIND_BLOCK:
+            continue
+        for value in (2**63 - 1, 2**63, 2**64 - 1):
+            lying = bytearray(burst)
+            struct.pack_into("=Q", lying, start + at, value)
+            seal(lying, start)
+            pair = Pair()
+            pair.receive(node, peer, lying)
+            assert pair.counters(peer).malformed_frames == 1
