@@ -18,6 +18,7 @@ from pagewire.transport import (
     point_to_point,
     probing,
     reductions,
+    synchronising,
 )
 from pagewire.transport.operations import active, frames
 from pagewire.transport.point_to_point import buffered
@@ -41,6 +42,7 @@ def install() -> None:
         collectives,
         reductions,
         object_collectives,
+        synchronising,
     ):
         family.install()
     finalize = MPI.Finalize
