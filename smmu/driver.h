@@ -8,6 +8,7 @@
 #define PW_SMMU_DRIVER_H
 #include "native/memory.h"
 #include "native/ni_fifo.h"
+#include "native/time_histogram.h"
 #include "native/trace.h"
 #include "smmu/page_in.h"
 #include "smmu/smmu.h"
@@ -55,6 +56,7 @@ typedef struct {
     pw_page_in page_in;
     struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */
     uint32_t next_handler;
+    pw_time_histogram interrupt_times;  /* when handlers began */
     pw_time tasklet_free_ns;
     uint32_t run_entries;
     pw_fifo_entry recent[2];    /* the last two entries handled */

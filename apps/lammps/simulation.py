@@ -14,6 +14,7 @@ from pagewire.apps.lammps.pair import PairForce
 from pagewire.apps.lammps.team import Team
 from pagewire.apps.lammps.thermo import ThermoRow, measure
 from pagewire.apps.lammps.timing import Stopwatch
+from pagewire.apps.lammps.work import declare_step
 
 
 class Simulation:
@@ -74,6 +75,7 @@ class Simulation:
         self._compute_forces(with_energy=self._is_thermo_step(self.step))
         n = atoms.num_local
         atoms.velocities[:n] += half_step * atoms.forces[:n]
+        declare_step(n)
         self.stopwatch.stamp("Modify")
 
     def _rebuild(self) -> None:

@@ -7,12 +7,17 @@ import numpy as np
 
 from pagewire.transport import MPI
 
+PAGE_BYTES = 4096
+
 
 def durations(num_bytes: int, repetitions: int) -> list[float]:
     """Seconds (virtual) that Isend takes at rank 0; nothing at rank 1. One warm-up before."""
     world = MPI.COMM_WORLD
     rank = world.Get_rank()
-    buffer = np.ones(num_bytes, np.uint8)  # ones: every page is written, so resident
+    # Page-aligned; ones, so that every page is written and resident.
+    room = np.ones(num_bytes + PAGE_BYTES, np.uint8)
+    start = -room.ctypes.data % PAGE_BYTES
+    buffer = room[start : start + num_bytes]
     found: list[float] = []
     for _ in range(repetitions + 1):
         request = world.Irecv(buffer, 0) if rank == 1 else None

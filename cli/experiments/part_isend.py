@@ -17,9 +17,7 @@ from pagewire.cli.experiments.result import (
 )
 from pagewire.native.settings import ConfigError
 
-SIZES = tuple(
-    factor * 10**exponent for exponent in range(2, 6) for factor in (1, 2, 5)
-) + tuple(1 << shift for shift in range(20, 30))
+SIZES = (100, *(1 << shift for shift in range(8, 30)))
 MEMORY = ("part", "pretouch")
 
 

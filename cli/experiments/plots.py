@@ -1,7 +1,7 @@
 """Panels to pictures by matplotlib, without a display; the same input gives the same bytes of SVG.
 
-Colours are Okabe and Ito's, which stay apart for colour-blind readers; lines differ by marker as well,
-stacked parts by hatch once the colours run out.
+Colours of lines are Okabe and Ito's and those of stacked parts Tol's muted ones, which stay apart for
+colour-blind readers; lines differ by marker as well, parts by hatch once the colours run out.
 """
 
 import pathlib
@@ -17,6 +17,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from pagewire.cli.experiments.result import Panel, size_text  # noqa: E402
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+PARTS = (
+    "#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499",
+    "#BBBBBB",
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEASURED = "#555555"
 
@@ -77,7 +81,8 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
         axes.xaxis.set_major_locator(FixedLocator(all_x[::step]))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_text(value)))
-        axes.tick_params(axis="x", labelrotation=30)
+        for label in axes.get_xticklabels():
+            label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     elif len(all_x) <= _MAX_TICKS and panel.log_x:
         axes.xaxis.set_major_locator(FixedLocator(all_x))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -99,7 +104,7 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
     for idx, (label, values) in enumerate(panel.stacks):
         axes.bar(
             [place - width / 2 for place in places], values, width, bottom=bottoms, label=label,
-            color=COLOURS[idx % len(COLOURS)], hatch="///" if idx >= len(COLOURS) else None,
+            color=PARTS[idx % len(PARTS)], hatch="///" if idx >= len(PARTS) else None,
             edgecolor="white", linewidth=0.4,
         )  # fmt: skip
         bottoms = [bottom + value for bottom, value in zip(bottoms, values, strict=True)]

@@ -333,9 +333,8 @@ def all_pages(num_bytes: int) -> range:
     return range(-(-num_bytes // PAGE_BYTES))
 
 
-def random_pages(num_bytes: int, fraction: float, seed: int) -> list[int]:
+def random_pages(num_bytes: int, fraction: float, draw: random.Random) -> list[int]:
     """Pages that are absent when each is so with this probability, on its own."""
-    draw = random.Random(seed)
     return [page for page in all_pages(num_bytes) if draw.random() < fraction]
 
 
