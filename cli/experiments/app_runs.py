@@ -66,8 +66,9 @@ def _read_lammps(text: str) -> tuple[float, float]:
 
 
 def _read_hpl(text: str) -> tuple[float, float]:
-    seconds, rate = _number(r"^W[RC]\S*(?:\s+\d+){4}\s+(\S+)\s+(\S+)\s*$", text)
-    return seconds, rate
+    order, rate = _number(r"^W[RC]\S*\s+(\d+)(?:\s+\d+){3}\s+\S+\s+(\S+)\s*$", text)
+    # HPL's time has two decimals, its rate four digits.
+    return (2 / 3 * order + 3 / 2) * order**2 / 1e9 / rate, rate
 
 
 def _read_hpcg(text: str) -> tuple[float, float]:
