@@ -165,23 +165,43 @@ STACK = {
     "interrupts": "interrupts in the tasklet",
     "wakeup": "wake-up of the library",
     "err": "ERR sent and received",
-    "later": "tasklet: later FIFO entries",
+    "idle": "idle: tasklet at later entries",
     "transfer": "transfer of all pages, T(n)",
 }
-"""Components of a write with policy all: the first fault's chain, what the tasklet still does before
-the second block of the first window gets its ERR, and the transfer behind it."""
+"""Components of a write with policy all: the first fault's chain, the time in which nothing moves
+because the tasklet is still at entries whose pages are in, and the transfer."""
 
 
-def later_entries_ns(trace: tuple[Record, ...], chain: Chain) -> int:
-    """Time of the FIFO entries between the first ERR and that of the window's second block."""
+def idle_ns(trace: tuple[Record, ...], chain: Chain) -> int:
+    """Time between the first ERR and that of the window's other blocks with no block under way.
+
+    The tasklet reads an entry for each faulted page, so the second block of the window gets its ERR
+    late; blocks behind the first fill a part of that time.
+    """
     first = next(r.b for r in trace if r.kind == "netlink_sent" and r.time_ns == chain.netlink)
     outstanding = {
         r.b for r in trace if r.kind == "fault_destination" and r.time_ns < chain.page_in_done
-    }
+    } - {first}
+    waiting = [
+        r.time_ns
+        for r in trace
+        if r.kind == "err" and r.a in outstanding and r.time_ns > chain.err
+    ]
+    if not waiting:
+        return 0
+    end = min(waiting)
+    covered, reached, begun = 0, chain.err, {}
     for record in trace:
-        if record.kind == "netlink_sent" and record.b != first and record.b in outstanding:
-            return record.time_ns - chain.netlink
-    return 0
+        if record.node != INITIATOR:
+            continue
+        if record.kind == "block_started":
+            begun[record.a] = record.time_ns
+        elif record.kind in ("ack", "nack") and record.a in begun:
+            begin, done = max(begun.pop(record.a), reached), min(record.time_ns, end)
+            if done > begin:
+                covered += done - begin
+                reached = done
+    return end - chain.err - covered
 
 
 def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
@@ -193,7 +213,7 @@ def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[s
     parts = {
         "start": chain.handler,
         **driver_parts(chain, rig.platform.costs),
-        "later": later_entries_ns(outcome.trace, chain),
+        "idle": idle_ns(outcome.trace, chain),
         "transfer": plain.latency_ns - begin_ns,
     }
     return parts, outcome.latency_ns, outcome.counters
@@ -256,15 +276,14 @@ def figure_13(options: Options) -> Result:
         rows=rows,
         panels=panels,
         notes=[
-            "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up, ERR "
-            "of the first fault, and the later entries of the NI FIFO (their pages are in, yet they "
-            "take the tasklet's time) up to the ERR of the second block of the first window; the "
-            "files have each of them.",
+            "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
+            "of the first fault, and the time in which no block is under way because the tasklet "
+            "still reads entries whose pages are in; the files have each of them.",
             "The sum puts these and the fault-free transfer one after the other. Where the total "
             "is well below, page-in and transfer overlap: a timeout sends blocks again before all "
             "pages are in.",
-            f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %: the first "
-            "block goes on while the second one's entries are still read.",
+            f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
+            "the window: while one of its two blocks waits, the others go one at a time.",
             LATENCY_NOTE,
         ],
         varied={"run.policy": "all", "run.nack_cancels_timer": "false, true"},
