@@ -31,7 +31,7 @@ def figure_16(chosen: Options) -> Result:
     for num_bytes in sizes:
         row: dict[str, float] = {"num_bytes": num_bytes}
         for memory in MEMORY:
-            durations = [seconds * 1e6 for seconds in times[memory][str(num_bytes)]]
+            durations = [round(seconds * 1e9) / 1e3 for seconds in times[memory][str(num_bytes)]]
             row[memory] = mean(durations)
             row[f"{memory}_deviation"] = deviation(durations)
         row["difference"] = row["pretouch"] - row["part"]

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from pagewire.cli.experiments.result import Panel, size_text  # noqa: E402
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
 PARTS = (
     "#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499",
     "#BBBBBB",
@@ -94,7 +94,7 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     elif all_y and min(all_y) >= 0:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0, top=max(all_y) * 1.08 or 1)
 
 
 def _draw_stacks(panel: Panel, axes: Any) -> None:
@@ -115,7 +115,7 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
         )  # fmt: skip
     axes.set_xticks(list(places), panel.categories)
     if len(panel.categories) == 1:
-        axes.set_xlim(-0.8, 0.8)
+        axes.set_xlim(-1.4, 1.4)
 
 
 def _legends(axes: list[Any]) -> None:
