@@ -93,7 +93,7 @@ APPS: Mapping[str, App] = {
         App(
             "hpl",
             quick=("--N", "192", "--NB", "32"),
-            default=("--N", "1024", "--NB", "64"),
+            default=("--N", "2048", "--NB", "128"),
             full=("--N", "16384", "--NB", "128"),
             size_note="one system for all ranks; --full is the paper's N = 16384.",
             rate_unit="GFLOP/s",

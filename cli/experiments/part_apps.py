@@ -48,6 +48,7 @@ def _table(options: Options, app: App) -> Result:
             rows.append({"ranks": num_ranks, "memory": name, **_row(runs)})
             base_s = base_s or rows[-1]["run"]
             rows[-1]["slowdown"] = 100 * (rows[-1]["run"] / base_s - 1)
+            rows[-1]["slowdown_deviation"] = 100 * rows[-1]["deviation"] / base_s
     size = " ".join(app.arguments(options))
     part = [row for row in rows if row["memory"] == MEMORY["part"]]
     times = [
@@ -80,8 +81,9 @@ def _table(options: Options, app: App) -> Result:
             Panel("ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True,
                   title="time"),
             Panel("ranks", "slowdown of PART over pre-touch (%)",
-                  [Series("slowdown", ranks, [row["slowdown"] for row in part])],
-                  log_x=True, title="slowdown"),
+                  [Series("slowdown", ranks, [row["slowdown"] for row in part],
+                          [row["slowdown_deviation"] for row in part])],
+                  log_x=True, title="slowdown (bars: deviation of PART)"),
             Panel("ranks", "count a run",
                   [Series("handler invocations", ranks, [row["handlers"] for row in part]),
                    Series("ERRs", ranks, [row["errs"] for row in part], dashed=True)],

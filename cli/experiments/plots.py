@@ -25,18 +25,20 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEASURED = "#555555"
 
 _MAX_COLUMNS = 2
+"""Panels side by side; three in all stand in one row, with their legends below."""
+_WIDTHS = {1: 8.2, 2: 12.5, 3: 13.5}
 _MAX_TICKS = 10
 
 
 def draw(title: str, panels: list[Panel], paths: list[pathlib.Path]) -> None:
     """One figure with all panels, written to each path by its suffix."""
-    num_columns = min(len(panels), _MAX_COLUMNS)
+    num_columns = 3 if len(panels) == 3 else min(len(panels), _MAX_COLUMNS)
     num_rows = -(-len(panels) // num_columns)
     settings = {"svg.hashsalt": "pagewire", "font.size": 9, "axes.titlesize": 10}
     with matplotlib.rc_context(settings):
         figure, grid = pyplot.subplots(
             num_rows, num_columns, squeeze=False, layout="constrained",
-            figsize=(8.2 if num_columns == 1 else 12.5, 4.8 * num_rows),
+            figsize=(_WIDTHS[num_columns], 4.8 * num_rows),
         )  # fmt: skip
         figure.suptitle(title, fontsize=11)
         axes = [each for row in grid for each in row]
@@ -93,7 +95,9 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    elif all_y and min(all_y) >= 0:
+    elif all_y and min(all_y) < 0:
+        axes.axhline(0, color="#888888", linewidth=0.8)
+    elif all_y:
         axes.set_ylim(bottom=0, top=max(all_y) * 1.08 or 1)
 
 
@@ -119,7 +123,15 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
 
 
 def _legends(axes: list[Any]) -> None:
-    """Beside the axes, so that no data lie below; one for all panels that have the same."""
+    """Beside or below the axes, so that no data lie below; one for all panels that have the same."""
+    if len(axes) == 3:
+        for each in axes:
+            if len(each.get_legend_handles_labels()[1]) > 1:
+                each.legend(
+                    loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False,
+                    fontsize=8,
+                )  # fmt: skip
+        return
     legends = [each.get_legend_handles_labels() for each in axes]
     for idx, (each, (handles, labels)) in enumerate(zip(axes, legends, strict=True)):
         last_of_row = (idx + 1) % _MAX_COLUMNS == 0 or idx + 1 == len(axes)
