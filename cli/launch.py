@@ -6,6 +6,7 @@ that `pagewire run` writes, because mpiexec's own exit code does not tell it.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -35,6 +36,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 _POLL_S = 0.05
+_ADDR_NO_RANDOMIZE = 0x0040000
 _MARKER = "PAGEWIRE_LAUNCH_ID"
 
 
@@ -149,7 +151,10 @@ def launch_command(
         variables["PAGEWIRE_PROGRAM"] = program
         with _ending_signals_raise():
             process = subprocess.Popen(
-                [mpiexec, "-n", str(num_ranks), *command], env=variables, stdout=stdout
+                [mpiexec, "-n", str(num_ranks), *command],
+                env=variables,
+                stdout=stdout,
+                preexec_fn=_fix_addresses,
             )
             watch = _Watch(process, num_ranks, pathlib.Path(directory), marker)
             try:
@@ -159,6 +164,16 @@ def launch_command(
             finally:
                 _end_all(process, marker)
         return _outcome(code, pathlib.Path(directory), watch.first_gone)
+
+
+def _fix_addresses() -> None:
+    """In the child: no address-space randomization from here on, for the ranks too.
+
+    Blocks are cut at 16 KB-aligned addresses of the user's buffers, so with random addresses the same
+    program would be cut differently, and take other virtual times, in each run.
+    """
+    libc = ctypes.CDLL(None)
+    libc.personality(libc.personality(0xFFFFFFFF) | _ADDR_NO_RANDOMIZE)
 
 
 def _records(directory: pathlib.Path, kind: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ Under `pagewire launch` the rank is a child of the process that mpiexec started.
 waits and writes down how the rank ended: mpiexec alone does not tell which rank failed, nor why.
 """
 
+import io
 import json
 import os
 import runpy
@@ -99,6 +100,9 @@ def _write_record(directory: str, kind: str, record: dict[str, object]) -> None:
 
 
 def _run(chosen: program.Program, directory: str) -> int:
+    for stream in (sys.stdout, sys.stderr):  # whole lines: mpiexec mixes what the ranks write
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
     try:
         from pagewire.transport.loader import install_finder
 

@@ -69,6 +69,7 @@ typedef struct {
     int64_t ni_fifo_depth;
     int64_t tasklet_entries;
     int64_t eager_limit_bytes;
+    int64_t lookahead_blocks;           /* blocks of a lone transfer sent before their answers are here; 0 = none */
 } pw_settings;
 
 typedef struct {
@@ -87,6 +88,7 @@ typedef struct {
     uint64_t errs_sent;
     uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
     uint64_t table_full;                /* times the transaction table had no free entry */
+    uint64_t lookahead_blocks, lookahead_misses;    /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;
     int64_t page_in_ns;                 /* driver time: handler, tasklet, page-in */
 } pw_counters;

@@ -24,6 +24,15 @@ class NetworkInterfaceConfig:
         maximum=512,
     )
 
+    lookahead_blocks: int = setting(
+        16,
+        "speed of the emulator, not of the machine: blocks of a lone transfer sent before their "
+        "answers are physically here, when these are certain; 0 for none",
+        unit="blocks",
+        minimum=0,
+        maximum=256,
+    )
+
     def __post_init__(self) -> None:
         validate("ni", self)
 

@@ -218,7 +218,9 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
     if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
     if (!pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_CONTEXT;
     uint32_t stream = (ni->next_read++ & ~PW_STREAM_READ) | PW_STREAM_READ;
-    if (!pw_landing_create(ni, peer, stream, destination_address, num_bytes)) return PW_ERR_NOMEM;
+    pw_landing *landing = pw_landing_create(ni, peer, stream, destination_address, num_bytes);
+    if (!landing) return PW_ERR_NOMEM;
+    landing->pdid = pdid;
     pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
     if (!frame) return PW_ERR_NOMEM;
     pw_time posted_ns = at_ns + READ_REQUEST_PACKETS * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
@@ -230,6 +232,7 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
     };
     pw_frame_seal(&frame->header, sizeof *frame);
     *id = stream;
+    pw_destination_grant(ni, landing);
     return PW_OK;
 }
 
@@ -406,6 +409,7 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
 
 static uint32_t covered_bytes(const pw_frame_header *header, uint32_t room)
 {
+    if (header->kind == PW_FRAME_GRANT) return header->frame_bytes == sizeof(pw_grant_frame) ? (uint32_t)sizeof(pw_grant_frame) : 0;
     if (header->kind != PW_FRAME_BLOCK) return header->frame_bytes == sizeof(pw_control_frame) ? (uint32_t)sizeof(pw_control_frame) : 0;
     const pw_block_frame *block = (const pw_block_frame *)header;
     if (room < sizeof *block || block->num_packets == 0 || block->num_packets > PW_BLOCK_PACKETS) return 0;
@@ -431,6 +435,9 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
         int code = PW_ERR_MALFORMED;
         if (sound && header->kind == PW_FRAME_BLOCK) {
             pw_destination_block(ni, (const pw_block_frame *)(const void *)data);
+            code = PW_OK;
+        } else if (sound && header->kind == PW_FRAME_GRANT) {
+            pw_source_accept_grant(ni, (const pw_grant_frame *)(const void *)data);
             code = PW_OK;
         } else if (sound && header->kind == PW_FRAME_READ_REQUEST) {
             code = read_request(ni, (const pw_read_request_frame *)(const void *)data);

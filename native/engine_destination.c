@@ -145,6 +145,53 @@ static bool payload_is_sound(const pw_block_frame *block, const uint32_t *crcs, 
     return true;
 }
 
+/* Nobody else on this node now, and enough blocks for it to matter. */
+static bool may_grant(const pw_ni *ni, const pw_landing *landing)
+{
+    return ni->settings.lookahead_blocks > 0 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+           landing->peer != ni->node;
+}
+
+/* Translate the pages of a block ahead. False at the first page that would fault. */
+static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
+{
+    uint32_t first_bytes = pw_first_block_bytes(landing->destination_address, landing->num_bytes);
+    uint64_t address = landing->destination_address + pw_block_offset(first_bytes, block_idx);
+    uint64_t first_page = pw_page_of(address);
+    uint64_t last_page = pw_page_of(address + pw_block_bytes(landing->num_bytes, first_bytes, block_idx) - 1);
+    uint64_t end_page = pw_page_of(landing->destination_address + landing->num_bytes - 1) + 1;
+    for (uint64_t page = first_page; page <= last_page; page++) {
+        int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
+        bool present = state == PW_PAGE_PRESENT || (ni->settings.ideal && state == PW_PAGE_ABSENT);
+        if (!present || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
+    }
+    for (uint64_t page = first_page; page <= last_page; page++) {
+        pw_time cost_ns = pw_smmu_translate(&ni->smmu, landing->pdid, page, true);
+        if (page != first_page) continue;
+        landing->translations[block_idx % (2 * PW_GRANT_BLOCKS)] = (uint8_t)(
+            cost_ns == ni->smmu.l1_hit_ns ? PW_TRANSLATION_L1 : cost_ns == ni->smmu.l2_hit_ns ? PW_TRANSLATION_L2 : PW_TRANSLATION_WALK);
+    }
+    return true;
+}
+
+void pw_destination_grant(pw_ni *ni, pw_landing *landing)
+{
+    if (!may_grant(ni, landing) || landing->granted_end == landing->num_blocks) return;
+    uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
+    while (end < landing->num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
+    pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
+    if (!frame) return;
+    *frame = (pw_grant_frame){
+        .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_GRANT, .frame_bytes = sizeof *frame, .source_node = ni->node,
+                   .pdid = landing->pdid, .stream = landing->stream},
+        .first_block = first, .num_blocks = end - first,
+    };
+    for (uint32_t i = 0; i < end - first; i++)
+        frame->translations[i / 32] |= (uint64_t)landing->translations[(first + i) % (2 * PW_GRANT_BLOCKS)] << 2 * (i % 32);
+    pw_frame_seal(&frame->header, sizeof *frame);
+    landing->granted_end = end;
+}
+
 /* How the pages of a block look to its packets. */
 typedef struct {
     uint64_t first_page;
@@ -275,7 +322,13 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_block_view view;
-    view_pages(ni, landing, block, start_ns, &view);
+    bool granted = block->block_idx < landing->granted_end && block->sequence == 0;
+    if (granted) {              /* translated when it was granted */
+        const pw_time delays_ns[3] = {ni->smmu.l1_hit_ns, ni->smmu.l2_hit_ns, ni->costs.walk_ns};
+        view.num_absent = 0;
+        view.code = PW_OK;
+        view.delay_ns = delays_ns[landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]];
+    } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
     if (view.code < 0) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, view.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_RESERVED, 0, end_ns);
@@ -297,6 +350,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     memcpy((void *)(uintptr_t)block->destination_address, payload, block->block_bytes);
     *word |= bit;
     landing->num_delivered++;
+    if (landing->granted_end && landing->num_delivered + PW_GRANT_BLOCKS / 2 == landing->granted_end) pw_destination_grant(ni, landing);
     landing->last_delivery_ns = pw_later(landing->last_delivery_ns, end_ns);
     answer(ni, block, sent_ns, PW_FRAME_ACK, 0, 0, end_ns);
     if (block->header.flags & PW_FLAG_NOTIFY) pw_landing_notified(ni, landing, end_ns);

@@ -19,6 +19,32 @@ int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request)
     return PW_OK;
 }
 
+static pw_grant_frame *grant_slot(pw_ni *ni, uint32_t peer, uint32_t stream)
+{
+    return &ni->grants[(peer * 31 + stream) % PW_GRANTS_KEPT];
+}
+
+void pw_source_accept_grant(pw_ni *ni, const pw_grant_frame *grant)
+{
+    if (grant->num_blocks > PW_GRANT_BLOCKS) return;
+    *grant_slot(ni, grant->header.source_node, grant->header.stream) = *grant;
+}
+
+/* When the block's ACK will be here, if that is certain but for other flows at the destination: the
+ * destination has translated the pages, and an idle receive engine takes packets as they come. */
+static bool foresee_ack(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction,
+                        const pw_block_frame *frame, pw_time *ack_ns)
+{
+    const pw_grant_frame *grant = grant_slot(ni, transfer->peer, transfer->stream);
+    uint32_t i = transaction->block_idx - grant->first_block;
+    if (grant->header.stream != transfer->stream || grant->header.source_node != transfer->peer || i >= grant->num_blocks ||
+        transaction->sequence != 0 || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
+    const pw_time delays_ns[4] = {ni->smmu.l1_hit_ns, ni->smmu.l2_hit_ns, ni->costs.walk_ns, ni->costs.walk_ns};
+    *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) + delays_ns[grant->translations[i / 32] >> 2 * (i % 32) & 3] +
+              ni->paths[transfer->peer].latency_ns;
+    return *ack_ns <= transaction->deadline_ns;
+}
+
 /* Translate the block's source pages. Returns the mask of packets whose pages are all present, the delay
  * of the first packet in *delay_ns; an unmapped page makes *code negative. Walks behind the first page
  * run in parallel with the packets before them. */
@@ -164,6 +190,8 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     memset(payload + num_bytes, 0, frame_bytes - sizeof *frame - crc_bytes - num_bytes);
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
-    pw_transactions_await(&ni->firmware.transactions, transaction, frame->last_packet_ns + path->latency_ns);
+    pw_time ack_ns;
+    if (mask == all && foresee_ack(ni, transfer, transaction, frame, &ack_ns)) pw_firmware_predict(&ni->firmware, transaction, ack_ns);
+    else pw_transactions_await(&ni->firmware.transactions, transaction, frame->last_packet_ns + path->latency_ns);
     ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
 }

@@ -25,14 +25,18 @@ typedef struct pw_landing {
     uint64_t *delivered;        /* bit a block; inside small while that is enough */
     uint64_t small[8];
     uint32_t peer, stream;
+    uint16_t pdid;              /* of a read */
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
+    uint32_t granted_end;       /* blocks before this one are translated already */
+    uint8_t translations[2 * PW_GRANT_BLOCKS];  /* ring by block: enum pw_translation of its first page */
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
     pw_walk walk;
 } pw_landing;
 
 #define PW_LANDING_BUCKETS 1024
+#define PW_GRANTS_KEPT 16
 
 typedef struct {
     uint64_t address, num_bytes, key;   /* key 0: free */
@@ -57,6 +61,7 @@ struct pw_ni {
     uint64_t engine_byte_ps_1000;
     pw_path *paths;
     pw_walk *source_walks[PW_CHANNEL_PAGES];    /* one a channel, where the page is taken */
+    pw_grant_frame grants[PW_GRANTS_KEPT];      /* last one of a stream, by hash: hints, nothing is lost with them */
     pw_landing *landings[PW_LANDING_BUCKETS];
     pw_landing *free_landings;
     uint32_t num_landings, next_read;
@@ -77,6 +82,7 @@ bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 
 /* engine_source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures);
+void pw_source_accept_grant(pw_ni *ni, const pw_grant_frame *grant);
 int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 
 /* engine_destination.c */
@@ -85,5 +91,7 @@ pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_
 void pw_landing_close(pw_ni *ni, pw_landing *landing);
 void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns);
 void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);
+/* Look at the pages of the stream's next blocks and tell the source, when that can help. */
+void pw_destination_grant(pw_ni *ni, pw_landing *landing);
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block);
 #endif

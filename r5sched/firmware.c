@@ -6,6 +6,7 @@
 /* Order of the main loop [R5 3]: new transfers, scheduler, acknowledgement mailbox, timeouts. */
 enum { PRIORITY_NEW, PRIORITY_SCHEDULE, PRIORITY_MAILBOX, PRIORITY_TIMEOUT };
 
+#define FORESEEN 1              /* code of an ACK event that was foreseen */
 #define READ_REQUEST_WORDS 8    /* 256-bit request, read 32 bits at a time [R5 3.5] */
 #define FIRST_READ_CHANNEL PW_WRITE_CHANNELS
 
@@ -89,7 +90,9 @@ static void start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tra
     pw_transfer *own = &firmware->transfers[channel];
     *own = *transfer;
     own->active = true;
-    own->notified = own->queued = false;
+    firmware->num_active++;
+    own->notified = own->queued = own->lookahead_off = own->awaits_confirmation = false;
+    own->num_unconfirmed = 0;
     own->error = 0;
     own->first_block_bytes = pw_first_block_bytes(own->destination_address, own->num_bytes);
     own->num_blocks = pw_num_blocks(own->destination_address, own->num_bytes);
@@ -141,6 +144,7 @@ static void finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
     action->code = transfer->error;
     action->transfer = *transfer;
     transfer->active = false;
+    firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
     firmware->descriptors[channel].done = is_read ? 2 : 1;
     if (is_read) hand_over(firmware, channel, at_ns);
@@ -320,7 +324,8 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, pw_actions
     at_ns = work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_ACK, transaction->id, transaction->sequence);
     transaction->state = PW_TRANSACTION_ACKED;
-    release(firmware, transaction, at_ns);
+    if (transaction->predicted && !transaction->confirmed) pw_transactions_disarm(&firmware->transactions, transaction);
+    else release(firmware, transaction, at_ns);
     firmware->counters->acks++;
     transfer->num_acked++;
     transfer->outstanding--;
@@ -329,7 +334,9 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, pw_actions
         return;
     }
     if (transfer->num_acked == transfer->num_blocks) {
-        finish(firmware, channel, actions, at_ns);
+        transfer->done_ns = at_ns;
+        transfer->awaits_confirmation = transfer->num_unconfirmed != 0;
+        if (!transfer->awaits_confirmation) finish(firmware, channel, actions, at_ns);
         return;
     }
     bool all_out = transfer->next_block == transfer->num_blocks;
@@ -413,6 +420,7 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
     pw_transaction *transaction = current(firmware, event->subject, event->detail);
     if (from_timer && (!transaction || transaction->timer_cancelled)) return;
+    if (event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN && (!transaction || !transaction->predicted)) return;
     bool restarts = from_timer || event->kind == PW_EVENT_ERR;
     if (restarts && transaction && transaction->sending_until_ns > event->time_ns) {
         if (from_timer) {           /* retransmission bit: a timer does not run out while the block is sent */
@@ -455,11 +463,59 @@ static void answered(pw_firmware *firmware, const pw_event *event, pw_actions *a
     }
 }
 
+bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
+{
+    const pw_transfer *transfer = &firmware->transfers[channel];
+    return firmware->num_active == 1 && !transfer->lookahead_off &&
+           transfer->num_unconfirmed < (uint32_t)firmware->settings->lookahead_blocks &&
+           firmware->transactions.num_free > PW_TRANSACTIONS / 2;
+}
+
+void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
+{
+    firmware->counters->lookahead_blocks++;
+    firmware->transfers[transaction->channel].num_unconfirmed++;
+    transaction->predicted = true;
+    transaction->predicted_ns = transaction->answer_ns = at_ns;
+    push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns, subject(transaction->id, transaction->sequence, FORESEEN),
+         identity_of(firmware, transaction));
+}
+
+/* The answer to a block whose ACK was foreseen is here. True when that settles it. */
+static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_ack, pw_time at_ns)
+{
+    pw_transfer *transfer = &firmware->transfers[transaction->channel];
+    bool handled = transaction->state == PW_TRANSACTION_ACKED;
+    transfer->num_unconfirmed--;
+    if (at_ns != transaction->predicted_ns || !is_ack) {
+        firmware->counters->lookahead_misses++;
+        transfer->lookahead_off = true;
+    }
+    if (!is_ack) {              /* pending again: the answer is handled like any other */
+        transaction->predicted = false;
+        transaction->answer_ns = INT64_MIN;
+        if (!handled) return false;
+        transaction->state = PW_TRANSACTION_ISSUED;
+        transfer->num_acked--;
+        transfer->outstanding++;
+        transfer->awaits_confirmation = false;
+        firmware->counters->acks--;
+        pw_transactions_arm(&firmware->transactions, transaction, deadline(firmware, pw_later(at_ns, transaction->sending_until_ns)));
+        return false;
+    }
+    transaction->confirmed = true;
+    if (handled) release(firmware, transaction, at_ns);
+    if (transfer->awaits_confirmation && !transfer->num_unconfirmed)
+        push(firmware, PW_EVENT_CONFIRMED, PRIORITY_MAILBOX, transfer->done_ns, transaction->channel, 0);
+    return true;
+}
+
 void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
                         uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns)
 {
     uint64_t answer = subject(transaction_id, sequence, code);
     pw_transaction *transaction = current(firmware, answer, identity);
+    if (transaction && transaction->predicted && confirm(firmware, transaction, kind == PW_EVENT_ACK, at_ns)) return;
     if (transaction) {
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, at_ns);
@@ -493,6 +549,10 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
         return;
     case PW_EVENT_READ_REQUEST:
         serve_read(firmware, (int32_t)event->subject, (int)event->detail - 1, actions, event->time_ns);
+        return;
+    case PW_EVENT_CONFIRMED:
+        if (firmware->transfers[event->subject].awaits_confirmation)
+            finish(firmware, (uint32_t)event->subject, actions, event->time_ns);
         return;
     case PW_EVENT_SCHEDULE:
         schedule(firmware, actions, event->time_ns);

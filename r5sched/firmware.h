@@ -32,6 +32,10 @@ typedef struct {
     uint32_t peer, stream;
     uint16_t pdid;
     bool active, notified, queued;
+    bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
+    bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
+    pw_time done_ns;
+    uint32_t num_unconfirmed;
     uint8_t class_;             /* enum pw_class */
     uint8_t error;              /* NACK code that ended it, 0 while fine */
     uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
@@ -77,6 +81,7 @@ enum pw_event_kind {
     PW_EVENT_NACK,
     PW_EVENT_ERR,
     PW_EVENT_TIMEOUT,
+    PW_EVENT_CONFIRMED,         /* subject: channel; the last foreseen answer is here */
     PW_EVENT_HOPELESS           /* nothing configured can bring the block through */
 };
 
@@ -93,6 +98,7 @@ typedef struct {
     pw_transfer transfers[PW_NUM_CHANNELS];
     uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
     uint32_t next_stream;
+    uint32_t num_active;                    /* transfers on channels */
     uint32_t num_stalled;                   /* transfers put back because the table was full */
     pw_read_request *reads;
     uint32_t reads_capacity;
@@ -115,6 +121,11 @@ int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *reque
  * block's timeout comes first. */
 void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
                         uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns);
+/* May the answer to a block of this channel be foreseen? Only for a transfer alone on this node. */
+bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel);
+/* The block's ACK will arrive at at_ns: go on as if it were here. The entry stays until it is; if another
+ * answer comes, the block is pending again. */
+void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
 /* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was sent.
  * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pagewire.transport.config import ConfigError, RunConfig
 
 _thread_ns = time.thread_time_ns
-_wall_ns = time.perf_counter_ns
+wall_ns = time.perf_counter_ns
 
-_SHORT_NS = 5_000
+SHORT_NS = 5_000
 """Intervals up to here count by wall time: reading the thread's CPU time is a system call of 0.6 us,
 and a thread that was away for less than this cannot have lost more than this."""
 
@@ -30,8 +30,8 @@ class ComputeSource:
         self.declared_ns = 0
         self.missing = 0
         self._scale = config.compute_scale
-        self._cpu_ns = 0  # the thread's CPU time at the last boundary
-        self._boundary_ns = 0  # the wall clock's there
+        self.cpu_ns = 0  # the thread's CPU time at the last boundary
+        self.boundary_ns = 0  # the wall clock's there
         self._recorded = array.array("q") if config.compute_record else None
         self._record_path = f"{config.compute_record}.{rank}"
         self._replay = array.array("q")
@@ -53,36 +53,37 @@ class ComputeSource:
             "none": self._nothing,
         }
         self.next_ns = choices[self.mode]
+        self.is_plain = self.mode == "measured" and self._recorded is None and self._scale == 1.0
         self.needs_leave = self.mode == "measured" or self._recorded is not None
         if self._recorded is not None:
             self.next_ns = self._record
 
     def start(self) -> None:
         """Compute begins now."""
-        self._cpu_ns = _thread_ns()
-        self._boundary_ns = _wall_ns()
+        self.cpu_ns = _thread_ns()
+        self.boundary_ns = wall_ns()
 
     def leave(self) -> None:
         """An MPI call ends, compute begins."""
-        now_ns = _wall_ns()
-        passed_ns = now_ns - self._boundary_ns
-        if passed_ns < _SHORT_NS:
-            self._cpu_ns += passed_ns
-            self._boundary_ns = now_ns
+        now_ns = wall_ns()
+        passed_ns = now_ns - self.boundary_ns
+        if passed_ns < SHORT_NS:
+            self.cpu_ns += passed_ns
+            self.boundary_ns = now_ns
         else:
             self.start()
 
     def _elapsed(self) -> int:
         """CPU time of the thread since the last boundary; now is the next one."""
-        now_ns = _wall_ns()
-        passed_ns = now_ns - self._boundary_ns
-        if passed_ns < _SHORT_NS:
-            self._cpu_ns += passed_ns
-            self._boundary_ns = now_ns
+        now_ns = wall_ns()
+        passed_ns = now_ns - self.boundary_ns
+        if passed_ns < SHORT_NS:
+            self.cpu_ns += passed_ns
+            self.boundary_ns = now_ns
             return passed_ns
-        before_ns = self._cpu_ns
+        before_ns = self.cpu_ns
         self.start()
-        return max(0, self._cpu_ns - before_ns)
+        return max(0, self.cpu_ns - before_ns)
 
     def _measured(self) -> int:
         return int(self._elapsed() * self._scale)

@@ -13,14 +13,16 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport import spreading
-from pagewire.transport.communicators import arrive, states
+from pagewire.transport.communicators import arrive, attach, states
 from pagewire.transport.message import EMPTY, Selection, Span, select, select_vector
 from pagewire.transport.operations import Channel
 from pagewire.transport.patching import native, replace_all
-from pagewire.transport.point_to_point import polled
+from pagewire.transport.point_to_point import TAG_UB, polled
 from pagewire.transport.progress import calls, node
 
-IN_PLACE = MPI.IN_PLACE
+
+def in_place(buf: Any) -> bool:
+    return buf is None or buf is MPI.IN_PLACE
 
 
 def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +73,29 @@ def synchronised(owner: type, name: str) -> Callable[..., Any]:
     return call
 
 
+def _create_group() -> Callable[..., MPI.Intracomm]:
+    """Create_group: its members alone arrive, by messages with a tag that follows the user's."""
+    original = native(MPI.Intracomm, "Create_group")
+
+    def create_group(self: MPI.Intracomm, group: MPI.Group, tag: int = 0) -> MPI.Intracomm:
+        node.enter()
+        try:
+            calls["Create_group"] += 1
+            state = states.get(self.handle)
+            if state is not None and 0 <= tag < TAG_UB - 1 and group.Get_rank() != MPI.UNDEFINED:
+                everybody = self.Get_group()
+                members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
+                everybody.Free()
+                spreading.barrier(state.collective, list(members), tag + 2)
+            made = original(self, group, tag)
+            attach(made)
+            return made
+        finally:
+            node.leave()
+
+    return create_group
+
+
 def _barrier(channel: Channel) -> None:
     spreading.barrier(channel)
 
@@ -100,7 +125,7 @@ def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
 
 def _own(sendbuf: Any, block: Selection) -> None:
     """Copy this rank's contribution to its place in its own receive buffer."""
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         select(sendbuf, True).copy_to(block)
 
 
@@ -122,7 +147,7 @@ def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any
     if channel.rank == root:
         sending = select(sendbuf, True, channel.size)
         blocks = [sending.block(i) for i in range(channel.size)]
-        if recvbuf is not IN_PLACE:
+        if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter(channel, blocks, EMPTY, root)
         return None
@@ -135,7 +160,7 @@ def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> An
         return NotImplemented
     if channel.rank == root:
         blocks = select_vector(sendbuf, True, channel.size)
-        if recvbuf is not IN_PLACE:
+        if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter_each(channel, blocks, EMPTY, root)
         return None
@@ -171,7 +196,7 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     receiving = select(recvbuf, False, size)
     incoming = [receiving.block(i) for i in range(size)]
     outgoing = None
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         sending = select(sendbuf, True, size)
         outgoing = [sending.block(i) for i in range(size)]
     _alltoall_blocks(channel, outgoing, incoming)
@@ -180,7 +205,7 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
 def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     incoming = select_vector(recvbuf, False, channel.size)
     outgoing = None
-    if sendbuf is not IN_PLACE:
+    if not in_place(sendbuf):
         outgoing = select_vector(sendbuf, True, channel.size)
     _alltoall_blocks(channel, outgoing, incoming)
 
@@ -215,6 +240,7 @@ def install() -> None:
         "Alltoallv": _alltoallv,
     }
     replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
+    replace_all(MPI.Intracomm, {"Create_group": _create_group()})
     stay_native = {
         MPI.Comm: ("Alltoallw", "Reduce_scatter", "Reduce_scatter_block"),
         MPI.Topocomm: (

@@ -14,7 +14,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.operations import active, fill
+from pagewire.transport.operations import active, fill, persistent
 from pagewire.transport.patching import native, replace_all
 from pagewire.transport.progress import calls, node, test_turn, turn
 
@@ -34,7 +34,7 @@ _cancel = native(MPI.Request, "Cancel")
 _free = native(MPI.Request, "Free")
 
 Status = MPI.Status | None
-Statuses = list[MPI.Status] | None
+Statuses = Sequence[MPI.Status] | None
 
 
 def let_go(request: MPI.Request, operation: Any) -> None:
@@ -373,10 +373,16 @@ def Get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses
         _leave()
 
 
+def extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
+    """Make a list of statuses long enough, as mpi4py does."""
+    if isinstance(statuses, list):
+        statuses.extend(MPI.Status() for _ in range(len(statuses), num_wanted))
+
+
 def _look_each(requests: Sequence[MPI.Request], statuses: Statuses) -> None:
     if statuses is None:
         return
-    statuses.extend(MPI.Status() for _ in range(len(statuses), len(requests)))
+    extend(statuses, len(requests))
     for request, status in zip(requests, statuses, strict=False):
         look(request, status)
 
@@ -439,7 +445,8 @@ def Free(self: MPI.Request) -> None:
     try:
         calls["Free"] += 1
         operation = active.get(self.handle)
-        if operation is None or self == MPI.REQUEST_NULL:
+        persistent.pop(self.handle, None)
+        if operation is None:
             _free(self)
         else:
             abandon(self, operation)
@@ -465,11 +472,6 @@ def abandon(request: MPI.Request, operation: Any) -> None:
     ctypes.memmove(MPI._addressof(request), MPI._addressof(MPI.REQUEST_NULL), num_bytes)
 
 
-def free(self: MPI.Request) -> None:
-    if self != MPI.REQUEST_NULL:
-        Free(self)
-
-
 def install() -> None:
     replacements: dict[str, Callable[..., Any]] = {
         "Waitsome": _some("Waitsome", True),
@@ -478,7 +480,7 @@ def install() -> None:
     }
     for function in (
         Wait, Test, Get_status, Waitall, Testall, Waitany, Testany, Get_status_all,
-        Get_status_any, Get_status_some, Cancel, Free, free,
+        Get_status_any, Get_status_some, Cancel, Free,
     ):  # fmt: skip
         replacements[function.__name__] = function
     replace_all(MPI.Request, replacements)

@@ -246,6 +246,7 @@ class Config:
             "ni_fifo_depth": self.ni.fifo_depth,
             "tasklet_entries": self.ni.entries_per_tasklet_run,
             "eager_limit_bytes": run.eager_limit_bytes,
+            "lookahead_blocks": self.ni.lookahead_blocks,
         }
 
 

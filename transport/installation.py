@@ -16,9 +16,11 @@ from pagewire.transport import (
     object_collectives,
     object_completion,
     objects,
+    persistent,
     point_to_point,
     probing,
     reductions,
+    synchronising,
 )
 from pagewire.transport.operations import active, frames
 from pagewire.transport.point_to_point import buffered
@@ -35,12 +37,14 @@ def install() -> None:
         communicators,
         point_to_point,
         probing,
+        persistent,
         objects,
         completion,
         object_completion,
         collectives,
         reductions,
         object_collectives,
+        synchronising,
     ):
         family.install()
     if node.config.run.wtime == "virtual":

@@ -46,6 +46,19 @@ CONTIGUOUS_SIZES = _types_without_holes()
 ARRAY_TYPES = _types_of_arrays()
 
 
+def contiguous_size(datatype: MPI.Datatype) -> int | None:
+    """Size of a type whose elements are plain bytes one after the other, None for others."""
+    size = CONTIGUOUS_SIZES.get(datatype.handle)
+    if size is None and datatype.combiner in (MPI.COMBINER_CONTIGUOUS, MPI.COMBINER_DUP):
+        base, _, parameters = datatype.decode()
+        size = contiguous_size(base)
+        if size is not None:
+            size *= parameters.get("count", 1)
+        if not base.is_predefined:
+            base.Free()
+    return size
+
+
 class Span:
     """`nbytes` bytes from `address`, in memory that `owner` keeps alive."""
 
@@ -71,37 +84,33 @@ class Selection:
         self.datatype = datatype
         self.owner = owner
 
-    def _as_one_element(self) -> MPI.Datatype:
-        # Extent 1 because Pack and Unpack of mpi4py find the count by the buffer's length.
+    def _as_one_element(self) -> tuple[MPI.Datatype, Any]:
+        """A type of extent 1, and a buffer of 1 byte, that together mean the whole selection.
+
+        Extent 1 because Pack and Unpack of mpi4py find the count by the buffer's length.
+        """
+        base = self.address or 1  # with BOTTOM the type has addresses; buffers may not be at 0
         elements = self.datatype.Create_contiguous(self.count)
-        one = elements.Create_resized(0, 1).Commit()
+        placed = elements.Create_hindexed([1], [self.address - base])
+        one = placed.Create_resized(0, 1).Commit()
         elements.Free()
-        return one
+        placed.Free()
+        return one, MPI.buffer.fromaddress(base, 1)
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
-        if self.datatype.handle in CONTIGUOUS_SIZES:
+        if contiguous_size(self.datatype) is not None:
             memmove(address, self.address, nbytes)
         elif nbytes:
-            one = self._as_one_element()
-            one.Pack(
-                MPI.buffer.fromaddress(self.address, 1),
-                MPI.buffer.fromaddress(address, nbytes),
-                0,
-                MPI.COMM_SELF,
-            )
+            one, buffer = self._as_one_element()
+            one.Pack(buffer, MPI.buffer.fromaddress(address, nbytes), 0, MPI.COMM_SELF)
             one.Free()
 
     def unpack_from(self, address: int, nbytes: int) -> None:
         """Copy bytes that lie one after the other at `address` to where the type puts them."""
         if nbytes:
-            one = self._as_one_element()
-            one.Unpack(
-                MPI.buffer.fromaddress(address, nbytes),
-                0,
-                MPI.buffer.fromaddress(self.address, 1),
-                MPI.COMM_SELF,
-            )
+            one, buffer = self._as_one_element()
+            one.Unpack(MPI.buffer.fromaddress(address, nbytes), 0, buffer, MPI.COMM_SELF)
             one.Free()
 
     @property
@@ -118,16 +127,19 @@ class Selection:
 
     def span(self, filled: bool) -> Any:
         """The selection as a span; `filled` says that its bytes are wanted, not only their place."""
-        size = CONTIGUOUS_SIZES.get(self.datatype.handle)
+        size = contiguous_size(self.datatype)
         if size is not None:
             return Span(self.address, self.count * size, self.owner)
         if self.count == 0:
             return EMPTY
         nbytes = self.nbytes
-        packed = Packed(self, nbytes)
         if filled:
-            self.pack_into(packed.address, nbytes)
-        return packed
+            return self.copied()
+        return Packed(self, nbytes)
+
+    def lasting(self) -> "Selection":
+        """The same, by a type of our own: users may free theirs while an operation goes on."""
+        return Selection(self.address, self.count, self.datatype.Create_contiguous(1), self.owner)
 
     def fill(self, address: int, nbytes: int) -> None:
         """Bring bytes that lie one after the other at `address` into the selection."""
@@ -152,20 +164,25 @@ class Selection:
 
 
 class Packed:
-    """A contiguous buffer in the place of a selection with holes."""
+    """A contiguous buffer in the place of a selection with holes. Can be unpacked once."""
 
     __slots__ = ("address", "memory", "nbytes", "selection")
 
     def __init__(self, selection: Selection, nbytes: int) -> None:
-        self.selection = selection
+        self.selection = selection.lasting()
         self.nbytes = nbytes
         self.memory = MPI.buffer.allocate(nbytes)
         self.address: int = self.memory.address
 
     def unpack(self, num_received: int) -> None:
         """Hand `num_received` bytes on to the user's memory; what the type skips is not touched."""
-        if num_received == 0:
-            return
+        try:
+            if num_received:
+                self._unpack(num_received)
+        finally:
+            self.selection.datatype.Free()
+
+    def _unpack(self, num_received: int) -> None:
         selection = self.selection
         element = selection.datatype.Get_size()
         count = min(selection.count, -(-num_received // element))

@@ -15,7 +15,7 @@ _native_test = native(MPI.Request, "test")
 _testany = native(MPI.Request, "testany")
 
 Status = MPI.Status | None
-Statuses = list[MPI.Status] | None
+Statuses = Sequence[MPI.Status] | None
 
 
 def _conclude(request: MPI.Request, status: Status) -> Any:
@@ -29,7 +29,7 @@ def _conclude(request: MPI.Request, status: Status) -> Any:
 
 def _conclude_each(requests: Sequence[MPI.Request], statuses: Statuses) -> list[Any]:
     if statuses is not None:
-        statuses.extend(MPI.Status() for _ in range(len(statuses), len(requests)))
+        completion.extend(statuses, len(requests))
     objects: list[Any] = []
     errors: list[BaseException] = []
     for i, request in enumerate(requests):
@@ -37,12 +37,13 @@ def _conclude_each(requests: Sequence[MPI.Request], statuses: Statuses) -> list[
         if operation is not None:
             node.completed(operation.complete_ns)
         try:
-            objects.append(_conclude(request, None if statuses is None else statuses[i]))
+            status = None if statuses is None or i >= len(statuses) else statuses[i]
+            objects.append(_conclude(request, status))
         except MPI.Exception as error:
             objects.append(None)
             errors.append(error)
-            if statuses is not None:
-                statuses[i].Set_error(error.Get_error_class())
+            if status is not None:
+                status.Set_error(error.Get_error_class())
     if errors:
         raise completion.in_status(errors)
     return objects

@@ -39,10 +39,11 @@ from pagewire.transport.probing import (
     receive_matched,
     take_matched,
 )
-from pagewire.transport.progress import calls, node, pending
+from pagewire.transport.progress import calls, node, pending, turn
 
 _irecv = native(MPI.Comm, "irecv")
 _native_recv = native(MPI.Comm, "recv")
+_native_improbe = native(MPI.Comm, "improbe")
 _message_recv = native(MPI.Message, "recv")
 _message_irecv = native(MPI.Message, "irecv")
 
@@ -54,7 +55,7 @@ def pickled(thing: Any) -> Any:
 
 def loaded(receive: Any) -> Any:
     """The object in a completed receive."""
-    if receive.cancelled or receive.span is None:
+    if receive.cancelled or receive.span.nbytes == 0:
         return None
     return MPI.pickle.loads(receive.span)
 
@@ -120,7 +121,7 @@ def recv(
         calls["recv"] += 1
         state = states.get(self.handle)
         if state is None and source != MPI.PROC_NULL:
-            return _message_recv(Mprobe(self, source, tag), buf, status)
+            return _message_recv(_mprobe(self, source, tag), status)
         if state is None or not receivable(state.point_to_point, source, tag):
             return _native_recv(self, buf, source, tag, status)
         operation = Receive(state.point_to_point, None, source, tag)
@@ -186,12 +187,12 @@ def exchange_objects(
     return loaded(exchange(channel, span, dest, sendtag, None, source, recvtag, status))
 
 
-def message_recv(self: MPI.Message, buf: Any = None, status: MPI.Status | None = None) -> Any:
+def message_recv(self: MPI.Message, status: MPI.Status | None = None) -> Any:
     node.enter()
     try:
         calls["Message.recv"] += 1
         if not is_matched(self):
-            return _message_recv(self, buf, status)
+            return _message_recv(self, status)
         operation = receive_matched(take_matched(self), None)
         receive(operation, status)
         return loaded(operation)
@@ -199,12 +200,12 @@ def message_recv(self: MPI.Message, buf: Any = None, status: MPI.Status | None =
         node.leave()
 
 
-def message_irecv(self: MPI.Message, buf: Any = None) -> MPI.Request:
+def message_irecv(self: MPI.Message) -> MPI.Request:
     node.enter()
     try:
         calls["Message.irecv"] += 1
         if not is_matched(self):
-            return _message_irecv(self, buf)
+            return _message_irecv(self)
         operation = receive_matched(take_matched(self), None, ObjectReceive)
         if not operation.done:
             pending.append(operation)
@@ -219,7 +220,11 @@ def _mprobe(
     tag: int = ANY_TAG,
     status: MPI.Status | None = None,
 ) -> Any:
-    return Mprobe(self, source, tag, status)
+    if self.handle in states or source == MPI.PROC_NULL:
+        return Mprobe(self, source, tag, status)
+    while (message := _native_improbe(self, source, tag, status)) is None:
+        turn()
+    return message
 
 
 def _improbe(
@@ -228,7 +233,9 @@ def _improbe(
     tag: int = ANY_TAG,
     status: MPI.Status | None = None,
 ) -> Any:
-    return Improbe(self, source, tag, status)
+    if self.handle in states:
+        return Improbe(self, source, tag, status)
+    return _native_improbe(self, source, tag, status)
 
 
 def _class_probe(probe: Callable[..., Any]) -> Callable[..., Any]:
@@ -264,7 +271,7 @@ def install() -> None:
         {
             "recv": message_recv,
             "irecv": message_irecv,
-            "probe": _class_probe(Mprobe),
-            "iprobe": _class_probe(Improbe),
+            "probe": _class_probe(_mprobe),
+            "iprobe": _class_probe(_improbe),
         },
     )

@@ -361,6 +361,9 @@ def start_send(channel: Channel, span: Any, dest: int, tag: int) -> RendezvousSe
 # Operations that a user's request stands for, by the request's handle.
 active: dict[int, Any] = {}
 
+# What starts the operation of a persistent request, by the request's handle.
+persistent: dict[int, Any] = {}
+
 
 def request_for(operation: Any) -> MPI.Request:
     """A request with a real handle for an operation that has none of MPI's own."""

@@ -12,8 +12,8 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport import spreading
-from pagewire.transport.collectives import collective
-from pagewire.transport.message import CONTIGUOUS_SIZES, Selection, select
+from pagewire.transport.collectives import collective, in_place
+from pagewire.transport.message import Selection, contiguous_size, select
 from pagewire.transport.operations import Channel
 from pagewire.transport.patching import native, replace_all
 
@@ -48,14 +48,14 @@ class Operands:
 
     def store(self, result: Any, target: Selection) -> None:
         """Write a result to the user's memory, but for the holes."""
-        if self._datatype.handle in CONTIGUOUS_SIZES:
+        if contiguous_size(self._datatype) is not None:
             memmove(target.address, result.address, self.nbytes)
         else:
             Selection(result.address, self._count, self._datatype, result).copy_to(target)
 
 
 def _reducible(datatype: MPI.Datatype) -> bool:
-    if datatype.handle in CONTIGUOUS_SIZES:
+    if contiguous_size(datatype) is not None:
         return True
     lb, extent = datatype.Get_extent()
     true_lb, true_extent = datatype.Get_true_extent()
@@ -65,7 +65,7 @@ def _reducible(datatype: MPI.Datatype) -> bool:
 def _both(sendbuf: Any, recvbuf: Any) -> tuple[Selection, Selection]:
     """What goes in and where the result goes; they must be alike."""
     receiving = select(recvbuf, False)
-    if sendbuf is MPI.IN_PLACE:
+    if in_place(sendbuf):
         return receiving, receiving
     sending = select(sendbuf, True)
     if sending.count != receiving.count:

@@ -53,11 +53,14 @@ def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Recei
     return posted
 
 
-def barrier(channel: Channel) -> None:
-    rank, size = channel.rank, channel.size
+def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) -> None:
+    """Dissemination barrier of all ranks, or of the `members` that this rank is one of."""
+    ranks = list(range(channel.size)) if members is None else members
+    place, size = ranks.index(channel.rank), len(ranks)
     distance = 1
     while distance < size:
-        exchange(channel, EMPTY, (rank + distance) % size, EMPTY, (rank - distance) % size)
+        dest, source = ranks[(place + distance) % size], ranks[(place - distance) % size]
+        exchange_tagged(channel, EMPTY, dest, tag, EMPTY, source, tag)
         distance *= 2
 
 

@@ -1,0 +1,44 @@
+"""Tests that need ranks: run by tests/test_mpi_suite.py, under mpiexec with --with-mpi."""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if config.getoption("--with-mpi") else True
+
+
+@pytest.fixture
+def comm():
+    """A duplicate of COMM_WORLD, carried by the emulated network interface."""
+    from pagewire.transport import MPI
+
+    duplicate = MPI.COMM_WORLD.Dup()
+    yield duplicate
+    duplicate.Free()
+
+
+@pytest.fixture
+def plain():
+    """The methods of plain mpi4py: `plain("Send", buf, ...)`, on a communicator left to MPI."""
+    from pagewire.transport import MPI
+    from pagewire.transport.patching import native
+
+    duplicate, request = native(MPI.Comm, "Idup")(MPI.COMM_WORLD)
+    native(MPI.Request, "Wait")(request)
+
+    def call(name, *args, **kwargs):
+        owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
+        return native(owner, name)(duplicate, *args, **kwargs)
+
+    yield call
+    native(MPI.Comm, "Free")(duplicate)
+
+
+@pytest.fixture
+def node():
+    from pagewire.transport import MPI  # noqa: F401  puts the node up
+    from pagewire.transport.progress import node
+
+    return node

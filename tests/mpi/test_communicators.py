@@ -1,0 +1,132 @@
+"""Communicators: made and freed while messages are under way; state follows each of them."""
+
+import numpy as np
+import pytest
+
+from pagewire.transport import MPI
+from pagewire.transport.communicators import states
+
+pytestmark = pytest.mark.mpi
+
+
+def check(comm):
+    """A round of messages, which must go through our own channels."""
+    assert comm.handle in states
+    dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for count in (1, 5000):
+        received = np.empty(count, int)
+        comm.Sendrecv(np.full(count, comm.rank), dest, 0, received, source, 0)
+        assert (received == source).all()
+    assert comm.allgather(comm.rank) == list(range(comm.size))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda comm: comm.Dup(),
+        lambda comm: comm.Clone(),
+        lambda comm: comm.Dup_with_info(MPI.INFO_NULL),
+        lambda comm: comm.Split(comm.rank % 2, -comm.rank),
+        lambda comm: comm.Split_type(MPI.COMM_TYPE_SHARED),
+        lambda comm: comm.Create(comm.group),
+        lambda comm: comm.Create_cart([comm.size], [True]),
+        lambda comm: comm.Create_cart([comm.size, 1], reorder=True).Sub([True, False]),
+        lambda comm: comm.Create_graph([comm.size], [0] * comm.size)
+        if comm.size == 1
+        else comm.Dup(),
+        lambda comm: comm.Create_dist_graph_adjacent([comm.rank], [comm.rank]),
+        lambda comm: comm.Create_group(comm.group),
+    ],
+)
+def test_made_communicators_carry_messages(comm, make):
+    with_messages_under_way = [
+        comm.Isend(np.ones(5000), (comm.rank + 1) % comm.size, 99),
+        comm.Irecv(np.ones(5000), (comm.rank - 1) % comm.size, 99),
+    ]
+    made = make(comm)
+    check(made)
+    handle = made.handle
+    made.Free()
+    assert handle not in states
+    MPI.Request.Waitall(with_messages_under_way)
+
+
+def test_a_pending_rendezvous_does_not_block_dup(comm):
+    """The receiver needs the sender's NI to finish, while the sender is in Dup already."""
+    if comm.rank == 0 and comm.size > 1:
+        request = comm.Isend(np.arange(100_000), 1, 1)
+        duplicate = comm.Dup()
+        request.Wait()
+    else:
+        if comm.rank == 1:
+            received = np.empty(100_000, int)
+            comm.Recv(received, 0, 1)
+            assert (received == np.arange(100_000)).all()
+        duplicate = comm.Dup()
+    duplicate.Free()
+
+
+def test_excluded_ranks_get_no_communicator(comm):
+    part = comm.Split(0 if comm.rank == 0 else MPI.UNDEFINED)
+    assert (part == MPI.COMM_NULL) == (comm.rank != 0)
+    if comm.rank == 0:
+        check(part)
+        part.Free()
+
+
+def test_handles_are_used_again(comm):
+    for _ in range(50):
+        duplicate = comm.Dup()
+        duplicate.Isend(np.ones(1), duplicate.rank).Wait()
+        duplicate.Recv(np.ones(1), duplicate.rank)
+        duplicate.Free()
+        assert duplicate == MPI.COMM_NULL
+
+
+def test_attributes_are_copied_once_per_duplicate(comm):
+    copies = []
+    keyval = MPI.Comm.Create_keyval(copy_fn=lambda comm, key, value: copies.append(value) or value)
+    comm.Set_attr(keyval, 7)
+    duplicate = comm.Dup()
+    assert duplicate.Get_attr(keyval) == 7 and copies == [7]
+    duplicate.Free()
+    comm.Delete_attr(keyval)
+    MPI.Comm.Free_keyval(keyval)
+
+
+def test_intercommunicators_are_mpis_own(comm):
+    if comm.size == 1:
+        pytest.skip("needs two groups")
+    half = comm.Split(comm.rank % 2)
+    inter = half.Create_intercomm(0, comm, 1 - comm.rank % 2)
+    assert inter.handle not in states
+    if half.rank == 0:
+        received = np.zeros(5000)
+        request = inter.Isend(np.ones(5000), 0)
+        inter.Recv(received, 0)
+        request.Wait()
+        assert (received == 1).all()
+        assert inter.sendrecv(half.rank, 0, 1, None, 0, 1) == 0
+    merged = inter.Merge()
+    check(merged)
+    for made in (merged, inter, half):
+        made.Free()
+
+
+def test_windows_and_files_while_a_send_is_pending(comm, tmp_path_factory):
+    request = comm.Isend(np.ones(5000), (comm.rank + 1) % comm.size, 3)
+    window = MPI.Win.Allocate(64, comm=comm)
+    received = np.zeros(5000)
+    comm.Recv(received, (comm.rank - 1) % comm.size, 3)
+    window.Free()
+    request.Wait()
+    assert (received == 1).all()
+
+
+def test_methods_keep_their_documentation_and_signature():
+    import inspect
+
+    assert MPI.Comm.Send.__name__ == "Send" and "Blocking send" in MPI.Comm.Send.__doc__
+    assert list(inspect.signature(MPI.Comm.Send).parameters) == ["self", "buf", "dest", "tag"]
+    assert type(MPI.Request.__dict__["Waitall"]) is classmethod
+    assert MPI.Request.Waitall([]) is True

@@ -1,0 +1,99 @@
+"""Lower-case calls: objects of any kind and length."""
+
+import numpy as np
+import pytest
+
+from pagewire.transport import MPI
+
+pytestmark = pytest.mark.mpi
+
+THINGS = [None, 5, "x" * 1000, {"a": [1, 2]}, np.arange(50_000)]
+
+
+def same(one, other):
+    if isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return one == other
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
+def test_point_to_point(comm, thing):
+    dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for send in ("isend", "issend", "ibsend"):
+        request = getattr(comm, send)(thing, dest, 3)
+        status = MPI.Status()
+        assert same(comm.recv(None, MPI.ANY_SOURCE, 3, status), thing)
+        assert status.source == source
+        assert request.wait() is None
+    requests = [comm.irecv(source=source, tag=4), comm.isend(thing, dest, 4), comm.Ibarrier()]
+    received = MPI.Request.waitall(requests)
+    assert same(received[0], thing) and received[1:] == [None, None]
+    for send in ("send", "ssend", "bsend"):
+        request = comm.irecv(source=source, tag=4)
+        getattr(comm, send)(thing, dest, 4)
+        assert same(request.wait(), thing)
+    assert same(comm.sendrecv(thing, dest, 1, None, source, 1), thing)
+    request = comm.isend(thing, dest, 3)
+    assert comm.probe(source, 3)
+    message = comm.mprobe(source, 3)
+    assert same(message.recv(), thing)
+    request.wait()
+    request = comm.isend(thing, dest, 3)
+    while (message := comm.improbe(source, 3)) is None:
+        pass
+    assert same(message.irecv().wait(), thing)
+    request.wait()
+
+
+def test_test_family_hands_objects_over(comm):
+    dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    sending = [comm.isend(i, dest, i) for i in range(4)]
+    requests = [comm.irecv(source=source, tag=i) for i in range(4)]
+    while not (answer := requests[0].test())[0]:
+        pass
+    assert answer == (True, 0)
+    i, received = MPI.Request.waitany(requests)
+    assert received == i
+    rest = {1, 2, 3} - {i}
+    while rest:
+        places, objects = MPI.Request.waitsome(requests)
+        assert places == objects
+        rest -= set(places)
+    MPI.Request.waitall(sending)
+
+
+def test_bytes_of_an_object_can_be_received_as_a_buffer(comm):
+    data = MPI.pickle.dumps("hello")
+    request = comm.isend("hello", comm.rank)
+    received = bytearray(len(data))
+    comm.Recv([received, MPI.BYTE], comm.rank)
+    request.wait()
+    assert MPI.pickle.loads(received) == "hello"
+
+
+@pytest.mark.parametrize("length", [0, 10, 30_000])
+def test_collectives(comm, length):
+    rank, size = comm.rank, comm.size
+    for root in range(size):
+        thing = ("x" * length, rank)
+        assert comm.bcast(thing, root) == ("x" * length, root)
+        gathered = [("x" * length, i) for i in range(size)]
+        assert comm.gather(thing, root) == (gathered if rank == root else None)
+        assert comm.scatter(gathered if rank == root else None, root) == thing
+        total = comm.reduce([rank], MPI.SUM, root)
+        assert total == (list(range(size)) if rank == root else None)
+    assert comm.allgather(thing) == gathered
+    assert comm.alltoall([(rank, i, "y" * length) for i in range(size)]) == [
+        (i, rank, "y" * length) for i in range(size)
+    ]
+    assert comm.allreduce([rank]) == list(range(size))
+    assert comm.allreduce((rank % 2, rank), MPI.MINLOC) == (0, 0)
+    assert comm.allreduce(rank, lambda a, b: max(a, b)) == size - 1
+    assert comm.scan([rank]) == list(range(rank + 1))
+    assert comm.exscan([rank]) == (list(range(rank)) if rank else None)
+    comm.barrier()
+
+
+def test_an_object_that_cannot_be_pickled_is_the_senders_error(comm):
+    with pytest.raises(Exception, match="pickle"):
+        comm.send(lambda: None, 0)
