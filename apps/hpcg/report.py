@@ -22,8 +22,10 @@ def report(benchmark: Benchmark, result: Result) -> str:
         *_checks(result),
         *_performance(result, counts),
         "Final Summary=",
-        f"Final Summary::HPCG result is {'VALID' if result.is_valid else 'INVALID'} "
-        f"with a GFLOP/s rating of={_rate(counts.total, result.seconds):.6g}",
+        (
+            f"Final Summary::HPCG result is {'VALID' if result.is_valid else 'INVALID'} "
+            f"with a GFLOP/s rating of={_rate(counts.total, result.seconds):.6g}"
+        ),
     ]
     return "\n".join(lines)
 

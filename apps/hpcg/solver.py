@@ -72,8 +72,7 @@ class Solver:
                 self.stopwatch.stamp("WAXPBY")
             previous, rtz = rtz, self.dot(r, z)
             if len(residuals) == 1:
-                p[:n] = z[:n]
-                self.stopwatch.stamp("WAXPBY")
+                self._waxpby(1.0, z, 0.0, z, p)  # counted as an update, hence done as one
             else:
                 self._waxpby(1.0, z, rtz / previous, p, p)
             self._multiply(p, ap)
