@@ -1,5 +1,6 @@
 """`pagewire info`: settings with their origin, platform costs, versions, what this host can do."""
 
+import dataclasses
 import importlib.metadata
 import mmap
 import os
@@ -71,7 +72,8 @@ def _costs_table(machine: platform.Platform) -> Table:
     table = Table(title=title, title_justify="left")
     for head in ("cost", "value", "unit", "source", "assumed because"):
         table.add_column(head, overflow="fold")
-    for name, value in machine.costs.as_dict().items():
+    values = {**machine.costs.as_dict(), **dataclasses.asdict(machine.rates)}
+    for name, value in values.items():
         origin = machine.cost_origins[name]
         given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"
         cells = (name, given, origin.unit, origin.source, origin.assumed)

@@ -93,6 +93,10 @@ int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
 /* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from posted_ns on,
  * has read it from the mailbox. */
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes, int64_t posted_ns);
+/* Check and land in one call, for the short message that fits: its completion as pw_ni_message_land, or
+ * -1 when it is malformed, does not ride along or is longer than capacity_bytes; nothing is done then. */
+int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
 
 _Static_assert(sizeof(pw_envelope) == PW_ENVELOPE_BYTES, "envelope");

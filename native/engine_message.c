@@ -49,26 +49,44 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     return posted_ns;
 }
 
+static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, pw_envelope *envelope)
+{
+    if (frame_bytes < sizeof *envelope) return false;
+    memcpy(envelope, frame, sizeof *envelope);
+    return envelope->magic == ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
+           envelope->payload_bytes <= frame_bytes - sizeof *envelope && envelope_crc(envelope) == envelope->envelope_crc &&
+           (!envelope->payload_bytes ||
+            pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) == envelope->payload_crc);
+}
+
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
 {
     pw_envelope envelope;
-    bool sound = frame_bytes >= sizeof envelope;
-    if (sound) {
-        memcpy(&envelope, frame, sizeof envelope);
-        sound = envelope.magic == ENVELOPE_MAGIC && envelope.source_node < ni->num_nodes &&
-                envelope.payload_bytes <= frame_bytes - sizeof envelope && envelope_crc(&envelope) == envelope.envelope_crc &&
-                (!envelope.payload_bytes || pw_crc32c(0, frame + sizeof envelope, envelope.payload_bytes) == envelope.payload_crc);
-    }
-    if (sound) return PW_OK;
+    if (is_sound(ni, frame, frame_bytes, &envelope)) return PW_OK;
     ni->counters.malformed_frames++;
     return PW_ERR_MALFORMED;
+}
+
+static int64_t land(const pw_ni *ni, const pw_envelope *envelope, const uint8_t *frame, uint64_t address,
+                    uint64_t capacity_bytes, int64_t posted_ns)
+{
+    uint64_t num_bytes = envelope->payload_bytes < capacity_bytes ? envelope->payload_bytes : capacity_bytes;
+    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof *envelope, num_bytes);
+    return pw_later(posted_ns, envelope->arrival_ns) + num_packets(ni, envelope->payload_bytes) * ni->costs.mailbox_read_ns;
 }
 
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address, uint64_t capacity_bytes, int64_t posted_ns)
 {
     pw_envelope envelope;
     memcpy(&envelope, frame, sizeof envelope);
-    uint64_t num_bytes = envelope.payload_bytes < capacity_bytes ? envelope.payload_bytes : capacity_bytes;
-    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
-    return pw_later(posted_ns, envelope.arrival_ns) + num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
+    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
+}
+
+int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns)
+{
+    pw_envelope envelope;
+    if (!is_sound(ni, frame, frame_bytes, &envelope)) return -1;
+    if (envelope.key || envelope.payload_bytes != envelope.num_bytes || envelope.num_bytes > capacity_bytes) return -1;
+    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
 }

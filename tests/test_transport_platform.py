@@ -24,10 +24,18 @@ def refused(document) -> str:
     return str(caught.value)
 
 
+def test_compute_takes_the_longer_of_arithmetic_and_memory():
+    rates = platform.load("exanest-qfdb").rates
+    assert rates.duration_ns(3.12e9, 0) == 1_000_000_000
+    assert rates.duration_ns(1, 5.7e9 / 8) == 1_000_000_000
+
+
 @pytest.mark.parametrize("name", platform.names())
 def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
     machine = platform.load(name)
-    assert set(machine.cost_origins) == {field.name for field in dataclasses.fields(Costs)}
+    assert set(machine.cost_origins) == {
+        field.name for part in (Costs, platform.Rates) for field in dataclasses.fields(part)
+    }
     assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
     for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
         assert origin.unit

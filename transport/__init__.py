@@ -7,6 +7,18 @@ importing this package alone neither loads nor initializes MPI.
 from typing import Any
 
 
+def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
+    """Declare work that this rank has done since its last MPI call, for `compute = model`.
+
+    flops: floating-point operations; num_bytes: memory traffic in bytes. The platform's rates turn
+    them into time on the emulated node (the longer of the two). Without effect in other modes.
+    """
+    from pagewire.transport.node import current
+
+    node = current()
+    node.declare_compute(node.platform.rates.duration_ns(flops, num_bytes))
+
+
 def __getattr__(name: str) -> Any:
     if name == "MPI":
         from pagewire.transport.loader import activate

@@ -198,6 +198,14 @@ class Node:
         landed: int = lib.pw_ni_message_land(self._ni, self._frame(frame_address)[0], address, capacity_bytes, posted_ns)
         return landed
 
+    def take_eager(
+        self, frame_address: int, frame_bytes: int, address: int, capacity_bytes: int, posted_ns: int
+    ) -> int:
+        """`read_envelope` and `land_eager` in one, for a short message that fits; -1 for any other."""
+        pointer = self._frame(frame_address)[0]
+        taken: int = lib.pw_ni_message_take(self._ni, pointer, frame_bytes, address, capacity_bytes, posted_ns)
+        return taken
+
     # -- rendezvous
 
     def _prepare(self, address: int, num_bytes: int) -> Any:

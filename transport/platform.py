@@ -25,6 +25,7 @@ _BASE_UNITS: Mapping[str, Mapping[str, float]] = {
     "_permille": {"permille": 1, "percent": 10},
     "_ps": {"ps": 1, "ns": 1000},
     "_clocks": {"clocks": 1},
+    "_mflops": {"MFLOP/s": 1, "GFLOP/s": 1000},
 }
 """Units of each suffix, as factors to the base unit that the suffix names."""
 
@@ -80,6 +81,18 @@ class Costs:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Rates:
+    """What a rank computes with, for `compute = model`; one rank uses all cores of a node."""
+
+    compute_mflops: int
+    memory_mbps: int
+
+    def duration_ns(self, flops: float, num_bytes: float) -> int:
+        """Time of work that is bound by arithmetic or by memory, whichever takes longer."""
+        return round(max(flops * 1e3 / self.compute_mflops, num_bytes * 8e3 / self.memory_mbps))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
     """What the platform file says of one cost or table."""
 
@@ -129,9 +142,10 @@ class Platform:
     name: str
     description: str
     costs: Costs
+    rates: Rates
     tables: Mapping[str, CostTable]
     cost_origins: Mapping[str, Origin]
-    """By field name of Costs."""
+    """By field name of Costs and Rates."""
     table_origins: Mapping[str, Origin]
 
     def table(self, name: str) -> CostTable:
@@ -168,18 +182,12 @@ def load(name_or_path: str) -> Platform:
 
 def parse(document: Mapping[str, Any], name: str) -> Platform:
     """The platform of a TOML document; raises ConfigError that names key and reason."""
-    _check_keys("", document, required=("description", "costs", "tables"))
-    fields = {cost_name(field.name): field.name for field in dataclasses.fields(Costs)}
-    costs = _table_of(document, "costs")
+    _check_keys("", document, required=("description", "costs", "rates", "tables"))
     tables = _table_of(document, "tables")
-    _check_keys("costs.", costs, required=tuple(fields))
     _check_keys("tables.", tables, required=TABLES)
-    values: dict[str, int] = {}
     cost_origins: dict[str, Origin] = {}
-    for key, field in fields.items():
-        entry = _entry(costs, "costs", key, ("value", "unit", "source"))
-        values[field] = _convert(f"costs.{key}", field, entry["value"], entry["unit"])
-        cost_origins[field] = _origin(f"costs.{key}", entry, f"{entry['value']}", entry["unit"])
+    costs = _values(document, "costs", Costs, cost_origins)
+    rates = _values(document, "rates", Rates, cost_origins)
     parsed: dict[str, CostTable] = {}
     table_origins: dict[str, Origin] = {}
     for key in TABLES:
@@ -192,11 +200,27 @@ def parse(document: Mapping[str, Any], name: str) -> Platform:
     return Platform(
         name=name,
         description=str(document["description"]),
-        costs=Costs(**values),
+        costs=Costs(**costs),
+        rates=Rates(**rates),
         tables=MappingProxyType(parsed),
         cost_origins=MappingProxyType(cost_origins),
         table_origins=MappingProxyType(table_origins),
     )
+
+
+def _values(
+    document: Mapping[str, Any], section: str, fields_of: type[Any], origins: dict[str, Origin]
+) -> dict[str, int]:
+    """Values of a section by field name; where each comes from goes into `origins`."""
+    fields = {cost_name(field.name): field.name for field in dataclasses.fields(fields_of)}
+    table = _table_of(document, section)
+    _check_keys(f"{section}.", table, required=tuple(fields))
+    values: dict[str, int] = {}
+    for key, field in fields.items():
+        entry = _entry(table, section, key, ("value", "unit", "source"))
+        values[field] = _convert(f"{section}.{key}", field, entry["value"], entry["unit"])
+        origins[field] = _origin(f"{section}.{key}", entry, f"{entry['value']}", entry["unit"])
+    return values
 
 
 def cost_name(field: str) -> str:
@@ -274,7 +298,7 @@ def _convert(where: str, field: str, value: object, unit: object) -> int:
         name = suffix.lstrip("_") or _COUNTS[field]
         raise ConfigError(f"{where}.value = {value!r} {unit}: not a whole number of {name}")
     result = round(base)
-    divides = suffix in ("_mbps", "_ps", "_permille") or field == "nodes_per_qfdb"
+    divides = suffix in ("_mbps", "_mflops", "_ps", "_permille") or field == "nodes_per_qfdb"
     if divides and result == 0:
         raise ConfigError(f"{where}.value = {value!r}: must be above 0")
     return result

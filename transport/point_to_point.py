@@ -18,6 +18,7 @@ from pagewire.transport.node import KIND_EAGER
 from pagewire.transport.operations import (
     ANY_SOURCE,
     ANY_TAG,
+    HEADER_BYTES,
     Channel,
     Receive,
     RendezvousSend,
@@ -37,8 +38,7 @@ TAG_UB: int = MPI.COMM_WORLD.Get_attr(MPI.TAG_UB)
 _enter = node.enter
 _leave = node.leave
 _eager_limit_bytes: int = node.eager_limit_bytes
-_read_envelope = node.read_envelope
-_land_eager = node.land_eager
+_take_eager = node.take_eager
 _irecv = native(MPI.Comm, "Irecv")
 _test = native(MPI.Request, "Test")
 _status = MPI.Status()
@@ -203,17 +203,17 @@ def Recv(
             frames.give_after(inner, frame)
             raise
         frame_bytes = found.Get_count()
-        envelope = _read_envelope(frame.address, frame_bytes)
-        num_bytes = envelope.num_bytes
-        if envelope.kind != KIND_EAGER or num_bytes > span.nbytes or type(span) is Packed:
+        complete_ns = -1
+        if type(span) is not Packed:
+            complete_ns = _take_eager(frame.address, frame_bytes, span.address, span.nbytes, posted_ns)
+        if complete_ns < 0:
             source, tag = found.Get_source(), found.Get_tag()
             receive(Receive.matched(frame, frame_bytes, source, tag, span, posted_ns), status)
             return
-        complete_ns = _land_eager(frame.address, span.address, num_bytes, posted_ns)
         frames.give(frame)
         node.completed(complete_ns)
         if status is not None:
-            status.Set_elements(MPI.BYTE, num_bytes)
+            status.Set_elements(MPI.BYTE, frame_bytes - HEADER_BYTES)
     finally:
         _leave()
 
