@@ -78,12 +78,16 @@ def transfer_table(rows: Sequence[dict[str, float]]) -> Table:
     return table
 
 
-def goals(lookup_rows: Sequence[dict[str, Any]], rows: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
+def goals(
+    lookup_rows: Sequence[dict[str, Any]], rows: Sequence[dict[str, float]]
+) -> list[dict[str, Any]]:
     """What the project set itself, and what this run gave."""
     l2_ns = next(row["ns_per_lookup"] for row in lookup_rows if "L2 TLB hit" in row["name"])
     small, large = rows[0], rows[-1]
     slowest = max(
-        row["facade_s"] / row["virtual_s"] for row in rows if row["num_bytes"] >= FAULT_FREE_FROM_BYTES
+        row["facade_s"] / row["virtual_s"]
+        for row in rows
+        if row["num_bytes"] >= FAULT_FREE_FROM_BYTES
     )
     return [
         {"goal": "L2-hit lookup, ns", "limit": 20.0, "measured": l2_ns, "reached": l2_ns <= 20},

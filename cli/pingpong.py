@@ -55,7 +55,10 @@ def measure(num_bytes: int) -> dict[str, float]:
 
     def by_facade(times: int) -> float:
         return _exchange(
-            lambda peer: world.Send(buffer, peer), lambda peer: world.Recv(buffer, peer), rank, times
+            lambda peer: world.Send(buffer, peer),
+            lambda peer: world.Recv(buffer, peer),
+            rank,
+            times,
         )
 
     by_plain(3)

@@ -13,7 +13,9 @@ BIN = pathlib.Path(sys.prefix, "bin")
 SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
 
 
-def command(*words: str, environ: dict[str, str] | None = None, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+def command(
+    *words: str, environ: dict[str, str] | None = None, timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run `pagewire` with these words, away from the source tree."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "pagewire", *words],
@@ -36,7 +38,9 @@ def plain(num_ranks: int, *words: str) -> None:
 
 def same_state(one: pathlib.Path, other: pathlib.Path) -> bool:
     with np.load(one) as a, np.load(other) as b:
-        return set(a.files) == set(b.files) and all(a[name].tobytes() == b[name].tobytes() for name in a.files)
+        return set(a.files) == set(b.files) and all(
+            a[name].tobytes() == b[name].tobytes() for name in a.files
+        )
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,18 @@ def test_model_backend_faults_at_random_and_the_bits_stay(plain_state, tmp_path)
 
 def test_compare_replays_compute_and_reports_every_key(tmp_path):
     path = tmp_path / "compare.json"
-    done = command("compare", "-n", "4", "--memory", "pretouch,part", "--json", str(path), "--quiet-app", "lammps", *SMALL)
+    done = command(
+        "compare",
+        "-n",
+        "4",
+        "--memory",
+        "pretouch,part",
+        "--json",
+        str(path),
+        "--quiet-app",
+        "lammps",
+        *SMALL,
+    )
     assert done.returncode == 0, done.stderr
     pretouch, part = json.loads(path.read_text())["entries"]
     keys = {
@@ -97,7 +112,9 @@ def test_compare_replays_compute_and_reports_every_key(tmp_path):
 
 
 def test_sixteen_ranks_on_few_cores_finish():
-    done = command("launch", "-n", "16", "--quiet", "lammps", "--size", "8", "--steps", "10", timeout_s=240)
+    done = command(
+        "launch", "-n", "16", "--quiet", "lammps", "--size", "8", "--steps", "10", timeout_s=240
+    )
     assert done.returncode == 0, done.stderr
     assert "on 16 procs" in done.stdout
 
@@ -122,7 +139,9 @@ def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
     times = set()
     for run in range(3):
         path = tmp_path / f"{run}.json"
-        done = command("launch", "-n", "3", "--compute", "none", "--quiet", "--json", str(path), str(program))
+        done = command(
+            "launch", "-n", "3", "--compute", "none", "--quiet", "--json", str(path), str(program)
+        )
         assert done.returncode == 0, done.stderr
         times.add(tuple(rank["virtual_time_ns"] for rank in json.loads(path.read_text())["ranks"]))
     assert len(times) == 1

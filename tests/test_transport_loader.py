@@ -1,12 +1,18 @@
 """The facade loads MPI when it is asked for, not before."""
 
+import os
 import subprocess
 import sys
 
 
 def run(program: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        env={**os.environ, "PAGEWIRE_RUN_QUIET": "true"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

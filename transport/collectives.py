@@ -227,7 +227,7 @@ def _alltoall_blocks(
 
 
 def install() -> None:
-    bodies = {
+    bodies: dict[str, Callable[..., Any]] = {
         "Barrier": _barrier,
         "Bcast": _bcast,
         "Gather": _gather,

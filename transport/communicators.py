@@ -147,10 +147,6 @@ def install() -> None:
     for owner, names in constructors.items():
         replace_all(
             owner,
-            {
-                name: _synchronising(owner, name)
-                for name in names
-                if name in owner.__dict__
-            },
+            {name: _synchronising(owner, name) for name in names if name in owner.__dict__},
         )
     replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect")})

@@ -57,7 +57,7 @@ def install() -> None:
         finalize()
 
     Finalize.__doc__ = finalize.__doc__
-    MPI.Finalize = Finalize  # type: ignore[misc]
+    MPI.Finalize = Finalize
     atexit.register(_finish)  # mpi4py finalizes later, when the interpreter is gone
 
 

@@ -44,7 +44,9 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != _TARGET:
             return None
-        sys.meta_path.remove(self)  # mpi4py may have a finder of its own: ask it as if we were not here
+        sys.meta_path.remove(
+            self
+        )  # mpi4py may have a finder of its own: ask it as if we were not here
         spec = importlib.util.find_spec(fullname)
         if spec is not None:
             spec.loader = _Loader(spec.loader)

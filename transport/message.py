@@ -23,7 +23,11 @@ def _types_without_holes() -> dict[int, int]:
     """Handle and size of the predefined types whose elements lie one after the other."""
     sizes = {}
     for datatype in vars(MPI).values():
-        if isinstance(datatype, MPI.Datatype) and datatype != MPI.DATATYPE_NULL and datatype.is_predefined:
+        if (
+            isinstance(datatype, MPI.Datatype)
+            and datatype != MPI.DATATYPE_NULL
+            and datatype.is_predefined
+        ):
             num_bytes = datatype.Get_size()
             if 0 < num_bytes == datatype.extent:
                 sizes[datatype.handle] = num_bytes
@@ -34,7 +38,7 @@ def _types_of_arrays() -> dict[numpy.dtype[Any], MPI.Datatype]:
     found = {}
     for code in numpy.typecodes["All"]:
         try:
-            datatype = MPI._typedict.get(memoryview(numpy.empty(0, code)).format)
+            datatype = MPI._typedict.get(numpy.empty(0, code).data.format)
         except ValueError:  # not exported as a buffer: dates
             continue
         if datatype is not None and datatype.handle in CONTIGUOUS_SIZES:
@@ -253,7 +257,7 @@ def _format(buffer: Any) -> str:
     try:
         return memoryview(buffer).format
     except TypeError:
-        return memoryview(numpy.from_dlpack(buffer)).format
+        return numpy.from_dlpack(buffer).data.format
 
 
 def _memory(buffer: Any, datatype: Any, readonly: bool) -> tuple[int, int, MPI.Datatype, Any]:

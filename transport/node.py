@@ -61,7 +61,9 @@ def engine_struct(name: str, values: dict[str, int]) -> Any:
     out = ffi.new(f"{name} *")
     fields = {field for field, _ in ffi.typeof(name).fields}
     if fields != set(values):
-        raise ConfigError(f"{name} and its source differ in {', '.join(sorted(fields ^ set(values)))}")
+        raise ConfigError(
+            f"{name} and its source differ in {', '.join(sorted(fields ^ set(values)))}"
+        )
     for field, value in values.items():
         setattr(out, field, value)
     return out
@@ -88,7 +90,10 @@ class Node:
         self._settings = engine_struct("pw_settings", config.engine_settings())
         self._memory = self._create_memory()
         ni = ffi.new("pw_ni **")
-        check(lib.pw_ni_create(self._costs, self._settings, self.rank, self.size, self._memory, ni), "engine")
+        check(
+            lib.pw_ni_create(self._costs, self._settings, self.rank, self.size, self._memory, ni),
+            "engine",
+        )
         self._ni = ni[0]
         check(lib.pw_ni_open_domain(self._ni, _PDID), "protection domain")
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
@@ -158,8 +163,7 @@ class Node:
 
     def completed(self, complete_ns: int) -> None:
         """The CPU learns of a completion."""
-        if complete_ns > self.clock_ns:
-            self.clock_ns = complete_ns
+        self.clock_ns = max(self.clock_ns, complete_ns)
         self.clock_ns += self._poll_ns
 
     def failed_test(self, future: bool) -> None:
@@ -176,11 +180,21 @@ class Node:
             frame = self._frames[address] = (pointer, ffi.cast("pw_envelope *", address))
         return frame
 
-    def write_envelope(self, frame_address: int, peer: int, kind: int, address: int, num_bytes: int, key: int) -> int:
+    def write_envelope(
+        self, frame_address: int, peer: int, kind: int, address: int, num_bytes: int, key: int
+    ) -> int:
         """Write the envelope, and the payload behind it when eager; returns the frame's bytes."""
         payload_bytes = num_bytes if kind == KIND_EAGER else 0
         self.clock_ns = lib.pw_ni_message_write(
-            self._ni, peer, kind, address, num_bytes, key, payload_bytes, self.clock_ns, self._frame(frame_address)[0]
+            self._ni,
+            peer,
+            kind,
+            address,
+            num_bytes,
+            key,
+            payload_bytes,
+            self.clock_ns,
+            self._frame(frame_address)[0],
         )
         return ENVELOPE_BYTES + payload_bytes
 
@@ -188,22 +202,40 @@ class Node:
         """What a frame announces. ValueError when it is malformed."""
         pointer, envelope = self._frame(frame_address)
         if lib.pw_ni_message_check(self._ni, pointer, frame_bytes):
-            raise ValueError(f"malformed message of {frame_bytes} bytes: is the sender's facade of another version?")
+            raise ValueError(
+                f"malformed message of {frame_bytes} bytes: is the sender's facade of another version?"
+            )
         return Envelope(
-            envelope.kind, envelope.source_node, envelope.num_bytes, envelope.address, envelope.key, envelope.arrival_ns
+            envelope.kind,
+            envelope.source_node,
+            envelope.num_bytes,
+            envelope.address,
+            envelope.key,
+            envelope.arrival_ns,
         )
 
-    def land_eager(self, frame_address: int, address: int, capacity_bytes: int, posted_ns: int) -> int:
+    def land_eager(
+        self, frame_address: int, address: int, capacity_bytes: int, posted_ns: int
+    ) -> int:
         """Copy the payload out; returns the virtual time of completion."""
-        landed: int = lib.pw_ni_message_land(self._ni, self._frame(frame_address)[0], address, capacity_bytes, posted_ns)
+        landed: int = lib.pw_ni_message_land(
+            self._ni, self._frame(frame_address)[0], address, capacity_bytes, posted_ns
+        )
         return landed
 
     def take_eager(
-        self, frame_address: int, frame_bytes: int, address: int, capacity_bytes: int, posted_ns: int
+        self,
+        frame_address: int,
+        frame_bytes: int,
+        address: int,
+        capacity_bytes: int,
+        posted_ns: int,
     ) -> int:
         """`read_envelope` and `land_eager` in one, for a short message that fits; -1 for any other."""
         pointer = self._frame(frame_address)[0]
-        taken: int = lib.pw_ni_message_take(self._ni, pointer, frame_bytes, address, capacity_bytes, posted_ns)
+        taken: int = lib.pw_ni_message_take(
+            self._ni, pointer, frame_bytes, address, capacity_bytes, posted_ns
+        )
         return taken
 
     # -- rendezvous
@@ -228,7 +260,10 @@ class Node:
     def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
         """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
         prepared = self._prepare(address, num_bytes)
-        check(lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key), f"send of {num_bytes} bytes to rank {peer}")
+        check(
+            lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key),
+            f"send of {num_bytes} bytes to rank {peer}",
+        )
         key = self._key[0]
         handle = self._handles[key] = Handle(key, prepared)
         return handle
@@ -241,10 +276,20 @@ class Node:
         """The receive was not fetched: undo `prepare_receive`."""
         self.clock_ns += self._release(prepared)
 
-    def fetch(self, envelope: Envelope, address: int, num_bytes: int, match_ns: int, prepared: Any) -> Handle:
+    def fetch(
+        self, envelope: Envelope, address: int, num_bytes: int, match_ns: int, prepared: Any
+    ) -> Handle:
         """Read num_bytes from the sender; done when they are all here."""
         code = lib.pw_ni_fetch(
-            self._ni, _PDID, envelope.source, envelope.address, envelope.key, address, num_bytes, match_ns, self._key
+            self._ni,
+            _PDID,
+            envelope.source,
+            envelope.address,
+            envelope.key,
+            address,
+            num_bytes,
+            match_ns,
+            self._key,
         )
         check(code, f"read of {num_bytes} bytes from rank {envelope.source}")
         handle = self._handles[self._key[0]] = Handle(envelope.key, prepared)
@@ -279,7 +324,10 @@ class Node:
 
     def _received(self, source: int, data: Any, num_bytes: int) -> None:
         if lib.pw_ni_rx_burst(self._ni, source, data, num_bytes) < 0:
-            print(f"pagewire: rank {self.rank}: a malformed burst from rank {source} was dropped", file=sys.stderr)
+            print(
+                f"pagewire: rank {self.rank}: a malformed burst from rank {source} was dropped",
+                file=sys.stderr,
+            )
 
     def _flush(self) -> bool:
         """Send every burst that waits. True when one went to this rank itself: the engine goes on."""
@@ -326,11 +374,15 @@ class Node:
         lib.pw_ni_read_counters(self._ni, out)
         counted: dict[str, Any] = {
             name: (list(value) if name == "nacks" else int(value))
-            for name, value in ((field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields)
+            for name, value in (
+                (field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields
+            )
         }
         counted["nacks_by_code"] = counted.pop("nacks")
         counted["nacks"] = sum(counted["nacks_by_code"])
-        counted["translation_faults"] = counted["translation_faults_source"] + counted["translation_faults_destination"]
+        counted["translation_faults"] = (
+            counted["translation_faults_source"] + counted["translation_faults_destination"]
+        )
         times = ffi.new("pw_time_histogram *")
         lib.pw_ni_read_interrupt_times(self._ni, times)
         counted["interrupt_times"] = {"bin_ns": int(times.bin_ns), "bins": list(times.bins)}
@@ -343,7 +395,10 @@ class Node:
         counted["wall_time_s"] = time.perf_counter() - self._started_s
         counted["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if self._compute.mode == "replay":
-            counted["replay_missing"], counted["replay_unused"] = self._compute.missing, self._compute.unused
+            counted["replay_missing"], counted["replay_unused"] = (
+                self._compute.missing,
+                self._compute.unused,
+            )
         return counted
 
     def close(self) -> None:
@@ -379,4 +434,13 @@ def current() -> Node:
     return _node
 
 
-__all__ = ["ENVELOPE_BYTES", "KIND_EAGER", "KIND_RENDEZVOUS", "EngineError", "Envelope", "Handle", "Node", "current"]
+__all__ = [
+    "ENVELOPE_BYTES",
+    "KIND_EAGER",
+    "KIND_RENDEZVOUS",
+    "EngineError",
+    "Envelope",
+    "Handle",
+    "Node",
+    "current",
+]

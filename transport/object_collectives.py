@@ -44,9 +44,7 @@ def _gather(channel: Channel, sendobj: Any, root: int = 0) -> Any:
         _send(channel, sendobj, root)
         return None
     mine = MPI.pickle.loads(pickled(sendobj))
-    received = spreading.receive_all(
-        channel, [(i, None) for i in range(channel.size) if i != root]
-    )
+    received = spreading.receive_all(channel, [(i, None) for i in range(channel.size) if i != root])
     objects = [loaded(operation) for operation in received]
     objects.insert(root, mine)
     return objects

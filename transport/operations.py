@@ -183,9 +183,7 @@ class RendezvousSend:
         address = span.address
         num_bytes = span.nbytes
         self.handle = handle = node.expose(address, num_bytes, self.peer)
-        post_envelope(
-            channel, KIND_RENDEZVOUS, address, num_bytes, handle.key, dest, tag
-        )
+        post_envelope(channel, KIND_RENDEZVOUS, address, num_bytes, handle.key, dest, tag)
 
     def poll(self) -> bool:
         done: bool = self.handle.done
@@ -334,7 +332,9 @@ def transfer_error(handle: Any, peer: int) -> BaseException | None:
     if handle.error == 0:
         return None
     error = MPI.Exception(MPI.ERR_OTHER)
-    error.add_note(f"transfer with rank {peer} of COMM_WORLD failed in the NI: error {handle.error}")
+    error.add_note(
+        f"transfer with rank {peer} of COMM_WORLD failed in the NI: error {handle.error}"
+    )
     return error
 
 

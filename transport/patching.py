@@ -23,7 +23,9 @@ def replace(owner: type, name: str, replacement: Callable[..., Any]) -> None:
     Replacing twice keeps the first original.
     """
     if sys.implementation.name != "cpython":
-        raise RuntimeError(f"methods of mpi4py can be replaced in CPython only, this is {sys.implementation.name}")
+        raise RuntimeError(
+            f"methods of mpi4py can be replaced in CPython only, this is {sys.implementation.name}"
+        )
     original = owner.__dict__[name]
     function: Any = functools.wraps(getattr(original, "__func__", original))(replacement)
     if isinstance(original, classmethod):

@@ -33,7 +33,7 @@ from pagewire.transport.operations import (
 from pagewire.transport.patching import native, replace_all
 from pagewire.transport.progress import calls, node, pending, progress, turn
 
-TAG_UB: int = MPI.COMM_WORLD.Get_attr(MPI.TAG_UB)
+TAG_UB = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0)
 
 _enter = node.enter
 _leave = node.leave
@@ -205,7 +205,9 @@ def Recv(
         frame_bytes = found.Get_count()
         complete_ns = -1
         if type(span) is not Packed:
-            complete_ns = _take_eager(frame.address, frame_bytes, span.address, span.nbytes, posted_ns)
+            complete_ns = _take_eager(
+                frame.address, frame_bytes, span.address, span.nbytes, posted_ns
+            )
         if complete_ns < 0:
             source, tag = found.Get_source(), found.Get_tag()
             receive(Receive.matched(frame, frame_bytes, source, tag, span, posted_ns), status)
@@ -230,9 +232,7 @@ def receive(operation: Receive, status: MPI.Status | None) -> None:
             fill(status, operation)
 
 
-def Irecv(
-    self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
-) -> MPI.Request:
+def Irecv(self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> MPI.Request:
     _enter()
     try:
         calls["Irecv"] += 1
@@ -247,7 +247,13 @@ def Irecv(
 
 
 def _exchange(
-    channel: Channel, outgoing: Any, dest: int, sendtag: int, incoming: Any, source: int, recvtag: int
+    channel: Channel,
+    outgoing: Any,
+    dest: int,
+    sendtag: int,
+    incoming: Any,
+    source: int,
+    recvtag: int,
 ) -> tuple[RendezvousSend | None, Receive]:
     """Post the receive, then start the send."""
     receive = Receive(channel, incoming, source, recvtag)

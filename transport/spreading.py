@@ -149,9 +149,7 @@ def scatter(channel: Channel, blocks: list[Selection] | None, span: Any, root: i
     for child in children:
         child_relative = (child - root) % size
         address = memory.address + (child_relative - relative) * block_bytes
-        parts.append(
-            (child, Span(address, _subtree(child_relative, size) * block_bytes, memory))
-        )
+        parts.append((child, Span(address, _subtree(child_relative, size) * block_bytes, memory)))
     send_all(channel, parts)
 
 
@@ -165,9 +163,7 @@ def gather_each(channel: Channel, span: Any, blocks: list[Selection] | None, roo
     if blocks is None:
         send(channel, span, root)
         return
-    receive_all(
-        channel, [(i, block.span(False)) for i, block in enumerate(blocks) if i != root]
-    )
+    receive_all(channel, [(i, block.span(False)) for i, block in enumerate(blocks) if i != root])
 
 
 def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:

@@ -68,7 +68,9 @@ def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
 def install() -> None:
     constructors = {"Create": 3, "Allocate": 3, "Allocate_shared": 3, "Create_dynamic": 1}
     replace_all(MPI.Win, {name: _opening(MPI.Win, name, at) for name, at in constructors.items()})
-    replace_all(MPI.Win, {name: _collective(MPI.Win, name, name == "Free") for name in ("Fence", "Free")})
+    replace_all(
+        MPI.Win, {name: _collective(MPI.Win, name, name == "Free") for name in ("Fence", "Free")}
+    )
     replace_all(MPI.File, {"Open": _opening(MPI.File, "Open", 0)})
     names = [name for name in MPI.File.__dict__ if name.endswith(("_all", "_ordered"))]
     names += ["Close", "Set_size", "Preallocate", "Set_view", "Sync"]

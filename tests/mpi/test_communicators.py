@@ -31,9 +31,9 @@ def check(comm):
         lambda comm: comm.Create(comm.group),
         lambda comm: comm.Create_cart([comm.size], [True]),
         lambda comm: comm.Create_cart([comm.size, 1], reorder=True).Sub([True, False]),
-        lambda comm: comm.Create_graph([comm.size], [0] * comm.size)
-        if comm.size == 1
-        else comm.Dup(),
+        lambda comm: (
+            comm.Create_graph([comm.size], [0] * comm.size) if comm.size == 1 else comm.Dup()
+        ),
         lambda comm: comm.Create_dist_graph_adjacent([comm.rank], [comm.rank]),
         lambda comm: comm.Create_group(comm.group),
     ],

@@ -96,7 +96,9 @@ def test_a_shorter_message_fills_part_of_an_element(comm, plain, num_sent):
 
 def test_absolute_addresses(comm):
     dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    arrays = [np.arange(5, dtype="i4") + i for i in range(2)] + [np.zeros(5, "i4") for _ in range(2)]
+    arrays = [np.arange(5, dtype="i4") + i for i in range(2)] + [
+        np.zeros(5, "i4") for _ in range(2)
+    ]
     types = [
         MPI.INT.Create_hindexed([5, 5], [MPI.Get_address(array) for array in pair]).Commit()
         for pair in (arrays[:2], arrays[2:])
@@ -112,7 +114,13 @@ def test_collectives_of_derived_types(comm, plain, make):
     datatype = make().Commit()
     size = comm.size
     sent = memory(None) + comm.rank
-    for name, count in (("Bcast", 3), ("Gather", 2), ("Scatter", 2), ("Allgather", 2), ("Alltoall", 2)):
+    for name, count in (
+        ("Bcast", 3),
+        ("Gather", 2),
+        ("Scatter", 2),
+        ("Allgather", 2),
+        ("Alltoall", 2),
+    ):
         results = []
         for call in (lambda *args: getattr(comm, name)(*args), lambda *args: plain(name, *args)):  # noqa: B023
             received = memory(-1)

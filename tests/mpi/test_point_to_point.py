@@ -30,7 +30,7 @@ def test_blocking_send_arrives_with_its_status(comm, send, count):
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("send", ["Isend", "Irsend", "Issend", "Ibsend"])
 def test_nonblocking_send_arrives(comm, send, count):
-    dest, source = ring(comm)
+    dest, _source = ring(comm)
     received = np.full(count, -1)
     request = getattr(comm, send)(np.arange(count) + comm.rank, dest, 5)
     assert type(request) is MPI.Request
@@ -205,9 +205,9 @@ def test_wrong_arguments_raise_what_plain_mpi4py_raises(comm, call, plain):
         def __getattr__(self, name):
             return lambda *args: plain(name, *args)
 
-    with pytest.raises(Exception) as expected:  # noqa: B017
+    with pytest.raises(Exception) as expected:
         call(Plain())
-    with pytest.raises(Exception) as caught:  # noqa: B017
+    with pytest.raises(Exception) as caught:
         call(comm)
     assert type(caught.value) is type(expected.value)
     if isinstance(caught.value, MPI.Exception):
