@@ -41,9 +41,7 @@ def results():
 
 def column(result, key, **where):
     return [
-        row[key]
-        for row in result.rows
-        if all(row[name] == value for name, value in where.items())
+        row[key] for row in result.rows if all(row[name] == value for name, value in where.items())
     ]
 
 
