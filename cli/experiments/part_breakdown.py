@@ -301,7 +301,7 @@ def figure_13(options: Options) -> Result:
             (
                 "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
                 "of the first fault, and the time in which no block is under way because the tasklet "
-                "still reads entries whose pages are in; the files have each of them."
+                "still reads entries whose pages are in; the JSON file has each of them."
             ),
             (
                 "The sum puts these and the fault-free transfer one after the other. Where the total "

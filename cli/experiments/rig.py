@@ -33,7 +33,7 @@ INITIATOR, TARGET = 0, 1
 _PDID = 1
 _FOREVER = 2**63 - 1
 _MADV_NOHUGEPAGE = 15
-_GAP_NS = 20_000_000
+GAP_NS = 20_000_000
 """Virtual rest between two transfers, so that nothing of the first meets the second."""
 _TRACE_RECORDS = 400_000
 _KIND_NAMES: dict[int, str] = {
@@ -325,7 +325,7 @@ class Rig:
             arrived_ns = times[TARGET, lib.PW_HOST_ARRIVED]
         else:
             done_ns = arrived_ns = times[INITIATOR, lib.PW_HOST_FETCH_DONE]
-        self._now_ns = max(times.values()) + _GAP_NS
+        self._now_ns = max(times.values()) + GAP_NS
         return Outcome(
             latency_ns=done_ns - call_ns,
             arrival_ns=arrived_ns - call_ns,
