@@ -23,6 +23,8 @@ def run_app(name: str, body: Callable[[Any], int]) -> int:
     except AppError as error:
         if world.Get_rank() == 0:
             print(f"{name}: error: {error}", file=sys.stderr, flush=True)
+        # A launcher may end all ranks as soon as one fails: not before the line is out.
+        world.Barrier()
         return error.exit_code
     except Exception:
         if world.Get_size() == 1:

@@ -11,8 +11,9 @@ What it does not: HPL's other broadcasts, swaps and factorisations, deeper look-
 column-major process map, HPL.dat. The panel's candidates are gathered where HPL reduces them with
 an operation of its own, and back substitution sends its parts without overlap.
 
-The bits of x depend on N, NB, P, Q, the seed and the BLAS alone: not on broadcast, depth or buffers
-and not on the MPI library, as nothing is summed by MPI.
+The bits of x depend on N, NB, P, Q, the seed and the BLAS (with its number of threads: one, unless
+OMP_NUM_THREADS says otherwise) alone: not on broadcast, depth or buffers and not on the MPI
+library, as nothing is summed by MPI.
 
 Sources: A. Petitet, R. C. Whaley, J. Dongarra, A. Cleary, HPL: A Portable Implementation of the
 High-Performance Linpack Benchmark (netlib.org/benchmark/hpl), its algorithm and tuning pages. The

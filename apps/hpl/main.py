@@ -1,5 +1,6 @@
-"""Command of the mini-app."""
+"""Command of the mini-app. numpy is imported after `main` has chosen its number of threads."""
 
+import os
 from typing import Any
 
 from pagewire.apps.command import run_app
@@ -9,6 +10,8 @@ from pagewire.apps.hpl.options import make_parser, parse_options
 def main(argv: list[str] | None = None) -> int:
     """Solve one system on all ranks of COMM_WORLD. Returns 0; 2 for bad input, 1 when the residual
     test fails, alike on all ranks. A fault of the program itself aborts all ranks."""
+    # As the launcher has it: one thread a rank, so that the bits are the same without it.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     return run_app("hpl", lambda mpi: _run(mpi, argv))
 
 
