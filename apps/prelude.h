@@ -1,1 +1,2 @@
+#include "apps/hpcg/kernels.h"
 #include "apps/lammps/kernels.h"

@@ -14,7 +14,9 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
     driver->trace = trace;
     driver->memory = memory;
     driver->smmu = smmu;
-    driver->tasklet_free_ns = driver->library_free_ns = INT64_MIN;
+    driver->tasklet_since_ns = driver->tasklet_free_ns = driver->last_handler_end_ns = INT64_MIN;
+    pw_calendar_init(&driver->handler_cpu);
+    pw_calendar_init(&driver->library_cpu);
     pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
     pw_page_in_init(&driver->page_in);
     return PW_OK;
@@ -25,16 +27,16 @@ void pw_driver_destroy(pw_driver *driver) { pw_page_in_destroy(&driver->page_in)
 /* The SMMU's interrupt: the handler reads FSR, FAR and FSYNR, clears FSR, schedules the tasklet. */
 static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_ns)
 {
-    uint32_t newest = (driver->next_handler + PW_HANDLERS_KEPT - 1) % PW_HANDLERS_KEPT;
-    pw_time start_ns = pw_later(at_ns, driver->handlers[newest].end_ns);
+    pw_time start_ns = pw_calendar_book(&driver->handler_cpu, at_ns, driver->costs->handler_ns);
     pw_time end_ns = start_ns + driver->costs->handler_ns;
     driver->handlers[driver->next_handler].start_ns = start_ns;
     driver->handlers[driver->next_handler].end_ns = end_ns;
     driver->next_handler = (driver->next_handler + 1) % PW_HANDLERS_KEPT;
+    driver->last_handler_end_ns = pw_later(driver->last_handler_end_ns, end_ns);
     bank->clear_ns = end_ns;
     driver->counters->fault_interrupts++;
     driver->counters->page_in_ns += driver->costs->handler_ns;
-    if (start_ns < driver->tasklet_free_ns) driver->counters->interrupts_in_tasklet++;
+    if (start_ns >= driver->tasklet_since_ns && start_ns < driver->tasklet_free_ns) driver->counters->interrupts_in_tasklet++;
     uint64_t address = (uint64_t)bank->far_high << 32 | bank->far;
     pw_trace_add(driver->trace, start_ns, PW_TRACE_HANDLER, address >> PW_PAGE_SHIFT, bank->fsr);
 }
@@ -53,6 +55,7 @@ void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_f
         driver->counters->fifo_lost += outcome == PW_FIFO_LOST;
         if (outcome != PW_FIFO_PUSHED) return;
     } else if (!first) return;          /* the source has no FIFO: only what FAR holds is known */
+    else if (pw_page_in_present_ns(&driver->page_in, page) > at_ns) return;     /* the tasklet has it already */
     else if (driver->num_pending && driver->pending[driver->num_pending - 1].page == page) return;
     driver->pending[driver->num_pending++] = pending;
 }
@@ -62,8 +65,7 @@ static pw_time work(pw_driver *driver, pw_time at_ns, pw_time cost_ns)
 {
     pw_time end_ns = at_ns + cost_ns;
     driver->counters->page_in_ns += cost_ns;
-    uint32_t newest = (driver->next_handler + PW_HANDLERS_KEPT - 1) % PW_HANDLERS_KEPT;
-    if (driver->handlers[newest].end_ns <= at_ns) return end_ns;
+    if (driver->last_handler_end_ns <= at_ns) return end_ns;
     for (uint32_t i = 0; i < PW_HANDLERS_KEPT; i++) {
         uint32_t oldest_first = (driver->next_handler + i) % PW_HANDLERS_KEPT;
         pw_time start_ns = driver->handlers[oldest_first].start_ns;
@@ -134,8 +136,7 @@ static void send_err(pw_driver *driver, const pw_fault *fault, pw_time at_ns, pw
     const pw_err_order *last = &driver->last_err;
     if (driver->any_err && last->source_node == fault->source_node &&
         last->transaction_id == fault->transaction_id && last->sequence == fault->sequence) return;
-    pw_time end_ns = pw_later(at_ns, driver->library_free_ns) + driver->costs->err_send_ns;
-    driver->library_free_ns = end_ns;
+    pw_time end_ns = pw_calendar_book(&driver->library_cpu, at_ns, driver->costs->err_send_ns) + driver->costs->err_send_ns;
     pw_err_order order = {.at_ns = end_ns, .source_node = fault->source_node, .transaction_id = fault->transaction_id,
                           .sequence = fault->sequence, .pdid = fault->pdid};
     driver->last_err = order;
@@ -148,12 +149,13 @@ static void send_err(pw_driver *driver, const pw_fault *fault, pw_time at_ns, pw
 static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
 {
     const pw_costs *costs = driver->costs;
-    bool running = driver->tasklet_free_ns > pending->logged_ns;
+    bool running = pending->logged_ns >= driver->tasklet_since_ns && pending->logged_ns < driver->tasklet_free_ns;
     pw_time at_ns = running ? driver->tasklet_free_ns : pending->handler_end_ns;
     if (!running || driver->run_entries >= (uint32_t)driver->settings->tasklet_entries) {
         driver->counters->tasklet_runs++;
         driver->run_entries = 0;
     }
+    if (!running) driver->tasklet_since_ns = pending->logged_ns;
     driver->run_entries++;
     driver->counters->tasklet_entries++;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);

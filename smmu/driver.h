@@ -2,10 +2,12 @@
  * user-space library's ERR [PART 4.4, 5.2; PSI 3.2]. Works block by block: the faulting packets of one
  * block are reported in time order, then pw_driver_service runs the tasklet on what they logged and
  * says which ERRs leave when. The tasklet is a serial server; handler invocations interrupt it.
- * An interrupt of a block that is physically later does not lengthen work already timed. Not here yet:
+ * An interrupt of a block that is physically later does not lengthen work already timed, and a fault from
+ * before the latest stretch of work does not wait for that (the two may overlap). Not here yet:
  * Touch-A-Page, policies written in Python. Not thread-safe. */
 #ifndef PW_SMMU_DRIVER_H
 #define PW_SMMU_DRIVER_H
+#include "native/calendar.h"
 #include "native/memory.h"
 #include "native/ni_fifo.h"
 #include "native/trace.h"
@@ -55,10 +57,11 @@ typedef struct {
     pw_page_in page_in;
     struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */
     uint32_t next_handler;
-    pw_time tasklet_free_ns;
+    pw_calendar handler_cpu, library_cpu;
+    pw_time last_handler_end_ns;
+    pw_time tasklet_since_ns, tasklet_free_ns;  /* its latest stretch of work without a pause */
     uint32_t run_entries;
     pw_fifo_entry recent[2];    /* the last two entries handled */
-    pw_time library_free_ns;
     pw_err_order last_err;
     bool any_err;
     pw_pending_fault pending[PW_BLOCK_PACKETS];

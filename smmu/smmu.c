@@ -30,7 +30,7 @@ int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
     for (uint32_t i = 0; i < smmu->num_banks; i++)
         if (smmu->banks[i].pdid == 0) {
             smmu->banks[i] = (pw_context_bank){
-                .pdid = pdid, .sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE | PW_SCTLR_HUPCF, .clear_ns = INT64_MIN};
+                .pdid = pdid, .sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE | PW_SCTLR_HUPCF, .fault_ns = INT64_MIN, .clear_ns = INT64_MIN};
             return (int)i;
         }
     return PW_ERR_FULL;
@@ -74,7 +74,7 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
 
 bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write)
 {
-    if (at_ns < bank->clear_ns) {
+    if (at_ns >= bank->fault_ns && at_ns < bank->clear_ns) {     /* frames may be here before earlier ones */
         bank->fsr |= PW_FSR_MULTI;
         smmu->counters->faults_multi++;
         return false;
@@ -83,6 +83,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
     bank->far = (uint32_t)address;
     bank->far_high = (uint32_t)(address >> 32);
     bank->fsynr0 = is_write ? PW_FSYNR0_WNR : 0;
+    bank->fault_ns = at_ns;
     bank->clear_ns = PW_NEVER;  /* until the driver says when its handler writes FSR back */
     return true;
 }

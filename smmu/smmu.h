@@ -23,6 +23,7 @@
 typedef struct {
     uint32_t pdid;              /* 0: bank not in use */
     uint32_t sctlr, fsr, far, far_high, fsynr0;
+    int64_t fault_ns;           /* when FSR was set */
     int64_t clear_ns;           /* when the handler writes FSR back */
 } pw_context_bank;
 /* cdef end */

@@ -374,3 +374,30 @@ def test_block_that_arrives_before_a_page_is_in_faults_in_virtual_time() -> None
     assert pair.counters(0).nacks[PAGE_FAULT] == 2
     assert pair.counters(1).pages_paged_in == pair.counters(1).page_ins_present == 1
     pair.assert_quiet()
+
+
+def test_fault_does_not_wait_for_one_that_is_later_in_virtual_time() -> None:
+    """A rank that lags behind may be physically last: its fault is served when it happens."""
+    arrived = []
+    for with_later in (False, True):
+        pair = Pair(3)
+        buffers = [absent(PAGE), absent(PAGE)]
+        if with_later:
+            pair.write(*buffers[0], node=0, peer=2, at_ns=50_000_000)
+            times(pair.run())
+        pair.write(*buffers[1], node=1, peer=2, at_ns=1_000_000)
+        arrived.append(times(pair.run())[ARRIVED])
+        assert pair.counters(2).faults_multi == 14 * (1 + with_later)
+        pair.assert_quiet()
+    assert arrived[0] == arrived[1]
+
+
+def test_short_timeout_does_not_bury_the_tasklet_under_source_faults() -> None:
+    """A page that the tasklet has in hand is not put before it again at each retry."""
+    pair = Pair(timeout_ns=5_000, window_blocks=1, policy=POLICY_BLOCK)
+    source, destination = resident(17 * BLOCK)
+    source.drop()
+    pair.write(source, destination)
+    assert times(pair.run())[DONE] < 17 * 80_000
+    assert pair.counters(0).tasklet_entries < 8 * 17
+    pair.assert_quiet()

@@ -31,8 +31,8 @@ class State:
 
     def __init__(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
         self.handle = comm.handle
-        self.point_to_point = Channel(_private(comm), world_ranks)
-        self.collective = Channel(_private(comm), world_ranks)
+        self.point_to_point = Channel(private(comm), world_ranks)
+        self.collective = Channel(private(comm), world_ranks)
 
     def free(self) -> None:
         _free(self.point_to_point.comm)
@@ -42,11 +42,12 @@ class State:
 states: dict[int, State] = {}
 
 
-def _private(comm: MPI.Intracomm) -> MPI.Intracomm:
+def private(comm: MPI.Intracomm) -> MPI.Intracomm:
+    """A communicator of the same group for our own use. Collective over `comm`."""
     # Split and not Dup: the user's attributes and topology are not copied.
-    private: MPI.Intracomm = _split(comm, 0, comm.Get_rank())
-    private.Set_errhandler(MPI.ERRORS_RETURN)
-    return private
+    made: MPI.Intracomm = _split(comm, 0, comm.Get_rank())
+    made.Set_errhandler(MPI.ERRORS_RETURN)
+    return made
 
 
 def _forget(comm: MPI.Comm, keyval: int, handle: int) -> None:
@@ -75,9 +76,14 @@ def attach(comm: Any) -> None:
 
 def arrive(state: State) -> None:
     """Wait until every member is here, progressing; then all clocks are at the latest one's."""
+    arrive_on(state.collective.comm)
+
+
+def arrive_on(comm: MPI.Intracomm) -> None:
+    """As `arrive`, on a private communicator."""
     mine = numpy.array([node.clock_ns], "q")
     latest = numpy.empty(1, "q")
-    request = _iallreduce(state.collective.comm, mine, latest, MPI.MAX)
+    request = _iallreduce(comm, mine, latest, MPI.MAX)
     while not _test(request):
         turn()
     node.clock_ns = max(node.clock_ns, int(latest[0]))

@@ -20,6 +20,7 @@ from pagewire.transport import (
     point_to_point,
     probing,
     reductions,
+    synchronising,
 )
 from pagewire.transport.operations import active, frames
 from pagewire.transport.point_to_point import buffered
@@ -43,6 +44,7 @@ def install() -> None:
         collectives,
         reductions,
         object_collectives,
+        synchronising,
     ):
         family.install()
     if node.config.run.wtime == "virtual":

@@ -29,7 +29,7 @@ def subarray():
 
 
 def resized():
-    return MPI.INT.Create_vector(3, 1, 4).Create_resized(0, 4)
+    return MPI.INT.Create_vector(3, 1, 1000).Create_resized(0, 4)
 
 
 def negative_lower_bound():

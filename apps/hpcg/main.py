@@ -1,0 +1,57 @@
+"""Command of the mini-app. `mpi4py.MPI` is imported here only, so that a launcher can put another
+implementation under it first."""
+
+import sys
+import traceback
+from typing import Any
+
+from pagewire.apps.hpcg.errors import HpcgError
+from pagewire.apps.hpcg.options import make_parser, parse_options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the benchmark on all ranks of COMM_WORLD. Returns 0; 2 for bad input and 1 for an invalid
+    result, alike on all ranks. A fault of the program itself aborts all ranks."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    try:
+        return _run(MPI, argv)
+    except HpcgError as error:
+        if world.Get_rank() == 0:
+            print(f"hpcg: error: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    except Exception:
+        if world.Get_size() == 1:
+            raise
+        # The others would wait for this rank for ever.
+        traceback.print_exc()
+        sys.stderr.flush()
+        world.Abort(1)
+        return 1
+
+
+def _run(mpi: Any, argv: list[str] | None) -> int:
+    from pagewire.apps.hpcg.benchmark import Benchmark
+    from pagewire.apps.hpcg.report import report
+    from pagewire.apps.hpcg.state import dump_state
+    from pagewire.apps.hpcg.team import Team
+
+    team = Team(mpi, mpi.COMM_WORLD)
+
+    def say(line: str) -> None:
+        if team.rank == 0:
+            print(line, flush=True)
+
+    options = parse_options(argv)
+    if options is None:
+        say(make_parser().format_help())
+        return 0
+    benchmark = Benchmark(options, team)
+    result = benchmark.run(say)
+    say(report(benchmark, result))
+    if options.dump_state is not None:
+        dump_state(
+            options.dump_state, team, benchmark.geometry, solutions=result.solutions, x=benchmark.x
+        )
+    return 0 if result.is_valid else 1

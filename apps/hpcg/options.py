@@ -1,0 +1,127 @@
+"""Command line of the mini-app."""
+
+import argparse
+import dataclasses
+import math
+from typing import NoReturn
+
+from pagewire.apps.hpcg.errors import InputError
+from pagewire.apps.hpcg.multigrid import MAX_LEVELS
+
+MAX_SHELL_POINTS = 2**31 - 1  # columns are 32-bit indices
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one run is made of."""
+
+    num_points: tuple[int, int, int] = (32, 32, 32)
+    """local grid of each rank along x, y, z"""
+    num_sets: int = 2
+    """how often the system is solved anew; the checks compare them"""
+    num_iterations: int = 50
+    """of CG in a set"""
+    num_levels: int = MAX_LEVELS
+    """grids of the multigrid, the finest included"""
+    fresh_buffers: bool = False
+    """allocate the halo's buffers for each exchange"""
+    dump_state: str | None = None
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        _require(
+            1 <= self.num_levels <= MAX_LEVELS, "--levels", self.num_levels, f"1 .. {MAX_LEVELS}",
+            "give such a number",
+        )  # fmt: skip
+        divisor = 2 ** (self.num_levels - 1)
+        for flag, num in zip(("--nx", "--ny", "--nz"), self.num_points, strict=True):
+            _require(num >= 1, flag, num, "at least 1", "give a positive number")
+            fitting = _num_levels(num)
+            _require(
+                num % divisor == 0, flag, num,
+                f"multiples of {divisor}, as {self.num_levels} multigrid levels halve it "
+                f"{self.num_levels - 1} times",
+                f"give {math.ceil(num / divisor) * divisor}, or --levels {fitting}",
+            )  # fmt: skip
+        num_shell = math.prod(n + 2 for n in self.num_points)
+        _require(
+            num_shell <= MAX_SHELL_POINTS, "number of points and ghosts of a rank", num_shell,
+            f"at most {MAX_SHELL_POINTS}", "use a smaller local grid and more ranks",
+        )  # fmt: skip
+        for flag, num in (("--sets", self.num_sets), ("--iterations", self.num_iterations)):
+            _require(num >= 1, flag, num, "at least 1", "give 1 or more")
+
+
+def _num_levels(num: int) -> int:
+    """Most levels that a grid with so many points in one direction has."""
+    levels = 1
+    while levels < MAX_LEVELS and num % 2**levels == 0:
+        levels += 1
+    return levels
+
+
+def _require(holds: bool, what: str, value: object, limit: str, remedy: str) -> None:
+    if not holds:
+        raise InputError(f"{what} is {value}; allowed: {limit}. Remedy: {remedy}.")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of printing, as only rank 0 may print."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}. Remedy: see --help.")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser; on bad input it raises InputError."""
+    d = Options()
+    parser = _Parser(
+        prog="pagewire.apps.hpcg", add_help=False, allow_abbrev=False,
+        description="Conjugate gradients with a multigrid preconditioner, like HPCG.",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--help", "-h", action="store_true", help="print this text and stop")
+    for axis, num in zip("xyz", d.num_points, strict=True):
+        add(f"--n{axis}", type=int, metavar="N",
+            help=f"points of a rank along {axis}, a multiple of 8 (default: {num})")  # fmt: skip
+    add("--size", type=int, metavar="N", help="the same in x, y and z")
+    add("--sets", type=int, default=d.num_sets, metavar="N",
+        help="how often to solve (default: %(default)s)")  # fmt: skip
+    add("--iterations", type=int, default=d.num_iterations, metavar="N",
+        help="CG iterations of a set (default: %(default)s)")  # fmt: skip
+    add("--levels", type=int, default=d.num_levels, metavar="N",
+        help="multigrid levels; L of them need multiples of 2^(L-1) points (default: %(default)s)")  # fmt: skip
+    add("--fresh-buffers", action="store_true",
+        help="allocate the halo's buffers anew for each exchange")  # fmt: skip
+    add("--dump-state", metavar="FILE", help="write residuals and x at the end as .npz")
+    add("--plain", action="store_true", help="no pagewire below (read by its launcher)")
+    return parser
+
+
+def parse_options(argv: list[str] | None) -> Options | None:
+    """Options out of the command line; None when help is asked for. Raises InputError."""
+    given = make_parser().parse_args(argv)
+    if given.help:
+        return None
+    x, y, z = Options().num_points
+    if given.size is not None:
+        single = [f"--n{axis}" for axis in "xyz" if getattr(given, f"n{axis}") is not None]
+        if single:
+            raise InputError(
+                f"--size is {given.size} and {single[0]} is given too; allowed: one of the two. "
+                f"Remedy: leave one out."
+            )
+        x = y = z = given.size
+    return Options(
+        num_points=(
+            x if given.nx is None else given.nx,
+            y if given.ny is None else given.ny,
+            z if given.nz is None else given.nz,
+        ),
+        num_sets=given.sets,
+        num_iterations=given.iterations,
+        num_levels=given.levels,
+        fresh_buffers=given.fresh_buffers,
+        dump_state=given.dump_state,
+        plain=given.plain,
+    )

@@ -1,0 +1,226 @@
+"""Whatever the sizes, faults, settings and physical order: data arrive once, and nothing is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from engine_pair import BLOCK, FOREVER, PAGE, Buffer, Event, Pair, pattern
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagewire.native import lib
+
+ENDS = {
+    False: (lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED),
+    True: (lib.PW_HOST_EXPOSE_DONE, lib.PW_HOST_FETCH_DONE),
+}
+CORRUPT = 4
+TRACE = 50_000
+GUARD = b"\xa5"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One transfer from `source` to `destination`, and which of its pages are not there."""
+
+    is_read: bool
+    source: int
+    destination: int
+    num_bytes: int
+    source_skew: int
+    destination_skew: int
+    absent_at_source: frozenset[int]
+    absent_at_destination: frozenset[int]
+    at_ns: int
+
+
+SIZES = st.one_of(
+    st.integers(0, 300),
+    st.integers(0, 5 * PAGE),
+    st.integers(0, 300_000),
+    st.integers(0, 18).map(lambda n: n * BLOCK),
+)
+SKEWS = st.one_of(st.just(0), st.integers(0, 2 * BLOCK))
+PAGES = st.one_of(
+    st.just(frozenset()),
+    st.frozensets(st.integers(0, 80), max_size=10),
+    st.just(frozenset(range(81))),
+)
+NODES = st.integers(0, 2)
+JOBS = st.lists(
+    st.builds(
+        Job, st.booleans(), NODES, NODES, SIZES, SKEWS, SKEWS, PAGES, PAGES, st.integers(0, 200_000)
+    ),
+    min_size=1,
+    max_size=5,
+)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "policy": st.integers(0, 2),
+        "timeout_ns": st.sampled_from([-1, 5_000, 20_000, 100_000, 100_000, 1_000_000]),
+        "err_enabled": st.sampled_from([1, 1, 0]),
+        "nack_cancels_timer": st.sampled_from([0, 0, 1]),
+        "window_blocks": st.integers(1, 8),
+        "ni_fifo_depth": st.sampled_from([1, 3, 512, 512]),
+        "tasklet_entries": st.sampled_from([1, 16]),
+        "l1_ways": st.sampled_from([1, 128]),
+        "l2_sets": st.sampled_from([1, 512]),
+        "high_limit_bytes": st.sampled_from([1, BLOCK, 10 * BLOCK]),
+    }
+)
+
+
+def prepare(job: Job, seed: int, with_faults: bool = True) -> tuple[Buffer, Buffer, bytes]:
+    """The buffers, and what the destination's whole mapping shall hold afterwards."""
+    source = Buffer(job.num_bytes, job.source_skew)
+    source.touch()
+    source.fill(pattern(job.num_bytes, seed))
+    destination = Buffer(job.num_bytes, job.destination_skew)
+    destination.map[:] = GUARD * len(destination.map)
+    expected = bytearray(destination.map)
+    data = bytearray(source.read())
+    if with_faults:
+        for page in job.absent_at_source:
+            if page < source.num_pages:
+                source.drop(page)
+                at = page * PAGE - source.start % PAGE
+                data[max(at, 0) : at + PAGE] = bytes(len(data[max(at, 0) : at + PAGE]))
+        for page in job.absent_at_destination:
+            if page < destination.num_pages:
+                destination.drop(page)
+                at = destination.start // PAGE * PAGE + page * PAGE
+                expected[at : at + PAGE] = bytes(PAGE)
+    expected[destination.start : destination.start + job.num_bytes] = data
+    return source, destination, bytes(expected)
+
+
+def run(pair: Pair, jobs: list[Job], buffers: list, order: int | None, step_ns: int) -> list[Event]:
+    """Post everything, then run: with an order, bursts of different pairs come in a random one."""
+    if order is not None:
+        pair.pick = random.Random(order).choice
+    for job, (source, destination, _) in zip(jobs, buffers, strict=True):
+        if job.is_read:
+            nodes = {"node": job.destination, "peer": job.source}
+            pair.read(source, destination, at_ns=job.at_ns, **nodes)
+        else:
+            nodes = {"node": job.source, "peer": job.destination}
+            pair.write(source, destination, at_ns=job.at_ns, **nodes)
+    if step_ns:
+        for horizon_ns in range(0, 100 * step_ns, step_ns):
+            pair.run(horizon_ns)
+    pair.run(FOREVER, limit=20_000)
+    return pair.events
+
+
+def assert_counters_add_up(pair: Pair, failed: bool, faults_at_source: bool) -> None:
+    counters = [pair.counters(node) for node in range(len(pair.nis))]
+    for own in counters:
+        restarts = own.timeouts + own.err_messages + own.nacks[CORRUPT]
+        assert own.retransmitted_blocks == restarts
+        assert own.crc_errors == own.malformed_frames == 0
+        assert own.l1_hits + own.l1_misses > 0 or own.blocks == 0
+        assert own.tasklet_entries >= own.fifo_duplicates + own.errs_sent
+        assert own.fifo_pushed <= own.tasklet_entries
+        if not failed:
+            assert own.acks == own.blocks
+            assert own.nacks[0] == sum(own.nacks[2:8]) == 0
+    if len(pair.log()) >= TRACE:
+        return  # the log may have lost some
+    if not failed and not faults_at_source:
+        # every block was acknowledged once as new and once for each copy
+        acknowledged = len(pair.log("ack_sent"))
+        duplicates = sum(own.duplicate_blocks for own in counters)
+        assert acknowledged == sum(own.blocks for own in counters) + duplicates
+    assert failed or len(pair.log("transfer_done")) == len(pair.log("notified"))
+
+
+@given(
+    JOBS, SETTINGS, st.one_of(st.none(), st.integers(0, 999)), st.sampled_from([0, 0, 700, 30_000])
+)
+@settings(max_examples=150, deadline=None)
+def test_data_arrive_once_and_nothing_is_left(
+    jobs: list[Job], values: dict[str, int], order: int | None, step_ns: int
+) -> None:
+    pair = Pair(3, **values)
+    pair.trace(TRACE)
+    buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
+    events = run(pair, jobs, buffers, order, step_ns)
+    faults_at_source = any(job.absent_at_source for job in jobs)
+    timer = values["timeout_ns"] >= 20_000  # 5 us are less than a block's round trip: may not do
+    errs = values["err_enabled"] and values["ni_fifo_depth"] == 512
+    recoverable = (timer and (errs or not values["nack_cancels_timer"])) or (
+        errs and not faults_at_source
+    )
+    failed = [event for event in events if event.error]
+    assert not (failed and recoverable)
+    assert {event.error for event in failed} <= {lib.PW_ERR_UNRECOVERABLE}
+    if not failed:
+        wanted = sorted(
+            (node, kind, job.num_bytes)
+            for job in jobs
+            for node, kind in zip((job.source, job.destination), ENDS[job.is_read], strict=True)
+        )
+        assert sorted((event.node, event.kind, event.num_bytes) for event in events) == wanted
+        assert all(event.time_ns >= min(job.at_ns for job in jobs) for event in events)
+    for _, destination, expected in buffers:
+        end = destination.start + destination.num_bytes
+        if not failed:
+            assert destination.map[:] == expected
+        assert destination.map[: destination.start] == expected[: destination.start]
+        assert destination.map[end:] == expected[end:]
+    assert_counters_add_up(pair, bool(failed), faults_at_source)
+    pair.assert_quiet()
+
+
+@given(
+    JOBS,
+    SETTINGS,
+    st.sampled_from([50_000, 300_000, 1_000_000]),
+    st.sampled_from([0, 400]),
+    st.integers(0, 99),
+)
+@settings(max_examples=80, deadline=None)
+def test_model_memory_faults_without_losing_data(
+    jobs: list[Job], values: dict[str, int], fault_millionths: int, frames: int, seed: int
+) -> None:
+    recoverable = {"timeout_ns": 100_000, "nack_cancels_timer": 0}
+    pair = Pair(
+        3,
+        memory_backend=1,
+        model_fault_millionths=fault_millionths,
+        model_frame_limit_pages=frames,
+        model_seed=seed,
+        **values | recoverable,
+    )
+    pair.trace(TRACE)
+    buffers = [prepare(job, seed, with_faults=False) for seed, job in enumerate(jobs)]
+    events = run(pair, jobs, buffers, None, 0)
+    assert all(event.error == 0 for event in events)
+    assert len(events) == 2 * len(jobs)
+    for _, destination, expected in buffers:
+        assert destination.map[:] == expected
+    assert_counters_add_up(pair, failed=False, faults_at_source=True)
+    pair.assert_quiet()
+
+
+@given(JOBS, SETTINGS)
+@settings(max_examples=30, deadline=None)
+def test_two_runs_give_the_same_log(jobs: list[Job], values: dict[str, int]) -> None:
+    logs = []
+    buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
+    for _ in range(2):
+        for job, (source, destination, _) in zip(jobs, buffers, strict=True):
+            source.touch()
+            destination.touch()
+            for page in sorted(job.absent_at_source):
+                if page < source.num_pages:
+                    source.drop(page)
+            for page in sorted(job.absent_at_destination):
+                if page < destination.num_pages:
+                    destination.drop(page)
+        pair = Pair(3, **values)
+        pair.trace(TRACE)
+        run(pair, jobs, buffers, None, 0)
+        logs.append((pair.log(), pair.events))
+    assert logs[0] == logs[1]
