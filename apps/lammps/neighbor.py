@@ -9,7 +9,7 @@ from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.team import Team
 
 GROWTH_FACTOR = 1.2
 
