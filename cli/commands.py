@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -121,6 +122,40 @@ def compare(
         quiet_app=quiet_app,
         json_path=json or "",
     )
+
+
+@app.command()
+def experiment(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...|all", show_default=False)
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="list the experiments")] = False,
+    output: Annotated[
+        str, typer.Option(metavar="DIR", help="folder for NAME.json, .csv, .png and .svg")
+    ] = "results",
+    repetitions: Annotated[int, typer.Option(help="measurements of each point")] = 5,
+    full: Annotated[
+        bool, typer.Option("--full", help="the papers' sizes where the default is smaller")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="smallest sizes, to try it")] = False,
+    platform: PlatformName = None,
+    assignments: Assignments = None,
+    config: ConfigFile = None,
+) -> int:
+    """Run experiments of the papers: table on the terminal, files and plot in a folder."""
+    from pagewire.cli.experiments import run as experiments
+    from pagewire.cli.experiments.result import Options
+
+    if show_list:
+        return experiments.list_all()
+    options_given = Options(
+        environ=_environment({"run.platform": platform}, assignments, config),
+        repetitions=repetitions,
+        full=full,
+        quick=quick,
+        say=experiments.say,
+    )
+    return experiments.run(names or [], options_given, pathlib.Path(output))
 
 
 @app.command()

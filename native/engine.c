@@ -467,6 +467,8 @@ uint32_t pw_ni_num_transactions(const pw_ni *ni) { return PW_TRANSACTIONS - ni->
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
 
+void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out) { *out = ni->driver.interrupt_times; }
+
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);

@@ -7,6 +7,7 @@
 #include "native/burst.h"
 #include "native/config.h"
 #include "native/memory.h"
+#include "native/time_histogram.h"
 #include "native/trace.h"
 
 /* cdef begin */
@@ -61,6 +62,8 @@ uint32_t pw_ni_num_pending(const pw_ni *ni);
 uint32_t pw_ni_num_transactions(const pw_ni *ni);
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* When the fault handler's invocations began. */
+void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
 /* The OS changed a mapping: drop translations of the range. */
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 /* Keep the first capacity trace records from now on (0: off). */

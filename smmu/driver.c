@@ -19,6 +19,7 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
     pw_calendar_init(&driver->library_cpu);
     pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
     pw_page_in_init(&driver->page_in);
+    pw_time_histogram_init(&driver->interrupt_times);
     return PW_OK;
 }
 
@@ -35,6 +36,7 @@ static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at
     driver->last_handler_end_ns = pw_later(driver->last_handler_end_ns, end_ns);
     bank->clear_ns = end_ns;
     driver->counters->fault_interrupts++;
+    pw_time_histogram_add(&driver->interrupt_times, start_ns);
     driver->counters->page_in_ns += driver->costs->handler_ns;
     if (start_ns >= driver->tasklet_since_ns && start_ns < driver->tasklet_free_ns) driver->counters->interrupts_in_tasklet++;
     uint64_t address = (uint64_t)bank->far_high << 32 | bank->far;

@@ -10,6 +10,7 @@
 #include "native/calendar.h"
 #include "native/memory.h"
 #include "native/ni_fifo.h"
+#include "native/time_histogram.h"
 #include "native/trace.h"
 #include "smmu/page_in.h"
 #include "smmu/smmu.h"
@@ -57,6 +58,7 @@ typedef struct {
     pw_page_in page_in;
     struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */
     uint32_t next_handler;
+    pw_time_histogram interrupt_times;  /* when handlers began */
     pw_calendar handler_cpu, library_cpu;
     pw_time last_handler_end_ns;
     pw_time tasklet_since_ns, tasklet_free_ns;  /* its latest stretch of work without a pause */

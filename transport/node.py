@@ -383,6 +383,9 @@ class Node:
         counted["translation_faults"] = (
             counted["translation_faults_source"] + counted["translation_faults_destination"]
         )
+        times = ffi.new("pw_time_histogram *")
+        lib.pw_ni_read_interrupt_times(self._ni, times)
+        counted["interrupt_times"] = {"bin_ns": int(times.bin_ns), "bins": list(times.bins)}
         counted["mpi_calls"] = dict(self.mpi_calls)
         counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
         counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]

@@ -5,6 +5,7 @@ those of COUNTER_GROUPS and TIME_KEYS, and besides:
 
 - mpi_calls: dict, MPI calls by name
 - nacks_by_code: list of 8, index = NACK code of MECHANISMS 3
+- interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, page_in_ns, touch_ns, pin_ns: parts
 - wall_time_s: float; peak_rss_bytes: int
 

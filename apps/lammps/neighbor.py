@@ -9,6 +9,7 @@ from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.options import Options
+from pagewire.apps.lammps.work import declare_lists
 from pagewire.apps.team import Team
 
 GROWTH_FACTOR = 1.2
@@ -60,6 +61,12 @@ class NeighborLists:
                 break
             self._neighbors = np.zeros(int(needed * GROWTH_FACTOR), dtype=np.int32)
         self.num_neighbors = needed
+        declare_lists(
+            self.options,
+            num_local=atoms.num_local,
+            num_atoms=atoms.num_all,
+            num_neighbors=needed,
+        )
 
     def _choose_grid(self, atoms: Atoms) -> kernels.Grid:
         """Bins of half the list cut-off; wider in a thin gas, where most would be empty."""

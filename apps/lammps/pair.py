@@ -13,6 +13,7 @@ from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.neighbor import NeighborLists
 from pagewire.apps.lammps.options import Options
+from pagewire.apps.lammps.work import declare_forces
 
 
 def pair_energy(distance: float) -> float:
@@ -44,4 +45,7 @@ class PairForce:
             energy_shift=self.energy_shift,
             newton=self.options.newton,
             with_energy=with_energy,
+        )
+        declare_forces(
+            self.options, num_atoms=n, num_neighbors=lists.num_neighbors, with_energy=with_energy
         )

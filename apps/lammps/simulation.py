@@ -13,6 +13,7 @@ from pagewire.apps.lammps.options import Options
 from pagewire.apps.lammps.pair import PairForce
 from pagewire.apps.lammps.report import SECTIONS
 from pagewire.apps.lammps.thermo import ThermoRow, measure
+from pagewire.apps.lammps.work import declare_step
 from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch
 
@@ -75,6 +76,7 @@ class Simulation:
         self._compute_forces(with_energy=self._is_thermo_step(self.step))
         n = atoms.num_local
         atoms.velocities[:n] += half_step * atoms.forces[:n]
+        declare_step(n)
         self.stopwatch.stamp("Modify")
 
     def _rebuild(self) -> None:

@@ -1,0 +1,110 @@
+"""A result on the terminal and as files: NAME.json, NAME.csv, NAME.png, NAME.svg."""
+
+import csv
+import importlib.metadata
+import io
+import os
+import pathlib
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pagewire.cli.experiments.result import Experiment, Options, Result
+from pagewire.native.settings import ConfigError
+from pagewire.transport.report import write_json
+
+_PLAIN_WIDTH = 100
+"""Columns of the table when standard output is no terminal."""
+
+
+def print_result(experiment: Experiment, result: Result) -> None:
+    """Table and notes on standard output."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PLAIN_WIDTH)
+    console.print(f"\n{experiment.name}: {experiment.title}", style="bold", highlight=False)
+    table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
+    for idx, column in enumerate(result.columns):
+        is_text = any(isinstance(row.get(column.key), str) for row in result.rows)
+        table.add_column(
+            column.head, justify="left" if is_text else "right", no_wrap=idx == 0, overflow="fold"
+        )
+    for row in result.rows:
+        table.add_row(*(column.text(row.get(column.key)) for column in result.columns))
+    console.print(table)
+    for note in result.notes:
+        console.print(f"  {note}", style="dim", highlight=False, markup=False)
+
+
+def check_folder(folder: pathlib.Path) -> None:
+    """Make the output folder, before anything runs; raises ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output '{folder}': {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"--output '{folder}': cannot be written")
+
+
+def write_files(
+    experiment: Experiment, result: Result, options: Options, folder: pathlib.Path
+) -> None:
+    """All four files of a result."""
+    described = describe(experiment, result, options)
+    path = folder / experiment.name
+    try:
+        write_json(f"{path}.json", described)
+        with open(f"{path}.csv", "w", encoding="utf-8", newline="") as file:
+            file.write(as_csv(described, result))
+        from pagewire.cli.experiments import plots
+
+        plots.draw(
+            f"{experiment.name}: {experiment.title}",
+            list(result.panels),
+            [folder / f"{experiment.name}{suffix}" for suffix in (".png", ".svg")],
+        )
+    except OSError as error:
+        raise ConfigError(f"--output '{folder}': {error.strerror}") from None
+    print(f"pagewire: {path}.json .csv .png .svg", file=sys.stderr, flush=True)
+
+
+def describe(experiment: Experiment, result: Result, options: Options) -> dict[str, Any]:
+    """What the JSON file holds."""
+    platform = options.platform()
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "numbers": result.numbers,
+        "pagewire": importlib.metadata.version("pagewire"),
+        "platform": {"name": platform.name, "description": platform.description},
+        "settings_not_default": options.settings().not_default(),
+        "settings_varied": dict(result.varied),
+        "sizes": options.size_name,
+        "repetitions": options.repetitions if experiment.repeats else 1,
+        "columns": [
+            {"key": each.key, "title": each.title, "unit": each.unit} for each in result.columns
+        ],
+        "rows": [dict(row) for row in result.rows],
+        "notes": list(result.notes),
+    }
+
+
+def as_csv(described: dict[str, Any], result: Result) -> str:
+    """Comment lines with what the JSON says, a line of heads, a line a row."""
+    out = io.StringIO()
+    for key in ("name", "title", "source", "numbers", "pagewire", "sizes", "repetitions"):
+        out.write(f"# {key}: {described[key]}\n")
+    out.write(f"# platform: {described['platform']['name']}\n")
+    for key in ("settings_not_default", "settings_varied"):
+        texts = [f"{name}={text}" for name, text in described[key].items()]
+        out.write(f"# {key}: {'; '.join(texts) or 'none'}\n")
+    for note in described["notes"]:
+        out.write(f"# note: {note}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column.head for column in result.columns])
+    for row in result.rows:
+        writer.writerow([row.get(column.key) for column in result.columns])
+    return out.getvalue()

@@ -1,0 +1,182 @@
+"""PART tables 2 to 5: whole applications, pre-touch against PART."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pagewire.cli.experiments.app_runs import APPS, App, Run, run_once
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    Series,
+    deviation,
+    mean,
+)
+from pagewire.native.settings import ConfigError
+
+RANKS = (1, 2, 4, 8, 16)
+MEMORY = {"pretouch": "pre-touch", "part": "PART"}
+COMPUTE_NOTE = (
+    "run.compute = model: compute time is what the app declares (flops, bytes) at the platform's "
+    "rates, so this host's noise stays out; what still differs from run to run is the order in which "
+    "frames of several peers reach a process."
+)
+
+
+def table_2(options: Options) -> Result:
+    return _table(options, APPS["lammps"])
+
+
+def table_3(options: Options) -> Result:
+    return _table(options, APPS["hpl"])
+
+
+def table_4(options: Options) -> Result:
+    return _table(options, APPS["hpcg"])
+
+
+def _table(options: Options, app: App) -> Result:
+    rows: list[dict[str, Any]] = []
+    for num_ranks in options.pick((1, 2), RANKS):
+        base_s = 0.0
+        for memory, name in MEMORY.items():
+            runs = [
+                run_once(options, app, num_ranks, memory, repetition)
+                for repetition in range(options.repetitions)
+            ]
+            rows.append({"ranks": num_ranks, "memory": name, **_row(runs)})
+            base_s = base_s or rows[-1]["run"]
+            rows[-1]["slowdown"] = 100 * (rows[-1]["run"] / base_s - 1)
+            rows[-1]["slowdown_deviation"] = 100 * rows[-1]["deviation"] / base_s
+    size = " ".join(app.arguments(options))
+    part = [row for row in rows if row["memory"] == MEMORY["part"]]
+    times = [
+        Series(
+            name,
+            [row["ranks"] for row in rows if row["memory"] == name],
+            [row["run"] for row in rows if row["memory"] == name],
+            [row["deviation"] for row in rows if row["memory"] == name],
+            dashed=memory == "part",
+        )
+        for memory, name in MEMORY.items()
+    ]
+    ranks = [row["ranks"] for row in part]
+    return Result(
+        columns=[
+            Column("ranks", "ranks"),
+            Column("memory", "memory"),
+            Column("time", "time", "ms", 3),
+            Column("rate", app.rate_unit, "", 3),
+            Column("run", "whole run", "ms", 3),
+            Column("deviation", "dev.", "ms", 4),
+            Column("handlers", "handler runs", "", 1),
+            Column("errs", "ERRs", "", 1),
+            Column("first_quarter", "first quarter", "%", 0),
+            Column("last_quarter", "last quarter", "%", 0),
+            Column("slowdown", "slowdown", "%", 2),
+        ],
+        rows=rows,
+        panels=[
+            Panel("ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True,
+                  title="time"),
+            Panel("ranks", "slowdown of PART over pre-touch (%)",
+                  [Series("slowdown", ranks, [row["slowdown"] for row in part],
+                          [row["slowdown_deviation"] for row in part])],
+                  log_x=True, title="slowdown (bars: deviation of PART)"),
+            Panel("ranks", "count a run",
+                  [Series("handler invocations", ranks, [row["handlers"] for row in part]),
+                   Series("ERRs", ranks, [row["errs"] for row in part], dashed=True)],
+                  log_x=True, title="PART"),
+        ],  # fmt: skip
+        notes=[
+            f"{app.name} {size}; {app.size_note}",
+            "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints them. "
+            "whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns; "
+            f"deviation and slowdown are of this one. {options.repetitions} runs.",
+            "first, last quarter: share of the handler invocations by quarter of the run's virtual "
+            "time (start to MPI_Finalize), over all ranks.",
+            "handler runs, ERRs: sums over ranks, mean over runs.",
+            f"Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time. "
+            + COMPUTE_NOTE,
+        ],
+        varied={"run.memory": ", ".join(MEMORY), "run.compute": "model"},
+        numbers="virtual times of the engine and compute declared by the app at the platform's rates",
+    )
+
+
+def _row(runs: Sequence[Run]) -> dict[str, Any]:
+    times = [run.virtual_s * 1e3 for run in runs]
+    faults = sum(run.handlers for run in runs)
+    return {
+        "time": mean([run.time_s * 1e3 for run in runs]),
+        "run": mean(times),
+        "deviation": deviation(times),
+        "spread": 100 * (max(times) - min(times)) / mean(times),
+        "rate": mean([run.rate for run in runs]),
+        "handlers": mean([run.handlers for run in runs]),
+        "errs": mean([run.errs for run in runs]),
+        "first_quarter": 100 * sum(run.quarters[0] for run in runs) / faults if faults else None,
+        "last_quarter": 100 * sum(run.quarters[3] for run in runs) / faults if faults else None,
+    }
+
+
+def _spread(rows: Sequence[dict[str, Any]]) -> float:
+    return max(float(row["spread"]) for row in rows)
+
+
+def table_5(options: Options) -> Result:
+    """MPI sends of the three apps; those that are not installed are left out, with a note."""
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for app in APPS.values():
+        if not app.is_installed:
+            notes.append(f"app '{app.name}' is not installed: left out.")
+            continue
+        notes.append(f"{app.name} {' '.join(app.arguments(options))}; {app.size_note}")
+        for num_ranks in options.pick((2,), RANKS[1:]):
+            run = run_once(options, app, num_ranks, "part", 0)
+            rows.append(
+                {
+                    "app": app.name,
+                    "ranks": num_ranks,
+                    "sends": run.sends,
+                    "megabytes": run.sent_bytes / 1e6,
+                    "kilobytes_a_send": run.sent_bytes / run.sends / 1e3 if run.sends else 0.0,
+                }
+            )
+    if not rows:
+        raise ConfigError("part-table5: none of the apps " + ", ".join(APPS) + " is installed")
+
+    def lines(key: str) -> list[Series]:
+        names = dict.fromkeys(str(row["app"]) for row in rows)
+        return [
+            Series(
+                name,
+                [row["ranks"] for row in rows if row["app"] == name],
+                [row[key] for row in rows if row["app"] == name],
+            )
+            for name in names
+        ]
+
+    return Result(
+        columns=[
+            Column("app", "app"),
+            Column("ranks", "ranks"),
+            Column("sends", "MPI sends"),
+            Column("megabytes", "sent", "MB", 3),
+            Column("kilobytes_a_send", "a send", "kB", 3),
+        ],
+        rows=rows,
+        panels=[
+            Panel("ranks", "MPI sends", lines("sends"), log_x=True, log_y=True, title="sends"),
+            Panel("ranks", "bytes a send (kB)", lines("kilobytes_a_send"), log_x=True, log_y=True,
+                  title="size"),
+        ],  # fmt: skip
+        notes=[
+            "Sums over ranks; messages inside of collectives count as sends. MB = 10^6 B.",
+            *notes,
+        ],
+        varied={"run.memory": "part", "run.compute": "model"},
+        numbers="counters of the facade; one run, since counts do not vary",
+    )

@@ -1,0 +1,290 @@
+"""PART figures 10 and 13: where the time of a write with a fault goes, by the engine's trace."""
+
+import dataclasses
+
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    powers_of_two,
+    size_text,
+)
+from pagewire.cli.experiments.rig import INITIATOR, TARGET, Record, Rig, all_pages
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
+from pagewire.transport.platform import Costs
+
+PARTS = {
+    "start": "user's call, R5, NI, wire",
+    "handler": "interrupt handler",
+    "tasklet": "tasklet: FIFO, other work",
+    "page_in": "page-in (get_user_pages)",
+    "netlink": "Netlink message",
+    "interrupts": "interrupts in the tasklet",
+    "wakeup": "wake-up of the library",
+    "err": "ERR sent and received",
+    "restart": "R5 starts the block again",
+    "retransmit": "block again, to the ACK",
+}
+"""Components of a write with one fault at the destination, in order of time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chain:
+    """Times of the first fault's handling, from the user's call, in ns."""
+
+    started: int
+    fault: int
+    handler: int
+    tasklet: int
+    page_in_done: int
+    netlink: int
+    err_sent: int
+    err: int
+    absent_pages: int
+
+
+def first_chain(trace: tuple[Record, ...], costs: Costs) -> Chain:
+    """The chain that begins with the first fault at the destination and ends with its ERR.
+
+    An ERR that comes after the transfer's end leaves no record at the source: it is given the time
+    that its way takes.
+    """
+
+    def find(kind: str, node: int, since_ns: int) -> Record | None:
+        for record in trace:
+            if record.kind == kind and record.node == node and record.time_ns >= since_ns:
+                return record
+        return None
+
+    def first(kind: str, node: int, since_ns: int) -> Record:
+        record = find(kind, node, since_ns)
+        assert record is not None, f"no {kind} in the trace of a transfer with a fault"
+        return record
+
+    started = first("block_started", INITIATOR, 0)
+    fault = first("fault_destination", TARGET, started.time_ns)
+    handler = first("handler", TARGET, fault.time_ns)
+    tasklet = first("tasklet_entry", TARGET, handler.time_ns)
+    done = first("page_in_done", TARGET, tasklet.time_ns)
+    netlink = first("netlink_sent", TARGET, done.time_ns)
+    err_sent = first("err_sent", TARGET, netlink.time_ns)
+    err = find("err", INITIATOR, err_sent.time_ns)
+    way_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns + costs.r5_ack_read_ns
+    err_ns = err.time_ns if err else err_sent.time_ns + way_ns
+    return Chain(
+        started.time_ns, fault.time_ns, handler.time_ns, tasklet.time_ns, done.time_ns,
+        netlink.time_ns, err_sent.time_ns, err_ns, done.b,
+    )  # fmt: skip
+
+
+def driver_parts(chain: Chain, costs: Costs) -> dict[str, int]:
+    """The driver's and the library's parts of the chain; they sum up to the chain's length.
+
+    Within the tasklet FIFO, other work, page-in and Netlink are the platform's costs; what the trace
+    shows beyond these are handlers that interrupted it.
+    """
+    page_in = costs.page_in_fixed_ns + chain.absent_pages * costs.page_in_page_ns
+    tasklet = 2 * costs.core_register_read_ns + costs.tasklet_other_ns
+    in_tasklet = chain.netlink - chain.tasklet
+    return {
+        "handler": chain.tasklet - chain.handler,
+        "tasklet": tasklet,
+        "page_in": page_in,
+        "netlink": costs.netlink_ns,
+        "interrupts": in_tasklet - tasklet - page_in - costs.netlink_ns,
+        "wakeup": chain.err_sent - chain.netlink - costs.err_send_ns,
+        "err": chain.err - chain.err_sent + costs.err_send_ns,
+    }
+
+
+def figure_10(options: Options) -> Result:
+    """One write of a page to an absent destination, cut into its components."""
+    rig = Rig(options.settings("run.policy=page"), 4096)
+    plain_us = rig.transfer(4096).latency_ns / 1e3
+    outcome = rig.transfer(4096, destination_absent=[0], traced=True)
+    chain = first_chain(outcome.trace, rig.platform.costs)
+    again_ns = next(
+        record.time_ns
+        for record in outcome.trace
+        if record.kind == "block_started" and record.time_ns > chain.err
+    )
+    parts = {
+        "start": chain.handler,
+        **driver_parts(chain, rig.platform.costs),
+        "restart": again_ns - chain.err,
+        "retransmit": outcome.latency_ns - again_ns,
+    }
+    total_us = outcome.latency_ns / 1e3
+    rows = [
+        {"component": PARTS[key], "time_us": parts[key] / 1e3,
+         "share": 100 * parts[key] / outcome.latency_ns}
+        for key in PARTS
+    ]  # fmt: skip
+    sum_us = sum(parts.values()) / 1e3
+    rows.append({"component": "sum of the components", "time_us": sum_us,
+                 "share": 100 * sum_us / total_us})  # fmt: skip
+    rows.append({"component": "measured total", "time_us": total_us, "share": 100.0})
+    return Result(
+        columns=[
+            Column("component", "component"),
+            Column("time_us", "time", "us", 3),
+            Column("share", "share", "%", 1),
+        ],
+        rows=rows,
+        panels=[
+            Panel(
+                "", "latency (us)",
+                categories=["write of 4 KiB"],
+                stacks=[(PARTS[key], [parts[key] / 1e3]) for key in PARTS],
+                marks=[("measured total", [total_us])],
+            )
+        ],  # fmt: skip
+        notes=[
+            f"Measured total {total_us:.3f} us; at the receiver (notification) "
+            f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} us; "
+            f"the fault adds {total_us - plain_us:.3f} us.",
+            "PART gives about 38 us for a page fault of 4 KB. The sum of its components as they "
+            "stand in the platform file is what comes out here; nothing was fitted.",
+            f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
+            "that keep arriving raise the interrupt again once the handler has cleared FSR.",
+            "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and "
+            "Netlink are the platform's costs, and the rest are handlers that interrupted it.",
+            LATENCY_NOTE,
+        ],
+        varied={"run.policy": "page"},
+    )
+
+
+STACK = {
+    "start": "call, R5, NI, wire to the fault",
+    "handler": "interrupt handler",
+    "tasklet": "tasklet: FIFO, other work",
+    "page_in": "page-in of all pages, G(n)",
+    "netlink": "Netlink message",
+    "interrupts": "interrupts in the tasklet",
+    "wakeup": "wake-up of the library",
+    "err": "ERR sent and received",
+    "idle": "idle: tasklet at later entries",
+    "transfer": "transfer of all pages, T(n)",
+}
+"""Components of a write with policy all: the first fault's chain, the time in which nothing moves
+because the tasklet is still at entries whose pages are in, and the transfer."""
+
+
+def idle_ns(trace: tuple[Record, ...], chain: Chain) -> int:
+    """Time between the first ERR and that of the window's other blocks with no block under way.
+
+    The tasklet reads an entry for each faulted page, so the second block of the window gets its ERR
+    late; blocks behind the first fill a part of that time.
+    """
+    first = next(r.b for r in trace if r.kind == "netlink_sent" and r.time_ns == chain.netlink)
+    outstanding = {
+        r.b for r in trace if r.kind == "fault_destination" and r.time_ns < chain.page_in_done
+    } - {first}
+    waiting = [
+        r.time_ns
+        for r in trace
+        if r.kind == "err" and r.a in outstanding and r.time_ns > chain.err
+    ]
+    if not waiting:
+        return 0
+    end = min(waiting)
+    covered, reached, begun = 0, chain.err, {}
+    for record in trace:
+        if record.node != INITIATOR:
+            continue
+        if record.kind == "block_started":
+            begun[record.a] = record.time_ns
+        elif record.kind in ("ack", "nack") and record.a in begun:
+            begin, done = max(begun.pop(record.a), reached), min(record.time_ns, end)
+            if done > begin:
+                covered += done - begin
+                reached = done
+    return end - chain.err - covered
+
+
+def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
+    """Components in ns, measured latency, and what the faulting transfer counted."""
+    plain = rig.transfer(num_bytes, traced=True)
+    begin_ns = next(r.time_ns for r in plain.trace if r.kind == "block_started")
+    outcome = rig.transfer(num_bytes, destination_absent=all_pages(num_bytes), traced=True)
+    chain = first_chain(outcome.trace, rig.platform.costs)
+    parts = {
+        "start": chain.handler,
+        **driver_parts(chain, rig.platform.costs),
+        "idle": idle_ns(outcome.trace, chain),
+        "transfer": plain.latency_ns - begin_ns,
+    }
+    return parts, outcome.latency_ns, outcome.counters
+
+
+def figure_13(options: Options) -> Result:
+    """Writes with policy all: the components on top of each other beside the measured total."""
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    rows = []
+    for settings, name in (
+        (("run.policy=all",), "timeout 1 ms"),
+        (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
+    ):
+        rig = Rig(options.settings(*settings), max(sizes))
+        for num_bytes in sizes:
+            parts, total_ns, counters = breakdown_all(rig, num_bytes)
+            sum_ns = sum(parts.values())
+            rows.append(
+                {
+                    "timeout": name,
+                    "num_bytes": num_bytes,
+                    **{key: value / 1e3 for key, value in parts.items()},
+                    "driver": sum(parts[key] for key in STACK
+                                  if key not in ("start", "page_in", "transfer")) / 1e3,
+                    "sum": sum_ns / 1e3,
+                    "total": total_ns / 1e3,
+                    "difference": 100 * (sum_ns - total_ns) / total_ns,
+                    "timeouts": counters["timeouts"],
+                }
+            )  # fmt: skip
+    shown = [row for row in rows if row["timeout"] == "timeout 1 ms"]
+    panels = [
+        Panel(
+            "transfer size", "latency (us)",
+            categories=[size_text(row["num_bytes"]) for row in part],
+            stacks=[(text, [row[key] for row in part]) for key, text in STACK.items()],
+            marks=[("measured total", [row["total"] for row in part])],
+            title=title,
+        )
+        for title, part in (
+            ("up to 64 KiB", [row for row in shown if row["num_bytes"] <= 64 << 10]),
+            ("above", [row for row in shown if row["num_bytes"] > 64 << 10]),
+        )
+        if part
+    ]  # fmt: skip
+    nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
+    return Result(
+        columns=[
+            Column("timeout", "timeout"),
+            SIZE,
+            Column("start", "start", "us"),
+            Column("driver", "driver, library", "us"),
+            Column("page_in", "G(n)", "us"),
+            Column("transfer", "T(n)", "us"),
+            Column("sum", "sum", "us"),
+            Column("total", "total", "us"),
+            Column("difference", "sum - total", "%", 1),
+            Column("timeouts", "time- outs"),
+        ],
+        rows=rows,
+        panels=panels,
+        notes=[
+            "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
+            "of the first fault, and the time in which no block is under way because the tasklet "
+            "still reads entries whose pages are in; the files have each of them.",
+            "The sum puts these and the fault-free transfer one after the other. Where the total "
+            "is well below, page-in and transfer overlap: a timeout sends blocks again before all "
+            "pages are in.",
+            f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
+            "the window: while one of its two blocks waits, the others go one at a time.",
+            LATENCY_NOTE,
+        ],
+        varied={"run.policy": "all", "run.nack_cancels_timer": "false, true"},
+    )

@@ -1,0 +1,108 @@
+"""PART figure 14: latency when each page of the destination is absent with some probability."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    Series,
+    deviation,
+    mean,
+    size_text,
+)
+from pagewire.cli.experiments.rig import PAGE_BYTES, Outcome, Rig, random_pages
+
+POLICIES = {"page": "PIO", "all": "PIA"}
+SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
+PERCENT = (0, 1, 5, 10, 20, 40, 80, 100)
+
+PAGES_A_SEED = 64
+"""A seed draws at least so many pages, by as many transfers as that takes: a single transfer of a page
+would mostly be without fault at 1 %."""
+
+
+def figure_14(options: Options) -> Result:
+    """Fault probability x policy x size; one seed a repetition."""
+    sizes = options.pick(SIZES[:3], SIZES)
+    percents = options.pick((0, 20, 100), PERCENT)
+    seeds = range(1, options.repetitions + 1)
+    rows = []
+    for policy, name in POLICIES.items():
+        rig = Rig(options.settings(f"run.policy={policy}"), max(sizes))
+        for num_bytes in sizes:
+            base_us = 0.0
+            for percent in percents:
+                by_seed = [_transfers(rig, num_bytes, percent / 100, seed) for seed in seeds]
+                times = [mean([each.latency_ns / 1e3 for each in some]) for some in by_seed]
+                outcomes = [each for some in by_seed for each in some]
+                base_us = base_us or mean(times)
+                rows.append(
+                    {
+                        "policy": name,
+                        "num_bytes": num_bytes,
+                        "percent": percent,
+                        "absent": mean([outcome.absent_pages for outcome in outcomes]),
+                        "latency": mean(times),
+                        "deviation": deviation(times),
+                        "slowdown": mean(times) / base_us,
+                        "handlers": mean(
+                            [outcome.counters["fault_interrupts"] for outcome in outcomes]
+                        ),
+                    }
+                )
+    return Result(
+        columns=[
+            Column("policy", "policy"),
+            SIZE,
+            Column("percent", "fault probability", "%"),
+            Column("absent", "absent pages", "", 1),
+            Column("latency", "latency", "us"),
+            Column("deviation", "deviation", "us"),
+            Column("slowdown", "slowdown", "x"),
+            Column("handlers", "handler runs", "", 1),
+        ],
+        rows=rows,
+        panels=[
+            *(_panel(rows, sizes, name, "latency", "latency (us)") for name in POLICIES.values()),
+            *(
+                _panel(rows, sizes, name, "slowdown", "slowdown (x)")
+                for name in POLICIES.values()
+            ),
+        ],
+        notes=[
+            f"{options.repetitions} seeds; each draws every page of the destination on its own, in as "
+            f"many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation "
+            "between the seeds' means. Slowdown is against the same size and policy at the lowest probability, 0 %.",
+            LATENCY_NOTE,
+        ],
+        varied={"run.policy": "page, all"},
+    )
+
+
+def _transfers(rig: Rig, num_bytes: int, fraction: float, seed: int) -> list[Outcome]:
+    draw = random.Random(seed)
+    count = max(1, PAGES_A_SEED * PAGE_BYTES // num_bytes)
+    return [
+        rig.transfer(num_bytes, destination_absent=random_pages(num_bytes, fraction, draw))
+        for _ in range(count)
+    ]
+
+
+def _panel(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], policy: str, key: str, label: str) -> Panel:
+    series = []
+    for num_bytes in sizes:
+        part = [row for row in rows if row["policy"] == policy and row["num_bytes"] == num_bytes]
+        series.append(
+            Series(
+                size_text(num_bytes),
+                [row["percent"] for row in part],
+                [row[key] for row in part],
+                [row["deviation"] for row in part] if key == "latency" else (),
+            )
+        )
+    return Panel("fault probability (%)", label, series, log_y=True, title=policy)

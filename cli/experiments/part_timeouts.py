@@ -1,0 +1,78 @@
+"""PART figure 15: policy all under several timeouts, and what overlapping page-in and transfer gives."""
+
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
+from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+
+TIMEOUT_US = 100
+"""The timeout whose speedup over none is drawn, and TO of formula (1)."""
+
+
+def _fault(rig: Rig, num_bytes: int) -> Outcome:
+    return rig.transfer(num_bytes, destination_absent=all_pages(num_bytes))
+
+
+LINES: Lines = {
+    "timeout_1ms": ("timeout 1 ms", _fault, ("run.policy=all", "run.timeout=1ms")),
+    "timeout_500us": ("timeout 500 us", _fault, ("run.policy=all", "run.timeout=500us")),
+    "timeout_100us": (
+        "timeout 100 us", _fault, ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
+    ),
+    "none": ("none (NTO)", _fault, ("run.policy=all", "run.nack_cancels_timer=true")),
+    "transfer": ("T(n), no fault", lambda rig, num_bytes: rig.transfer(num_bytes), ()),
+}  # fmt: skip
+
+
+def figure_15(options: Options) -> Result:
+    """Latency by timeout, speedup of the shortest over none, and formula (1) beside it."""
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    rows, largest = measure(options, LINES, sizes)
+    costs = options.platform().costs
+    for row in rows:
+        num_pages = len(all_pages(int(row["num_bytes"])))
+        page_in_us = (costs.page_in_fixed_ns + num_pages * costs.page_in_page_ns) / 1e3
+        row["page_in"] = page_in_us
+        row["speedup"] = row["none"] / row["timeout_100us"]
+        row["formula"] = (page_in_us + row["transfer"]) / max(
+            page_in_us, TIMEOUT_US + row["transfer"]
+        )
+    x = [row["num_bytes"] for row in rows]
+    latency = [
+        Series(title, x, [row[key] for row in rows], dashed=key == "transfer")
+        for key, (title, _, _) in LINES.items()
+    ]
+    speedup = [
+        Series("measured: none / 100 us", x, [row["speedup"] for row in rows]),
+        Series(
+            "formula (1), G(n) above TO",
+            [row["num_bytes"] for row in rows if row["page_in"] > TIMEOUT_US],
+            [row["formula"] for row in rows if row["page_in"] > TIMEOUT_US],
+            dashed=True,
+        ),
+    ]
+    return Result(
+        columns=[
+            SIZE,
+            *(Column(key, title, "us", 1) for key, (title, _, _) in LINES.items()),
+            Column("page_in", "G(n)", "us", 1),
+            Column("speedup", "speedup", "x"),
+            Column("formula", "formula (1)", "x"),
+        ],
+        rows=rows,
+        panels=[
+            Panel("transfer size", "latency (us)", latency, log_x=True, log_y=True,
+                  x_is_bytes=True, title="latency"),
+            Panel("transfer size", "speedup (x)", speedup, log_x=True, x_is_bytes=True,
+                  title="timeout 100 us over none"),
+        ],  # fmt: skip
+        notes=[
+            "none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.",
+            "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
+            "platform's page-in costs (fixed, and for each page), T measured without faults. It "
+            "means something where G(n) is above TO; below, it falls under 1 because it takes the "
+            "timeout to be what resumes the transfer, while here the ERR comes first.",
+            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
+            LATENCY_NOTE,
+        ],
+        varied={"run.policy": "all", "run.timeout": "1ms, 500us, 100us; none: NTO"},
+    )

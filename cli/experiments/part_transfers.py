@@ -1,0 +1,127 @@
+"""PART figures 9, 11 and 12: latency over size, by what is done about the destination's pages."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    Series,
+    deviation,
+    mean,
+    powers_of_two,
+)
+from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+
+SIZE = Column("num_bytes", "size", "B")
+LATENCY_NOTE = (
+    "Latency: virtual time from the user's call, touch or pin included, to the completion at the "
+    "initiator (last acknowledgement at the source's R5). Source resident; TLBs warm but for pages "
+    "that were dropped; unpin not included."
+)
+STRATEGY_NOTE = (
+    "Touch and pin are done to the destination; their costs are the platform file's tables, which "
+    "are inputs from the papers: only the transfer behind them comes out of the mechanism."
+)
+
+Lines = Mapping[str, tuple[str, Callable[[Rig, int], Outcome], tuple[str, ...]]]
+"""Title, how a transfer of a size is done, and the settings, by key."""
+
+
+def _with(strategy: str, *, absent: bool) -> Callable[[Rig, int], Outcome]:
+    return lambda rig, num_bytes: rig.transfer(
+        num_bytes, strategy=strategy, destination_absent=all_pages(num_bytes) if absent else ()
+    )
+
+
+def measure(
+    options: Options, lines: Lines, sizes: Sequence[int]
+) -> tuple[list[dict[str, float]], float]:
+    """A row for each size, in us, and the largest deviation between repetitions."""
+    rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
+    largest = 0.0
+    for key, (_, once, settings) in lines.items():
+        rig = Rig(options.settings(*settings), max(sizes))
+        for row in rows:
+            times = [
+                once(rig, int(row["num_bytes"])).latency_ns / 1e3
+                for _ in range(options.repetitions)
+            ]
+            row[key] = mean(times)
+            largest = max(largest, deviation(times))
+    return rows, largest
+
+
+def as_result(
+    options: Options, lines: Lines, sizes: Sequence[int], *notes: str, log_x: bool = True
+) -> Result:
+    """Measure, and lay out as one panel with a line for each key."""
+    rows, largest = measure(options, lines, sizes)
+    series = [
+        Series(title, [row["num_bytes"] for row in rows], [row[key] for row in rows])
+        for key, (title, _, _) in lines.items()
+    ]
+    varied = {title: ", ".join(settings) for title, _, settings in lines.values() if settings}
+    return Result(
+        columns=[SIZE, *(Column(key, title, "us") for key, (title, _, _) in lines.items())],
+        rows=rows,
+        panels=[
+            Panel("transfer size", "latency (us)", series, log_x=log_x, log_y=True, x_is_bytes=True)
+        ],
+        notes=[
+            *notes,
+            LATENCY_NOTE,
+            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
+        ],
+        varied=varied,
+    )
+
+
+def figure_9(options: Options) -> Result:
+    """Writes without faults, alone and behind touch or pin."""
+    sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))
+    sizes = sizes[::4] if options.quick else sizes
+    lines: Lines = {
+        "transfer": ("transfer only", _with("none", absent=False), ()),
+        "touch_resident": ("touch resident", _with("touch", absent=False), ()),
+        "touch_absent": ("touch absent", _with("touch", absent=True), ()),
+        "pin_resident": ("pin resident", _with("pin", absent=False), ()),
+        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+    }
+    return as_result(options, lines, sizes, STRATEGY_NOTE)
+
+
+def figure_11(options: Options) -> Result:
+    """Writes of up to a page to an absent destination, by what sends the block again."""
+    sizes = powers_of_two(16, 4096)
+    sizes = sizes[::4] if options.quick else sizes
+    fault = _with("none", absent=True)
+    lines: Lines = {
+        "err": ("ERR", fault, ("run.policy=page", "run.err=true", "run.timeout=1ms")),
+        "timeout_100us": (
+            "timeout 100 us", fault, ("run.policy=page", "run.err=false", "run.timeout=100us"),
+        ),
+        "timeout_1ms": (
+            "timeout 1 ms", fault, ("run.policy=page", "run.err=false", "run.timeout=1ms"),
+        ),
+    }  # fmt: skip
+    return as_result(
+        options, lines, sizes, "ERR: the timer of 1 ms runs too, and never expires here."
+    )
+
+
+def figure_12(options: Options) -> Result:
+    """Writes of a page and more to a destination of which no page is there."""
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    fault = _with("none", absent=True)
+    lines: Lines = {
+        "transfer": ("transfer only", _with("none", absent=False), ()),
+        "touch_resident": ("touch resident", _with("touch", absent=False), ()),
+        "touch_absent": ("touch absent", _with("touch", absent=True), ()),
+        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+        "pio": ("PIO (page)", fault, ("run.policy=page",)),
+        "pi4": ("PI4 (block)", fault, ("run.policy=block",)),
+        "pia": ("PIA (all)", fault, ("run.policy=all",)),
+    }
+    return as_result(options, lines, sizes, STRATEGY_NOTE)

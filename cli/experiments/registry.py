@@ -1,0 +1,92 @@
+"""Every experiment by its name."""
+
+from collections.abc import Mapping, Sequence
+
+from pagewire.cli.experiments import (
+    part_apps,
+    part_breakdown,
+    part_isend,
+    part_probability,
+    part_timeouts,
+    part_transfers,
+    psi_tables,
+)
+from pagewire.cli.experiments.result import Experiment
+from pagewire.native.settings import ConfigError, suggestion
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    each.name: each
+    for each in (
+        Experiment(
+            "part-fig9", "writes without faults: transfer, touch, pin",
+            "PART, figure 9", part_transfers.figure_9,
+        ),
+        Experiment(
+            "part-fig10", "breakdown of a 4 KB write to an absent page",
+            "PART, figure 10", part_breakdown.figure_10, repeats=False,
+        ),
+        Experiment(
+            "part-fig11", "writes up to 4 KB to an absent page: ERR against timeout",
+            "PART, figure 11", part_transfers.figure_11,
+        ),
+        Experiment(
+            "part-fig12", "writes with all destination pages absent, by policy",
+            "PART, figure 12", part_transfers.figure_12,
+        ),
+        Experiment(
+            "part-fig13", "breakdown of writes with policy all, and the total",
+            "PART, figure 13", part_breakdown.figure_13, repeats=False,
+        ),
+        Experiment(
+            "part-fig14", "random faults: latency and slowdown over probability",
+            "PART, figure 14", part_probability.figure_14,
+        ),
+        Experiment(
+            "part-fig15", "policy all by timeout; overlap of page-in and transfer",
+            "PART, figure 15 and formula (1)", part_timeouts.figure_15,
+        ),
+        Experiment(
+            "part-fig16", "duration of Isend alone, with and without pre-touch",
+            "PART, figure 16", part_isend.figure_16,
+        ),
+        Experiment(
+            "part-table2", "LAMMPS-like app: pre-touch against PART",
+            "PART, table 2", part_apps.table_2,
+        ),
+        Experiment(
+            "part-table3", "HPL-like app: pre-touch against PART",
+            "PART, table 3", part_apps.table_3,
+        ),
+        Experiment(
+            "part-table4", "HPCG-like app: pre-touch against PART",
+            "PART, table 4", part_apps.table_4,
+        ),
+        Experiment(
+            "part-table5", "what the apps send by MPI",
+            "PART, table 5", part_apps.table_5, repeats=False,
+        ),
+        Experiment(
+            "psi-table4.1", "mmap, munmap, pin, unpin, touch: inputs of the platform",
+            "PSI, table 4.1", psi_tables.table_4_1, repeats=False,
+        ),
+    )
+}  # fmt: skip
+
+
+def choose(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, once each; `all` is every one of them. Raises ConfigError."""
+    known = ", ".join(EXPERIMENTS)
+    if not names:
+        raise ConfigError(f"no experiment given; known are {known}, and all")
+    chosen: dict[str, Experiment] = {}
+    for name in names:
+        if name == "all":
+            chosen.update(EXPERIMENTS)
+        elif name in EXPERIMENTS:
+            chosen[name] = EXPERIMENTS[name]
+        else:
+            raise ConfigError(
+                f"unknown experiment '{name}'{suggestion(name, EXPERIMENTS)}; "
+                f"known are {known}, and all"
+            )
+    return list(chosen.values())

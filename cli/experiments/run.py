@@ -1,0 +1,51 @@
+"""The command: runs the chosen experiments one after the other, prints and writes each at once."""
+
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+
+from pagewire.cli import launch
+from pagewire.cli.experiments import output, registry
+from pagewire.cli.experiments.result import Options
+from pagewire.native.settings import ConfigError
+
+
+def say(text: str) -> None:
+    print(f"pagewire: {text}", file=sys.stderr, flush=True)
+
+
+def list_all() -> int:
+    """Names, titles and sources on standard output."""
+    width = max(map(len, registry.EXPERIMENTS))
+    for name, experiment in registry.EXPERIMENTS.items():
+        print(f"{name.ljust(width)}  {experiment.title} [{experiment.source}]")
+    return 0
+
+
+def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
+    """Exit code 0, or 1 when an experiment could not run; the others run nevertheless."""
+    chosen = registry.choose(names)
+    if options.repetitions < 1:
+        raise ConfigError(f"--repetitions {options.repetitions}: must be at least 1")
+    if options.quick and options.full:
+        raise ConfigError("--quick and --full: choose one")
+    launch.check_settings(options.environ)
+    output.check_folder(folder)
+    failed: list[str] = []
+    for experiment in chosen:
+        start_s = time.monotonic()
+        try:
+            result = experiment.run(options)
+        except ConfigError as error:
+            if len(chosen) == 1:
+                raise
+            say(f"{experiment.name} did not run: {error}")
+            failed.append(experiment.name)
+            continue
+        output.print_result(experiment, result)
+        output.write_files(experiment, result, options, folder)
+        say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s")
+    if failed:
+        say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")
+    return 1 if failed else 0

@@ -1,0 +1,276 @@
+"""`pagewire experiment`: every experiment in its quick form, the files, the rig's own promises."""
+
+import csv
+import itertools
+import json
+import math
+import os
+
+import pytest
+
+from pagewire.cli.experiments import app_runs, output, registry
+from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
+from pagewire.cli.experiments.rig import PAGE_BYTES, Rig, all_pages
+from pagewire.cli.main import main
+from pagewire.native.settings import ConfigError
+
+IN_PROCESS = (
+    "part-fig9",
+    "part-fig10",
+    "part-fig11",
+    "part-fig12",
+    "part-fig13",
+    "part-fig14",
+    "part-fig15",
+    "psi-table4.1",
+)
+WITH_RANKS = ("part-fig16", "part-table2", "part-table3", "part-table4", "part-table5")
+
+
+def quick(*, repetitions=2):
+    environ = {
+        name: text for name, text in os.environ.items() if not name.startswith("PAGEWIRE_RUN")
+    }
+    return Options(environ=environ, repetitions=repetitions, quick=True)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {name: registry.EXPERIMENTS[name].run(quick()) for name in IN_PROCESS}
+
+
+def column(result, key, **where):
+    return [
+        row[key]
+        for row in result.rows
+        if all(row[name] == value for name, value in where.items())
+    ]
+
+
+def rises(values):
+    return all(left <= right for left, right in itertools.pairwise(values))
+
+
+def test_registry_is_complete():
+    assert set(registry.EXPERIMENTS) == {*IN_PROCESS, *WITH_RANKS}
+    assert all(name == each.name for name, each in registry.EXPERIMENTS.items())
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_rows_hold_finite_numbers_for_every_column(name, results):
+    result = results[name]
+    assert result.rows and result.panels and result.notes
+    for row in result.rows:
+        for each in result.columns:
+            value = row[each.key]
+            assert isinstance(value, str) or math.isfinite(value), (each.key, row)
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_files_are_written_and_say_where_numbers_come_from(name, results, tmp_path):
+    experiment = registry.EXPERIMENTS[name]
+    output.write_files(experiment, results[name], quick(), tmp_path)
+    document = json.loads((tmp_path / f"{name}.json").read_text())
+    assert document["platform"]["name"] == "exanest-qfdb"
+    assert document["source"] == experiment.source
+    assert document["numbers"] and document["notes"]
+    assert len(document["rows"]) == len(results[name].rows)
+    lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+    body = list(csv.reader(line for line in lines if not line.startswith("#")))
+    assert len(body) == 1 + len(results[name].rows)
+    assert all(len(row) == len(results[name].columns) for row in body)
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()
+
+
+def test_same_settings_give_the_same_files(tmp_path):
+    experiment = registry.EXPERIMENTS["part-fig11"]
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        output.write_files(experiment, experiment.run(quick()), quick(), tmp_path / folder)
+    for suffix in ("json", "csv", "png", "svg"):
+        one, other = (tmp_path / folder / f"part-fig11.{suffix}" for folder in ("one", "other"))
+        assert one.read_bytes() == other.read_bytes(), suffix
+
+
+@pytest.mark.parametrize("name", ["part-fig9", "part-fig11", "part-fig12", "part-fig15"])
+def test_latency_rises_with_size(name, results):
+    for each in results[name].columns:
+        if each.unit == "us":
+            assert rises(column(results[name], each.key)), each.key
+
+
+def test_absent_is_slower_than_resident(results):
+    for row in results["part-fig9"].rows:
+        assert row["transfer"] < row["touch_resident"] < row["touch_absent"]
+    for row in results["part-fig12"].rows:
+        assert row["transfer"] < row["pia"] <= row["pi4"] <= row["pio"]
+
+
+def test_err_is_quicker_than_timeouts_which_cost_their_time(results):
+    for row in results["part-fig11"].rows:
+        assert row["err"] < 100 < row["timeout_100us"] < 1000 < row["timeout_1ms"]
+
+
+def test_breakdown_of_a_page_sums_up_to_the_total(results):
+    result = results["part-fig10"]
+    parts = {row["component"]: row["time_us"] for row in result.rows}
+    total, whole = parts.pop("measured total"), parts.pop("sum of the components")
+    assert min(parts.values()) >= 0
+    assert sum(parts.values()) == pytest.approx(whole) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("timeout", ["timeout 1 ms", "none (NTO)"])
+def test_breakdown_of_policy_all_is_near_the_total_without_overlap(timeout, results):
+    rows = [row for row in results["part-fig13"].rows if row["timeout"] == timeout]
+    assert rows
+    for row in rows:
+        assert row["timeouts"] == 0
+        assert abs(row["difference"]) < 15, row
+
+
+def test_timeouts_overlap_page_in_and_transfer():
+    options = quick()
+    by_timeout = {}
+    for text in ("run.timeout=100us", "run.nack_cancels_timer=true"):
+        rig = Rig(options.settings("run.policy=all", text), 1 << 20)
+        by_timeout[text] = rig.transfer(1 << 20, destination_absent=all_pages(1 << 20)).latency_ns
+    short, none = by_timeout.values()
+    assert short < none
+
+
+def test_slowdown_is_one_without_faults_and_most_with_all(results):
+    result = results["part-fig14"]
+    for policy in ("PIO", "PIA"):
+        for num_bytes in (4 << 10, 16 << 10, 64 << 10):
+            slowdowns = column(result, "slowdown", policy=policy, num_bytes=num_bytes)
+            assert slowdowns[0] == 1.0
+            assert rises(slowdowns)
+
+
+def test_inputs_are_the_platforms_tables(results):
+    options = quick()
+    for row in results["psi-table4.1"].rows:
+        for name, table in options.platform().tables.items():
+            assert row[name] * 1e3 == pytest.approx(table.cost_ns(row["num_bytes"]))
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+@pytest.mark.parametrize("strategy", ["none", "touch", "pin"])
+@pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
+def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent):
+    num_bytes = 5 * PAGE_BYTES + 100
+    pages = list(all_pages(num_bytes))
+    rig = Rig(quick().settings(), num_bytes)
+    outcomes = [
+        rig.transfer(
+            num_bytes,
+            operation=operation,
+            strategy=strategy,
+            source_absent=pages if absent in ("source", "both") else (),
+            destination_absent=pages if absent in ("destination", "both") else (),
+        )
+        for _ in range(3)
+    ]
+    assert len({outcome.latency_ns for outcome in outcomes}) == 1
+    assert all(outcome.prepare_ns < outcome.latency_ns for outcome in outcomes)
+    faults = outcomes[0].counters["translation_faults_source"]
+    assert (faults > 0) == (absent in ("source", "both"))
+
+
+def test_rig_faults_once_a_page_and_only_without_touch():
+    num_bytes = 8 * PAGE_BYTES
+    rig = Rig(quick().settings("run.policy=page"), num_bytes)
+    absent = [1, 6]
+    faulting = rig.transfer(num_bytes, destination_absent=absent)
+    assert faulting.counters["pages_paged_in"] == len(absent)
+    touched = rig.transfer(num_bytes, destination_absent=absent, strategy="touch")
+    assert touched.counters["pages_paged_in"] == 0
+
+
+def test_unknown_name_lists_what_there_is(capsys):
+    assert main(["experiment", "part-fig99"]) == 2
+    error = capsys.readouterr().err
+    assert all(name in error for name in registry.EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["part-fig10", "--repetitions", "0"],
+        ["part-fig10", "--quick", "--full"],
+        ["part-fig10", "--output", "/proc/results"],
+        ["part-fig10", "--set", "run.policy=some"],
+        ["part-fig10", "--set", "memory_backend.backend=model", "--output", "/tmp"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_one_line(words, capsys):
+    assert main(["experiment", *words]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_list_names_every_experiment(capsys):
+    assert main(["experiment", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(registry.EXPERIMENTS)
+
+
+def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
+    words = ["part-fig10", "part-fig10", "--quick", "--output", str(tmp_path / "new")]
+    assert main(["experiment", *words, "--set", "smmu.parallel_walks=8"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("part-fig10:") == 1
+    assert max(map(len, out.splitlines())) <= 100
+    document = json.loads((tmp_path / "new" / "part-fig10.json").read_text())
+    assert document["settings_not_default"] == {"smmu.parallel_walks": "8"}
+
+
+def test_missing_app_is_named(monkeypatch):
+    monkeypatch.setattr(app_runs.program, "apps", dict)
+    with pytest.raises(ConfigError, match="needs the app 'lammps'"):
+        registry.EXPERIMENTS["part-table2"].run(quick())
+
+
+def test_isend_alone_takes_no_longer_with_size_but_for_pretouch():
+    result = registry.EXPERIMENTS["part-fig16"].run(quick())
+    assert len(set(column(result, "part"))) == 1
+    assert rises(column(result, "pretouch"))
+    assert all(row["difference"] > 0 for row in result.rows if row["num_bytes"] >= PAGE_BYTES)
+
+
+def test_lammps_table_has_a_row_for_each_rank_count_and_memory():
+    result = registry.EXPERIMENTS["part-table2"].run(quick(repetitions=1))
+    assert [(row["ranks"], row["memory"]) for row in result.rows] == [
+        (1, "pre-touch"),
+        (1, "PART"),
+        (2, "pre-touch"),
+        (2, "PART"),
+    ]
+    assert all(row["time"] > 0 and row["rate"] > 0 for row in result.rows)
+    assert result.rows[0]["slowdown"] == result.rows[2]["slowdown"] == 0
+    faulting = result.rows[3]
+    assert faulting["handlers"] > 0
+    assert 0 <= faulting["last_quarter"] <= faulting["first_quarter"] <= 100
+
+
+def test_quarters_divide_bins_that_a_border_cuts():
+    ranks = [
+        {"interrupt_times": {"bin_ns": 30, "bins": [4, 0, 0, 2]}},
+        {"interrupt_times": {"bin_ns": 100, "bins": [8]}},
+    ]
+    assert app_runs.quarters(ranks, 100.0) == pytest.approx((2 + 4 * 25 / 30, 2 + 4 * 5 / 30, 2, 4))
+
+
+def test_options_pick_by_size():
+    assert quick().pick(1, 2, 3) == 1
+    assert Options(environ={}).pick(1, 2, 3) == 2
+    assert Options(environ={}, full=True).pick(1, 2, 3) == 3
+    assert Options(environ={}, full=True).pick(1, 2) == 2
+    assert Options(environ={}).repetitions == DEFAULT_REPETITIONS >= 5
+
+
+def test_sizes_in_words():
+    assert powers_of_two(4, 32) == [4, 8, 16, 32]
+    assert [size_text(size) for size in (100, 4096, 1 << 20)] == ["100 B", "4 KiB", "1 MiB"]
