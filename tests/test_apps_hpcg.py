@@ -277,6 +277,7 @@ def test_declared_work_is_the_counted_one(monkeypatch: pytest.MonkeyPatch) -> No
     declared = []
     fake = SimpleNamespace(compute=lambda *, flops, num_bytes: declared.append((flops, num_bytes)))
     monkeypatch.setitem(sys.modules, "pagewire.transport", fake)
+    monkeypatch.setitem(sys.modules, "pagewire.transport.loader", SimpleNamespace())
     benchmark.solver.solve(benchmark.b, benchmark.x, max_iterations=10, tolerance=0.0)
     counts = count_flops(benchmark.multigrid, num_sets=1, num_iterations=10)
     between_levels = 10 * 2 * (64 + 8 + 1)

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 MPI = pytest.importorskip("mpi4py.MPI")
 pytest.importorskip("pagewire._kernels")
 
+from pagewire.apps.errors import InputError
 from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.domain import Domain
-from pagewire.apps.lammps.errors import InputError
 from pagewire.apps.lammps.lattice import create_lattice, create_velocities
 from pagewire.apps.lammps.options import Options, parse_options
 from pagewire.apps.lammps.simulation import Simulation
 from pagewire.apps.lammps.state import gather_state
-from pagewire.apps.lammps.team import Team
 from pagewire.apps.lammps.thermo import ThermoRow
+from pagewire.apps.team import Team
 
 MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
 FCC_PAIR_ENERGY = -6.7733681  # LAMMPS' logs of examples/melt and bench/in.lj, step 0

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 
 import pytest
 
@@ -85,15 +86,20 @@ def pagewire(*words: str, cwd=None, env=None) -> subprocess.CompletedProcess[str
     )
 
 
+# In the environment of what these tests start: other launches on the machine are not ours to judge.
+os.environ["TEST_CLI_MARK"] = uuid.uuid4().hex
+
+
 def marked() -> set[int]:
-    """Processes of any launch that this user can see."""
+    """Processes that a launch of these tests has started."""
     found = set()
+    mine = f"TEST_CLI_MARK={os.environ['TEST_CLI_MARK']}".encode()
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if (
-                entry.name.isdecimal()
-                and b"PAGEWIRE_LAUNCH_ID=" in (entry / "environ").read_bytes()
-            ):
+            if not entry.name.isdecimal():
+                continue
+            environ = (entry / "environ").read_bytes()
+            if b"PAGEWIRE_LAUNCH_ID=" in environ and mine in environ:
                 found.add(int(entry.name))
     return found
 

@@ -10,7 +10,6 @@ import collections
 import ctypes
 import os
 import resource
-import sys
 import time
 from typing import Any, NamedTuple
 
@@ -323,11 +322,9 @@ class Node:
         return moved
 
     def _received(self, source: int, data: Any, num_bytes: int) -> None:
-        if lib.pw_ni_rx_burst(self._ni, source, data, num_bytes) < 0:
-            print(
-                f"pagewire: rank {self.rank}: a malformed burst from rank {source} was dropped",
-                file=sys.stderr,
-            )
+        # What was dropped will never be answered: going on would hang.
+        code = lib.pw_ni_rx_burst(self._ni, source, data, num_bytes)
+        check(code, f"burst of {num_bytes} bytes from rank {source}; same pagewire on all ranks?")
 
     def _flush(self) -> bool:
         """Send every burst that waits. True when one went to this rank itself: the engine goes on."""

@@ -6,9 +6,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.lammps.errors import InputError
+from pagewire.apps.errors import InputError
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.team import Team
 
 MAX_GHOST_LAYERS = 8
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.team import Team
 
 BASIS = np.array([[0.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
 

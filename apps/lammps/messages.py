@@ -1,43 +1,16 @@
-"""Rows of doubles between two ranks, and the buffers that they travel in.
+"""Rows of doubles between two ranks.
 
 As in the original the receive is posted first, then the blocking send is made, then the receive is
 waited for; an empty message is not sent.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pagewire.apps.lammps.team import Team
-from pagewire.apps.pages import fresh as fresh_pages
-
-GROWTH_FACTOR = 1.5
-MIN_CAPACITY = 1024  # doubles
+from pagewire.apps.buffers import MessageBuffer, Rows
+from pagewire.apps.team import Team
 
 _COUNT_TAG = 1
 _DATA_TAG = 2
-
-Rows = NDArray[np.float64]
-
-
-class MessageBuffer:
-    """A block of doubles that grows by a factor and is kept; or, if fresh, is made for each use.
-
-    Either way new blocks stand on pages not touched before: kept ones fault once, fresh ones each time.
-    """
-
-    def __init__(self, *, fresh: bool) -> None:
-        self.fresh = fresh
-        self._block: Rows = np.empty(0)
-
-    def take(self, num_rows: int, width: int) -> Rows:
-        """An array (num_rows, width) of undefined contents, valid until the next `take`."""
-        num = num_rows * width
-        if self.fresh:
-            return fresh_pages((num_rows, width), np.float64)
-        if num > len(self._block):
-            capacity = max(num, int(len(self._block) * GROWTH_FACTOR), MIN_CAPACITY)
-            self._block = fresh_pages((capacity,), np.float64)
-        return self._block[:num].reshape(num_rows, width)
 
 
 class Messenger:

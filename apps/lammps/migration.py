@@ -7,10 +7,11 @@ is dropped here and missed by the check of the total, on all ranks together.
 import numpy as np
 from numpy.typing import NDArray
 
+from pagewire.apps.buffers import Rows
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.errors import LostAtomsError
-from pagewire.apps.lammps.messages import Messenger, Rows
+from pagewire.apps.lammps.messages import Messenger
 
 _WIDTH = 7  # position, velocity, id (a double holds any id below 2^53)
 

@@ -9,8 +9,8 @@ from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
 from pagewire.apps.lammps.work import declare_lists
+from pagewire.apps.team import Team
 
 GROWTH_FACTOR = 1.2
 

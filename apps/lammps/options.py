@@ -3,9 +3,8 @@
 import argparse
 import dataclasses
 import math
-from typing import NoReturn
 
-from pagewire.apps.lammps.errors import InputError
+from pagewire.apps.options import Parser, require
 
 MAX_ATOMS = 2**31 - 1  # neighbour lists hold 32-bit indices
 MAX_SEED = 2**63 - 1
@@ -45,8 +44,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, num in zip(("NX", "NY", "NZ"), self.cells, strict=True):
-            _require(num >= 1, f"--cells {name}", num, "at least 1", "give 1 or more cells")
-        _require(
+            require(num >= 1, f"--cells {name}", num, "at least 1", "give 1 or more cells")
+        require(
             self.num_atoms <= MAX_ATOMS, "number of atoms", self.num_atoms,
             f"at most {MAX_ATOMS}", "use fewer cells",
         )  # fmt: skip
@@ -56,8 +55,8 @@ class Options:
             ("--neigh-every", self.neigh_every, 1),
             ("--neigh-delay", self.neigh_delay, 0),
         ):
-            _require(num >= least, flag, num, f"at least {least}", f"give {least} or more steps")
-        _require(
+            require(num >= least, flag, num, f"at least {least}", f"give {least} or more steps")
+        require(
             0 <= self.seed <= MAX_SEED, "--seed", self.seed, f"0 .. {MAX_SEED}", "give such a seed"
         )
         for flag, value in (
@@ -65,9 +64,9 @@ class Options:
             ("--cutoff", self.cutoff),
             ("--timestep", self.timestep),
         ):
-            _require(0 < value < math.inf, flag, value, "greater than 0", "give a positive number")
+            require(0 < value < math.inf, flag, value, "greater than 0", "give a positive number")
         for flag, value in (("--skin", self.skin), ("--temperature", self.temperature)):
-            _require(0 <= value < math.inf, flag, value, "at least 0", "give 0 or more")
+            require(0 <= value < math.inf, flag, value, "at least 0", "give 0 or more")
 
     @property
     def num_atoms(self) -> int:
@@ -89,22 +88,10 @@ class Options:
         return nx * a, ny * a, nz * a
 
 
-def _require(holds: bool, what: str, value: object, limit: str, remedy: str) -> None:
-    if not holds:
-        raise InputError(f"{what} is {value}; allowed: {limit}. Remedy: {remedy}.")
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises instead of printing, as only rank 0 may print."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}. Remedy: see --help.")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """The parser; on bad input it raises InputError."""
     d = Options()
-    parser = _Parser(
+    parser = Parser(
         prog="pagewire.apps.lammps", add_help=False, allow_abbrev=False,
         description="Lennard-Jones melt like LAMMPS' melt example; reduced units.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -6,9 +6,10 @@ from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.neighbor import NeighborLists, RebuildTrigger
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
-from pagewire.apps.lammps.timing import SECTIONS, Stopwatch
+from pagewire.apps.team import Team
+from pagewire.apps.timing import Stopwatch
 
+SECTIONS = ("Pair", "Neigh", "Comm", "Output", "Modify")
 _SECONDS_PER_DAY = 86400
 
 

@@ -11,21 +11,22 @@ from pagewire.apps.lammps.migration import check_atom_count, migrate
 from pagewire.apps.lammps.neighbor import NeighborLists, RebuildTrigger
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.lammps.pair import PairForce
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.lammps.report import SECTIONS
 from pagewire.apps.lammps.thermo import ThermoRow, measure
-from pagewire.apps.lammps.timing import Stopwatch
 from pagewire.apps.lammps.work import declare_step
+from pagewire.apps.team import Team
+from pagewire.apps.timing import Stopwatch
 
 
 class Simulation:
     """One rank's part of the melt. Creating it and all its methods are collective."""
 
     def __init__(self, options: Options, world: Team) -> None:
-        """Lattice, velocities, first lists and forces. Raises LammpsError on all ranks."""
+        """Lattice, velocities, first lists and forces. Raises AppError on all ranks."""
         self.options = options
         self.team, self.domain = create_domain(world, options)
         self.messenger = Messenger(self.team, fresh_buffers=options.fresh_buffers)
-        self.stopwatch = Stopwatch(world.mpi.Wtime)
+        self.stopwatch = Stopwatch(world.mpi.Wtime, SECTIONS)
         self.atoms = Atoms()
         self.shell = GhostShell(self.domain, self.messenger)
         self.lists = NeighborLists(options, self.domain)

@@ -1,11 +1,11 @@
-"""The final state in one file, for comparing two runs bit by bit."""
+"""The atoms of all ranks in one file."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pagewire.apps.lammps.atoms import Atoms
-from pagewire.apps.lammps.errors import InputError
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.state import write_state
+from pagewire.apps.team import Team
 
 _WIDTH = 7  # id, position, velocity
 
@@ -34,17 +34,11 @@ def dump_state(path: str, team: Team, atoms: Atoms) -> None:
     """Rank 0 writes `ids`, `positions`, `velocities` to an .npz. Collective; raises InputError on
     all ranks when the file cannot be written."""
     rows = gather_state(team, atoms)
-    problem = ""
+    arrays = None
     if rows is not None:
-        try:
-            with open(path, "wb") as file:
-                np.savez(
-                    file,
-                    ids=rows[:, 0].astype(np.int64),
-                    positions=rows[:, 1:4],
-                    velocities=rows[:, 4:7],
-                )
-        except OSError as error:
-            problem = f"--dump-state is {path!r}; writing it failed: {error.strerror}. "
-    if team.any(bool(problem)):
-        raise InputError(problem + "Remedy: name a file in a folder that rank 0 may write to.")
+        arrays = {
+            "ids": rows[:, 0].astype(np.int64),
+            "positions": rows[:, 1:4],
+            "velocities": rows[:, 4:7],
+        }
+    write_state(path, team, arrays)

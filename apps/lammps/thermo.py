@@ -7,7 +7,7 @@ import numpy as np
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.errors import NotFiniteError
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.lammps.team import Team
+from pagewire.apps.team import Team
 
 HEADER = f"{'Step':>10} {'Temp':>14} {'E_pair':>14} {'TotEng':>14} {'Press':>14}"
 

@@ -1,23 +1,21 @@
 """Where a rank's time goes, by `MPI.Wtime`, which is virtual time under pagewire."""
 
-from collections.abc import Callable
-
-SECTIONS = ("Pair", "Neigh", "Comm", "Output", "Modify")
+from collections.abc import Callable, Sequence
 
 
 class Stopwatch:
     """Each `stamp` books the time since the last one to a section."""
 
-    def __init__(self, wtime: Callable[[], float]) -> None:
+    def __init__(self, wtime: Callable[[], float], sections: Sequence[str]) -> None:
         self._wtime = wtime
         self._last = 0.0
         self._begin = 0.0
         self.loop_seconds = 0.0
-        self.section_seconds = dict.fromkeys(SECTIONS, 0.0)
+        self.section_seconds = dict.fromkeys(sections, 0.0)
 
     def start(self) -> None:
         """Begin the timed loop with all sections at 0."""
-        self.section_seconds = dict.fromkeys(SECTIONS, 0.0)
+        self.section_seconds = dict.fromkeys(self.section_seconds, 0.0)
         self._begin = self._last = self._wtime()
 
     def skip(self) -> None:

@@ -1,0 +1,64 @@
+"""Command of the mini-app. numpy is imported after `main` has chosen its number of threads."""
+
+import os
+from typing import Any
+
+from pagewire.apps.command import run_app
+from pagewire.apps.hpl.options import make_parser, parse_options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Solve one system on all ranks of COMM_WORLD. Returns 0; 2 for bad input, 1 when the residual
+    test fails, alike on all ranks. A fault of the program itself aborts all ranks."""
+    # As the launcher has it: one thread a rank, so that the bits are the same without it.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    return run_app("hpl", lambda mpi: _run(mpi, argv))
+
+
+def _run(mpi: Any, argv: list[str] | None) -> int:
+    from pagewire.apps.hpl.factorization import Factorization
+    from pagewire.apps.hpl.grid import Grid, choose_shape
+    from pagewire.apps.hpl.matrix import Matrix
+    from pagewire.apps.hpl.report import SECTIONS, closing, opening, timing
+    from pagewire.apps.hpl.solution import (
+        THRESHOLD,
+        back_substitute,
+        gather_solution,
+        scaled_residual,
+    )
+    from pagewire.apps.state import write_state
+    from pagewire.apps.team import Team
+    from pagewire.apps.timing import Stopwatch
+
+    world = Team(mpi, mpi.COMM_WORLD)
+
+    def say(text: str) -> None:
+        if world.rank == 0:
+            print(text, flush=True)
+
+    options = parse_options(argv)
+    if options is None:
+        say(make_parser().format_help())
+        return 0
+    grid = Grid(world, *choose_shape(options, world.num_ranks))
+    matrix = Matrix(options, grid)
+    say(opening(options, grid))
+    matrix.generate()
+    stopwatch = Stopwatch(mpi.Wtime, SECTIONS)
+    factorization = Factorization(matrix, grid, stopwatch)
+    world.comm.Barrier()
+    stopwatch.start()
+    factorization.run()
+    x = back_substitute(matrix, grid)
+    stopwatch.stamp("trsv")
+    stopwatch.stop()
+    say(timing(options, grid, stopwatch))
+    matrix.generate()
+    residual = scaled_residual(matrix, grid, x)
+    passed = residual < THRESHOLD
+    say(closing(residual, passed))
+    if options.dump_state is not None:
+        solution = gather_solution(matrix, grid, x)
+        write_state(options.dump_state, world, None if solution is None else {"x": solution})
+    grid.close()
+    return 0 if passed else 1
