@@ -112,11 +112,11 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
         if max(all_y) / min(all_y) < 30:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     elif all_y and min(all_y) < 0:
         axes.axhline(0, color="#888888", linewidth=0.8)
     elif all_y:
         axes.set_ylim(bottom=0, top=max(all_y) * 1.08 or 1)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
 def _draw_stacks(panel: Panel, axes: Any) -> None:
