@@ -10,8 +10,9 @@ import pytest
 
 from pagewire.cli.experiments import app_runs, output, registry
 from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
-from pagewire.cli.experiments.rig import PAGE_BYTES, Rig, all_pages
+from pagewire.cli.experiments.rig import GAP_NS, PAGE_BYTES, TARGET, Rig, all_pages
 from pagewire.cli.main import main
+from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
@@ -41,9 +42,7 @@ def results():
 
 def column(result, key, **where):
     return [
-        row[key]
-        for row in result.rows
-        if all(row[name] == value for name, value in where.items())
+        row[key] for row in result.rows if all(row[name] == value for name, value in where.items())
     ]
 
 
@@ -186,6 +185,22 @@ def test_rig_faults_once_a_page_and_only_without_touch():
     assert faulting.counters["pages_paged_in"] == len(absent)
     touched = rig.transfer(num_bytes, destination_absent=absent, strategy="touch")
     assert touched.counters["pages_paged_in"] == 0
+
+
+def test_histogram_holds_every_invocation_of_the_handler():
+    num_bytes = 8 * PAGE_BYTES
+    rig = Rig(quick().settings("run.policy=page"), num_bytes)
+    for _ in range(3):
+        rig.transfer(num_bytes, destination_absent=all_pages(num_bytes))
+    times = ffi.new("pw_time_histogram *")
+    lib.pw_ni_read_interrupt_times(rig.engines.nis[TARGET], times)
+    invocations = rig.engines.counters()["fault_interrupts"]
+    assert invocations > 0
+    assert sum(times.bins) == invocations
+    last_ns = max(idx for idx, count in enumerate(times.bins) if count) * times.bin_ns
+    assert (
+        3 * GAP_NS - times.bin_ns < last_ns < 3 * GAP_NS + 3_000_000
+    )  # one to warm up, then three
 
 
 def test_unknown_name_lists_what_there_is(capsys):

@@ -135,8 +135,11 @@ def _run(
         report, output = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "output")
         environ = dict(chosen.environ)
         settings = [
-            f"run.memory={memory}", "run.compute=model", "run.quiet=true", f"run.json={report}",
-        ]  # fmt: skip
+            f"run.memory={memory}",
+            "run.compute=model",
+            "run.quiet=true",
+            f"run.json={report}",
+        ]
         options.apply(options.as_environment(settings), environ)
         with output.open("w") as file:
             outcome = launch.launch(

@@ -78,24 +78,45 @@ def _table(options: Options, app: App) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True,
-                  title="time"),
-            Panel("ranks", "slowdown of PART over pre-touch (%)",
-                  [Series("slowdown", ranks, [row["slowdown"] for row in part],
-                          [row["slowdown_deviation"] for row in part])],
-                  log_x=True, title="slowdown (bars: deviation of PART)"),
-            Panel("ranks", "count a run",
-                  [Series("handler invocations", ranks, [row["handlers"] for row in part]),
-                   Series("ERRs", ranks, [row["errs"] for row in part], dashed=True)],
-                  log_x=True, title="PART"),
-        ],  # fmt: skip
+            Panel(
+                "ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True, title="time"
+            ),
+            Panel(
+                "ranks",
+                "slowdown of PART over pre-touch (%)",
+                [
+                    Series(
+                        "slowdown",
+                        ranks,
+                        [row["slowdown"] for row in part],
+                        [row["slowdown_deviation"] for row in part],
+                    )
+                ],
+                log_x=True,
+                title="slowdown (bars: deviation of PART)",
+            ),
+            Panel(
+                "ranks",
+                "count a run",
+                [
+                    Series("handler invocations", ranks, [row["handlers"] for row in part]),
+                    Series("ERRs", ranks, [row["errs"] for row in part], dashed=True),
+                ],
+                log_x=True,
+                title="PART",
+            ),
+        ],
         notes=[
             f"{app.name} {size}; {app.size_note}",
-            "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints them. "
-            "whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns; "
-            f"deviation and slowdown are of this one. {options.repetitions} runs.",
-            "first, last quarter: share of the handler invocations by quarter of the run's virtual "
-            "time (start to MPI_Finalize), over all ranks.",
+            (
+                "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints them. "
+                "whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns; "
+                f"deviation and slowdown are of this one. {options.repetitions} runs."
+            ),
+            (
+                "first, last quarter: share of the handler invocations by quarter of the run's virtual "
+                "time (start to MPI_Finalize), over all ranks."
+            ),
             "handler runs, ERRs: sums over ranks, mean over runs.",
             f"Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time. "
             + COMPUTE_NOTE,
@@ -170,9 +191,15 @@ def table_5(options: Options) -> Result:
         rows=rows,
         panels=[
             Panel("ranks", "MPI sends", lines("sends"), log_x=True, log_y=True, title="sends"),
-            Panel("ranks", "bytes a send (kB)", lines("kilobytes_a_send"), log_x=True, log_y=True,
-                  title="size"),
-        ],  # fmt: skip
+            Panel(
+                "ranks",
+                "bytes a send (kB)",
+                lines("kilobytes_a_send"),
+                log_x=True,
+                log_y=True,
+                title="size",
+            ),
+        ],
         notes=[
             "Sums over ranks; messages inside of collectives count as sends. MB = 10^6 B.",
             *notes,

@@ -1,7 +1,9 @@
 """PART figures 10 and 13: where the time of a write with a fault goes, by the engine's trace."""
 
 import dataclasses
+from typing import Any
 
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
 from pagewire.cli.experiments.result import (
     Column,
     Options,
@@ -11,7 +13,6 @@ from pagewire.cli.experiments.result import (
     size_text,
 )
 from pagewire.cli.experiments.rig import INITIATOR, TARGET, Record, Rig, all_pages
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
 from pagewire.transport.platform import Costs
 
 PARTS = {
@@ -73,9 +74,16 @@ def first_chain(trace: tuple[Record, ...], costs: Costs) -> Chain:
     way_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns + costs.r5_ack_read_ns
     err_ns = err.time_ns if err else err_sent.time_ns + way_ns
     return Chain(
-        started.time_ns, fault.time_ns, handler.time_ns, tasklet.time_ns, done.time_ns,
-        netlink.time_ns, err_sent.time_ns, err_ns, done.b,
-    )  # fmt: skip
+        started.time_ns,
+        fault.time_ns,
+        handler.time_ns,
+        tasklet.time_ns,
+        done.time_ns,
+        netlink.time_ns,
+        err_sent.time_ns,
+        err_ns,
+        done.b,
+    )
 
 
 def driver_parts(chain: Chain, costs: Costs) -> dict[str, int]:
@@ -117,13 +125,17 @@ def figure_10(options: Options) -> Result:
     }
     total_us = outcome.latency_ns / 1e3
     rows = [
-        {"component": PARTS[key], "time_us": parts[key] / 1e3,
-         "share": 100 * parts[key] / outcome.latency_ns}
+        {
+            "component": PARTS[key],
+            "time_us": parts[key] / 1e3,
+            "share": 100 * parts[key] / outcome.latency_ns,
+        }
         for key in PARTS
-    ]  # fmt: skip
+    ]
     sum_us = sum(parts.values()) / 1e3
-    rows.append({"component": "sum of the components", "time_us": sum_us,
-                 "share": 100 * sum_us / total_us})  # fmt: skip
+    rows.append(
+        {"component": "sum of the components", "time_us": sum_us, "share": 100 * sum_us / total_us}
+    )
     rows.append({"component": "measured total", "time_us": total_us, "share": 100.0})
     return Result(
         columns=[
@@ -134,22 +146,31 @@ def figure_10(options: Options) -> Result:
         rows=rows,
         panels=[
             Panel(
-                "", "latency (us)",
+                "",
+                "latency (us)",
                 categories=["write of 4 KiB"],
                 stacks=[(PARTS[key], [parts[key] / 1e3]) for key in PARTS],
                 marks=[("measured total", [total_us])],
             )
-        ],  # fmt: skip
+        ],
         notes=[
-            f"Measured total {total_us:.3f} us; at the receiver (notification) "
-            f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} us; "
-            f"the fault adds {total_us - plain_us:.3f} us.",
-            "PART gives about 38 us for a page fault of 4 KB. The sum of its components as they "
-            "stand in the platform file is what comes out here; nothing was fitted.",
-            f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
-            "that keep arriving raise the interrupt again once the handler has cleared FSR.",
-            "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and "
-            "Netlink are the platform's costs, and the rest are handlers that interrupted it.",
+            (
+                f"Measured total {total_us:.3f} us; at the receiver (notification) "
+                f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} us; "
+                f"the fault adds {total_us - plain_us:.3f} us."
+            ),
+            (
+                "PART gives about 38 us for a page fault of 4 KB. The sum of its components as they "
+                "stand in the platform file is what comes out here; nothing was fitted."
+            ),
+            (
+                f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
+                "that keep arriving raise the interrupt again once the handler has cleared FSR."
+            ),
+            (
+                "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and "
+                "Netlink are the platform's costs, and the rest are handlers that interrupted it."
+            ),
             LATENCY_NOTE,
         ],
         varied={"run.policy": "page"},
@@ -183,9 +204,7 @@ def idle_ns(trace: tuple[Record, ...], chain: Chain) -> int:
         r.b for r in trace if r.kind == "fault_destination" and r.time_ns < chain.page_in_done
     } - {first}
     waiting = [
-        r.time_ns
-        for r in trace
-        if r.kind == "err" and r.a in outstanding and r.time_ns > chain.err
+        r.time_ns for r in trace if r.kind == "err" and r.a in outstanding and r.time_ns > chain.err
     ]
     if not waiting:
         return 0
@@ -222,7 +241,7 @@ def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[s
 def figure_13(options: Options) -> Result:
     """Writes with policy all: the components on top of each other beside the measured total."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for settings, name in (
         (("run.policy=all",), "timeout 1 ms"),
         (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
@@ -236,18 +255,21 @@ def figure_13(options: Options) -> Result:
                     "timeout": name,
                     "num_bytes": num_bytes,
                     **{key: value / 1e3 for key, value in parts.items()},
-                    "driver": sum(parts[key] for key in STACK
-                                  if key not in ("start", "page_in", "transfer")) / 1e3,
+                    "driver": sum(
+                        parts[key] for key in STACK if key not in ("start", "page_in", "transfer")
+                    )
+                    / 1e3,
                     "sum": sum_ns / 1e3,
                     "total": total_ns / 1e3,
                     "difference": 100 * (sum_ns - total_ns) / total_ns,
                     "timeouts": counters["timeouts"],
                 }
-            )  # fmt: skip
+            )
     shown = [row for row in rows if row["timeout"] == "timeout 1 ms"]
     panels = [
         Panel(
-            "transfer size", "latency (us)",
+            "transfer size",
+            "latency (us)",
             categories=[size_text(row["num_bytes"]) for row in part],
             stacks=[(text, [row[key] for row in part]) for key, text in STACK.items()],
             marks=[("measured total", [row["total"] for row in part])],
@@ -258,7 +280,7 @@ def figure_13(options: Options) -> Result:
             ("above", [row for row in shown if row["num_bytes"] > 64 << 10]),
         )
         if part
-    ]  # fmt: skip
+    ]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     return Result(
         columns=[
@@ -276,14 +298,20 @@ def figure_13(options: Options) -> Result:
         rows=rows,
         panels=panels,
         notes=[
-            "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
-            "of the first fault, and the time in which no block is under way because the tasklet "
-            "still reads entries whose pages are in; the files have each of them.",
-            "The sum puts these and the fault-free transfer one after the other. Where the total "
-            "is well below, page-in and transfer overlap: a timeout sends blocks again before all "
-            "pages are in.",
-            f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
-            "the window: while one of its two blocks waits, the others go one at a time.",
+            (
+                "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
+                "of the first fault, and the time in which no block is under way because the tasklet "
+                "still reads entries whose pages are in; the JSON file has each of them."
+            ),
+            (
+                "The sum puts these and the fault-free transfer one after the other. Where the total "
+                "is well below, page-in and transfer overlap: a timeout sends blocks again before all "
+                "pages are in."
+            ),
+            (
+                f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
+                "the window: while one of its two blocks waits, the others go one at a time."
+            ),
             LATENCY_NOTE,
         ],
         varied={"run.policy": "all", "run.nack_cancels_timer": "false, true"},

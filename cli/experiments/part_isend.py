@@ -39,11 +39,13 @@ def figure_16(chosen: Options) -> Result:
     names = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
     series = [
         Series(
-            names[memory], [row["num_bytes"] for row in rows], [row[memory] for row in rows],
+            names[memory],
+            [row["num_bytes"] for row in rows],
+            [row[memory] for row in rows],
             [row[f"{memory}_deviation"] for row in rows],
         )
         for memory in MEMORY
-    ]  # fmt: skip
+    ]
     return Result(
         columns=[
             Column("num_bytes", "size", "B"),
@@ -55,16 +57,26 @@ def figure_16(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("message size", "duration of Isend (us)", series, log_x=True, log_y=True,
-                  x_is_bytes=True)
-        ],  # fmt: skip
+            Panel(
+                "message size",
+                "duration of Isend (us)",
+                series,
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+            )
+        ],
         notes=[
-            "Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime "
-            "(virtual); both ranks' buffers are resident; the receive is posted and the request "
-            "completed outside of the measured time.",
-            "Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; the "
-            "last slope goes on above it); messages up to run.eager_limit are copied and never "
-            "touched.",
+            (
+                "Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime "
+                "(virtual); both ranks' buffers are resident; the receive is posted and the request "
+                "completed outside of the measured time."
+            ),
+            (
+                "Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; the "
+                "last slope goes on above it); messages up to run.eager_limit are copied and never "
+                "touched."
+            ),
             f"{chosen.repetitions} repetitions.",
         ],
         varied={"run.memory": ", ".join(MEMORY), "run.compute": "none"},

@@ -69,15 +69,15 @@ def figure_14(options: Options) -> Result:
         rows=rows,
         panels=[
             *(_panel(rows, sizes, name, "latency", "latency (us)") for name in POLICIES.values()),
-            *(
-                _panel(rows, sizes, name, "slowdown", "slowdown (x)")
-                for name in POLICIES.values()
-            ),
+            *(_panel(rows, sizes, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
         ],
         notes=[
-            f"{options.repetitions} seeds; each draws every page of the destination on its own, in as "
-            f"many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation "
-            "between the seeds' means. Slowdown is against the same size and policy at the lowest probability, 0 %.",
+            (
+                f"{options.repetitions} seeds; each draws every page of the destination on its own, in as "
+                f"many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation "
+                "between the seeds' means. Slowdown is against the same "
+                "size and policy at 0 %."
+            ),
             LATENCY_NOTE,
         ],
         varied={"run.policy": "page, all"},
@@ -93,7 +93,9 @@ def _transfers(rig: Rig, num_bytes: int, fraction: float, seed: int) -> list[Out
     ]
 
 
-def _panel(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], policy: str, key: str, label: str) -> Panel:
+def _panel(
+    rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], policy: str, key: str, label: str
+) -> Panel:
     series = []
     for num_bytes in sizes:
         part = [row for row in rows if row["policy"] == policy and row["num_bytes"] == num_bytes]

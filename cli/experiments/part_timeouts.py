@@ -16,11 +16,13 @@ LINES: Lines = {
     "timeout_1ms": ("timeout 1 ms", _fault, ("run.policy=all", "run.timeout=1ms")),
     "timeout_500us": ("timeout 500 us", _fault, ("run.policy=all", "run.timeout=500us")),
     "timeout_100us": (
-        "timeout 100 us", _fault, ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
+        "timeout 100 us",
+        _fault,
+        ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
     ),
     "none": ("none (NTO)", _fault, ("run.policy=all", "run.nack_cancels_timer=true")),
     "transfer": ("T(n), no fault", lambda rig, num_bytes: rig.transfer(num_bytes), ()),
-}  # fmt: skip
+}
 
 
 def figure_15(options: Options) -> Result:
@@ -60,17 +62,32 @@ def figure_15(options: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("transfer size", "latency (us)", latency, log_x=True, log_y=True,
-                  x_is_bytes=True, title="latency"),
-            Panel("transfer size", "speedup (x)", speedup, log_x=True, x_is_bytes=True,
-                  title="timeout 100 us over none"),
-        ],  # fmt: skip
+            Panel(
+                "transfer size",
+                "latency (us)",
+                latency,
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+                title="latency",
+            ),
+            Panel(
+                "transfer size",
+                "speedup (x)",
+                speedup,
+                log_x=True,
+                x_is_bytes=True,
+                title="timeout 100 us over none",
+            ),
+        ],
         notes=[
             "none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.",
-            "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
-            "platform's page-in costs (fixed, and for each page), T measured without faults. It "
-            "means something where G(n) is above TO; below, it falls under 1 because it takes the "
-            "timeout to be what resumes the transfer, while here the ERR comes first.",
+            (
+                "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
+                "platform's page-in costs (fixed, and for each page), T measured without faults. It "
+                "means something where G(n) is above TO; below, it falls under 1 because it takes the "
+                "timeout to be what resumes the transfer, while here the ERR comes first."
+            ),
             f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
             LATENCY_NOTE,
         ],

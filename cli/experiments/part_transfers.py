@@ -100,12 +100,16 @@ def figure_11(options: Options) -> Result:
     lines: Lines = {
         "err": ("ERR", fault, ("run.policy=page", "run.err=true", "run.timeout=1ms")),
         "timeout_100us": (
-            "timeout 100 us", fault, ("run.policy=page", "run.err=false", "run.timeout=100us"),
+            "timeout 100 us",
+            fault,
+            ("run.policy=page", "run.err=false", "run.timeout=100us"),
         ),
         "timeout_1ms": (
-            "timeout 1 ms", fault, ("run.policy=page", "run.err=false", "run.timeout=1ms"),
+            "timeout 1 ms",
+            fault,
+            ("run.policy=page", "run.err=false", "run.timeout=1ms"),
         ),
-    }  # fmt: skip
+    }
     return as_result(
         options, lines, sizes, "ERR: the timer of 1 ms runs too, and never expires here."
     )

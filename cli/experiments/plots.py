@@ -11,16 +11,24 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from pagewire.cli.experiments.result import Panel, size_text  # noqa: E402
+from pagewire.cli.experiments.result import Panel, size_text
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
 PARTS = (
-    "#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499",
+    "#332288",
+    "#88CCEE",
+    "#44AA99",
+    "#117733",
+    "#999933",
+    "#DDCC77",
+    "#CC6677",
+    "#882255",
+    "#AA4499",
     "#BBBBBB",
-)  # fmt: skip
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEASURED = "#555555"
 
@@ -34,12 +42,15 @@ def draw(title: str, panels: list[Panel], paths: list[pathlib.Path]) -> None:
     """One figure with all panels, written to each path by its suffix."""
     num_columns = 3 if len(panels) == 3 else min(len(panels), _MAX_COLUMNS)
     num_rows = -(-len(panels) // num_columns)
-    settings = {"svg.hashsalt": "pagewire", "font.size": 9, "axes.titlesize": 10}
+    settings: dict[Any, Any] = {"svg.hashsalt": "pagewire", "font.size": 9, "axes.titlesize": 10}
     with matplotlib.rc_context(settings):
         figure, grid = pyplot.subplots(
-            num_rows, num_columns, squeeze=False, layout="constrained",
+            num_rows,
+            num_columns,
+            squeeze=False,
+            layout="constrained",
             figsize=(_WIDTHS[num_columns], 4.8 * num_rows),
-        )  # fmt: skip
+        )
         figure.suptitle(title, fontsize=11)
         axes = [each for row in grid for each in row]
         for panel, each in zip(panels, axes, strict=False):
@@ -70,10 +81,17 @@ def _draw_panel(panel: Panel, axes: Any) -> None:
 def _draw_lines(panel: Panel, axes: Any) -> None:
     for idx, series in enumerate(panel.series):
         axes.errorbar(
-            series.x, series.y, yerr=list(series.deviation) or None, label=series.label,
-            color=COLOURS[idx % len(COLOURS)], marker=MARKERS[idx % len(MARKERS)], markersize=4,
-            linewidth=1.4, linestyle="--" if series.dashed else "-", capsize=2,
-        )  # fmt: skip
+            series.x,
+            series.y,
+            yerr=list(series.deviation) or None,
+            label=series.label,
+            color=COLOURS[idx % len(COLOURS)],
+            marker=MARKERS[idx % len(MARKERS)],
+            markersize=4,
+            linewidth=1.4,
+            linestyle="--" if series.dashed else "-",
+            capsize=2,
+        )
     all_x = sorted({x for series in panel.series for x in series.x})
     all_y = [y for series in panel.series for y in series.y]
     if panel.log_x:
@@ -107,16 +125,27 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
     bottoms = [0.0] * len(panel.categories)
     for idx, (label, values) in enumerate(panel.stacks):
         axes.bar(
-            [place - width / 2 for place in places], values, width, bottom=bottoms, label=label,
-            color=PARTS[idx % len(PARTS)], hatch="///" if idx >= len(PARTS) else None,
-            edgecolor="white", linewidth=0.4,
-        )  # fmt: skip
+            [place - width / 2 for place in places],
+            values,
+            width,
+            bottom=bottoms,
+            label=label,
+            color=PARTS[idx % len(PARTS)],
+            hatch="///" if idx >= len(PARTS) else None,
+            edgecolor="white",
+            linewidth=0.4,
+        )
         bottoms = [bottom + value for bottom, value in zip(bottoms, values, strict=True)]
     for label, values in panel.marks:
         axes.bar(
-            [place + width / 2 for place in places], values, width, label=label, color=MEASURED,
-            edgecolor="white", linewidth=0.4,
-        )  # fmt: skip
+            [place + width / 2 for place in places],
+            values,
+            width,
+            label=label,
+            color=MEASURED,
+            edgecolor="white",
+            linewidth=0.4,
+        )
     axes.set_xticks(list(places), panel.categories)
     if len(panel.categories) == 1:
         axes.set_xlim(-1.4, 1.4)
@@ -128,9 +157,12 @@ def _legends(axes: list[Any]) -> None:
         for each in axes:
             if len(each.get_legend_handles_labels()[1]) > 1:
                 each.legend(
-                    loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False,
+                    loc="upper center",
+                    bbox_to_anchor=(0.5, -0.14),
+                    ncols=2,
+                    frameon=False,
                     fontsize=8,
-                )  # fmt: skip
+                )
         return
     legends = [each.get_legend_handles_labels() for each in axes]
     for idx, (each, (handles, labels)) in enumerate(zip(axes, legends, strict=True)):
@@ -140,6 +172,11 @@ def _legends(axes: list[Any]) -> None:
             # Stacks are read from the bottom up, so their legend is too.
             is_stacked = not each.lines
             each.legend(
-                handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False,
-                reverse=is_stacked, fontsize=8,
-            )  # fmt: skip
+                handles,
+                labels,
+                loc="center left",
+                bbox_to_anchor=(1.01, 0.5),
+                frameon=False,
+                reverse=is_stacked,
+                fontsize=8,
+            )

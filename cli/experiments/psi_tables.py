@@ -27,18 +27,28 @@ def table_4_1(options: Options) -> Result:
         rows=rows,
         panels=[
             Panel(
-                "buffer size", "time (us)",
+                "buffer size",
+                "time (us)",
                 [Series(title, sizes, [row[key] for row in rows]) for key, title in TABLES.items()],
-                log_x=True, log_y=True, x_is_bytes=True,
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
             )
-        ],  # fmt: skip
+        ],
         notes=[
-            "These are inputs: the platform file's tables, linear between the points that the "
-            "sources give. Nothing here is measured.",
-            *(f"{key}: {platform.table_origins[key].source}" + (
-                f" (assumed: {platform.table_origins[key].assumed})"
-                if platform.table_origins[key].assumed else "")
-              for key in TABLES),
-        ],  # fmt: skip
+            (
+                "These are inputs: the platform file's tables, linear between the points that the "
+                "sources give. Nothing here is measured."
+            ),
+            *(
+                f"{key}: {platform.table_origins[key].source}"
+                + (
+                    f" (assumed: {platform.table_origins[key].assumed})"
+                    if platform.table_origins[key].assumed
+                    else ""
+                )
+                for key in TABLES
+            ),
+        ],
         numbers="inputs: the cost tables of the platform file, with the sources in the notes",
     )

@@ -44,7 +44,7 @@ class Options:
 
     @property
     def size_name(self) -> str:
-        return self.pick("quick", "default", "full")
+        return str(self.pick("quick", "default", "full"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ INITIATOR, TARGET = 0, 1
 _PDID = 1
 _FOREVER = 2**63 - 1
 _MADV_NOHUGEPAGE = 15
-_GAP_NS = 20_000_000
+GAP_NS = 20_000_000
 """Virtual rest between two transfers, so that nothing of the first meets the second."""
 _TRACE_RECORDS = 400_000
 _KIND_NAMES: dict[int, str] = {
@@ -152,9 +152,16 @@ class Engines:
         code = lib.pw_ni_expose(self.nis[TARGET], INITIATOR, source.address, num_bytes, key)
         check(code, "expose")
         code = lib.pw_ni_fetch(
-            self.nis[INITIATOR], _PDID, TARGET, source.address, key[0], destination.address,
-            num_bytes, at_ns, fetch,
-        )  # fmt: skip
+            self.nis[INITIATOR],
+            _PDID,
+            TARGET,
+            source.address,
+            key[0],
+            destination.address,
+            num_bytes,
+            at_ns,
+            fetch,
+        )
         check(code, "read")
 
     def run(self) -> dict[tuple[int, int], int]:
@@ -273,14 +280,17 @@ class Rig:
             prepare_ns = tables[f"{strategy}_absent"].cost_ns(len(absent) * PAGE_BYTES)
             rest_bytes = (num_pages - len(absent)) * PAGE_BYTES
             prepare_ns += tables[f"{strategy}_resident"].cost_ns(rest_bytes)
-        return self._transfer(
-            num_bytes, operation, list(source_absent), absent, prepare_ns, traced
-        )
+        return self._transfer(num_bytes, operation, list(source_absent), absent, prepare_ns, traced)
 
     def _transfer(
-        self, num_bytes: int, operation: str, source_absent: list[int],
-        destination_absent: list[int], prepare_ns: int, traced: bool,
-    ) -> Outcome:  # fmt: skip
+        self,
+        num_bytes: int,
+        operation: str,
+        source_absent: list[int],
+        destination_absent: list[int],
+        prepare_ns: int,
+        traced: bool,
+    ) -> Outcome:
         source, destination = self._buffers
         source.fill(self._data[:num_bytes])
         source_node = INITIATOR if operation == "write" else TARGET
@@ -305,9 +315,7 @@ class Rig:
         post = self.engines.write if operation == "write" else self.engines.read
         post(source, destination, num_bytes, call_ns + prepare_ns)
         times = self.engines.run()
-        counters = {
-            name: value - before[name] for name, value in self.engines.counters().items()
-        }
+        counters = {name: value - before[name] for name, value in self.engines.counters().items()}
         if destination.read()[:num_bytes] != expected:
             raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: wrong data")
         if not self.engines.is_quiet:
@@ -317,7 +325,7 @@ class Rig:
             arrived_ns = times[TARGET, lib.PW_HOST_ARRIVED]
         else:
             done_ns = arrived_ns = times[INITIATOR, lib.PW_HOST_FETCH_DONE]
-        self._now_ns = max(times.values()) + _GAP_NS
+        self._now_ns = max(times.values()) + GAP_NS
         return Outcome(
             latency_ns=done_ns - call_ns,
             arrival_ns=arrived_ns - call_ns,
