@@ -106,9 +106,23 @@ def host_facts() -> dict[str, str]:
         "page size": f"{mmap.PAGESIZE} bytes",
         "MADV_POPULATE_READ": _yes(can_populate(_MADV_POPULATE_READ)),
         "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
+        "permissions of resident pages": _yes(can_check_access()),
         "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
         "transparent huge pages": _huge_pages(),
     }
+
+
+def can_check_access() -> bool:
+    """Whether the kernel tells of a mapping's permissions (PROCMAP_QUERY, Linux 6.11)."""
+    from pagewire.native import ffi, lib
+
+    memory = ffi.new("pw_memory **")
+    options = ffi.new("pw_memory_model_options *")
+    if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
+        return False
+    able = bool(lib.pw_memory_checks_access(memory[0]))
+    lib.pw_memory_destroy(memory[0])
+    return able
 
 
 def can_populate(advice: int) -> bool:

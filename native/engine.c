@@ -19,6 +19,16 @@ int pw_error_of_nack(uint32_t code)
     }
 }
 
+uint32_t pw_nack_of_error(int code)
+{
+    switch (code) {
+    case PW_ERR_ADDRESS: return PW_NACK_DECODE;
+    case PW_ERR_CONTEXT: return PW_NACK_NO_CONTEXT;
+    case PW_ERR_PROTECTION: return PW_NACK_PROTECTION;
+    default: return PW_UNRECOVERABLE;
+    }
+}
+
 /* --- composition ------------------------------------------------------------------------------- */
 
 static void init_path(pw_ni *ni, uint32_t peer)

@@ -29,6 +29,7 @@ pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_
     else if (!(landing = malloc(sizeof *landing))) return NULL;
     memset(landing, 0, offsetof(pw_landing, walk));
     pw_walk_forget(&landing->walk);
+    landing->walk.for_write = true;
     landing->delivered = landing->small;
     if (num_words > sizeof landing->small / sizeof landing->small[0]) {
         landing->delivered = calloc(num_words, sizeof *landing->delivered);
@@ -218,8 +219,8 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
             pw_walk_forget(&landing->walk);
             state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
         }
-        if (state < 0 || state == PW_PAGE_UNMAPPED) {
-            view->code = state < 0 ? state : PW_ERR_ADDRESS;
+        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
+            view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
             return;
         }
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
@@ -331,7 +332,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
     if (view.code < 0) {
-        answer(ni, block, sent_ns, PW_FRAME_NACK, view.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_RESERVED, 0, end_ns);
+        answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(view.code), 0, end_ns);
         return;
     }
     if (view.num_absent) {

@@ -62,8 +62,8 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
             pw_walk_forget(walk);
             state = pw_walk_state(walk, ni->memory, page, end_page);
         }
-        if (state < 0 || state == PW_PAGE_UNMAPPED) {
-            *code = state < 0 ? state : PW_ERR_ADDRESS;
+        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
+            *code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
             return 0;
         }
         bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
@@ -125,8 +125,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     if (transaction->block_idx == 0 && transaction->sequence == 0) pw_walk_forget(walk);
     uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
     if (code < 0) {
-        pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_UNRECOVERABLE,
-                         failures, at_ns + delay_ns);
+        pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(code), failures, at_ns + delay_ns);
         return;
     }
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;

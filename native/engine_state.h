@@ -74,6 +74,7 @@ struct pw_ni {
 };
 
 int pw_error_of_nack(uint32_t code);
+uint32_t pw_nack_of_error(int code);
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer);
 /* Append a control frame that arrives at arrival_ns; CRC is filled in. */
 void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);

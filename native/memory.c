@@ -35,6 +35,18 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
+int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state)
+{
+    if (num_pages == 0 || !memory->ops->check_access)
+        return PW_OK;
+    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
+}
+
+int pw_memory_checks_access(const pw_memory *memory)
+{
+    return memory->ops->check_access && memory->maps >= 0;
+}
+
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent)
 {

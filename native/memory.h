@@ -13,6 +13,7 @@ typedef struct pw_memory pw_memory;
 #define PW_PAGE_ABSENT 0
 #define PW_PAGE_PRESENT 1
 #define PW_PAGE_UNMAPPED 2      /* no mapping at all: an invalid address */
+#define PW_PAGE_FORBIDDEN 3     /* present, but the mapping does not allow the access: check_access */
 
 #define PW_MEMORY_HOST 0
 #define PW_MEMORY_MODEL 1
@@ -38,6 +39,11 @@ void pw_memory_destroy(pw_memory *memory);
 /* The walk: state[i] for first_page + i. PW_OK even when pages are unmapped (state tells);
  * PW_ERR_HOST when the probe itself failed. */
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
+/* Turn PRESENT into FORBIDDEN where the mapping does not allow the access. The host needs Linux 6.11 for it
+ * (PROCMAP_QUERY); on an older kernel states stay as they are, and such an access crashes. */
+int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state);
+/* 1 when check_access can tell. */
+int pw_memory_checks_access(const pw_memory *memory);
 /* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that were
  * absent before. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped before it
  * is paged in and counted), PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST

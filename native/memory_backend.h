@@ -9,6 +9,7 @@
 struct pw_memory_ops {
     void (*destroy)(pw_memory *memory);
     int (*probe)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
+    int (*check_access)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state);
     int (*populate)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                     uint64_t *num_absent);
     int (*pin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
@@ -21,6 +22,7 @@ struct pw_memory_ops {
 struct pw_memory {
     const struct pw_memory_ops *ops;
     pw_memory_counters counters;
+    int maps;           /* host: /proc/self/maps where the kernel answers PROCMAP_QUERY, else -1 */
 };
 
 int pw_memory_host_create(pw_memory **out);

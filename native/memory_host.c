@@ -4,7 +4,9 @@
  * shared zero page counts, so a write to it may still fault); for a file or shared mapping, whether the
  * page is in the page cache, mapped here or not. With transparent huge pages one fault brings in 2 MB. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +20,19 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+
+/* linux/fs.h, since Linux 6.11. */
+struct procmap_question {
+    uint64_t size, flags, address;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t device_major, device_minor, name_size, build_id_size;
+    uint64_t name_address, build_id_address;
+};
+_Static_assert(sizeof(struct procmap_question) == 104, "struct procmap_query of the kernel");
+#define PROCMAP_QUESTION _IOWR('f', 17, struct procmap_question)
+#define VMA_READABLE 0x01u
+#define VMA_WRITABLE 0x02u
+#define COVERING_OR_NEXT 0x10u
 
 #define PAGES_A_CALL ((uint64_t)1 << 20) /* a call of mincore holds the map's lock */
 #define PAGES_ON_STACK 4096
@@ -81,6 +96,34 @@ static int host_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages
             state[done++] = PW_PAGE_UNMAPPED;
     }
     return PW_OK;
+}
+
+static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state)
+{
+    uint64_t page = first_page, end_page = first_page + num_pages;
+    while (memory->maps >= 0 && page < end_page) {
+        struct procmap_question question = {.size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
+        if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
+            return errno == ENOENT ? PW_OK : PW_ERR_HOST;   /* ENOENT: no mapping from here on */
+        uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT, vma_start = question.vma_start >> PW_PAGE_SHIFT;
+        bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
+        for (page = vma_start > page ? vma_start : page; page < vma_end && page < end_page; page++)
+            if (!allowed && state[page - first_page] == PW_PAGE_PRESENT)
+                state[page - first_page] = PW_PAGE_FORBIDDEN;
+    }
+    return PW_OK;
+}
+
+/* Where the kernel tells of a mapping's permissions: the open file, else -1. */
+static int open_maps(void)
+{
+    struct procmap_question question = {.size = sizeof question, .flags = COVERING_OR_NEXT};
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (maps >= 0 && ioctl(maps, PROCMAP_QUESTION, &question) != 0) {
+        close(maps);
+        maps = -1;
+    }
+    return maps;
 }
 
 /* Count the pages mapped at the start of the range and those absent among them. */
@@ -195,12 +238,15 @@ static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 
 static void host_destroy(pw_memory *memory)
 {
+    if (memory->maps >= 0)
+        close(memory->maps);
     free(memory);
 }
 
 static const struct pw_memory_ops host_ops = {
     .destroy = host_destroy,
     .probe = host_probe,
+    .check_access = host_check_access,
     .populate = host_populate,
     .pin = host_pin,
     .unpin = host_unpin,
@@ -232,6 +278,7 @@ int pw_memory_host_create(pw_memory **out)
     if (!memory)
         return PW_ERR_NOMEM;
     memory->ops = &host_ops;
+    memory->maps = open_maps();
     *out = memory;
     return PW_OK;
 }

@@ -9,6 +9,7 @@
 
 typedef struct {
     uint64_t first_page, num_pages;     /* num_pages 0: nothing probed yet */
+    bool for_write;                     /* which access the mapping must allow; set by the owner */
     uint8_t state[PW_WALK_PAGES];       /* PW_PAGE_* */
 } pw_walk;
 

@@ -14,6 +14,7 @@ FETCHED = lib.PW_HOST_FETCH_DONE
 EXPOSED = lib.PW_HOST_EXPOSE_DONE
 NOWHERE = 0x10_0000  # below what the kernel lets a process map
 DECODE, NO_CONTEXT, PROTECTION = 2, 3, 5
+CHECKS_ACCESS = bool(lib.pw_memory_checks_access(Pair().memories[0]))
 
 
 def munmap(address: int, num_bytes: int) -> None:
@@ -256,4 +257,28 @@ def test_read_only_destination_page_is_refused() -> None:
     pair.write_raw(source.address, int(ffi.cast("uintptr_t", view)), PAGE)
     assert by_kind(pair.run()) == {DONE: lib.PW_ERR_PROTECTION, ARRIVED: lib.PW_ERR_PROTECTION}
     assert pair.counters(0).nacks[PROTECTION] == 1
+    assert_lives_on(pair)
+
+
+def protect(address: int, num_bytes: int, protection: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(num_bytes), protection) == 0
+
+
+@pytest.mark.skipif(not CHECKS_ACCESS, reason="permissions of resident pages: Linux 6.11 or newer")
+@pytest.mark.parametrize("side", ["source", "destination"])
+def test_resident_page_whose_mapping_forbids_the_access_is_refused(side: str) -> None:
+    pair = Pair()
+    source, destination = resident(3 * BLOCK)
+    before = destination.read()
+    locked = source if side == "source" else destination
+    allowed = mmap.PROT_READ if side == "destination" else 0
+    # The last page alone: the first blocks go through, the whole transfer fails.
+    last_page = (locked.address + locked.num_bytes - 1) // PAGE * PAGE
+    protect(last_page, PAGE, allowed)
+    pair.write(source, destination)
+    events = by_kind(pair.run())
+    protect(last_page, PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
+    assert events[DONE] == lib.PW_ERR_PROTECTION
+    assert destination.read()[-PAGE:] == before[-PAGE:]
     assert_lives_on(pair)
