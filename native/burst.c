@@ -110,6 +110,8 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
     return 1;
 }
 
+bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready_head != NULL; }
+
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 {
     for (pw_buffer **link = &pool->lent; *link; link = &(*link)->next)

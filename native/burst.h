@@ -22,5 +22,7 @@ void pw_burst_pool_destroy(pw_burst_pool *pool);
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* 1 and *out when a burst is ready, else 0. */
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
+/* A burst is full: the host should send it before more is made. */
+bool pw_burst_is_full(const pw_burst_pool *pool);
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data);
 #endif

@@ -311,12 +311,8 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_actions actions;
     pw_event event;
-    /* Not behind an answer that is still on its way either: it may change what comes next. */
-    const pw_time *earliest_answer_ns = &ni->firmware.transactions.earliest_answer_ns;
-    for (;;) {
-        pw_time next_ns = pw_event_queue_next_ns(ni->events);
-        if (ni->num_host_events >= (uint32_t)max || next_ns > horizon_ns || next_ns > *earliest_answer_ns) break;
-        if (!pw_event_queue_pop(ni->events, &event)) break;
+    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= horizon_ns &&
+           pw_event_queue_pop(ni->events, &event)) {
         actions.num_actions = 0;
         pw_firmware_handle(&ni->firmware, &event, &actions);
         perform(ni, &actions);
@@ -330,7 +326,13 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     return num_events;
 }
 
-int64_t pw_ni_next_ns(const pw_ni *ni) { return pw_event_queue_next_ns(ni->events); }
+/* Not behind an answer that is still on its way: it may change what comes next. */
+int64_t pw_ni_next_ns(const pw_ni *ni)
+{
+    pw_time next_ns = pw_event_queue_next_ns(ni->events);
+    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns || ni->firmware.lookahead_full;
+    return waits ? PW_NEVER : next_ns;
+}
 
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
 {

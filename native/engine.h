@@ -48,9 +48,10 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
                 uint64_t num_bytes, int64_t at_ns, uint64_t *id, uint32_t *stream);
 
-/* Run events up to horizon_ns; stops when max events were written or nothing is left. Returns how many. */
+/* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can be done
+ * before a frame arrives. Returns how many events were written. */
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max);
-/* Time of the next event in the queue, INT64_MAX when there is none. */
+/* Time of the next event that can be run, INT64_MAX when a frame must arrive first. */
 int64_t pw_ni_next_ns(const pw_ni *ni);
 /* 1 and *out when a burst waits to be sent, else 0. */
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);

@@ -107,10 +107,10 @@ _Static_assert(sizeof(pw_block_frame) == 96, "block frame");
 
 /* A burst holds at most this; one block with its CRCs always fits. */
 /* cdef begin */
-#define PW_BURST_BYTES 71680
+#define PW_BURST_BYTES 135168
 /* cdef end */
 #define PW_BLOCK_FRAME_MAX (sizeof(pw_block_frame) + 4 * PW_BLOCK_PACKETS + PW_BLOCK_BYTES)
-_Static_assert(4 * PW_BLOCK_FRAME_MAX <= PW_BURST_BYTES, "four blocks fit in a burst");
+_Static_assert(8 * PW_BLOCK_FRAME_MAX <= PW_BURST_BYTES, "eight blocks fit in a burst");
 
 /* Retransmit-after-page-fault message in the mailbox [R5 3.4, PSI 3.2.3]: opcode 2 bits, wired PDID 16,
  * transaction id 14, sequence number 12, claimed PDID 16. */

@@ -144,6 +144,7 @@ static void finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
     action->code = transfer->error;
     action->transfer = *transfer;
     transfer->active = false;
+    if (transfer->num_unconfirmed) firmware->lookahead_full = false;    /* given up */
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
     firmware->descriptors[channel].done = is_read ? 2 : 1;
@@ -467,14 +468,14 @@ bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
 {
     const pw_transfer *transfer = &firmware->transfers[channel];
     return firmware->num_active == 1 && !transfer->lookahead_off &&
-           transfer->num_unconfirmed < (uint32_t)firmware->settings->lookahead_blocks &&
-           firmware->transactions.num_free > PW_TRANSACTIONS / 2;
+           firmware->settings->lookahead_blocks > 0 && firmware->transactions.num_free > PW_TRANSACTIONS / 2;
 }
 
 void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     firmware->counters->lookahead_blocks++;
-    firmware->transfers[transaction->channel].num_unconfirmed++;
+    uint32_t num_unconfirmed = ++firmware->transfers[transaction->channel].num_unconfirmed;
+    if (num_unconfirmed >= (uint32_t)firmware->settings->lookahead_blocks) firmware->lookahead_full = true;
     transaction->predicted = true;
     transaction->predicted_ns = transaction->answer_ns = at_ns;
     push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns, subject(transaction->id, transaction->sequence, FORESEEN),
@@ -487,6 +488,7 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
     pw_transfer *transfer = &firmware->transfers[transaction->channel];
     bool handled = transaction->state == PW_TRANSACTION_ACKED;
     transfer->num_unconfirmed--;
+    if (2 * transfer->num_unconfirmed <= (uint32_t)firmware->settings->lookahead_blocks) firmware->lookahead_full = false;
     if (at_ns != transaction->predicted_ns || !is_ack) {
         firmware->counters->lookahead_misses++;
         transfer->lookahead_off = true;

@@ -98,6 +98,7 @@ typedef struct {
     pw_transfer transfers[PW_NUM_CHANNELS];
     uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
     uint32_t next_stream;
+    bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
     uint32_t num_active;                    /* transfers on channels */
     uint32_t num_stalled;                   /* transfers put back because the table was full */
     pw_read_request *reads;

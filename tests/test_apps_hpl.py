@@ -319,7 +319,9 @@ def test_log_has_the_line_of_hpl() -> None:
     head = "T/V                N    NB     P     Q               Time                 Gflops"
     assert head in done.stdout.splitlines()
     assert re.search(
-        r"^WR10R2R16 {10}64    16     1     2 +\d+\.\d\d +\d\.\d{3}e[+-]\d\d$", done.stdout, re.MULTILINE
+        r"^WR10R2R16 {10}64    16     1     2 +\d+\.\d\d +\d\.\d{3}e[+-]\d\d$",
+        done.stdout,
+        re.MULTILINE,
     )
     assert re.search(
         r"^\|\|Ax-b\|\|_oo/\(eps\*\(.*\)\*N\)= +\d\.\d{8}e[+-]\d\d \.\.\.\.\.\. PASSED$",

@@ -316,9 +316,10 @@ class Node:
                 moved = True
                 for i in range(count):
                     self._dispatch(events[i])
-            if not self._flush() and count < _EVENTS_AT_ONCE:
+            looped = self._flush()
+            self._next_ns = lib.pw_ni_next_ns(ni)
+            if not looped and count < _EVENTS_AT_ONCE and self._next_ns > horizon_ns:
                 break
-        self._next_ns = lib.pw_ni_next_ns(ni)
         return moved
 
     def _received(self, source: int, data: Any, num_bytes: int) -> None:
