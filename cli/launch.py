@@ -154,7 +154,7 @@ def launch_command(
                 [mpiexec, "-n", str(num_ranks), *command],
                 env=variables,
                 stdout=stdout,
-                preexec_fn=_fix_addresses,
+                preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
             )
             watch = _Watch(process, num_ranks, pathlib.Path(directory), marker)
             try:

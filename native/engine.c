@@ -311,7 +311,8 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_actions actions;
     pw_event event;
-    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= horizon_ns &&
+    pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
+    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
         actions.num_actions = 0;
         pw_firmware_handle(&ni->firmware, &event, &actions);

@@ -67,7 +67,7 @@ def scaled_residual(matrix: Matrix, grid: Grid, x: Array) -> float:
     ax, sizes, b = grid.row.sum_in_order(sums.ravel()).reshape(3, m)
     mine = [np.abs(each).max(initial=0.0) for each in (ax - b, sizes, b, x)]
     difference, a_norm, b_norm, x_norm = grid.world.gather_rows(mine).max(axis=0).tolist()
-    return difference / (EPSILON * (a_norm * x_norm + b_norm) * matrix.options.n)
+    return float(difference / (EPSILON * (a_norm * x_norm + b_norm) * matrix.options.n))
 
 
 def gather_solution(matrix: Matrix, grid: Grid, x: Array) -> Array | None:

@@ -122,7 +122,7 @@ def test_collectives_of_derived_types(comm, plain, make):
         ("Alltoall", 2),
     ):
         results = []
-        for call in (lambda *args: getattr(comm, name)(*args), lambda *args: plain(name, *args)):  # noqa: B023
+        for call in (lambda *args: getattr(comm, name)(*args), lambda *args: plain(name, *args)):
             received = memory(-1)
             if name == "Bcast":
                 received[:] = sent
