@@ -25,7 +25,7 @@ class NetworkInterfaceConfig:
     )
 
     lookahead_blocks: int = setting(
-        64,
+        128,
         "speed of the emulator, not of the machine: blocks of a lone transfer sent before their "
         "answers are physically here, when these are certain; 0 for none",
         unit="blocks",
