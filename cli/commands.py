@@ -163,6 +163,9 @@ def info(
     as_config: Annotated[
         bool, typer.Option("-c", "--as-config", help="print the settings as a configuration file")
     ] = False,
+    smmu: Annotated[
+        bool, typer.Option("--smmu", help="print the SMMU's settings and its registers' layout")
+    ] = False,
     platform: PlatformName = None,
     assignments: Assignments = None,
     config: ConfigFile = None,
@@ -173,6 +176,8 @@ def info(
     environ = _environment({"run.platform": platform}, assignments, config)
     if as_config:
         information.print_config_file(environ)
+    elif smmu:
+        information.print_smmu(environ)
     else:
         information.print_all(environ)
     return 0

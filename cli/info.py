@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.native.settings import Declaration, allowed
+from pagewire.smmu import registers
 from pagewire.transport import config, platform
 
 _MADV_POPULATE_READ = 22
@@ -30,6 +31,16 @@ def print_all(environ: Mapping[str, str]) -> None:
     console.print(_settings_table(current))
     console.print(_costs_table(machine))
     console.print(_host_table())
+
+
+def print_smmu(environ: Mapping[str, str]) -> None:
+    """Settings of the SMMU, what they mean for its banks, and the layout of a bank's registers."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "smmu"))
+    console.print(_registers_table(current))
 
 
 def print_config_file(environ: Mapping[str, str]) -> None:
@@ -55,11 +66,27 @@ def _toml(declaration: Declaration, value: object, text: str) -> str:
     return f'"{escaped}"'
 
 
-def _settings_table(current: config.Config) -> Table:
+def _registers_table(current: config.Config) -> Table:
+    smmu = current.smmu
+    title = (
+        f"registers of each of the {smmu.num_context_banks} context banks; SCTLR of a bank in use: "
+        f"{registers.describe(registers.sctlr_of(smmu))}"
+    )
+    table = Table(title=title, title_justify="left")
+    for head in ("register", "field", "bits", "meaning"):
+        table.add_column(head, overflow="fold")
+    for field in registers.LAYOUT:
+        table.add_row(field.register, field.name, field.bits, field.meaning)
+    return table
+
+
+def _settings_table(current: config.Config, section: str = "") -> Table:
     table = Table(title="settings", title_justify="left")
     for head in ("setting", "value", "default", "unit", "comes from", "help"):
         table.add_column(head, overflow="fold")
     for each in current.settings():
+        if section and each.declaration.section != section:
+            continue
         style = None if each.is_default else "bold"
         unit = each.declaration.unit
         cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)

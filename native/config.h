@@ -63,6 +63,7 @@ typedef struct {
     int64_t l2_sets, l2_ways;
     int64_t tlb_line_pages;
     int64_t parallel_walks;
+    int64_t hupcf;                      /* 0: an active fault terminates every access of its bank */
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
@@ -81,6 +82,7 @@ typedef struct {
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;
     uint64_t faults_multi;              /* faults recorded only as MULTI */
+    uint64_t accesses_blocked;          /* packets terminated by an active fault of another access (HUPCF = 0) */
     uint64_t fault_interrupts, interrupts_in_tasklet;
     uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
     uint64_t tasklet_runs, tasklet_entries;

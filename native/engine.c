@@ -480,6 +480,13 @@ uint32_t pw_ni_num_transactions(const pw_ni *ni) { return PW_TRANSACTIONS - ni->
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
 
+int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
+{
+    if (idx >= ni->smmu.num_banks) return PW_ERR_INVALID;
+    *out = ni->smmu.banks[idx];
+    return PW_OK;
+}
+
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out) { *out = ni->driver.interrupt_times; }
 
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)

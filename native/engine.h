@@ -9,6 +9,7 @@
 #include "native/memory.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
+#include "smmu/smmu.h"
 
 /* cdef begin */
 typedef struct pw_ni pw_ni;
@@ -63,6 +64,8 @@ uint32_t pw_ni_num_pending(const pw_ni *ni);
 uint32_t pw_ni_num_transactions(const pw_ni *ni);
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */
+int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out);
 /* When the fault handler's invocations began. */
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
 /* The OS changed a mapping: drop translations of the range. */

@@ -146,10 +146,11 @@ static bool payload_is_sound(const pw_block_frame *block, const uint32_t *crcs, 
     return true;
 }
 
-/* Nobody else on this node now, and enough blocks for it to matter. */
+/* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page is no
+ * promise. */
 static bool may_grant(const pw_ni *ni, const pw_landing *landing)
 {
-    return ni->settings.lookahead_blocks > 0 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
            landing->peer != ni->node;
 }
 
@@ -234,7 +235,17 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
     }
 }
 
-/* Report each packet that hits an absent page to the driver, run it, send what it decides. Returns the
+/* Does an active fault terminate a packet of the block, its page present or not? */
+static bool is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, const pw_block_frame *block, pw_time start_ns)
+{
+    if (bank->sctlr & PW_SCTLR_HUPCF) return false;
+    for (uint32_t packet = 0; packet < block->num_packets; packet++)
+        if ((block->packet_mask >> packet & 1) &&
+            pw_smmu_is_blocked(smmu, bank, start_ns + (pw_time)(packet * block->packet_interval_ps / 1000))) return true;
+    return false;
+}
+
+/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver, run it, send what it decides. Returns the
  * NACK code that the block deserves. */
 static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
                       pw_time start_ns, pw_service *service)
@@ -251,9 +262,11 @@ static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *bloc
         uint64_t last = packet + 1 == block->num_packets ? block->destination_address + block->block_bytes - 1
                                                          : first + PW_PACKET_BYTES - 1;
         uint64_t page = pw_page_of(first);
-        if (view->present[page - view->first_page]) page = pw_page_of(last);
-        if (view->present[page - view->first_page]) continue;
         pw_time at_ns = start_ns + (pw_time)(packet * block->packet_interval_ps / 1000);
+        bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, at_ns);
+        if (view->present[page - view->first_page] && !blocked) page = pw_page_of(last);
+        if (view->present[page - view->first_page] && !blocked) continue;
+        ni->counters.accesses_blocked += blocked;
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
@@ -295,7 +308,8 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
 
-    if (!pw_smmu_bank(&ni->smmu, block->header.pdid)) {
+    const pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
+    if (!bank) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
         return;
     }
@@ -335,7 +349,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(view.code), 0, end_ns);
         return;
     }
-    if (view.num_absent) {
+    if (view.num_absent || is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns)) {
         pw_service service;
         uint32_t code = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
         bool nacks = whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */

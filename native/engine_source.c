@@ -80,9 +80,10 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
     return mask;
 }
 
-/* Report the packets that could not be read to the driver, in time order. */
+/* Report the packets that could not be read to the driver, in time order. With HUPCF = 0 packets that an
+ * active fault terminates leave *mask too: the driver learns nothing of them. */
 static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address,
-                         uint32_t num_bytes, uint64_t mask, pw_time first_ns, uint64_t interval_ps)
+                         uint32_t num_bytes, uint64_t *mask, pw_time first_ns, uint64_t interval_ps)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, transfer->pdid);
     pw_fault fault = {
@@ -93,8 +94,11 @@ static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transa
     uint64_t num_packets = divide_up(num_bytes, PW_PACKET_BYTES);
     pw_walk *walk = &ni->source_walks[transaction->channel / PW_CHANNELS_PER_PAGE][transaction->channel % PW_CHANNELS_PER_PAGE];
     for (uint64_t packet = 0; packet < num_packets; packet++) {
-        if (mask >> packet & 1) continue;
         pw_time at_ns = first_ns + (pw_time)(packet * interval_ps / 1000);
+        bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, at_ns);
+        if ((*mask >> packet & 1) && !blocked) continue;
+        *mask &= ~(UINT64_C(1) << packet);
+        ni->counters.accesses_blocked += blocked;
         uint64_t begin = address + packet * PW_PACKET_BYTES;
         uint64_t last = packet + 1 == num_packets ? address + num_bytes - 1 : begin + PW_PACKET_BYTES - 1;
         uint64_t page = pw_page_of(begin);
@@ -140,9 +144,9 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     transaction->sending_until_ns = link_ns + wire_ns;
 
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
-    if (mask != all) {
-        code = source_faults(ni, transfer, transaction, address, num_bytes, mask, link_ns, interval_ps);
-        pw_walk_forget(walk);
+    if (mask != all || !ni->settings.hupcf) {
+        code = source_faults(ni, transfer, transaction, address, num_bytes, &mask, link_ns, interval_ps);
+        if (mask != all) pw_walk_forget(walk);
         if (code < 0) {
             pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION,
                              failures, at_ns + delay_ns);

@@ -40,9 +40,9 @@ class SmmuConfig:
     )
     hupcf: int = setting(
         1,
-        "hit under previous context fault: 1 processes later accesses on their own "
-        "(0 is not in this version)",
-        minimum=1,
+        "hit under previous context fault: 1 processes later accesses on their own; 0 terminates "
+        "every access of the bank while a fault is active",
+        minimum=0,
         maximum=1,
     )
     mode: str = setting(

@@ -34,7 +34,7 @@ static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at
     driver->handlers[driver->next_handler].end_ns = end_ns;
     driver->next_handler = (driver->next_handler + 1) % PW_HANDLERS_KEPT;
     driver->last_handler_end_ns = pw_later(driver->last_handler_end_ns, end_ns);
-    bank->clear_ns = end_ns;
+    pw_smmu_clear_fault(driver->smmu, bank, end_ns);
     driver->counters->fault_interrupts++;
     pw_time_histogram_add(&driver->interrupt_times, start_ns);
     driver->counters->page_in_ns += driver->costs->handler_ns;
@@ -48,6 +48,8 @@ void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_f
     bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
     if (first) raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
+    pw_time blocked_until_ns = pw_smmu_blocked_until(driver->smmu, bank, at_ns);
+    if (blocked_until_ns != INT64_MIN) pending.handler_end_ns = blocked_until_ns;
     if (fault->at_destination) {
         pw_fifo_fields fields = {.source_node = fault->source_node, .transaction_id = fault->transaction_id,
                                  .sequence = fault->sequence, .pdid = fault->pdid, .page = page, .code = 1};

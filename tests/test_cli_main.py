@@ -193,6 +193,15 @@ def test_info_shows_settings_costs_and_host():
         assert text in done.stdout
 
 
+def test_info_smmu_shows_settings_and_register_layout():
+    done = pagewire("info", "--smmu", "--set", "smmu.hupcf=0")
+    assert done.returncode == 0
+    assert "16 context banks" in done.stdout and "0x61 (M CFRE CFIE)" in done.stdout
+    for text in ("smmu.l2_ways", "smmu.mode", "WNR", "MULTI", "CFCFG", "HUPCF", "TnR", "FAR_HIGH"):
+        assert text in done.stdout
+    assert "run.policy" not in done.stdout
+
+
 def test_info_as_configuration_file_is_read_back(tmp_path):
     done = pagewire("info", "-c", "--set", "run.timeout=none", "--set", "run.memory=ideal")
     file = tmp_path / "settings.toml"

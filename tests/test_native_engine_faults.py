@@ -404,3 +404,75 @@ def test_short_timeout_does_not_bury_the_tasklet_under_source_faults() -> None:
     assert times(pair.run())[DONE] < 17 * 80_000
     assert pair.counters(0).tasklet_entries < 8 * 17
     pair.assert_quiet()
+
+
+@pytest.mark.parametrize("hupcf", [1, 0])
+def test_present_page_faults_while_a_source_fault_is_active_only_without_hupcf(hupcf: int) -> None:
+    """Node 1 reads an absent page for node 2, and 500 ns later a packet for a present page comes."""
+    pair = Pair(3, hupcf=hupcf)
+    pair.trace()
+    c, steps = pair.costs, Steps(pair.costs)
+    at_ns, ahead_ns = 100_000, 500
+    source, destination = resident(PAGE)
+    read_at_1, written_at_2 = resident(PAGE)
+    read_at_1.drop()
+    arrives = steps.first_packet(PAGE) + steps.latency() + steps.walk()
+    pair.write(source, destination, node=0, peer=1, at_ns=at_ns)
+    pair.write(read_at_1, written_at_2, node=1, peer=2, at_ns=at_ns + arrives - ahead_ns)
+    arrived = {event.node: event.time_ns for event in pair.run() if event.kind == ARRIVED}
+    assert destination.read() == source.read()
+    assert written_at_2.read() == bytes(PAGE)
+    pair.assert_quiet()
+
+    start = at_ns + steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    fault = start + steps.walk() + arrives - ahead_ns
+    assert pair.time_of("handler") == pair.time_of("fault_source") == fault
+    source_packets = [fault + steps.packet_offset(i) for i in range(16)]
+    packets = [fault + ahead_ns + steps.packet_offset(i) for i in range(16)]
+    cleared = fault + c.handler_ns
+    again = min(at for at in source_packets if at >= cleared)  # FSR is clear: the next fault
+    active = [(fault, cleared), (again, again + c.handler_ns)]
+    hit = [at for at in packets if any(begin <= at < end for begin, end in active)]
+    blocked = [] if hupcf else hit
+    assert [row[0] for row in pair.log("fault_destination")] == blocked
+    counters = pair.counters(1)
+    assert counters.translation_faults_destination == 0
+    assert counters.pages_paged_in == 1
+    assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 1 - hupcf
+    assert pair.counters(0).timeouts == 0 and pair.counters(1).timeouts == 1
+    if hupcf:
+        on_time = start + steps.walk() + steps.wire(PAGE) + steps.latency() + steps.walk()
+        assert arrived[1] == on_time
+        assert counters.accesses_blocked == counters.page_ins_present == 0
+        return
+    assert len(blocked) == 11
+    later_reads = [at for at in source_packets if at not in (fault, again)]
+    assert counters.accesses_blocked == counters.faults_multi == len(blocked) + len(later_reads)
+    assert counters.fifo_pushed == counters.page_ins_present == counters.errs_sent == 1
+    # The tasklet first brings in the source's page; a second source fault, after FSR was cleared,
+    # interrupts it. Then it finds the destination's page present.
+    assert counters.fault_interrupts == 2
+    paged_in = cleared + c.tasklet_other_ns + c.page_in_fixed_ns + c.page_in_page_ns + c.handler_ns
+    looked = paged_in + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
+    assert [row[0] for row in pair.log("page_in_done")] == [paged_in, looked]
+    err_sent = looked + c.netlink_ns + c.user_wakeup_ns + c.err_send_ns
+    assert pair.time_of("err_sent") == err_sent
+    restarted = err_sent + steps.latency() + steps.read_mailbox() + steps.restart()
+    assert arrived[1] == (
+        restarted + steps.l1_hit() + steps.wire(PAGE) + steps.latency() + steps.l1_hit()
+    )
+
+
+@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+def test_faults_at_both_ends_of_a_loopback_recover_without_hupcf(policy: int) -> None:
+    pair = Pair(1, hupcf=0, policy=policy, timeout_ns=100_000)
+    buffers = [absent(5 * BLOCK) for _ in range(4)]
+    for source, destination in buffers:
+        source.drop(3)
+        pair.write(source, destination, node=0, peer=0)
+    assert all(event.error == 0 for event in pair.run())
+    for source, destination in buffers:
+        assert destination.read() == source.read()
+    assert pair.counters(0).accesses_blocked > 0
+    assert pair.counters(0).pages_paged_in == 4 * 21
+    pair.assert_quiet()

@@ -145,7 +145,7 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("ni.fifo_depth=1.5", "whole number"),
         ("smmu.num_context_banks=0", "from 1 to 128"),
         ("smmu.l2_sets=3", "power of two"),
-        ("smmu.hupcf=0", "from 1 to 1"),
+        ("smmu.hupcf=2", "from 0 to 1"),
         ("smmu.mode=stall", "one of terminate"),
         ("firmware.window_blocks=65", "from 1 to 64"),
         ("firmware.medium_limit=1KiB", "below firmware.high_limit"),

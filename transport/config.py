@@ -240,6 +240,7 @@ class Config:
             "l2_ways": smmu.l2_ways,
             "tlb_line_pages": smmu.line_pages,
             "parallel_walks": smmu.parallel_walks,
+            "hupcf": smmu.hupcf,
             "window_blocks": self.firmware.window_blocks,
             "high_limit_bytes": self.firmware.high_limit_bytes,
             "medium_limit_bytes": self.firmware.medium_limit_bytes,

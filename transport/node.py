@@ -14,6 +14,7 @@ import time
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.smmu.registers import ContextBank
 from pagewire.transport import platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
 from pagewire.transport.config import Config, ConfigError, load
@@ -398,6 +399,16 @@ class Node:
                 self._compute.unused,
             )
         return counted
+
+    def context_banks(self) -> list[ContextBank]:
+        """Registers of the context banks that are in use."""
+        out = ffi.new("pw_context_bank *")
+        banks = []
+        for idx in range(self._settings.num_context_banks):
+            check(lib.pw_ni_read_bank(self._ni, idx, out), "context bank")
+            if out.pdid:
+                banks.append(ContextBank.from_engine(idx, out))
+        return banks
 
     def close(self) -> None:
         """Report and take the node down. Collective; before MPI is finalized."""
