@@ -62,7 +62,6 @@ typedef struct {
     int64_t l1_sets, l1_ways;
     int64_t l2_sets, l2_ways;
     int64_t tlb_line_pages;
-    int64_t parallel_walks;
     int64_t hupcf;                      /* 0: an active fault terminates every access of its bank */
     int64_t window_blocks;
     int64_t high_limit_bytes;

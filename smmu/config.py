@@ -35,9 +35,6 @@ class SmmuConfig:
         maximum=128,
         power_of_two=True,
     )
-    parallel_walks: int = setting(
-        16, "page-table walks that run at a time", unit="walks", minimum=1, maximum=256
-    )
     hupcf: int = setting(
         1,
         "hit under previous context fault: 1 processes later accesses on their own; 0 terminates "

@@ -234,12 +234,12 @@ def test_list_names_every_experiment(capsys):
 
 def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
     words = ["part-fig10", "part-fig10", "--quick", "--output", str(tmp_path / "new")]
-    assert main(["experiment", *words, "--set", "smmu.parallel_walks=8"]) == 0
+    assert main(["experiment", *words, "--set", "smmu.num_context_banks=8"]) == 0
     out = capsys.readouterr().out
     assert out.count("part-fig10:") == 1
     assert max(map(len, out.splitlines())) <= 100
     document = json.loads((tmp_path / "new" / "part-fig10.json").read_text())
-    assert document["settings_not_default"] == {"smmu.parallel_walks": "8"}
+    assert document["settings_not_default"] == {"smmu.num_context_banks": "8"}
 
 
 def test_missing_app_is_named(monkeypatch):

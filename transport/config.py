@@ -239,7 +239,6 @@ class Config:
             "l2_sets": smmu.l2_sets,
             "l2_ways": smmu.l2_ways,
             "tlb_line_pages": smmu.line_pages,
-            "parallel_walks": smmu.parallel_walks,
             "hupcf": smmu.hupcf,
             "window_blocks": self.firmware.window_blocks,
             "high_limit_bytes": self.firmware.high_limit_bytes,
