@@ -6,8 +6,6 @@
 
 #define READ_REQUEST_PACKETS 2      /* source, destination, length, PDID, notification do not fit in one */
 
-static const pw_time NEVER_CLEARED = INT64_MIN;
-
 int pw_error_of_nack(uint32_t code)
 {
     switch (code) {
@@ -122,7 +120,6 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
         free(walks);
         return PW_ERR_FULL;
     }
-    pw_smmu_bank(&ni->smmu, pdid)->clear_ns = NEVER_CLEARED;
     ni->source_walks[page] = walks;
     return PW_OK;
 }

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 MPI = pytest.importorskip("mpi4py.MPI")
 pytest.importorskip("pagewire._kernels")
 
+from pagewire.apps.errors import InputError
 from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.benchmark import Benchmark, Result
 from pagewire.apps.hpcg.checks import check_spectrum, check_symmetry, exaggeration, residuals_repeat
-from pagewire.apps.hpcg.errors import InputError
 from pagewire.apps.hpcg.flops import count_flops
 from pagewire.apps.hpcg.geometry import Geometry, Triple
 from pagewire.apps.hpcg.options import Options, parse_options

@@ -1,34 +1,15 @@
-"""Command of the mini-app. `mpi4py.MPI` is imported here only, so that a launcher can put another
-implementation under it first."""
+"""Command of the mini-app."""
 
-import sys
-import traceback
 from typing import Any
 
-from pagewire.apps.hpcg.errors import HpcgError
+from pagewire.apps.command import run_app
 from pagewire.apps.hpcg.options import make_parser, parse_options
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark on all ranks of COMM_WORLD. Returns 0; 2 for bad input and 1 for an invalid
     result, alike on all ranks. A fault of the program itself aborts all ranks."""
-    from mpi4py import MPI
-
-    world = MPI.COMM_WORLD
-    try:
-        return _run(MPI, argv)
-    except HpcgError as error:
-        if world.Get_rank() == 0:
-            print(f"hpcg: error: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    except Exception:
-        if world.Get_size() == 1:
-            raise
-        # The others would wait for this rank for ever.
-        traceback.print_exc()
-        sys.stderr.flush()
-        world.Abort(1)
-        return 1
+    return run_app("hpcg", lambda mpi: _run(mpi, argv))
 
 
 def _run(mpi: Any, argv: list[str] | None) -> int:

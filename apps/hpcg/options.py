@@ -3,10 +3,10 @@
 import argparse
 import dataclasses
 import math
-from typing import NoReturn
 
-from pagewire.apps.hpcg.errors import InputError
+from pagewire.apps.errors import InputError
 from pagewire.apps.hpcg.multigrid import MAX_LEVELS
+from pagewire.apps.options import Parser, require
 
 MAX_SHELL_POINTS = 2**31 - 1  # columns are 32-bit indices
 
@@ -29,27 +29,27 @@ class Options:
     plain: bool = False
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             1 <= self.num_levels <= MAX_LEVELS, "--levels", self.num_levels, f"1 .. {MAX_LEVELS}",
             "give such a number",
         )  # fmt: skip
         divisor = 2 ** (self.num_levels - 1)
         for flag, num in zip(("--nx", "--ny", "--nz"), self.num_points, strict=True):
-            _require(num >= 1, flag, num, "at least 1", "give a positive number")
+            require(num >= 1, flag, num, "at least 1", "give a positive number")
             fitting = _num_levels(num)
-            _require(
+            require(
                 num % divisor == 0, flag, num,
                 f"multiples of {divisor}, as {self.num_levels} multigrid levels halve it "
                 f"{self.num_levels - 1} times",
                 f"give {math.ceil(num / divisor) * divisor}, or --levels {fitting}",
             )  # fmt: skip
         num_shell = math.prod(n + 2 for n in self.num_points)
-        _require(
+        require(
             num_shell <= MAX_SHELL_POINTS, "number of points and ghosts of a rank", num_shell,
             f"at most {MAX_SHELL_POINTS}", "use a smaller local grid and more ranks",
         )  # fmt: skip
         for flag, num in (("--sets", self.num_sets), ("--iterations", self.num_iterations)):
-            _require(num >= 1, flag, num, "at least 1", "give 1 or more")
+            require(num >= 1, flag, num, "at least 1", "give 1 or more")
 
 
 def _num_levels(num: int) -> int:
@@ -60,22 +60,10 @@ def _num_levels(num: int) -> int:
     return levels
 
 
-def _require(holds: bool, what: str, value: object, limit: str, remedy: str) -> None:
-    if not holds:
-        raise InputError(f"{what} is {value}; allowed: {limit}. Remedy: {remedy}.")
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises instead of printing, as only rank 0 may print."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}. Remedy: see --help.")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """The parser; on bad input it raises InputError."""
     d = Options()
-    parser = _Parser(
+    parser = Parser(
         prog="pagewire.apps.hpcg", add_help=False, allow_abbrev=False,
         description="Conjugate gradients with a multigrid preconditioner, like HPCG.",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.multigrid import Multigrid
 from pagewire.apps.hpcg.team import Team
-from pagewire.apps.hpcg.timing import Stopwatch
+from pagewire.apps.timing import Stopwatch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.hpcg.errors import InputError
+from pagewire.apps.errors import InputError
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.solver import Solution
