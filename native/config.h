@@ -47,6 +47,7 @@ typedef struct {
 #define PW_POLICY_PAGE 0
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
+#define PW_POLICY_HOST 3        /* the host is asked by an event: see PW_HOST_DECISION */
 
 typedef struct {
     int64_t err_enabled;                /* the driver's library sends ERRs */

@@ -81,7 +81,7 @@ static pw_time work(pw_driver *driver, pw_time at_ns, pw_time cost_ns)
     return end_ns;
 }
 
-/* First page behind the range that the policy asks for. */
+/* First page behind the range that the built-in policy asks for. */
 static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pending)
 {
     uint64_t end_page = pending->page + 1;
@@ -91,11 +91,37 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
     return end_page;
 }
 
-/* get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
-static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, int *code)
+/* First page of the mapped run that ends with the page before end_page, not below first_page. */
+static uint64_t first_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
 {
-    uint64_t page = pending->page, end_page = end_of_range(driver, pending), num_absent_total = 0;
     uint8_t state[CHUNK_PAGES];
+    for (uint64_t end = end_page; end > first_page;) {
+        uint64_t num_pages = end - first_page < CHUNK_PAGES ? end - first_page : CHUNK_PAGES;
+        if (pw_memory_probe(driver->memory, end - num_pages, num_pages, state) < 0) return end;
+        for (uint64_t i = num_pages; i-- > 0;)
+            if (state[i] == PW_PAGE_UNMAPPED) return end - num_pages + i + 1;
+        end -= num_pages;
+    }
+    return first_page;
+}
+
+/* Only the host's policy asks for pages outside of the transfer, and they must not fail it: leave out those
+ * on one side. False when there are none. */
+static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
+{
+    if (*page < fault->transfer_first_page) *page = fault->transfer_first_page;
+    else if (*end_page > fault->transfer_end_page) *end_page = *page < fault->transfer_end_page ? fault->transfer_end_page : *page;
+    else return false;
+    return true;
+}
+
+/* get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
+static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
+                       pw_time at_ns, int *code)
+{
+    uint64_t num_absent_total = 0;
+    uint8_t state[CHUNK_PAGES];
+    if (page < pending->page) page = first_mapped(driver, page, pending->page);
     at_ns = work(driver, at_ns, driver->costs->page_in_fixed_ns);
     *code = PW_OK;
     while (page < end_page && *code == PW_OK) {
@@ -107,6 +133,10 @@ static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, pw_ti
         if (num_mapped < num_pages) end_page = page + num_mapped;   /* fewer when the next ones are not mapped */
         if (num_mapped == 0) break;
         *code = pw_memory_populate(driver->memory, page, num_mapped, pending->fault.at_destination, &num_absent);
+        if (*code < 0 && leave_out(&pending->fault, &page, &end_page)) {
+            *code = PW_OK;
+            continue;
+        }
         if (*code < 0) break;
         for (uint64_t i = 0; i < num_mapped; i++) {
             if (state[i] != PW_PAGE_ABSENT) continue;
@@ -150,7 +180,8 @@ static void send_err(pw_driver *driver, const pw_fault *fault, pw_time at_ns, pw
     pw_trace_add(driver->trace, end_ns, PW_TRACE_ERR_SENT, fault->transaction_id, fault->sequence);
 }
 
-static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+/* The tasklet takes an entry. False when it is a known duplicate, which costs no more than that. */
+static bool take_entry(pw_driver *driver, const pw_pending_fault *pending)
 {
     const pw_costs *costs = driver->costs;
     bool running = pending->logged_ns >= driver->tasklet_since_ns && pending->logged_ns < driver->tasklet_free_ns;
@@ -162,35 +193,61 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     if (!running) driver->tasklet_since_ns = pending->logged_ns;
     driver->run_entries++;
     driver->counters->tasklet_entries++;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);
+    driver->entry_ns = at_ns;
     if (pending->fault.at_destination) {
         at_ns = work(driver, at_ns, 2 * costs->core_register_read_ns);
         pw_ni_fifo_set_read(&driver->fifo, pending->slot, at_ns);
         if (is_known_duplicate(driver, driver->fifo.entries[pending->slot])) {
             driver->counters->fifo_duplicates++;
             driver->tasklet_free_ns = at_ns;
-            return;
+            pw_trace_add(driver->trace, driver->entry_ns, PW_TRACE_TASKLET_ENTRY, pending->page, 0);
+            return false;
         }
     }
-    at_ns = work(driver, at_ns, costs->tasklet_other_ns);
+    driver->page_in_ns = work(driver, at_ns, costs->tasklet_other_ns);
+    return true;
+}
+
+/* Bring the pages in and tell the library. */
+static void serve_entry(pw_driver *driver, const pw_pending_fault *pending, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
     int code;
-    at_ns = page_in(driver, pending, at_ns, &code);
+    pw_trace_add(driver->trace, driver->entry_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_page - first_page);
+    pw_time at_ns = page_in(driver, pending, first_page, end_page, driver->page_in_ns, &code);
     driver->tasklet_free_ns = at_ns;
     if (code < 0) {
         out->code = code;
         return;
     }
     if (!pending->fault.at_destination || !driver->settings->err_enabled) return;
-    at_ns = work(driver, at_ns, costs->netlink_ns);
+    at_ns = work(driver, at_ns, driver->costs->netlink_ns);
     driver->tasklet_free_ns = at_ns;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_NETLINK_SENT, pending->page, pending->fault.transaction_id);
-    send_err(driver, &pending->fault, at_ns + costs->user_wakeup_ns, out);
+    send_err(driver, &pending->fault, at_ns + driver->costs->user_wakeup_ns, out);
 }
 
-void pw_driver_service(pw_driver *driver, pw_service *out)
+static bool run_tasklet(pw_driver *driver, pw_service *out)
+{
+    for (; driver->next_pending < driver->num_pending; driver->next_pending++) {
+        const pw_pending_fault *pending = &driver->pending[driver->next_pending];
+        if (!take_entry(driver, pending)) continue;
+        if (driver->settings->policy == PW_POLICY_HOST) return false;
+        serve_entry(driver, pending, pending->page, end_of_range(driver, pending), out);
+    }
+    driver->num_pending = driver->next_pending = 0;
+    return true;
+}
+
+bool pw_driver_service(pw_driver *driver, pw_service *out)
 {
     out->num_errs = 0;
     out->code = PW_OK;
-    for (uint32_t i = 0; i < driver->num_pending; i++) handle_entry(driver, &driver->pending[i], out);
-    driver->num_pending = 0;
+    return run_tasklet(driver, out);
+}
+
+bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
+    serve_entry(driver, pw_driver_undecided(driver), first_page, end_page, out);
+    driver->next_pending++;
+    return run_tasklet(driver, out);
 }
