@@ -15,6 +15,7 @@ from typing import Any
 from pagewire.cli import launch, options
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError
+from pagewire.smmu.policy import BUILT_IN
 from pagewire.transport import config
 from pagewire.transport.report import write_json
 
@@ -105,7 +106,7 @@ def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple
         )
     if not policies:
         raise ConfigError(
-            f"--policy '{policy}': name at least one of {', '.join(config.PAGE_IN_POLICIES)}"
+            f"--policy '{policy}': name at least one of {', '.join(BUILT_IN)}, or module:Class"
         )
     for name, texts in (("run.memory", strategies), ("run.policy", policies)):
         for text in texts:

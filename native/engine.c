@@ -119,7 +119,7 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
     if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
-        return PW_ERR_FULL;
+        return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
     }
     ni->source_walks[page] = walks;
     return PW_OK;

@@ -18,7 +18,8 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_FETCH_DONE 2    /* id: of the fetch; the bytes are there */
 #define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
 #define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
-#define PW_HOST_DECISION 5      /* id: of the decision; PW_POLICY_HOST: which pages to bring in */
+#define PW_HOST_DECISION 5      /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages
+                                 * to bring in */
 
 typedef struct {
     uint32_t kind;
@@ -34,8 +35,8 @@ typedef struct {
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node, uint32_t num_nodes,
                  pw_memory *memory, pw_ni **out);
 void pw_ni_destroy(pw_ni *ni);
-/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when either
- * has run out. pdid != 0. */
+/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the scratchpad
+ * has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not open yet. */
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
 
 /* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. */

@@ -105,14 +105,23 @@ static uint64_t first_mapped(pw_driver *driver, uint64_t first_page, uint64_t en
     return first_page;
 }
 
-/* Only the host's policy asks for pages outside of the transfer, and they must not fail it: leave out those
- * on one side. False when there are none. */
+/* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the transfer, and they
+ * must not fail it: leave out those on one side. False when there are none. */
 static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
 {
     if (*page < fault->transfer_first_page) *page = fault->transfer_first_page;
     else if (*end_page > fault->transfer_end_page) *end_page = *page < fault->transfer_end_page ? fault->transfer_end_page : *page;
     else return false;
     return true;
+}
+
+/* Some of the absent pages came in before populate failed: let state hold no others. */
+static void keep_arrived(pw_driver *driver, uint64_t page, uint64_t num_pages, uint8_t *state)
+{
+    uint8_t after[CHUNK_PAGES];
+    bool known = pw_memory_probe(driver->memory, page, num_pages, after) == PW_OK;
+    for (uint64_t i = 0; i < num_pages; i++)
+        if (state[i] == PW_PAGE_ABSENT && !(known && after[i] == PW_PAGE_PRESENT)) state[i] = PW_PAGE_UNMAPPED;
 }
 
 /* get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
@@ -133,11 +142,13 @@ static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint6
         if (num_mapped < num_pages) end_page = page + num_mapped;   /* fewer when the next ones are not mapped */
         if (num_mapped == 0) break;
         *code = pw_memory_populate(driver->memory, page, num_mapped, pending->fault.at_destination, &num_absent);
-        if (*code < 0 && leave_out(&pending->fault, &page, &end_page)) {
+        uint64_t next_page = page + num_mapped;
+        if (*code < 0) {
+            next_page = page;
+            if (!leave_out(&pending->fault, &next_page, &end_page)) break;
             *code = PW_OK;
-            continue;
+            keep_arrived(driver, page, num_mapped, state);
         }
-        if (*code < 0) break;
         for (uint64_t i = 0; i < num_mapped; i++) {
             if (state[i] != PW_PAGE_ABSENT) continue;
             at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
@@ -145,7 +156,7 @@ static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint6
             if (added < 0) *code = added;
             num_absent_total++;
         }
-        page += num_mapped;
+        page = next_page;
     }
     if (*code == PW_OK && end_page <= pending->page) *code = PW_ERR_ADDRESS;
     driver->counters->pages_paged_in += num_absent_total;
