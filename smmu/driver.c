@@ -150,9 +150,9 @@ static void send_err(pw_driver *driver, const pw_fault *fault, pw_time at_ns, pw
     pw_trace_add(driver->trace, end_ns, PW_TRACE_ERR_SENT, fault->transaction_id, fault->sequence);
 }
 
-static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+/* The tasklet comes to a fault: when. */
+static pw_time begin_entry(pw_driver *driver, const pw_pending_fault *pending)
 {
-    const pw_costs *costs = driver->costs;
     bool running = pending->logged_ns >= driver->tasklet_since_ns && pending->logged_ns < driver->tasklet_free_ns;
     pw_time at_ns = running ? driver->tasklet_free_ns : pending->handler_end_ns;
     if (!running || driver->run_entries >= (uint32_t)driver->settings->tasklet_entries) {
@@ -163,6 +163,13 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     driver->run_entries++;
     driver->counters->tasklet_entries++;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);
+    return at_ns;
+}
+
+static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+{
+    const pw_costs *costs = driver->costs;
+    pw_time at_ns = begin_entry(driver, pending);
     if (pending->fault.at_destination) {
         at_ns = work(driver, at_ns, 2 * costs->core_register_read_ns);
         pw_ni_fifo_set_read(&driver->fifo, pending->slot, at_ns);
@@ -185,6 +192,21 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     driver->tasklet_free_ns = at_ns;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_NETLINK_SENT, pending->page, pending->fault.transaction_id);
     send_err(driver, &pending->fault, at_ns + costs->user_wakeup_ns, out);
+}
+
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+{
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    raise_interrupt(driver, bank, at_ns);
+    pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
+    pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);
+    work_ns = page_in(driver, &pending, work_ns, code);
+    work_ns = work(driver, work_ns, driver->costs->core_register_write_ns);
+    driver->tasklet_free_ns = work_ns;
+    uint32_t value = *code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY;
+    pw_smmu_resume(driver->smmu, bank, work_ns, value);
+    pw_trace_add(driver->trace, work_ns, PW_TRACE_RESUME, page, value);
+    return work_ns;
 }
 
 void pw_driver_service(pw_driver *driver, pw_service *out)

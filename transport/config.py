@@ -24,7 +24,7 @@ from pagewire.native.settings import (
     validate,
 )
 from pagewire.r5sched.config import FirmwareConfig
-from pagewire.smmu.config import SmmuConfig
+from pagewire.smmu.config import FAULT_MODES, SmmuConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -239,7 +239,12 @@ class Config:
             "l2_sets": smmu.l2_sets,
             "l2_ways": smmu.l2_ways,
             "tlb_line_pages": smmu.line_pages,
+            "walk_cache_entries": smmu.walk_cache_entries,
+            "prefetch_entries": smmu.prefetch_entries,
+            "parallel_walks": smmu.parallel_walks,
+            "outstanding_accesses": smmu.outstanding_accesses,
             "hupcf": smmu.hupcf,
+            "stall": FAULT_MODES[smmu.mode],
             "window_blocks": self.firmware.window_blocks,
             "high_limit_bytes": self.firmware.high_limit_bytes,
             "medium_limit_bytes": self.firmware.medium_limit_bytes,
