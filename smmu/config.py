@@ -4,7 +4,6 @@ import dataclasses
 
 from pagewire.native.settings import setting, validate
 
-
 FAULT_MODES = {"terminate": 0, "stall": 1}
 """Number of each fault mode: SCTLR.CFCFG."""
 
