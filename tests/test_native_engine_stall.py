@@ -193,7 +193,7 @@ def test_resume_terminates_the_access_to_an_address_without_mapping(at_source: b
 
 def test_resume_terminates_a_write_to_a_read_only_page() -> None:
     pair = Pair(stall=1)
-    source, destination = resident(PAGE)
+    source, _ = resident(PAGE)
     file = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
     view = ffi.from_buffer(file)
     assert file[:] == bytes(PAGE)  # the page is there
