@@ -129,11 +129,6 @@ class RunConfig:
                 "run.compute = 'replay' has nothing to replay: "
                 "set run.compute_replay to the file of an earlier run.compute_record"
             )
-        if self.memory == "part" and not self.err and self.timeout_ns is None:
-            raise ConfigError(
-                "run.err = false and run.timeout = none with run.memory = 'part': nothing would send "
-                "a faulted block again; allow ERRs, set a timeout, or take another memory strategy"
-            )
         if self.nack_cancels_timer and not self.err:
             raise ConfigError(
                 "run.nack_cancels_timer = true with run.err = false: a NACK would stop the timer and "
@@ -201,6 +196,16 @@ class Config:
         default_factory=lambda: MappingProxyType({}), compare=False
     )
     """Where each setting that was given comes from, by dotted name."""
+
+    def __post_init__(self) -> None:
+        run = self.run
+        waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
+        if waits_for_ever and self.smmu.mode == "terminate":
+            raise ConfigError(
+                "run.err = false and run.timeout = none with run.memory = 'part': nothing would send "
+                "a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' or another "
+                "memory strategy"
+            )
 
     def settings(self) -> list[Setting]:
         """Every setting in the registry's order."""
