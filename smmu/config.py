@@ -1,8 +1,14 @@
-"""Settings of the SMMU: context banks, TLB geometry, fault mode (MECHANISMS 4)."""
+"""Settings of the SMMU (context banks, TLB geometry, fault mode) and of its fault driver.
+
+MECHANISMS 4 and 5.
+"""
 
 import dataclasses
 
 from pagewire.native.settings import setting, validate
+
+PAGE_IN_WAYS = {"touch-ahead": 0, "touch-a-page": 1}
+"""Number of each way to page in, in the engine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +47,19 @@ class SmmuConfig:
         "every access of the bank while a fault is active",
         minimum=0,
         maximum=1,
+    )
+    page_in: str = setting(
+        "touch-ahead",
+        "touch-ahead: the tasklet calls get_user_pages; touch-a-page: it sends a Netlink message for "
+        "each page, which a user-space thread touches (at the source: one page a fault)",
+        choices=PAGE_IN_WAYS,
+    )
+    touch_ahead_pages: int = setting(
+        4,
+        "pages that get_user_pages brings in at most for a fault at the source",
+        unit="pages",
+        minimum=1,
+        maximum=4,
     )
     mode: str = setting(
         "terminate",
