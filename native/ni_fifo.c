@@ -28,38 +28,32 @@ void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth)
 
 static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
 {
-    while (fifo->num_entries && fifo->read_ns[fifo->head] <= at_ns) {
+    while (fifo->num_read && fifo->read_ns[fifo->head] <= at_ns) {
         fifo->head = (fifo->head + 1) % PW_NI_FIFO_DEPTH;
         fifo->num_entries--;
+        fifo->num_read--;
     }
 }
 
-enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry, uint32_t *slot)
+enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
     if (entry.low == fifo->last.low && entry.high == fifo->last.high) return PW_FIFO_FILTERED;
     drop_read(fifo, at_ns);
     if (fifo->num_entries >= fifo->depth) return PW_FIFO_LOST;
-    *slot = (fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH;
-    fifo->entries[*slot] = entry;
-    fifo->read_ns[*slot] = PW_NEVER;
+    fifo->entries[(fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH] = entry;
     fifo->last = entry;
     return PW_FIFO_PUSHED;
 }
 
-void pw_ni_fifo_set_read(pw_ni_fifo *fifo, uint32_t slot, pw_time read_ns) { fifo->read_ns[slot] = read_ns; }
-
-uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo)
+uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo, pw_time at_ns)
 {
-    if (!fifo->num_entries) return 0;
-    if (!fifo->half_read) {
-        fifo->half_read = true;
-        return fifo->entries[fifo->head].low;
-    }
-    uint64_t high = fifo->entries[fifo->head].high;
-    fifo->half_read = false;
-    fifo->head = (fifo->head + 1) % PW_NI_FIFO_DEPTH;
-    fifo->num_entries--;
-    return high;
+    if (fifo->num_read == fifo->num_entries) return 0;
+    uint32_t slot = (fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH;
+    fifo->half_read = !fifo->half_read;
+    if (fifo->half_read) return fifo->entries[slot].low;
+    fifo->read_ns[slot] = at_ns;
+    fifo->num_read++;
+    return fifo->entries[slot].high;
 }
 
 uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns)

@@ -49,6 +49,8 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "tasklet_runs": "tasklet runs",
         "pages_paged_in": "pages paged in",
         "page_ins_present": "page-ins, page present",
+        "netlink_messages": "Netlink messages",
+        "touch_segfaults": "segmentation faults of a touch",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
