@@ -1,5 +1,7 @@
 """Page faults at either end: who recovers, when, and what it costs [PART 4.4, 5.2; PSI 3.2]."""
 
+import itertools
+
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, Buffer, Event, Pair, pattern, resident
@@ -491,8 +493,7 @@ def test_interleaved_packets_of_two_senders_log_pages_twice_and_the_driver_knows
     packets = [row[3] for row in pair.log("fault_destination")]
     # the second block's entry is new at its first packet, and after each of the first block's packets
     starts = sum(
-        packet == second and before == first
-        for before, packet in zip(packets, packets[1:], strict=False)
+        packet == second and before == first for before, packet in itertools.pairwise(packets)
     )
     own = pair.counters(2)
     assert starts > 1
