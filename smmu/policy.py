@@ -70,7 +70,9 @@ class PageFault:
     def resident(self, first_page: int, num_pages: int) -> tuple[bool, ...]:
         """Which of these pages are in memory or being brought in; one that is not mapped is not."""
         if first_page < 0 or not 0 <= num_pages <= 1 << 20:
-            raise ValueError(f"resident({first_page}, {num_pages}): up to {1 << 20} pages from 0 on")
+            raise ValueError(
+                f"resident({first_page}, {num_pages}): up to {1 << 20} pages from 0 on"
+            )
         return tuple(self.probe(first_page, num_pages))
 
 
@@ -157,7 +159,9 @@ def load_class(name: str, *, folders: Sequence[str] = ()) -> type[PageInPolicy]:
 
 def _is_policy(value: object) -> bool:
     return (
-        isinstance(value, type) and issubclass(value, PageInPolicy) and not inspect.isabstract(value)
+        isinstance(value, type)
+        and issubclass(value, PageInPolicy)
+        and not inspect.isabstract(value)
     )
 
 

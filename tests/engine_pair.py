@@ -118,7 +118,7 @@ def pattern(num_bytes: int, seed: int = 1) -> bytes:
 class Pair:
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
-    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `page_in`
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `own_policy`
     makes each node's page-in policy, instead of one of the engine's.
     """
 
@@ -128,12 +128,13 @@ class Pair:
         costs: dict[str, int] | None = None,
         of_node: dict[int, dict[str, int]] | None = None,
         without_domain: Iterable[int] = (),
-        page_in: Callable[[], PageInPolicy] | None = None,
+        own_policy: Callable[[], PageInPolicy] | None = None,
         **settings: int,
     ) -> None:
-        base = load(environ={}).engine_settings()
-        if page_in is not None:
+        if own_policy is not None:
             settings = settings | {"policy": lib.PW_POLICY_HOST}
+        # without a walk cache a walk takes the same wherever the buffers lie, which differs from run to run
+        base = load(environ={}).engine_settings() | {"walk_cache_entries": 0}
         unknown = set(settings) - set(base)
         assert not unknown, unknown
         costs = load_platform("exanest-qfdb").costs.as_dict() | (costs or {})
@@ -154,10 +155,10 @@ class Pair:
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
             if node not in without_domain:
                 open_domain(ni[0], PDID)
-        self._page_in = [
-            PolicyHost(ni, memory, page_in(), "test")
+        self._policies = [
+            PolicyHost(ni, memory, own_policy(), "test")
             for ni, memory in zip(self.nis, self.memories, strict=True)
-            if page_in is not None
+            if own_policy is not None
         ]
         self.events: list[Event] = []
         self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
@@ -292,7 +293,7 @@ class Pair:
             busy = busy or count > 0
             for event in self._out[0:count]:
                 if event.kind == DECISION:
-                    self._page_in[node].answer(event.id)
+                    self._policies[node].answer(event.id)
                     asked = True
                     continue
                 self.events.append(

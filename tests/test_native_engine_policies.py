@@ -10,7 +10,7 @@ import pytest
 from engine_pair import BLOCK, FOREVER, PAGE, PDID, Buffer, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_in_policies import TWINS, Page
+from page_in_policies import twin
 from test_native_engine_properties import JOBS, SETTINGS, TRACE, Job, prepare, run
 
 from pagewire.native import EngineError, ffi, lib
@@ -62,9 +62,12 @@ def test_host_that_answers_like_a_built_in_policy_changes_nothing(
 ) -> None:
     buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
     seen = []
-    for page_in in (None, TWINS[values["policy"]]):
+    values = values | {"stall": 0}  # where a policy of the host is refused
+    touch_a_page = values["page_in"] == lib.PW_PAGE_IN_TOUCH_A_PAGE
+    source_pages = 1 if touch_a_page else values["touch_ahead_pages"]
+    for own_policy in (None, twin(values["policy"], source_pages)):
         drop_again(jobs, buffers)
-        pair = Pair(3, page_in=page_in, **values)
+        pair = Pair(3, own_policy=own_policy, **values)
         pair.trace(TRACE)
         run(pair, jobs, buffers, order, step_ns)
         pair.assert_quiet()
@@ -75,7 +78,7 @@ def test_host_that_answers_like_a_built_in_policy_changes_nothing(
 
 def test_question_tells_of_fault_block_and_transfer_at_the_destination() -> None:
     asked: list[PageFault] = []
-    pair = Pair(page_in=answering(lambda fault: range(fault.page, fault.page + 1), asked))
+    pair = Pair(own_policy=answering(lambda fault: range(fault.page, fault.page + 1), asked))
     pair.trace()
     source, destination = resident(3 * BLOCK, 0, 1000)
     destination.drop(6)  # in the second block, which ends with page 7
@@ -99,7 +102,7 @@ def test_question_tells_of_fault_block_and_transfer_at_the_destination() -> None
 
 def test_question_tells_of_fault_block_and_transfer_at_the_source() -> None:
     asked: list[PageFault] = []
-    pair = Pair(page_in=answering(lambda fault: range(fault.page, fault.page + 1), asked))
+    pair = Pair(own_policy=answering(lambda fault: range(fault.page, fault.page + 1), asked))
     source, destination = resident(2 * BLOCK, 5000, 100)
     source.drop(7)
     pair.write(source, destination)
@@ -127,7 +130,7 @@ def test_resident_tells_what_is_in_memory() -> None:
         assert fault.resident(fault.page, 0) == ()
         return range(fault.page, fault.page + 2)
 
-    pair = Pair(page_in=answering(decide, []))
+    pair = Pair(own_policy=answering(decide, []))
     source, destination = resident(BLOCK)
     destination.drop(1)
     destination.drop(2)
@@ -143,7 +146,7 @@ def test_range_outside_of_the_transfer_costs_its_absent_pages(before: int, behin
     def decide(fault: PageFault) -> range:
         return range(fault.page - before, fault.page + 1 + behind)
 
-    pair = Pair(page_in=answering(decide, []))
+    pair = Pair(own_policy=answering(decide, []))
     pair.trace()
     source, whole = resident(10 * PAGE)
     whole.drop()
@@ -167,7 +170,7 @@ def test_range_outside_of_the_transfer_costs_its_absent_pages(before: int, behin
 
 def test_neighbour_is_not_there_before_its_turn_in_virtual_time() -> None:
     """The page behind is in memory at once on the host, and 3 us later than this one on the node."""
-    pair = Pair(page_in=answering(lambda fault: range(fault.page, fault.page + 2), []))
+    pair = Pair(own_policy=answering(lambda fault: range(fault.page, fault.page + 2), []))
     source, whole = resident(2 * PAGE)
     whole.drop()
     pair.write_raw(source.address, whole.address, 16)
@@ -200,7 +203,7 @@ def test_range_is_cut_where_pages_are_not_there_to_be_brought_in(
     def decide(fault: PageFault) -> range:
         return range(max(fault.page - reach, 0), fault.page + 1 + reach)
 
-    pair = Pair(page_in=answering(decide, []))
+    pair = Pair(own_policy=answering(decide, []))
     source, whole = resident(8 * PAGE)
     whole.drop()
     end_at(whole.address + 2 * PAGE)
@@ -220,10 +223,10 @@ def test_page_that_is_forbidden_fails_the_transfer_as_with_a_built_in_policy(
     source, destination = resident(3 * BLOCK)
     faulty = destination if at_destination else source
     seen = []
-    for page_in in (None, Page):
+    for own_policy in (None, twin(lib.PW_POLICY_PAGE, 1)):
         faulty.drop(5)
         forbid(faulty.address + 5 * PAGE)
-        pair = Pair(page_in=page_in)
+        pair = Pair(own_policy=own_policy)
         pair.trace()
         pair.write(source, destination)
         events = pair.run()
@@ -244,7 +247,7 @@ def test_page_unmapped_before_the_answer_fails_the_transfer(at_destination: bool
         unmap(fault.page * PAGE)
         return fault.block
 
-    pair = Pair(page_in=answering(decide, []))
+    pair = Pair(own_policy=answering(decide, []))
     pair.write(source, destination)
     assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
     pair.assert_quiet()
@@ -369,16 +372,37 @@ def raising(fault: PageFault) -> range:
 def test_bad_answer_is_an_error_that_names_the_policy(
     decide: Callable[[PageFault], range], text: str
 ) -> None:
-    pair = Pair(page_in=answering(decide, []))
+    pair = Pair(own_policy=answering(decide, []))
     source, destination = resident(BLOCK)
     destination.drop(2)
     pair.write(source, destination)
     with pytest.raises(PolicyError, match=text):
         pair.run()
     with pytest.raises(PolicyError, match=text):
-        pair._page_in[1].raise_failure()
+        pair._policies[1].raise_failure()
 
 
-def test_unknown_number_of_a_policy_is_invalid() -> None:
+@pytest.mark.parametrize("reach", [0, 2, 1 << 40])
+def test_touch_a_page_touches_the_answer_up_to_the_end_of_the_mapping(reach: int) -> None:
+    def decide(fault: PageFault) -> range:
+        return range(max(fault.page - reach, 0), fault.page + 1 + reach)
+
+    way = {"page_in": lib.PW_PAGE_IN_TOUCH_A_PAGE}
+    pair = Pair(own_policy=answering(decide, []), **way)
+    source, whole = resident(8 * PAGE)
+    whole.drop()
+    unmap(whole.address + 2 * PAGE)
+    unmap(whole.address + 6 * PAGE)
+    pair.write_raw(source.address, whole.address + 4 * PAGE, PAGE)
+    assert all(event.error == 0 for event in pair.run())
+    assert (
+        pair.counters(1).netlink_messages == pair.counters(1).pages_paged_in == (3 if reach else 1)
+    )
+    assert ctypes.string_at(whole.address + 4 * PAGE, PAGE) == source.read()[:PAGE]
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("values", [{"policy": 4}, {"policy": lib.PW_POLICY_HOST, "stall": 1}])
+def test_policy_that_the_engine_cannot_have_is_invalid(values: dict[str, int]) -> None:
     with pytest.raises(EngineError, match="INVALID"):
-        Pair(policy=4)
+        Pair(**values)
