@@ -48,7 +48,7 @@ def compare(
     if compute not in COMPUTE:
         raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
     launch.check_writable("--json", json_path)
-    base = launch.check_settings(environ)
+    base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
     with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
         prepared = []
@@ -61,7 +61,7 @@ def compare(
                 *_compute(compute, idx, f"{directory}/compute"),
             ]
             options.apply(options.as_environment(assignments), run_environ)
-            launch.check_settings(run_environ)
+            launch.check_settings(run_environ, chosen)
             prepared.append((strategy, page_in, run_environ))
         entries: list[dict[str, Any]] = []
         documents: list[dict[str, Any]] = []

@@ -12,6 +12,9 @@ DECISION = int(lib.PW_HOST_DECISION)
 """Kind of the host event that asks; its id goes to `PolicyHost.answer`."""
 
 
+_END_PAGE = 1 << 52
+
+
 class PolicyError(RuntimeError):
     """A page-in policy raised, or answered what cannot be done; the run cannot go on."""
 
@@ -41,7 +44,8 @@ class PolicyHost:
         if reason:
             self._failure = f"page-in policy '{self._name}' answered {reason} (asked for {fault})"
             raise PolicyError(self._failure)
-        code = lib.pw_ni_decide(self._ni, decision_id, pages.start, len(pages))
+        first, end = max(pages.start, 0), min(pages.stop, _END_PAGE)
+        code = lib.pw_ni_decide(self._ni, decision_id, first, end - first)
         check(code, "page-in decision, or a burst that came meanwhile")
 
     def raise_failure(self) -> None:

@@ -361,12 +361,10 @@ def raising(fault: PageFault) -> range:
     "decide,text",
     [
         (raising, "page-in policy 'test' raised ZeroDivisionError: nought .*page="),
-        (lambda fault: range(0, 1), r"answered range\(0, 1\): the faulting page \d+ must be in it"),
+        (lambda fault: range(1), r"answered range\(0, 1\): the faulting page \d+ must be in it"),
         (lambda fault: range(fault.page, fault.page + 4, 2), "the step must be 1"),
         (lambda fault: [fault.page], "a list .* instead of a range"),
         (lambda fault: None, "a NoneType"),
-        (lambda fault: range(fault.page, 1 << 60), "page numbers go from 0"),
-        (lambda fault: range(-1, fault.page + 1), "page numbers go from 0"),
     ],
 )
 def test_bad_answer_is_an_error_that_names_the_policy(
@@ -382,10 +380,10 @@ def test_bad_answer_is_an_error_that_names_the_policy(
         pair._policies[1].raise_failure()
 
 
-@pytest.mark.parametrize("reach", [0, 2, 1 << 40])
+@pytest.mark.parametrize("reach", [0, 2, 1 << 40, 1 << 90])
 def test_touch_a_page_touches_the_answer_up_to_the_end_of_the_mapping(reach: int) -> None:
     def decide(fault: PageFault) -> range:
-        return range(max(fault.page - reach, 0), fault.page + 1 + reach)
+        return range(fault.page - reach, fault.page + 1 + reach)
 
     way = {"page_in": lib.PW_PAGE_IN_TOUCH_A_PAGE}
     pair = Pair(own_policy=answering(decide, []), **way)
