@@ -161,14 +161,15 @@ static void send_err(pw_driver *driver, const pw_netlink_message *message, pw_ti
 /* Touch-A-Page: a message for each page; the thread touches them, and after the last one sends the ERR,
  * unless the page that faulted was gone. (The message has no field for "last": the sources leave open how
  * the thread knows.) Returns when the tasklet is free. */
-static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, pw_service *out)
+static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
+                           pw_time at_ns, pw_service *out)
 {
-    uint64_t end_page = end_of_range(driver, pending), num_absent = 0;
+    uint64_t num_absent = 0;
     pw_netlink_message message;
     pw_time touched_ns = at_ns;
     bool resolved = true;
     int code = PW_OK;
-    for (uint64_t page = pending->page; page < end_page && code == PW_OK; page++) {
+    for (; page < end_page && code == PW_OK; page++) {
         pw_touch touch;
         at_ns = send_message(driver, pending, page, at_ns, &message, &code);
         if (code < 0) break;
@@ -223,7 +224,7 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     }
     at_ns = work(driver, at_ns, costs->tasklet_other_ns);
     if (driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE) {
-        driver->tasklet_free_ns = touch_pages(driver, pending, at_ns, out);
+        driver->tasklet_free_ns = touch_pages(driver, pending, pending->page, end_of_range(driver, pending), at_ns, out);
         return;
     }
     int code;
