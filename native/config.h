@@ -29,6 +29,7 @@ typedef struct {
     int64_t tlb_l1_hit_clocks;
     int64_t tlb_l2_hit_clocks;
     int64_t walk_ns;
+    int64_t walk_accesses;              /* to memory, of a full walk: one a level */
     int64_t handler_ns;
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;
@@ -70,7 +71,12 @@ typedef struct {
     int64_t l1_sets, l1_ways;
     int64_t l2_sets, l2_ways;
     int64_t tlb_line_pages;
-    int64_t hupcf;                      /* 0: an active fault terminates every access of its bank */
+    int64_t walk_cache_entries;         /* pointers to tables of the upper levels; 0: none */
+    int64_t prefetch_entries;           /* translations of next pages fetched ahead; 0: none */
+    int64_t parallel_walks;
+    int64_t outstanding_accesses;       /* stalled ones at a time; more hold the NI's engine */
+    int64_t hupcf;                      /* 0: an active fault terminates, or stalls, every access of its bank */
+    int64_t stall;                      /* a faulting access waits for RESUME instead of being terminated */
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
@@ -89,7 +95,11 @@ typedef struct {
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;
     uint64_t faults_multi;              /* faults recorded only as MULTI */
-    uint64_t accesses_blocked;          /* packets terminated by an active fault of another access (HUPCF = 0) */
+    uint64_t accesses_blocked;          /* packets terminated or stalled by an active fault of another access (HUPCF = 0) */
+    uint64_t accesses_stalled;          /* packets (destination) and pages (source) that waited for RESUME */
+    uint64_t resumes_retry, resumes_terminate;
+    int64_t stalled_ns;                 /* sum of their waits */
+    uint64_t outstanding_full;          /* accesses that waited because too many were outstanding */
     uint64_t fault_interrupts, interrupts_in_tasklet;
     uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
     uint64_t tasklet_runs, tasklet_entries;
@@ -98,6 +108,9 @@ typedef struct {
     uint64_t pages_touched, touch_segfaults;    /* of the user-space thread (Touch-A-Page) */
     uint64_t errs_sent;
     uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
+    uint64_t prefetches, prefetch_hits;
+    uint64_t walk_accesses;             /* to memory; a walk cache saves some */
+    uint64_t walks_delayed;             /* that waited for one of the parallel walkers */
     uint64_t table_full;                /* times the transaction table had no free entry */
     uint64_t lookahead_blocks, lookahead_misses;    /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

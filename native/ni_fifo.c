@@ -23,7 +23,8 @@ pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry)
 
 void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth)
 {
-    *fifo = (pw_ni_fifo){.depth = depth};
+    *fifo = (pw_ni_fifo){.depth = depth, .latest_ns = INT64_MIN};
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) fifo->seen[i].at_ns = INT64_MIN;
 }
 
 static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
@@ -35,13 +36,42 @@ static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
     }
 }
 
+static bool is_same(pw_fifo_entry a, pw_fifo_entry b) { return a.low == b.low && a.high == b.high; }
+
+/* The entry before at_ns; all zero, which is none, when nothing is. */
+static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns)
+{
+    uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
+    if (fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns) return fifo->seen[last].entry;
+    pw_time latest_ns = INT64_MIN;
+    pw_fifo_entry entry = {0, 0};
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) {       /* oldest first: of equal times the later one */
+        uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
+        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns) continue;
+        latest_ns = fifo->seen[slot].at_ns;
+        entry = fifo->seen[slot].entry;
+    }
+    return entry;
+}
+
+static void note_seen(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
+{
+    fifo->seen[fifo->next_seen].at_ns = at_ns;
+    fifo->seen[fifo->next_seen].entry = entry;
+    fifo->next_seen = (fifo->next_seen + 1) % PW_NI_FIFO_SEEN;
+    fifo->latest_ns = pw_later(fifo->latest_ns, at_ns);
+}
+
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
-    if (entry.low == fifo->last.low && entry.high == fifo->last.high) return PW_FIFO_FILTERED;
+    if (is_same(entry, last_before(fifo, at_ns))) {
+        note_seen(fifo, at_ns, entry);
+        return PW_FIFO_FILTERED;
+    }
     drop_read(fifo, at_ns);
     if (fifo->num_entries >= fifo->depth) return PW_FIFO_LOST;
     fifo->entries[(fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH] = entry;
-    fifo->last = entry;
+    note_seen(fifo, at_ns, entry);
     return PW_FIFO_PUSHED;
 }
 

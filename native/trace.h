@@ -27,7 +27,8 @@ enum pw_trace_kind {
     PW_TRACE_ERR,                   /* transaction, sequence */
     PW_TRACE_TIMEOUT,               /* transaction, sequence */
     PW_TRACE_NOTIFIED,              /* destination: stream, bytes */
-    PW_TRACE_TRANSFER_DONE          /* source: stream, bytes */
+    PW_TRACE_TRANSFER_DONE,         /* source: stream, bytes */
+    PW_TRACE_RESUME                 /* stall: page, PW_RESUME_* */
 };
 
 typedef struct {

@@ -8,6 +8,7 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
 {
     if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH || settings->touch_ahead_pages < 1 ||
         settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX) return PW_ERR_INVALID;
+    if (settings->stall && settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE) return PW_ERR_INVALID;     /* who would write RESUME? */
     memset(driver, 0, sizeof *driver);
     driver->costs = costs;
     driver->settings = settings;
@@ -200,9 +201,9 @@ static pw_time read_entry(pw_driver *driver, pw_time at_ns, pw_fifo_entry *entry
     return at_ns;
 }
 
-static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+/* The tasklet comes to a fault: when. */
+static pw_time begin_entry(pw_driver *driver, const pw_pending_fault *pending)
 {
-    const pw_costs *costs = driver->costs;
     bool running = pending->logged_ns >= driver->tasklet_since_ns && pending->logged_ns < driver->tasklet_free_ns;
     pw_time at_ns = running ? driver->tasklet_free_ns : pending->handler_end_ns;
     if (!running || driver->run_entries >= (uint32_t)driver->settings->tasklet_entries) {
@@ -213,6 +214,13 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     driver->run_entries++;
     driver->counters->tasklet_entries++;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);
+    return at_ns;
+}
+
+static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+{
+    const pw_costs *costs = driver->costs;
+    pw_time at_ns = begin_entry(driver, pending);
     if (pending->fault.at_destination) {
         pw_fifo_entry entry;
         at_ns = read_entry(driver, at_ns, &entry);
@@ -240,6 +248,21 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     driver->tasklet_free_ns = at_ns;
     if (code < 0) out->code = code;
     else send_err(driver, &message, at_ns + costs->user_wakeup_ns, out);
+}
+
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+{
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    raise_interrupt(driver, bank, at_ns);
+    pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
+    pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);
+    work_ns = page_in(driver, &pending, work_ns, code);
+    work_ns = work(driver, work_ns, driver->costs->core_register_write_ns);
+    driver->tasklet_free_ns = work_ns;
+    uint32_t value = *code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY;
+    pw_smmu_resume(driver->smmu, bank, work_ns, value);
+    pw_trace_add(driver->trace, work_ns, PW_TRACE_RESUME, page, value);
+    return work_ns;
 }
 
 void pw_driver_service(pw_driver *driver, pw_service *out)

@@ -68,6 +68,9 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
 void pw_driver_destroy(pw_driver *driver);
 /* One packet's access to the page was terminated at at_ns. */
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns);
+/* Stall: the access to the page waits since at_ns, with no other fault of the bank active. Handler, tasklet and
+ * page-in; returns when RESUME is written: retry, or terminate with *code < 0 when the page can never come. */
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
 /* Run the tasklet on everything logged since the last call. */
 void pw_driver_service(pw_driver *driver, pw_service *out);
 #endif

@@ -212,7 +212,8 @@ def test_driver_is_invoked_for_both_ends_and_more_often_page_by_page(results):
         )
         for way in PSI_WAYS:
             for key in (f"{way}_time", f"{way}_handlers"):
-                assert both[key] == pytest.approx(source[key] + destination[key])
+                # but for duplicates in the FIFO, which blocks of other times meet or do not
+                assert both[key] == pytest.approx(source[key] + destination[key], rel=0.01)
         assert destination["touch_a_page_handlers"] >= destination["touch_ahead_handlers"]
 
 

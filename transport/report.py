@@ -58,6 +58,9 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "l2_hits": "L2 TLB hits",
         "l2_misses": "L2 TLB misses",
         "walks": "page-table walks",
+        "walk_accesses": "their memory accesses",
+        "stale_translations": "stale translations",
+        "accesses_stalled": "stalled accesses",
     },
 }
 """Counters that are summed over ranks, with the label of their line."""

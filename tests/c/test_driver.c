@@ -7,7 +7,7 @@ enum { PAGE = 100, NODE = 3, PDID = 7 };
 
 static const pw_costs costs = {
     .core_register_read_ns = 100, .handler_ns = 1000, .tasklet_other_ns = 4000, .page_in_fixed_ns = 6000, .page_in_page_ns = 3000,
-    .netlink_ns = 7000, .user_wakeup_ns = 7000, .err_send_ns = 1000, .touch_absent_page_ns = 3000, .touch_resident_page_ns = 100,
+    .netlink_ns = 7000, .user_wakeup_ns = 7000, .err_send_ns = 1000, .touch_absent_page_ns = 3000, .touch_resident_page_ns = 100, .walk_accesses = 3,
 };
 
 typedef struct {
@@ -26,7 +26,8 @@ static void run(machine *m, int64_t page_in, bool at_destination, int64_t policy
     const pw_memory_model_options options = {.fault_millionths = 1000000};
     *m = (machine){.settings = {.page_in = page_in, .policy = policy, .err_enabled = 1, .touch_ahead_pages = 4, .hupcf = 1,
                                 .ni_fifo_depth = 512, .tasklet_entries = 16, .num_context_banks = 1, .l1_sets = 1, .l1_ways = 1,
-                                .l2_sets = 1, .l2_ways = 1, .tlb_line_pages = 1}};
+                                .l2_sets = 1, .l2_ways = 1, .tlb_line_pages = 1,
+                                .parallel_walks = 16, .outstanding_accesses = 256}};
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &m->memory) == PW_OK);
     assert(pw_smmu_init(&m->smmu, &costs, &m->settings, &m->counters) == PW_OK);
     assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu) == PW_OK);
