@@ -163,7 +163,7 @@ static void send_err(pw_driver *driver, const pw_netlink_message *message, pw_ti
 /* Touch-A-Page: a message for each page; the thread touches them, and after the last one sends the ERR,
  * unless the page that faulted was gone. (The message has no field for "last": the sources leave open how
  * the thread knows.) Returns when the tasklet is free. */
-static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
+static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, uint64_t first_page, uint64_t end_page,
                            pw_time at_ns, pw_service *out)
 {
     uint64_t num_absent = 0;
@@ -171,7 +171,7 @@ static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, u
     pw_time touched_ns = at_ns;
     bool resolved = true;
     int code = PW_OK;
-    for (; page < end_page && code == PW_OK; page++) {
+    for (uint64_t page = first_page; page < end_page && code == PW_OK; page++) {
         pw_touch touch;
         at_ns = send_message(driver, pending, page, at_ns, &message, &code);
         if (code < 0) break;
