@@ -219,18 +219,17 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
             pw_walk_forget(&landing->walk);
             state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
         }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return;
-        }
+        bool refused = state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN;
+        if (refused) view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        bool present = !refused && (state == PW_PAGE_PRESENT || ni->settings.ideal);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
+        if (refused) return;        /* that the walk found out */
         view->present[i] = present;
         view->num_absent += !present;
     }

@@ -62,15 +62,14 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
             pw_walk_forget(walk);
             state = pw_walk_state(walk, ni->memory, page, end_page);
         }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            *code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return 0;
-        }
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        bool refused = state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN;
+        if (refused) *code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
+        bool present = !refused && (state == PW_PAGE_PRESENT || ni->settings.ideal);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present, pw_walk_is_present(walk, page + 1), at_ns, &how);
         if (page == first_page) *delay_ns = cost_ns;
+        if (refused) return 0;
         if (present) continue;
         ni->counters.translation_faults_source++;
         uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - address;

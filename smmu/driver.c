@@ -8,6 +8,8 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
 {
     if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH || settings->touch_ahead_pages < 1 ||
         settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX) return PW_ERR_INVALID;
+    bool nobody_resumes = settings->stall && settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
+    if (nobody_resumes) return PW_ERR_INVALID;
     memset(driver, 0, sizeof *driver);
     driver->costs = costs;
     driver->settings = settings;
