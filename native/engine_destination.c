@@ -164,8 +164,7 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     uint64_t end_page = pw_page_of(landing->destination_address + landing->num_bytes - 1) + 1;
     for (uint64_t page = first_page; page <= last_page; page++) {
         int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        bool present = state == PW_PAGE_PRESENT || (ni->settings.ideal && state == PW_PAGE_ABSENT);
-        if (!present || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
+        if (!pw_state_is_present(ni, state) || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
     }
     for (uint64_t page = first_page; page <= last_page; page++) {
         uint32_t how;
@@ -175,9 +174,22 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     return true;
 }
 
+/* May the block still be written as it was granted? Not when the OS has changed its pages since. */
+static bool grant_holds(pw_ni *ni, pw_landing *landing, const pw_block_frame *block)
+{
+    if (block->block_idx >= landing->granted_end || block->sequence != 0 ||
+        landing->granted_generation != pw_memory_generation(ni->memory)) return false;
+    uint64_t last_page = pw_page_of(block->destination_address + block->block_bytes - 1);
+    for (uint64_t page = pw_page_of(block->destination_address); page <= last_page; page++)
+        if (pw_walk_check_mapping(&landing->walk, ni->memory, page) < 0) return false;
+    return true;
+}
+
 void pw_destination_grant(pw_ni *ni, pw_landing *landing)
 {
     if (!may_grant(ni, landing) || landing->granted_end == landing->num_blocks) return;
+    if (landing->granted_end && landing->granted_generation != pw_memory_generation(ni->memory)) return;    /* no more */
+    landing->granted_generation = pw_memory_generation(ni->memory);
     uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
     while (end < landing->num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
     pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
@@ -198,6 +210,7 @@ typedef struct {
     uint64_t first_page;
     uint32_t num_pages;
     bool present[PW_BLOCK_PAGES];
+    bool is_permission[PW_BLOCK_PAGES];     /* of those not present */
     uint32_t num_absent;
     pw_time delay_ns;           /* translation of the first page: later walks run beside the packets */
     int code;                   /* PW_ERR_ADDRESS: a page is not mapped */
@@ -214,24 +227,19 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
     view->code = PW_OK;
     for (uint32_t i = 0; i < view->num_pages; i++) {
         uint64_t page = view->first_page + i;
-        int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        if (state == PW_PAGE_ABSENT) {          /* paged in since the snapshot? */
-            pw_walk_forget(&landing->walk);
-            state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return;
-        }
+        int state = pw_walk_state_now(&landing->walk, ni->memory, page, end_page);
+        view->code = pw_state_error(ni, state);
+        if (view->code < 0) return;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        bool present = pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
         view->present[i] = present;
+        view->is_permission[i] = pw_state_is_permission(state);
         view->num_absent += !present;
     }
 }
@@ -251,6 +259,7 @@ static pw_fault fault_of(const pw_block_frame *block)
     return (pw_fault){
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
+        .transfer_first_page = pw_page_of(block->transfer_address),
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
     };
@@ -306,9 +315,11 @@ static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *bloc
         if (view->present[page - view->first_page] && !blocked) continue;
         ni->counters.accesses_blocked += blocked;
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+        fault.is_permission = !view->present[page - view->first_page] && view->is_permission[page - view->first_page];
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
-    ni->counters.translation_faults_destination += view->num_absent;
+    for (uint32_t i = 0; i < view->num_pages; i++)
+        if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
     pw_driver_service(&ni->driver, service);
     pw_walk_forget(&landing->walk);
     landing->has_page_ins = true;
@@ -352,8 +363,10 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
-    if (!landing && !(block->header.stream & PW_STREAM_READ))
+    if (!landing && !(block->header.stream & PW_STREAM_READ)) {
         landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes);
+        if (landing) pw_engine_begin_transfer(ni, block->header.pdid, block->transfer_address, block->transfer_bytes);
+    }
     bool right_range = landing && landing->destination_address == block->transfer_address &&
                        landing->num_bytes == block->transfer_bytes;
     if (!right_range) {         /* a read that was never asked for, or another range than asked for */
@@ -377,7 +390,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_block_view view;
-    bool granted = block->block_idx < landing->granted_end && block->sequence == 0;
+    bool granted = grant_holds(ni, landing, block);
     if (granted) {              /* translated when it was granted */
         view.num_absent = 0;
         view.code = PW_OK;

@@ -45,7 +45,8 @@ static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at
 
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
-    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                                     fault->is_permission);
     if (first) raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time blocked_until_ns = pw_smmu_blocked_until(driver->smmu, bank, at_ns);
@@ -91,37 +92,67 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
     return end_page;
 }
 
+/* Pages of the transfer that came in with this one, but were not asked for: parts of its huge page. */
+static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, pw_time at_ns)
+{
+    uint64_t first_page, num_pages;
+    pw_memory_extent(driver->memory, page, &first_page, &num_pages);
+    uint64_t end_page = first_page + num_pages;
+    if (first_page < pending->fault.transfer_first_page) first_page = pending->fault.transfer_first_page;
+    if (end_page > pending->fault.transfer_end_page) end_page = pending->fault.transfer_end_page;
+    int code = PW_OK;
+    for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++)
+        if (first_page != page) code = pw_page_in_add(&driver->page_in, first_page, at_ns);
+    return code;
+}
+
+/* What bringing one page in takes, and what follows from it. */
+static pw_time book_page(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint8_t effect, pw_time at_ns, int *code)
+{
+    pw_counters *counters = driver->counters;
+    counters->pages_paged_in++;
+    counters->pages_copied += effect == PW_PAGE_IN_COPIED;
+    counters->major_faults += effect == PW_PAGE_IN_SWAPPED;
+    counters->pages_along += effect == PW_PAGE_IN_ALONG;
+    if (effect != PW_PAGE_IN_ALONG) at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
+    if (effect == PW_PAGE_IN_SWAPPED) {     /* the tasklet waits for the device */
+        at_ns += driver->costs->major_fault_ns;
+        counters->page_in_ns += driver->costs->major_fault_ns;
+    }
+    if (effect == PW_PAGE_IN_COPIED) pw_smmu_invalidate(driver->smmu, pending->fault.pdid, page, 1);  /* another frame now */
+    if (effect != PW_PAGE_IN_ALONG) *code = note_neighbours(driver, pending, page, at_ns);
+    if (*code == PW_OK) *code = pw_page_in_add(&driver->page_in, page, at_ns);
+    return at_ns;
+}
+
 /* get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
 static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, int *code)
 {
-    uint64_t page = pending->page, end_page = end_of_range(driver, pending), num_absent_total = 0;
-    uint8_t state[CHUNK_PAGES];
+    uint64_t page = pending->page, end_page = end_of_range(driver, pending), num_absent = 0;
+    uint8_t effects[CHUNK_PAGES];
     at_ns = work(driver, at_ns, driver->costs->page_in_fixed_ns);
     *code = PW_OK;
     while (page < end_page && *code == PW_OK) {
-        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, num_absent;
-        *code = pw_memory_probe(driver->memory, page, num_pages, state);
-        if (*code < 0) break;
-        uint64_t num_mapped = 0;
-        while (num_mapped < num_pages && state[num_mapped] != PW_PAGE_UNMAPPED) num_mapped++;
-        if (num_mapped < num_pages) end_page = page + num_mapped;   /* fewer when the next ones are not mapped */
-        if (num_mapped == 0) break;
-        *code = pw_memory_populate(driver->memory, page, num_mapped, pending->fault.at_destination, &num_absent);
-        if (*code < 0) break;
-        for (uint64_t i = 0; i < num_mapped; i++) {
-            if (state[i] != PW_PAGE_ABSENT) continue;
-            at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
-            int added = pw_page_in_add(&driver->page_in, page + i, at_ns);
-            if (added < 0) *code = added;
-            num_absent_total++;
+        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES;
+        *code = pw_memory_page_in(driver->memory, page, num_pages, pending->fault.at_destination, effects);
+        if (*code == PW_ERR_ADDRESS) {      /* fewer when the next ones are not mapped */
+            uint64_t num_mapped = 0;
+            while (num_mapped < num_pages && effects[num_mapped] != PW_PAGE_IN_UNMAPPED) num_mapped++;
+            end_page = page + num_mapped;
+            if (end_page == pending->page) break;
+            num_pages = num_mapped;
+            *code = PW_OK;
         }
-        page += num_mapped;
+        for (uint64_t i = 0; i < num_pages && *code == PW_OK; i++) {
+            if (effects[i] == PW_PAGE_IN_NONE) continue;
+            at_ns = book_page(driver, pending, page + i, effects[i], at_ns, code);
+            num_absent++;
+        }
+        page += num_pages;
     }
-    if (*code == PW_OK && end_page <= pending->page) *code = PW_ERR_ADDRESS;
-    driver->counters->pages_paged_in += num_absent_total;
-    driver->counters->page_ins_present += *code == PW_OK && num_absent_total == 0;
+    driver->counters->page_ins_present += *code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += *code < 0;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent_total);
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent);
     return at_ns;
 }
 
@@ -196,7 +227,8 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
 
 pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
 {
-    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                         fault->is_permission);
     raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);

@@ -23,6 +23,8 @@ typedef struct {
     uint32_t source_node;
     uint16_t transaction_id, sequence, pdid;
     bool at_destination;
+    bool is_permission;         /* the page is there, the access is not allowed (yet) */
+    uint64_t transfer_first_page;
     uint64_t block_end_page;    /* first page behind the block */
     uint64_t transfer_end_page; /* first page behind the transfer */
 } pw_fault;

@@ -139,6 +139,8 @@ class Pair:
             options.seed = own.model_seed + node
             options.fault_millionths = own.model_fault_millionths
             options.frame_limit_pages = own.model_frame_limit_pages
+            options.huge_pages = own.model_huge_pages
+            options.collapse_millionths = own.model_collapse_millionths
             memory = ffi.new("pw_memory **")
             check(lib.pw_memory_create(own.memory_backend, options, memory), "memory")
             self.memories.append(ffi.gc(memory[0], lib.pw_memory_destroy))

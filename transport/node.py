@@ -117,6 +117,8 @@ class Node:
         options.seed = settings.model_seed + self.rank
         options.fault_millionths = settings.model_fault_millionths
         options.frame_limit_pages = settings.model_frame_limit_pages
+        options.huge_pages = settings.model_huge_pages
+        options.collapse_millionths = settings.model_collapse_millionths
         memory = ffi.new("pw_memory **")
         code = lib.pw_memory_create(settings.memory_backend, options, memory)
         check(code, f"memory backend '{self.config.memory_backend.backend}'")
