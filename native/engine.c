@@ -371,7 +371,6 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     pw_actions actions;
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    pw_memory_enter(ni->memory);
     while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
         actions.num_actions = 0;
@@ -494,7 +493,6 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 {
     int result = PW_OK;
     ni->counters.bursts_received++;
-    pw_memory_enter(ni->memory);
     while (num_bytes) {
         const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
         bool framed = num_bytes >= sizeof *header && header->magic == PW_FRAME_MAGIC && header->frame_bytes <= num_bytes &&
@@ -549,6 +547,8 @@ int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 }
 
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out) { *out = ni->driver.interrupt_times; }
+
+void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {

@@ -63,6 +63,17 @@ int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_
     return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
 }
 
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state)
+{
+    if (for_write && num_pages > 0 && memory->ops->walk_for_write && is_range(first_page, num_pages)) {
+        memory->counters.probes++;
+        memory->counters.probed_pages += num_pages;
+        return memory->ops->walk_for_write(memory, first_page, num_pages, state);
+    }
+    int code = pw_memory_probe(memory, first_page, num_pages, state);
+    return code == PW_OK ? pw_memory_check_access(memory, first_page, num_pages, for_write, state) : code;
+}
+
 int pw_memory_checks_access(const pw_memory *memory)
 {
     if (memory->is_model)

@@ -68,13 +68,16 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
  * a readable /proc/self/pagemap; without them states stay as they are, and a forbidden access crashes. A
  * page that was shared with a child which has ended counts as PRESENT: the host's kernel will not copy it. */
 int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state);
+/* Probe and check_access in one, which is what a walk needs: on the host a write walk of private memory reads
+ * /proc/self/pagemap alone. */
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state);
 /* PW_CHECKS_* of what check_access can tell. */
 int pw_memory_checks_access(const pw_memory *memory);
 /* The mapping around a page, as the host's kernel has it now: [*first_page, +*num_pages) can be read (written)
  * without a signal, whatever the model says. PW_ERR_ADDRESS, PW_ERR_PROTECTION; before Linux 6.11 only the
  * page itself is looked at, and its protection is not. */
 int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page, uint64_t *num_pages);
-/* The program's own code may have run since the last call: mappings may have changed. */
+/* The program's own code may have run since the last call: mappings may have changed. See pw_ni_enter. */
 void pw_memory_enter(pw_memory *memory);
 /* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these calls. */
 void pw_memory_changed(pw_memory *memory);

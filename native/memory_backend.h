@@ -10,6 +10,8 @@ struct pw_memory_ops {
     void (*destroy)(pw_memory *memory);
     int (*probe)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
     int (*check_access)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state);
+    /* Probe and check_access for a write; NULL when the backend has no shorter way. */
+    int (*walk_for_write)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
     /* effects may be NULL. */
     int (*populate)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                     uint64_t *num_absent, uint8_t *effects);

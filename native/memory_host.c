@@ -117,8 +117,8 @@ static bool read_entries(const pw_memory *memory, uint64_t first_page, uint64_t 
     return pread(memory->pagemap, entries, num_bytes, (off_t)(first_page * sizeof *entries)) == (ssize_t)num_bytes;
 }
 
-/* Pages of a private writable mapping that a write would not find as they seem. */
-static int check_write_protection(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+/* What the page table holds of a private mapping. */
+static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
     uint64_t entries[ENTRIES_A_READ];
     for (uint64_t done = 0; done < num_pages;) {
@@ -126,15 +126,28 @@ static int check_write_protection(const pw_memory *memory, uint64_t first_page, 
         if (!read_entries(memory, first_page + done, ask, entries))
             return PW_ERR_HOST;
         for (uint64_t i = 0; i < ask; i++) {
-            if (state[done + i] != PW_PAGE_PRESENT)
-                continue;
-            if (!(entries[i] & ENTRY_PRESENT))
-                state[done + i] = PW_PAGE_ABSENT;
-            else if (!(entries[i] & ENTRY_EXCLUSIVE) || (entries[i] & ENTRY_FILE))
-                state[done + i] = PW_PAGE_WRITE_PROTECTED;
+            bool is_own = (entries[i] & ENTRY_EXCLUSIVE) && !(entries[i] & ENTRY_FILE);
+            state[done + i] = !(entries[i] & ENTRY_PRESENT) ? PW_PAGE_ABSENT : is_own ? PW_PAGE_PRESENT : PW_PAGE_WRITE_PROTECTED;
         }
         done += ask;
     }
+    return PW_OK;
+}
+
+/* What a write would find in the part of a mapping that begins at first_page. */
+static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+{
+    int64_t mapped = 0;
+    int code = PW_OK;
+    if (flags & VMA_SHARED)
+        mapped = probe_prefix(first_page, num_pages, state);
+    else
+        code = walk_private(memory, first_page, num_pages, state);
+    if (mapped < 0 || code < 0)
+        return PW_ERR_HOST;
+    for (uint64_t i = 0; !(flags & VMA_WRITABLE) && i < num_pages; i++)
+        if (state[i] != PW_PAGE_ABSENT)
+            state[i] = PW_PAGE_FORBIDDEN;
     return PW_OK;
 }
 
@@ -146,20 +159,32 @@ static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t nu
         if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
             return errno == ENOENT ? PW_OK : PW_ERR_HOST;   /* ENOENT: no mapping from here on */
         uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT, vma_start = question.vma_start >> PW_PAGE_SHIFT;
-        bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
-        uint64_t begin = vma_start > page ? vma_start : page;
-        uint64_t end = vma_end < end_page ? vma_end : end_page;
-        for (page = begin; !allowed && page < end; page++)
-            if (state[page - first_page] == PW_PAGE_PRESENT)
-                state[page - first_page] = PW_PAGE_FORBIDDEN;
-        if (allowed && for_write && begin < end && memory->pagemap >= 0 && !(question.vma_flags & VMA_SHARED)) {
-            int code = check_write_protection(memory, begin, end - begin, state + (begin - first_page));
+        uint64_t begin = vma_start > page ? vma_start : page, end = vma_end < end_page ? vma_end : end_page;
+        page = vma_end;
+        if (begin >= end)
+            continue;
+        if (for_write && memory->pagemap >= 0) {
+            int code = walk_mapping(memory, question.vma_flags, begin, end - begin, state + (begin - first_page));
             if (code != PW_OK)
                 return code;
+            continue;
         }
-        page = vma_end;
+        bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
+        for (uint64_t i = begin; !allowed && i < end; i++)
+            if (state[i - first_page] == PW_PAGE_PRESENT)
+                state[i - first_page] = PW_PAGE_FORBIDDEN;
     }
     return PW_OK;
+}
+
+static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+{
+    if (memory->maps < 0 || memory->pagemap < 0) {
+        int code = host_probe(memory, first_page, num_pages, state);
+        return code == PW_OK ? host_check_access(memory, first_page, num_pages, true, state) : code;
+    }
+    memset(state, PW_PAGE_UNMAPPED, num_pages);
+    return host_check_access(memory, first_page, num_pages, true, state);
 }
 
 /* What a page-in of the range will find: how many pages are mapped at its start, and of these how many are
@@ -184,12 +209,15 @@ static uint8_t effect_of(uint8_t state, bool is_swapped)
 static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *effects)
 {
     uint64_t entries[ENTRIES_A_READ];
-    int64_t mapped = probe_prefix(first_page, num_pages, effects);
+    int64_t mapped = 0;
+    if (for_write) {
+        int code = host_walk_for_write(memory, first_page, num_pages, effects);
+        const uint8_t *hole = memchr(effects, PW_PAGE_UNMAPPED, num_pages);
+        mapped = code != PW_OK ? code : hole ? hole - effects : (int64_t)num_pages;
+    } else
+        mapped = probe_prefix(first_page, num_pages, effects);
     if (mapped <= 0)
         return mapped;
-    int code = for_write ? host_check_access(memory, first_page, (uint64_t)mapped, true, effects) : PW_OK;
-    if (code != PW_OK)
-        return code;
     bool any_absent = memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) != NULL;
     bool known = any_absent && memory->pagemap >= 0 && read_entries(memory, first_page, (uint64_t)mapped, entries);
     for (int64_t i = 0; i < mapped; i++)
@@ -377,6 +405,7 @@ static void host_destroy(pw_memory *memory)
 static const struct pw_memory_ops host_ops = {
     .destroy = host_destroy,
     .probe = host_probe,
+    .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
     .extent = host_extent,
     .collapse = host_collapse,

@@ -1,9 +1,7 @@
 /* Page-table walk of a transfer's range: a snapshot of residency for a window of pages, taken with one
  * probe of the memory backend, so that no block needs a system call and no TLB hit can hide a page that
- * the OS took away before the transfer. A shootdown makes it forget. When the program's code may have run
- * since, it asks once whether the mapping is still there, so that a buffer unmapped under its own transfer is
- * an unmapped address and no crash; what is not closed: another thread that unmaps within that very call of the engine,
- * and a file that is truncated under its mapping. Not thread-safe. */
+ * the OS took away before the transfer. A shootdown makes it forget; after pw_ni_enter it asks once whether
+ * the mapping is still there. Not thread-safe. */
 #ifndef PW_SMMU_WALK_H
 #define PW_SMMU_WALK_H
 #include "native/memory.h"
