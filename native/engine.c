@@ -203,7 +203,7 @@ static bool is_there(pw_ni *ni, pw_walk *walk, pw_fault *fault, uint64_t page, p
 {
     int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
     if (!pw_state_is_present(ni, state)) state = pw_walk_state_now(walk, ni->memory, page, fault->transfer_end_page);
-    fault->is_permission = pw_state_is_permission(state);
+    fault->is_permission = pw_state_is_permission(ni, state, page);
     return pw_state_is_present(ni, state) && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
 }
 

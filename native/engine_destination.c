@@ -228,7 +228,7 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
     for (uint32_t i = 0; i < view->num_pages; i++) {
         uint64_t page = view->first_page + i;
         int state = pw_walk_state_now(&landing->walk, ni->memory, page, end_page);
-        view->code = pw_state_error(ni, state);
+        view->code = pw_state_error(ni, &landing->walk, state, page);
         if (view->code < 0) return;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
@@ -239,7 +239,7 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
         view->present[i] = present;
-        view->is_permission[i] = pw_state_is_permission(state);
+        view->is_permission[i] = pw_state_is_permission(ni, state, page);
         view->num_absent += !present;
     }
 }
@@ -397,7 +397,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         view.delay_ns = pw_smmu_latency_ns(&ni->smmu, landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
-    if (ni->settings.stall && !granted) {
+    if (ni->settings.stall && !granted && !(ni->settings.ideal && view.code < 0)) {
         end_ns = write_stalling(ni, landing, block, start_ns + view.delay_ns, end_ns, &view.code);
         view.num_absent = 0;
     }

@@ -58,7 +58,7 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
     *code = PW_OK;
     for (uint64_t page = first_page; page <= last_page; page++) {
         int state = pw_walk_state_now(walk, ni->memory, page, end_page);
-        *code = pw_state_error(ni, state);
+        *code = pw_state_error(ni, walk, state, page);
         if (*code < 0) return 0;
         bool present = pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
@@ -66,7 +66,7 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present, pw_walk_is_present(walk, page + 1), at_ns, &how);
         if (page == first_page) *delay_ns = cost_ns;
         if (present) continue;
-        pw_engine_count_fault(ni, false, pw_state_is_permission(state));
+        pw_engine_count_fault(ni, false, pw_state_is_permission(ni, state, page));
         uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - address;
         uint64_t end = page == last_page ? num_bytes : ((page + 1) << PW_PAGE_SHIFT) - address;
         for (uint64_t packet = begin / PW_PACKET_BYTES; packet * PW_PACKET_BYTES < end; packet++)
@@ -106,7 +106,8 @@ static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transa
         bool first_is_fine = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page) == PW_PAGE_PRESENT &&
                              pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
         if (first_is_fine && pw_page_of(last) != page) page = pw_page_of(last);
-        fault.is_permission = pw_state_is_permission(pw_walk_state(walk, ni->memory, page, fault.transfer_end_page));
+        int state = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page);
+        fault.is_permission = pw_state_is_permission(ni, state, page);
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, transaction->id);
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
@@ -149,7 +150,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
     uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
-    bool stalls = ni->settings.stall && (mask != all || !ni->settings.hupcf);
+    bool stalls = ni->settings.stall && !(ni->settings.ideal && code < 0) && (mask != all || !ni->settings.hupcf);
     at_ns += delay_ns;
     if (stalls) {
         at_ns = read_stalling(ni, transfer, transaction, walk, address, num_bytes, at_ns, &code);

@@ -87,14 +87,19 @@ static inline bool pw_state_is_present(const pw_ni *ni, int state)
 {
     return state == PW_PAGE_PRESENT || (ni->settings.ideal && (state == PW_PAGE_ABSENT || state == PW_PAGE_WRITE_PROTECTED));
 }
-/* Is it the page's protection that stops the access? */
-static inline bool pw_state_is_permission(int state) { return state == PW_PAGE_WRITE_PROTECTED || state == PW_PAGE_FORBIDDEN; }
-/* No page-in will be tried: what the access ends with, or PW_OK. */
-static inline int pw_state_error(const pw_ni *ni, int state)
+/* Is it the page's protection that stops the access? A page in page-in is not what its state says yet. */
+static inline bool pw_state_is_permission(const pw_ni *ni, int state, uint64_t page)
+{
+    if (state == PW_PAGE_PRESENT) return pw_page_in_is_permission(&ni->driver.page_in, page);
+    return state == PW_PAGE_WRITE_PROTECTED || state == PW_PAGE_FORBIDDEN;
+}
+/* No page-in will be tried: what the access ends with, or PW_OK. The ideal memory pages nothing in. */
+static inline int pw_state_error(const pw_ni *ni, pw_walk *walk, int state, uint64_t page)
 {
     if (state < 0) return state;
     if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
-    return state == PW_PAGE_FORBIDDEN && ni->settings.ideal ? PW_ERR_PROTECTION : PW_OK;
+    if (!ni->settings.ideal || state == PW_PAGE_PRESENT) return PW_OK;
+    return state == PW_PAGE_FORBIDDEN ? PW_ERR_PROTECTION : pw_walk_check_mapping(walk, ni->memory, page);
 }
 /* A transfer over these bytes begins here. */
 void pw_engine_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes);

@@ -93,7 +93,7 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
 }
 
 /* Pages of the transfer that came in with this one, but were not asked for: parts of its huge page. */
-static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, pw_time at_ns)
+static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, bool is_permission, pw_time at_ns)
 {
     uint64_t first_page, num_pages;
     pw_memory_extent(driver->memory, page, &first_page, &num_pages);
@@ -102,7 +102,7 @@ static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, u
     if (end_page > pending->fault.transfer_end_page) end_page = pending->fault.transfer_end_page;
     int code = PW_OK;
     for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++)
-        if (first_page != page) code = pw_page_in_add(&driver->page_in, first_page, at_ns);
+        if (first_page != page) code = pw_page_in_add(&driver->page_in, first_page, at_ns, is_permission);
     return code;
 }
 
@@ -120,8 +120,10 @@ static pw_time book_page(pw_driver *driver, const pw_pending_fault *pending, uin
         counters->page_in_ns += driver->costs->major_fault_ns;
     }
     if (effect == PW_PAGE_IN_COPIED) pw_smmu_invalidate(driver->smmu, pending->fault.pdid, page, 1);  /* another frame now */
-    if (effect != PW_PAGE_IN_ALONG) *code = note_neighbours(driver, pending, page, at_ns);
-    if (*code == PW_OK) *code = pw_page_in_add(&driver->page_in, page, at_ns);
+    if (effect == PW_PAGE_IN_ALONG) return at_ns;       /* noted with the page it came with */
+    bool is_permission = effect == PW_PAGE_IN_COPIED;
+    *code = note_neighbours(driver, pending, page, is_permission, at_ns);
+    if (*code == PW_OK) *code = pw_page_in_add(&driver->page_in, page, at_ns, is_permission);
     return at_ns;
 }
 

@@ -1,5 +1,13 @@
 #include "smmu/walk.h"
 #include "native/memory_backend.h"
+#include <string.h>
+
+/* Every page was found in a mapping that allows the access. An absent one tells nothing of that. */
+static bool is_all_allowed(const uint8_t *state, uint64_t num_pages)
+{
+    return !memchr(state, PW_PAGE_ABSENT, num_pages) && !memchr(state, PW_PAGE_UNMAPPED, num_pages) &&
+           !memchr(state, PW_PAGE_FORBIDDEN, num_pages);
+}
 
 static int probe_window(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_page)
 {
@@ -11,7 +19,7 @@ static int probe_window(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_
     walk->first_page = page;
     walk->num_pages = num_pages;
     walk->generation = memory->generation;
-    if (memory->is_model) return PW_OK;         /* it knows nothing of the host's mappings */
+    if (memory->is_model || !is_all_allowed(walk->state, num_pages)) return PW_OK;  /* a model knows nothing of the host */
     walk->entry = memory->entry;
     walk->mapped_first = page;
     walk->num_mapped = num_pages;
@@ -38,8 +46,8 @@ int pw_walk_state(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_
     if (*state != PW_PAGE_UNMAPPED && *state != PW_PAGE_FORBIDDEN) {
         int code = pw_walk_check_mapping(walk, memory, page);
         if (code == PW_ERR_ADDRESS) *state = PW_PAGE_UNMAPPED;
-        else if (code == PW_ERR_PROTECTION) *state = PW_PAGE_FORBIDDEN;
-        else if (code < 0) return code;
+        else if (code == PW_ERR_PROTECTION && *state != PW_PAGE_ABSENT) *state = PW_PAGE_FORBIDDEN;   /* else the page-in will tell */
+        else if (code == PW_ERR_HOST) return code;
     }
     return *state;
 }

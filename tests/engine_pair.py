@@ -262,6 +262,8 @@ class Pair:
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
+        for ni in self.nis:
+            lib.pw_ni_enter(ni)  # the test may have changed mappings since
         for _ in range(limit):
             busy = self.deliver()
             for node, ni in enumerate(self.nis):
