@@ -38,6 +38,8 @@ typedef struct {
     int64_t netlink_ns;
     int64_t user_wakeup_ns;
     int64_t err_send_ns;
+    int64_t touch_absent_page_ns;       /* user-space thread touches a page: Touch-A-Page */
+    int64_t touch_resident_page_ns;
     int64_t packetizer_writes;          /* register writes for one packet */
     int64_t packetizer_payload_bytes;
     int64_t mailbox_read_ns;
@@ -50,11 +52,17 @@ typedef struct {
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
 
+#define PW_PAGE_IN_TOUCH_AHEAD 0        /* get_user_pages in the tasklet */
+#define PW_PAGE_IN_TOUCH_A_PAGE 1       /* a Netlink message a page; a user-space thread touches it */
+#define PW_TOUCH_AHEAD_PAGES_MAX 4
+
 typedef struct {
     int64_t err_enabled;                /* the driver's library sends ERRs */
     int64_t timeout_ns;                 /* per block; -1 = none */
     int64_t nack_cancels_timer;         /* NTO: after NACK 1 only the ERR retransmits */
     int64_t policy;                     /* PW_POLICY_* */
+    int64_t page_in;                    /* PW_PAGE_IN_* */
+    int64_t touch_ahead_pages;          /* at most, for a fault at the source */
     int64_t ideal;                      /* mapped pages never fault */
     int64_t memory_backend;             /* PW_MEMORY_* */
     int64_t model_seed;
@@ -101,6 +109,8 @@ typedef struct {
     uint64_t tasklet_runs, tasklet_entries;
     uint64_t pages_paged_in, page_ins_present, page_ins_failed;
     uint64_t pages_copied, major_faults, pages_along;   /* of pages_paged_in: write protection ended, from swap, huge */
+    uint64_t netlink_messages;
+    uint64_t pages_touched, touch_segfaults;    /* of the user-space thread (Touch-A-Page) */
     uint64_t errs_sent;
     uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
     uint64_t prefetches, prefetch_hits;

@@ -17,12 +17,12 @@ typedef struct pw_memory pw_memory;
 #define PW_PAGE_WRITE_PROTECTED 4   /* present for reading, but a write faults first: zero page, copy on write */
 
 /* What a page-in did to a page, one byte a page. */
-#define PW_PAGE_IN_NONE 0       /* it was there for the access wanted */
-#define PW_PAGE_IN_NEW 1        /* first touch, or taken away before */
-#define PW_PAGE_IN_COPIED 2     /* the write protection is over: it has a frame of its own now */
-#define PW_PAGE_IN_SWAPPED 3    /* major fault: it came back from swap */
-#define PW_PAGE_IN_ALONG 4      /* came with another page: both are parts of one huge page */
-#define PW_PAGE_IN_UNMAPPED 5   /* from here on the range is not mapped */
+#define PW_EFFECT_NONE 0       /* it was there for the access wanted */
+#define PW_EFFECT_NEW 1        /* first touch, or taken away before */
+#define PW_EFFECT_COPIED 2     /* the write protection is over: it has a frame of its own now */
+#define PW_EFFECT_SWAPPED 3    /* major fault: it came back from swap */
+#define PW_EFFECT_ALONG 4      /* came with another page: both are parts of one huge page */
+#define PW_EFFECT_UNMAPPED 5   /* from here on the range is not mapped */
 
 /* What a mapping allows. */
 #define PW_MEMORY_READ 1
@@ -88,8 +88,8 @@ uint64_t pw_memory_generation(const pw_memory *memory);
  * otherwise; model: PW_ERR_FULL when every frame is pinned. num_absent may be NULL here and in pin. */
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent);
-/* The same; effects[i] (PW_PAGE_IN_*) tells for each page, up to the hole when it is PW_ERR_ADDRESS. With any other error effects
- * are not written. */
+/* The same; effects[i] (PW_EFFECT_*) tells for each page, PW_EFFECT_UNMAPPED from a hole on. PW_ERR_ADDRESS
+ * without a hole: a page behind the end of its file. With any other error effects tell nothing. */
 int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *effects);
 /* The pages that came in together with this one: its huge page, or itself. */
 void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);

@@ -197,11 +197,11 @@ static uint8_t effect_of(uint8_t state, bool is_swapped)
 {
     switch (state) {
     case PW_PAGE_ABSENT:
-        return is_swapped ? PW_PAGE_IN_SWAPPED : PW_PAGE_IN_NEW;
+        return is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
     case PW_PAGE_WRITE_PROTECTED:
-        return PW_PAGE_IN_COPIED;
+        return PW_EFFECT_COPIED;
     default:
-        return PW_PAGE_IN_NONE;
+        return PW_EFFECT_NONE;
     }
 }
 
@@ -239,16 +239,16 @@ static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages
         if (mapped < 0)
             return (int)mapped;
         for (int64_t i = 0; i < mapped; i++) {
-            out->num_absent += here[i] != PW_PAGE_IN_NONE;
-            out->num_copied += here[i] == PW_PAGE_IN_COPIED;
-            out->num_major += here[i] == PW_PAGE_IN_SWAPPED;
+            out->num_absent += here[i] != PW_EFFECT_NONE;
+            out->num_copied += here[i] == PW_EFFECT_COPIED;
+            out->num_major += here[i] == PW_EFFECT_SWAPPED;
         }
         out->num_mapped += (uint64_t)mapped;
         if ((uint64_t)mapped < ask)
             break;
     }
     if (effects && out->num_mapped < num_pages)
-        memset(effects + out->num_mapped, PW_PAGE_IN_UNMAPPED, num_pages - out->num_mapped);
+        memset(effects + out->num_mapped, PW_EFFECT_UNMAPPED, num_pages - out->num_mapped);
     return PW_OK;
 }
 
@@ -289,8 +289,8 @@ static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64
         uint64_t end = region_page + PW_HUGE_PAGES - first_page;
         if (end > num_pages)
             end = num_pages;
-        if (effects[i] == PW_PAGE_IN_NEW && is_huge(memory, region_page))
-            memset(effects + i + 1, PW_PAGE_IN_ALONG, end - i - 1);
+        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, region_page))
+            memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
         i = end;
     }
 }
@@ -327,8 +327,12 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         return code;
     uint64_t mapped = outlook.num_mapped;
     if (mapped > 0 && madvise(address_of(first_page), bytes_of(mapped),
-                              for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0)
-        return populate_code(errno);
+                              for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
+        code = populate_code(errno);
+        if (effects)
+            memset(effects, PW_EFFECT_NONE, num_pages); /* no hole is to blame */
+        return code;
+    }
     if (effects && memory->has_huge_pages)
         find_huge_pages(memory, first_page, mapped, effects);
     count(memory, &outlook);

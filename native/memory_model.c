@@ -191,8 +191,8 @@ static int take_frame(struct model *model, uint32_t i)
 static uint8_t effect_of(const struct entry *entry, bool for_write)
 {
     if (entry->state == PW_PAGE_ABSENT)
-        return entry->is_swapped ? PW_PAGE_IN_SWAPPED : PW_PAGE_IN_NEW;
-    return for_write && entry->is_write_protected ? PW_PAGE_IN_COPIED : PW_PAGE_IN_NONE;
+        return entry->is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
+    return for_write && entry->is_write_protected ? PW_EFFECT_COPIED : PW_EFFECT_NONE;
 }
 
 /* Present for the access, with a frame. */
@@ -204,13 +204,13 @@ static int touch(struct model *model, uint32_t i, bool for_write)
     struct entry *entry = &model->entries[i];
     pw_memory_counters *counters = &model->memory.counters;
     uint8_t effect = effect_of(entry, for_write);
-    counters->populated_pages += effect != PW_PAGE_IN_NONE;
-    counters->already_present_pages += effect == PW_PAGE_IN_NONE;
-    counters->copied_pages += effect == PW_PAGE_IN_COPIED;
-    counters->major_faults += effect == PW_PAGE_IN_SWAPPED;
+    counters->populated_pages += effect != PW_EFFECT_NONE;
+    counters->already_present_pages += effect == PW_EFFECT_NONE;
+    counters->copied_pages += effect == PW_EFFECT_COPIED;
+    counters->major_faults += effect == PW_EFFECT_SWAPPED;
     if (for_write)
         entry->is_write_protected = false;
-    else if (effect == PW_PAGE_IN_NEW && !entry->is_collapsed)
+    else if (effect == PW_EFFECT_NEW && !entry->is_collapsed)
         entry->is_write_protected = true;   /* the zero page */
     entry->state = PW_PAGE_PRESENT;
     entry->is_swapped = entry->is_collapsed = false;
@@ -223,7 +223,7 @@ static void bring_along(struct model *model, uint32_t i, bool for_write)
     uint64_t page = model->entries[i].page, region_page = region_of(page);
     for (uint64_t other = region_page; other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
         uint32_t j = *find_bucket(model, other);
-        if (other != page && effect_of(&model->entries[j], for_write) != PW_PAGE_IN_NONE && touch(model, j, for_write) != PW_OK)
+        if (other != page && effect_of(&model->entries[j], for_write) != PW_EFFECT_NONE && touch(model, j, for_write) != PW_OK)
             split(model, i);
     }
 }
@@ -269,7 +269,7 @@ static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *
         return PW_ERR_ADDRESS;
     if (!(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
         return PW_ERR_PROTECTION;
-    if (entry->is_huge && effect_of(entry, for_write) != PW_PAGE_IN_NONE)
+    if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
         bring_along(model, i, for_write);   /* first, so that none of these takes the page's own frame */
     *effect = effect_of(entry, for_write);
     return touch(model, i, for_write);
@@ -281,17 +281,17 @@ static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_p
     struct model *model = (struct model *)memory;
     uint64_t brought_region = UINT64_MAX;
     for (uint64_t n = 0; n < num_pages; n++) {
-        uint8_t effect = PW_PAGE_IN_NONE;
+        uint8_t effect = PW_EFFECT_NONE;
         int code = page_in(model, first_page + n, for_write, &effect);
         if (code == PW_ERR_ADDRESS && effects)
-            memset(effects + n, PW_PAGE_IN_UNMAPPED, num_pages - n);
+            memset(effects + n, PW_EFFECT_UNMAPPED, num_pages - n);
         if (code != PW_OK)
             return code;
-        if (effect != PW_PAGE_IN_NONE)
+        if (effect != PW_EFFECT_NONE)
             brought_region = region_of(first_page + n);
         else if (brought_region == region_of(first_page + n) && model->entries[*find_bucket(model, first_page + n)].is_huge)
-            effect = PW_PAGE_IN_ALONG;
-        *num_absent += effect != PW_PAGE_IN_NONE;
+            effect = PW_EFFECT_ALONG;
+        *num_absent += effect != PW_EFFECT_NONE;
         if (effects)
             effects[n] = effect;
     }
@@ -337,10 +337,10 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     if (limit > 0 && num_new > limit - model->num_pinned)
         return PW_ERR_FULL;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        uint8_t effect = PW_PAGE_IN_NONE;
+        uint8_t effect = PW_EFFECT_NONE;
         i = *find_bucket(model, page);
         code = page_in(model, page, model->entries[i].allowed & PW_MEMORY_WRITE, &effect);
-        *num_absent += effect != PW_PAGE_IN_NONE;
+        *num_absent += effect != PW_EFFECT_NONE;
         if (code != PW_OK)
             return code;
         if (!model->entries[i].is_pinned) {

@@ -1,11 +1,17 @@
-"""Settings of the SMMU: context banks, TLB geometry, fault mode (MECHANISMS 4)."""
+"""Settings of the SMMU (context banks, TLB geometry, fault mode) and of its fault driver.
+
+MECHANISMS 4 and 5.
+"""
 
 import dataclasses
 
-from pagewire.native.settings import setting, validate
+from pagewire.native.settings import ConfigError, setting, validate
 
 FAULT_MODES = {"terminate": 0, "stall": 1}
 """Number of each fault mode: SCTLR.CFCFG."""
+
+PAGE_IN_WAYS = {"touch-ahead": 0, "touch-a-page": 1}
+"""Number of each way to page in, in the engine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +77,19 @@ class SmmuConfig:
         minimum=0,
         maximum=1,
     )
+    page_in: str = setting(
+        "touch-ahead",
+        "touch-ahead: the tasklet calls get_user_pages; touch-a-page: it sends a Netlink message for "
+        "each page, which a user-space thread touches (at the source: one page a fault)",
+        choices=PAGE_IN_WAYS,
+    )
+    touch_ahead_pages: int = setting(
+        4,
+        "pages that get_user_pages brings in at most for a fault at the source",
+        unit="pages",
+        minimum=1,
+        maximum=4,
+    )
     mode: str = setting(
         "terminate",
         "what a faulting access meets: terminate: it is not done, the NI sends a NACK; stall: it waits "
@@ -80,3 +99,8 @@ class SmmuConfig:
 
     def __post_init__(self) -> None:
         validate("smmu", self)
+        if self.mode == "stall" and self.page_in == "touch-a-page":
+            raise ConfigError(
+                "smmu.mode = 'stall' with smmu.page_in = 'touch-a-page': the user-space thread cannot "
+                "write RESUME, so the access would wait for ever; take smmu.page_in = 'touch-ahead'"
+            )

@@ -58,6 +58,8 @@ JOBS = st.lists(
 SETTINGS = st.fixed_dictionaries(
     {
         "policy": st.integers(0, 2),
+        "page_in": st.integers(0, 1),
+        "touch_ahead_pages": st.integers(1, 4),
         "timeout_ns": st.sampled_from([-1, 5_000, 20_000, 100_000, 100_000, 1_000_000]),
         "err_enabled": st.sampled_from([1, 1, 0]),
         "nack_cancels_timer": st.sampled_from([0, 0, 1]),

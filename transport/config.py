@@ -24,7 +24,7 @@ from pagewire.native.settings import (
     validate,
 )
 from pagewire.r5sched.config import FirmwareConfig
-from pagewire.smmu.config import FAULT_MODES, SmmuConfig
+from pagewire.smmu.config import FAULT_MODES, PAGE_IN_WAYS, SmmuConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -233,6 +233,8 @@ class Config:
             "timeout_ns": -1 if run.timeout_ns is None else run.timeout_ns,
             "nack_cancels_timer": int(run.nack_cancels_timer),
             "policy": PAGE_IN_POLICIES[run.policy],
+            "page_in": PAGE_IN_WAYS[smmu.page_in],
+            "touch_ahead_pages": smmu.touch_ahead_pages,
             "ideal": int(run.memory == "ideal"),
             "memory_backend": MEMORY_BACKENDS[backend.backend],
             "model_seed": backend.seed,

@@ -70,6 +70,8 @@ class Costs:
     netlink_ns: int
     user_wakeup_ns: int
     err_send_ns: int
+    touch_absent_page_ns: int
+    touch_resident_page_ns: int
     packetizer_writes: int
     packetizer_payload_bytes: int
     mailbox_read_ns: int

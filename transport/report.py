@@ -55,6 +55,8 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "major_faults": "of these from swap (major faults)",
         "pages_along": "of these along with a huge page",
         "page_ins_present": "page-ins, page present",
+        "netlink_messages": "Netlink messages",
+        "touch_segfaults": "segmentation faults of a touch",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
