@@ -23,7 +23,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.domains import open_domain
 from pagewire.native.settings import ConfigError
+from pagewire.smmu import policy
+from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.transport.config import Config
 from pagewire.transport.platform import Platform
 from pagewire.transport.platform import load as load_platform
@@ -131,6 +134,7 @@ class Engines:
         costs = _struct("pw_costs", platform.costs.as_dict())
         self._kept: list[Any] = [settings, costs]
         self.nis: list[Any] = []
+        self._page_in: list[PolicyHost] = []
         for node in range(num_nodes):
             memory_options = ffi.new("pw_memory_model_options *")
             memory = ffi.new("pw_memory **")
@@ -140,7 +144,10 @@ class Engines:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(costs, settings, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
-            check(lib.pw_ni_open_domain(ni[0], _PDID), "protection domain")
+            open_domain(ni[0], _PDID)
+            if not policy.is_built_in(config.run.policy):
+                own = policy.load(config.run.policy)
+                self._page_in.append(PolicyHost(ni[0], memory[0], own, config.run.policy))
         self._links: deque[tuple[int, int, bytes]] = deque()
         self._events = ffi.new("pw_host_event[16]")
 
@@ -185,6 +192,9 @@ class Engines:
                 check(count, "run")
                 busy = busy or count > 0
                 for event in self._events[0:count]:
+                    if event.kind == DECISION:
+                        self._page_in[node].answer(event.id)
+                        continue
                     check(event.error, "transfer")
                     times[node, event.kind] = event.time_ns
             busy = self._deliver() or busy
