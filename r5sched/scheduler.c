@@ -15,6 +15,7 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
 {
     uint32_t tail = (scheduler->head[queue] + scheduler->length[queue]++) % PW_NUM_CHANNELS;
     scheduler->channels[queue][tail] = (uint16_t)channel;
+    scheduler->num_queued++;
 }
 
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
@@ -24,6 +25,7 @@ int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
         *channel = scheduler->channels[queue][scheduler->head[queue]];
         scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;
         scheduler->length[queue]--;
+        scheduler->num_queued--;
         return 1;
     }
     return 0;
@@ -34,6 +36,7 @@ void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_
     scheduler->head[queue] = (scheduler->head[queue] + PW_NUM_CHANNELS - 1) % PW_NUM_CHANNELS;
     scheduler->channels[queue][scheduler->head[queue]] = (uint16_t)channel;
     scheduler->length[queue]++;
+    scheduler->num_queued++;
 }
 
 void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel)
@@ -43,5 +46,6 @@ void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t 
         uint16_t other = scheduler->channels[queue][(scheduler->head[queue] + i) % PW_NUM_CHANNELS];
         if (other != channel) scheduler->channels[queue][(scheduler->head[queue] + kept++) % PW_NUM_CHANNELS] = other;
     }
+    scheduler->num_queued -= scheduler->length[queue] - kept;
     scheduler->length[queue] = kept;
 }

@@ -11,6 +11,7 @@ enum pw_class { PW_CLASS_HIGH = 0, PW_CLASS_MEDIUM = 1, PW_CLASS_LOW = 2, PW_NUM
 typedef struct {
     uint16_t channels[PW_NUM_CLASSES][PW_NUM_CHANNELS]; /* each channel stands in one queue at most */
     uint32_t head[PW_NUM_CLASSES], length[PW_NUM_CLASSES];
+    uint32_t num_queued;        /* in all of them */
     uint64_t high_limit_bytes, medium_limit_bytes;
 } pw_scheduler;
 
