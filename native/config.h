@@ -82,6 +82,7 @@ typedef struct {
     int64_t medium_limit_bytes;
     int64_t requeue_dynamic;            /* a transfer re-enters the queue that its rest asks for */
     int64_t bypass;
+    int64_t strict_priority;            /* a transfer that waits for its window keeps lower classes waiting */
     int64_t fast_path;
     int64_t ticket_queue;
     int64_t queue_counters;             /* 0: empty queues are read too */

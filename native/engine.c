@@ -336,9 +336,10 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_firmware_handle(&ni->firmware, &event, &actions);
         perform(ni, &actions);
     }
-    if (ni->firmware.mailboxes[PW_MAILBOX_ANSWERS].blocked && !ni->deadlock_told && pw_firmware_is_deadlocked(&ni->firmware)) {
+    const pw_mailbox *mailbox = &ni->firmware.mailboxes[PW_MAILBOX_ANSWERS];
+    if (mailbox->blocked && !ni->deadlock_told && pw_firmware_is_deadlocked(&ni->firmware)) {
         ni->deadlock_told = true;
-        pw_engine_emit(ni, PW_HOST_DEADLOCK, 0, PW_ERR_DEADLOCK, last_ns, 0, ni->node);
+        pw_engine_emit(ni, PW_HOST_DEADLOCK, 0, PW_ERR_DEADLOCK, pw_mailbox_head(mailbox)->time_ns, 0, ni->node);
     }
     int num_events = 0;
     while (num_events < max && ni->num_host_events) {

@@ -39,6 +39,11 @@ class FirmwareConfig:
         "asks for",
         choices=REQUEUE,
     )
+    strict_priority: bool = setting(
+        False,
+        "a transfer whose window is full keeps lower classes waiting until its last block is out; "
+        "otherwise these are issued meanwhile",
+    )
     bypass: bool = setting(
         True, "a high-class transfer that finds the high queue empty is issued at once, past the queues"
     )
@@ -114,6 +119,7 @@ class FirmwareConfig:
             "high_limit_bytes": self.high_limit_bytes,
             "medium_limit_bytes": self.medium_limit_bytes,
             "requeue_dynamic": REQUEUE[self.requeue],
+            "strict_priority": int(self.strict_priority),
             "bypass": int(self.bypass),
             "fast_path": int(self.fast_path),
             "ticket_queue": int(self.ticket_queue),

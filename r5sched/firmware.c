@@ -14,7 +14,7 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
     pw_calendar_init(&firmware->r5);
-    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes, (uint64_t)settings->medium_limit_bytes);
+    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes, (uint64_t)settings->medium_limit_bytes, settings->strict_priority);
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
         int code = pw_mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
@@ -108,7 +108,7 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     *own = *transfer;
     own->active = true;
     firmware->num_active++;
-    own->notified = own->queued = own->lookahead_off = own->awaits_confirmation = false;
+    own->notified = own->queued = own->open = own->lookahead_off = own->awaits_confirmation = false;
     own->num_unconfirmed = 0;
     own->error = 0;
     own->first_block_bytes = pw_first_block_bytes(own->destination_address, own->num_bytes);
@@ -138,9 +138,21 @@ void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     pw_r5_act(actions, PW_ACTION_NOTIFY, channel, pw_r5_work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
 }
 
+/* The transfer is (no longer) one of its class that has blocks to issue. Lower ones may go when none is. */
+static void set_open(pw_firmware *firmware, pw_transfer *transfer, bool open, pw_time at_ns)
+{
+    if (transfer->open == open) return;
+    transfer->open = open;
+    uint32_t *num_open = &firmware->scheduler.num_open[transfer->queue];
+    *num_open += open ? 1 : UINT32_MAX;
+    for (; !*num_open && firmware->num_deferred; firmware->num_deferred--)
+        pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, at_ns, 0, 0);
+}
+
 void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
+    set_open(firmware, transfer, false, at_ns);
     pw_action *action = pw_r5_act(actions, transfer->error ? PW_ACTION_FAILED : PW_ACTION_DONE, channel, at_ns);
     action->code = transfer->error;
     action->transfer = *transfer;
@@ -165,7 +177,10 @@ void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
     pw_transfer *transfer = &firmware->transfers[channel];
     if (firmware->settings->requeue_dynamic && !transfer->hint) {
         uint64_t rest = transfer->num_bytes - pw_block_offset(transfer->first_block_bytes, transfer->next_block);
-        transfer->queue = (uint8_t)pw_scheduler_classify(&firmware->scheduler, rest);
+        enum pw_class queue = pw_scheduler_classify(&firmware->scheduler, rest);
+        if (queue != transfer->queue) set_open(firmware, transfer, false, at_ns);
+        transfer->queue = (uint8_t)queue;
+        set_open(firmware, transfer, true, at_ns);
     }
     uint64_t *const by_queue[PW_NUM_CLASSES] = {
         &firmware->counters->requeues_high, &firmware->counters->requeues_medium, &firmware->counters->requeues_low};
@@ -203,6 +218,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         if (transaction->last_block && !single && transfer->num_acked + 1 == transfer->num_blocks)
             pw_r5_notify(firmware, channel, actions, at_ns);
     }
+    set_open(firmware, transfer, transfer->next_block < transfer->num_blocks, at_ns);
     return true;
 }
 
@@ -218,7 +234,9 @@ void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, p
     bool bypass = firmware->settings->bypass && transfer->queue == PW_CLASS_HIGH && !firmware->scheduler.length[PW_CLASS_HIGH];
     firmware->counters->scheduler_bypasses += bypass;
     if (bypass && issue(firmware, channel, actions, at_ns) && transfer->next_block == transfer->num_blocks) return;
-    if (transfer->outstanding < transfer->window_blocks) enqueue(firmware, channel, at_ns);
+    if (transfer->outstanding >= transfer->window_blocks) return;
+    set_open(firmware, transfer, true, at_ns);
+    enqueue(firmware, channel, at_ns);
 }
 
 /* The user's trigger leaves the channel in the mailbox and, when the last one there was taken, in the
@@ -250,7 +268,10 @@ static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
     }
     uint32_t channel;
     if (firmware->scheduler.num_queued) pw_r5_pass(firmware, at_ns);
-    if (!pw_scheduler_dequeue(&firmware->scheduler, &channel)) return;
+    if (!pw_scheduler_dequeue(&firmware->scheduler, &channel)) {
+        if (firmware->scheduler.num_queued > firmware->num_deferred) firmware->num_deferred++;
+        return;
+    }
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_transfer *transfer = &firmware->transfers[channel];
     transfer->queued = false;

@@ -33,6 +33,7 @@ typedef struct {
     uint32_t peer, stream;
     uint16_t pdid;
     bool active, notified, queued;
+    bool open;                  /* counted in the scheduler: it has blocks to issue */
     bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
     bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
@@ -111,6 +112,7 @@ typedef struct {
     uint32_t next_stream;
     bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
     uint32_t num_active;                    /* transfers on channels */
+    uint32_t num_deferred;                  /* transfers that wait for a higher class (strict priority) */
     uint32_t num_stalled;                   /* transfers put back because the table was full */
     pw_time word_free_ns;                   /* the special scratchpad word was read */
     pw_mailbox mailboxes[PW_NUM_MAILBOXES];

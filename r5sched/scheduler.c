@@ -1,8 +1,8 @@
 #include "r5sched/scheduler.h"
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes)
+void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes, bool strict)
 {
-    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes, .medium_limit_bytes = medium_limit_bytes};
+    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes, .medium_limit_bytes = medium_limit_bytes, .strict = strict};
 }
 
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes)
@@ -21,7 +21,10 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
 {
     for (int queue = 0; queue < PW_NUM_CLASSES; queue++) {
-        if (!scheduler->length[queue]) continue;
+        if (!scheduler->length[queue]) {
+            if (scheduler->strict && scheduler->num_open[queue]) return 0;
+            continue;
+        }
         *channel = scheduler->channels[queue][scheduler->head[queue]];
         scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;
         scheduler->length[queue]--;

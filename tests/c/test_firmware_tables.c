@@ -69,7 +69,7 @@ static void scheduler(void)
     static pw_scheduler scheduler;
     static uint32_t queue[PW_NUM_CLASSES][PW_NUM_CHANNELS], length[PW_NUM_CLASSES];
     uint32_t channel;
-    pw_scheduler_init(&scheduler, 16384, 524288);
+    pw_scheduler_init(&scheduler, 16384, 524288, false);
     assert(pw_scheduler_classify(&scheduler, 16384) == PW_CLASS_HIGH);
     assert(pw_scheduler_classify(&scheduler, 16385) == PW_CLASS_MEDIUM);
     assert(pw_scheduler_classify(&scheduler, 524289) == PW_CLASS_LOW);
