@@ -45,7 +45,8 @@ class FirmwareConfig:
         "otherwise these are issued meanwhile",
     )
     bypass: bool = setting(
-        True, "a high-class transfer that finds the high queue empty is issued at once, past the queues"
+        True,
+        "a high-class transfer that finds the high queue empty is issued at once, past the queues",
     )
     fast_path: bool = setting(
         True, "new transfers are noticed through a special scratchpad word, not only the mailbox"
@@ -54,7 +55,8 @@ class FirmwareConfig:
         True, "free transaction ids come from a circular queue; without it the table is searched"
     )
     queue_counters: bool = setting(
-        True, "counters tell which queues are empty; without them each pass of the loop reads these too"
+        True,
+        "counters tell which queues are empty; without them each pass of the loop reads these too",
     )
     scheduling: str = setting(
         "size",

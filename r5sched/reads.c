@@ -154,13 +154,13 @@ void pw_reads_retry(pw_firmware *firmware, pw_time at_ns)
     firmware->retrying = false;
     if (!firmware->num_buffered) return;
     firmware->counters->read_retries++;
-    at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
+    pw_time looked_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     for (int32_t read = firmware->first_waiting; read >= 0; read = firmware->reads[read].next) {
         int channel = pw_r5_claim(firmware, firmware->reads[read].pdid, FIRST_READ_CHANNEL, PW_CHANNELS_PER_PAGE);
         if (channel < 0) continue;
-        hand_over(firmware, (uint32_t)channel, at_ns);
-        has_room(firmware, at_ns);
-        if (firmware->num_buffered) push_retry(firmware, at_ns);
+        hand_over(firmware, (uint32_t)channel, looked_ns);
+        has_room(firmware, looked_ns);
+        if (firmware->num_buffered) push_retry(firmware, looked_ns);
         return;
     }
     if (!at_rest(firmware)) push_retry(firmware, at_ns + firmware->settings->read_retry_ns);

@@ -255,10 +255,11 @@ class Pair:
         at_ns: int = 0,
         node: int = 1,
         peer: int = 0,
+        pdid: int = PDID,
     ) -> int:
         id_, ni = ffi.new("uint64_t *"), self.nis[node]
         code = lib.pw_ni_fetch(
-            ni, PDID, peer, source_address, key, destination_address, num_bytes, at_ns, id_
+            ni, pdid, peer, source_address, key, destination_address, num_bytes, at_ns, id_
         )
         check(code, "fetch")
         return int(id_[0])
