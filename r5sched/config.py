@@ -3,6 +3,7 @@
 import dataclasses
 
 from pagewire.native.settings import ConfigError, setting, validate
+from pagewire.r5sched import scheduling
 
 REQUEUE = {"static": 0, "dynamic": 1}
 TIMEOUT_IMPLEMENTATIONS = {"absolute": 0, "tick": 1, "countdown": 2}
@@ -59,7 +60,7 @@ class FirmwareConfig:
         "counters tell which queues are empty; without them each pass of the loop reads these too",
     )
     scheduling: str = setting(
-        "size",
+        scheduling.BY_SIZE,
         "who gives a transfer its class and window: size: the limits above; or module:Class, a "
         "SchedulingPolicy written in Python",
     )
@@ -108,6 +109,7 @@ class FirmwareConfig:
 
     def __post_init__(self) -> None:
         validate("firmware", self)
+        scheduling.check_name(self.scheduling)
         if self.medium_limit_bytes < self.high_limit_bytes:
             raise ConfigError(
                 f"firmware.medium_limit = {self.medium_limit_bytes} bytes is below "

@@ -14,6 +14,7 @@ import time
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.r5sched import scheduling
 from pagewire.smmu.registers import ContextBank
 from pagewire.transport import platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
@@ -96,6 +97,10 @@ class Node:
         )
         self._ni = ni[0]
         check(lib.pw_ni_open_domain(self._ni, _PDID), "protection domain")
+        self._scheduler = None
+        policy = scheduling.create(config.firmware.scheduling)
+        if policy is not None:
+            self._scheduler = scheduling.Scheduler(policy, config.firmware.scheduling)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -260,10 +265,14 @@ class Node:
     def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
         """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
         prepared = self._prepare(address, num_bytes)
-        check(
-            lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key),
-            f"send of {num_bytes} bytes to rank {peer}",
-        )
+        if self._scheduler is None:
+            code = lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key)
+        else:
+            posted = scheduling.PostedTransfer(num_bytes, peer, True, self.clock_ns)
+            code = lib.pw_ni_expose_scheduled(
+                self._ni, peer, address, num_bytes, self._scheduler.decide(posted), self._key
+            )
+        check(code, f"send of {num_bytes} bytes to rank {peer}")
         key = self._key[0]
         handle = self._handles[key] = Handle(key, prepared)
         return handle
@@ -350,6 +359,8 @@ class Node:
     def _dispatch(self, event: Any) -> None:
         handle = self._handles.pop(event.id, None)
         if handle is None:
+            if event.kind == lib.PW_HOST_DEADLOCK:
+                check(event.error, "mailbox of the R5")
             return
         handle.complete_ns = event.time_ns + self._release(handle.prepared)
         handle.error = event.error
