@@ -88,7 +88,7 @@ SETTINGS = st.fixed_dictionaries(
         "mailbox_entries": st.sampled_from([1, 512]),
         "receive_buffer_blocks": st.sampled_from([0, 0, 2]),
     }
-)
+).map(lambda values: values | {"page_in": 0} if values["stall"] else values)
 
 
 def prepare(job: Job, seed: int, with_faults: bool = True) -> tuple[Buffer, Buffer, bytes]:
