@@ -49,8 +49,8 @@ def sound_bursts() -> list[tuple[int, int, bytearray]]:
         seen.append((node, peer, bytearray(burst)))
 
     pair.tamper = keep
-    for num_bytes, dropped in ((100, 0), (3 * BLOCK, 2), (0, 0)):
-        source, destination = resident(num_bytes)
+    buffers = [resident(num_bytes) for num_bytes in (100, 3 * BLOCK, 0)]  # alive until the end
+    for (source, destination), dropped in zip(buffers, (0, 2, 0), strict=True):
         destination.drop(dropped)
         source.drop(dropped + 1)
         pair.write(source, destination)
