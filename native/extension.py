@@ -47,20 +47,25 @@ def load(setting: str, text: str, base: type[Base], *, folders: Sequence[str] = 
         raise ConfigError(f"{where}: expected module:Class")
     module_name, _, class_name = text.partition(":")
     module = _import(where, module_name, [os.getcwd(), *folders])
+    origin = getattr(module, "__file__", None) or "built-in"
     found = getattr(module, class_name, None)
     if found is None:
         fitting = [name for name, value in vars(module).items() if _fits(value, base)]
         raise ConfigError(
-            f"{where}: module '{module_name}' has no '{class_name}'{suggestion(class_name, fitting)}; "
-            f"it has {', '.join(fitting) or f'no {base.__name__}'}"
+            f"{where}: module '{module_name}' ({origin}) has no '{class_name}'"
+            f"{suggestion(class_name, fitting)}; it has {', '.join(fitting) or f'no {base.__name__}'}"
         )
+    whole_name = f"{base.__module__}.{base.__name__}"
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(
-            f"{where}: '{class_name}' does not derive from {base.__module__}.{base.__name__}"
+            f"{where}: '{class_name}' in {origin} is not a subclass of {whole_name}; derive it from that"
         )
     if inspect.isabstract(found):
-        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        raise ConfigError(f"{where}: '{class_name}' does not define {missing}")
+        missing = sorted(getattr(found, "__abstractmethods__", ()))
+        wanted = ", ".join(f"`{_definition(found, name)}`" for name in missing)
+        raise ConfigError(
+            f"{where}: '{class_name}' in {origin} does not define {', '.join(missing)}; define {wanted}"
+        )
     return found
 
 
@@ -68,6 +73,14 @@ def describe(error: BaseException) -> str:
     """An exception in one line."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _definition(owner: type, name: str) -> str:
+    """How a method of a class begins, without types."""
+    signature = inspect.signature(getattr(owner, name))
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    bare = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return f"def {name}{bare}"
 
 
 def _fits(value: object, base: type) -> bool:
