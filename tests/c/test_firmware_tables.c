@@ -178,6 +178,18 @@ static void segmentation(void)
             assert(i + 1 < num_blocks ? end == pw_block_offset(first, i + 1) : end == num_bytes);
         }
     }
+    for (int step = 0; step < 20; step++) {     /* every block of the longest transfers */
+        uint64_t num_bytes = PW_TRANSFER_MAX_BYTES - (uint64_t)step * draw(40000), sum = 0;
+        uint64_t address = ((uint64_t)draw(1u << 30) << 12) + draw(1 << 15);
+        uint32_t first = pw_first_block_bytes(address, num_bytes), num_blocks = pw_num_blocks(address, num_bytes);
+        for (uint32_t i = 0; i < num_blocks; i++) {
+            uint32_t block_bytes = pw_block_bytes(num_bytes, first, i);
+            assert(block_bytes > 0 && block_bytes <= PW_BLOCK_BYTES && pw_block_offset(first, i) == sum);
+            assert(i == 0 || (address + sum) % PW_BLOCK_BYTES == 0);
+            sum += block_bytes;
+        }
+        assert(sum == num_bytes);
+    }
     assert(pw_num_blocks(16384, PW_TRANSFER_MAX_BYTES) == 262144 && pw_num_blocks(1, PW_TRANSFER_MAX_BYTES) == 262145);
 }
 
