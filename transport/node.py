@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.domains import open_domain
+from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
 from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
@@ -107,6 +108,10 @@ class Node:
         self._page_in: PolicyHost | None = None
         if own_policy is not None:
             self._page_in = PolicyHost(self._ni, self._memory, own_policy, config.run.policy)
+        self._scheduler = None
+        own_scheduling = scheduling.create(config.firmware.scheduling)
+        if own_scheduling is not None:
+            self._scheduler = scheduling.Scheduler(own_scheduling, config.firmware.scheduling)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -276,10 +281,14 @@ class Node:
     def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
         """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
         prepared = self._prepare(address, num_bytes)
-        check(
-            lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key),
-            f"send of {num_bytes} bytes to rank {peer}",
-        )
+        if self._scheduler is None:
+            code = lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key)
+        else:
+            posted = scheduling.PostedTransfer(num_bytes, peer, True, self.clock_ns)
+            code = lib.pw_ni_expose_scheduled(
+                self._ni, peer, address, num_bytes, self._scheduler.decide(posted), self._key
+            )
+        check(code, f"send of {num_bytes} bytes to rank {peer}")
         key = self._key[0]
         handle = self._handles[key] = Handle(key, prepared)
         return handle
@@ -386,6 +395,8 @@ class Node:
     def _dispatch(self, event: Any) -> None:
         handle = self._handles.pop(event.id, None)
         if handle is None:
+            if event.kind == lib.PW_HOST_DEADLOCK:
+                check(event.error, "mailbox of the R5")
             if event.kind == DECISION and self._page_in is not None:
                 self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
                 self._page_in.answer(event.id)

@@ -17,12 +17,12 @@ static uint32_t draw(uint32_t below)
 }
 
 /* Ids are unique among the pending, old ids find nothing, the timeout list keeps its order. */
-static void transactions(void)
+static void transactions(bool ticket_queue)
 {
     static pw_transactions table;
     static uint16_t pending[PW_TRANSACTIONS], list[PW_TRANSACTIONS];
     uint32_t num_pending = 0, num_listed = 0;
-    pw_transactions_init(&table);
+    pw_transactions_init(&table, ticket_queue);
     for (int step = 0; step < 60000; step++) {
         uint32_t choice = draw(8), at = num_pending ? draw(num_pending) : 0;
         if (choice < 4 - (uint32_t)(step / 30000)) {
@@ -69,7 +69,7 @@ static void scheduler(void)
     static pw_scheduler scheduler;
     static uint32_t queue[PW_NUM_CLASSES][PW_NUM_CHANNELS], length[PW_NUM_CLASSES];
     uint32_t channel;
-    pw_scheduler_init(&scheduler, 16384, 524288);
+    pw_scheduler_init(&scheduler, 16384, 524288, false);
     assert(pw_scheduler_classify(&scheduler, 16384) == PW_CLASS_HIGH);
     assert(pw_scheduler_classify(&scheduler, 16385) == PW_CLASS_MEDIUM);
     assert(pw_scheduler_classify(&scheduler, 524289) == PW_CLASS_LOW);
@@ -178,12 +178,25 @@ static void segmentation(void)
             assert(i + 1 < num_blocks ? end == pw_block_offset(first, i + 1) : end == num_bytes);
         }
     }
+    for (int step = 0; step < 20; step++) {     /* every block of the longest transfers */
+        uint64_t num_bytes = PW_TRANSFER_MAX_BYTES - (uint64_t)step * draw(40000), sum = 0;
+        uint64_t address = ((uint64_t)draw(1u << 30) << 12) + draw(1 << 15);
+        uint32_t first = pw_first_block_bytes(address, num_bytes), num_blocks = pw_num_blocks(address, num_bytes);
+        for (uint32_t i = 0; i < num_blocks; i++) {
+            uint32_t block_bytes = pw_block_bytes(num_bytes, first, i);
+            assert(block_bytes > 0 && block_bytes <= PW_BLOCK_BYTES && pw_block_offset(first, i) == sum);
+            assert(i == 0 || (address + sum) % PW_BLOCK_BYTES == 0);
+            sum += block_bytes;
+        }
+        assert(sum == num_bytes);
+    }
     assert(pw_num_blocks(16384, PW_TRANSFER_MAX_BYTES) == 262144 && pw_num_blocks(1, PW_TRANSFER_MAX_BYTES) == 262145);
 }
 
 int main(void)
 {
-    transactions();
+    transactions(true);
+    transactions(false);
     scheduler();
     ni_fifo();
     page_in();
