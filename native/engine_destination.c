@@ -229,15 +229,16 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
         uint64_t page = view->first_page + i;
         int state = pw_walk_state_now(&landing->walk, ni->memory, page, end_page);
         view->code = pw_state_error(ni, &landing->walk, state, page);
-        if (view->code < 0) return;
+        bool refused = view->code < 0;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = pw_state_is_present(ni, state);
+        bool present = !refused && pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
+        if (refused) return;        /* that the walk found out */
         view->present[i] = present;
         view->is_permission[i] = pw_state_is_permission(ni, state, page);
         view->num_absent += !present;
@@ -259,8 +260,9 @@ static pw_fault fault_of(const pw_block_frame *block)
     return (pw_fault){
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
-        .transfer_first_page = pw_page_of(block->transfer_address),
+        .block_first_page = pw_page_of(block->destination_address),
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(block->transfer_address),
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
     };
 }
@@ -297,10 +299,8 @@ static pw_time write_stalling(pw_ni *ni, pw_landing *landing, const pw_block_fra
     return last_ns;
 }
 
-/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver, run it, send what it decides. Returns the
- * NACK code that the block deserves. */
-static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
-                      pw_time start_ns, pw_service *service)
+/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver. */
+static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block_view *view, pw_time start_ns)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
     pw_fault fault = fault_of(block);
@@ -320,11 +320,6 @@ static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *bloc
     }
     for (uint32_t i = 0; i < view->num_pages; i++)
         if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
-    pw_driver_service(&ni->driver, service);
-    pw_walk_forget(&landing->walk);
-    landing->has_page_ins = true;
-    if (service->code == PW_ERR_ADDRESS) return PW_NACK_DECODE;
-    return service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
 }
 
 static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
@@ -339,6 +334,20 @@ static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *
         };
         pw_engine_send_control(ni, order->source_node, &frame);
     }
+}
+
+void pw_destination_refuse(pw_ni *ni)
+{
+    const pw_arrival *arrival = &ni->arrival;
+    const pw_block_frame *block = arrival->block;
+    const pw_service *service = &ni->service;
+    pw_walk_forget(&arrival->landing->walk);
+    arrival->landing->has_page_ins = true;
+    uint32_t code = service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE : service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    bool nacks = arrival->whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
+    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, service->num_errs ? PW_FLAG_ERR_FOLLOWS : 0, arrival->end_ns);
+    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, 0, arrival->end_ns);
+    if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, service);
 }
 
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
@@ -406,12 +415,10 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
-        pw_service service;
-        uint32_t nack = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
-        bool nacks = whole || nack != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, nack, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
-        else if (!service.num_errs) answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
-        if (nack == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+        report_faults(ni, block, &view, start_ns + view.delay_ns);
+        ni->arrival = (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = whole};
+        if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
+        else pw_engine_ask(ni);
         return;
     }
     if (!whole) {
