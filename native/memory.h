@@ -89,7 +89,7 @@ uint64_t pw_memory_generation(const pw_memory *memory);
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent);
 /* The same; effects[i] (PW_EFFECT_*) tells for each page, PW_EFFECT_UNMAPPED from a hole on. PW_ERR_ADDRESS
- * without a hole: a page behind the end of its file. With any other error effects tell nothing. */
+ * without a hole: a page behind the end of its file. With an error effects tell what came in before it. */
 int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *effects);
 /* The pages that came in together with this one: its huge page, or itself. */
 void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);

@@ -117,6 +117,15 @@ static bool read_entries(const pw_memory *memory, uint64_t first_page, uint64_t 
     return pread(memory->pagemap, entries, num_bytes, (off_t)(first_page * sizeof *entries)) == (ssize_t)num_bytes;
 }
 
+/* A page that the kernel is moving just now looks swapped out; mincore knows better. */
+static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64_t *entries, uint8_t *state)
+{
+    uint8_t in_memory;
+    for (uint64_t i = 0; i < num_pages; i++)
+        if ((entries[i] & ENTRY_SWAPPED) && probe_prefix(first_page + i, 1, &in_memory) == 1)
+            state[i] = in_memory;
+}
+
 /* What the page table holds of a private mapping. */
 static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
@@ -125,10 +134,14 @@ static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t n
         uint64_t ask = num_pages - done < ENTRIES_A_READ ? num_pages - done : ENTRIES_A_READ;
         if (!read_entries(memory, first_page + done, ask, entries))
             return PW_ERR_HOST;
+        uint64_t all = 0;
         for (uint64_t i = 0; i < ask; i++) {
             bool is_own = (entries[i] & ENTRY_EXCLUSIVE) && !(entries[i] & ENTRY_FILE);
             state[done + i] = !(entries[i] & ENTRY_PRESENT) ? PW_PAGE_ABSENT : is_own ? PW_PAGE_PRESENT : PW_PAGE_WRITE_PROTECTED;
+            all |= entries[i];
         }
+        if (all & ENTRY_SWAPPED)
+            find_migrating(first_page + done, ask, entries, state + done);
         done += ask;
     }
     return PW_OK;
@@ -318,6 +331,22 @@ static int populate_code(int error)
     }
 }
 
+/* Populate failed: leave only the effects on pages that had come in before. No hole is to blame. */
+static void keep_arrived(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t num_mapped, bool for_write,
+                         uint8_t *effects)
+{
+    uint8_t after[ENTRIES_A_READ];
+    memset(effects + num_mapped, PW_EFFECT_NONE, num_pages - num_mapped);
+    for (uint64_t done = 0; done < num_mapped;) {
+        uint64_t ask = num_mapped - done < ENTRIES_A_READ ? num_mapped - done : ENTRIES_A_READ;
+        int64_t known = look_at(memory, first_page + done, ask, for_write, after);
+        for (uint64_t i = 0; i < ask; i++)
+            if ((int64_t)i >= known || after[i] != PW_EFFECT_NONE)
+                effects[done + i] = PW_EFFECT_NONE;
+        done += ask;
+    }
+}
+
 static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                          uint64_t *num_absent, uint8_t *effects)
 {
@@ -330,7 +359,7 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
                               for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
         code = populate_code(errno);
         if (effects)
-            memset(effects, PW_EFFECT_NONE, num_pages); /* no hole is to blame */
+            keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
         return code;
     }
     if (effects && memory->has_huge_pages)

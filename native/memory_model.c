@@ -283,8 +283,8 @@ static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_p
     for (uint64_t n = 0; n < num_pages; n++) {
         uint8_t effect = PW_EFFECT_NONE;
         int code = page_in(model, first_page + n, for_write, &effect);
-        if (code == PW_ERR_ADDRESS && effects)
-            memset(effects + n, PW_EFFECT_UNMAPPED, num_pages - n);
+        if (code != PW_OK && effects)
+            memset(effects + n, code == PW_ERR_ADDRESS ? PW_EFFECT_UNMAPPED : PW_EFFECT_NONE, num_pages - n);
         if (code != PW_OK)
             return code;
         if (effect != PW_EFFECT_NONE)

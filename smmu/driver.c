@@ -97,53 +97,6 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
     return end_page < limit ? end_page : limit;
 }
 
-/* First page of the mapped run that ends with the page before end_page, not below first_page. */
-static uint64_t first_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
-{
-    uint8_t state[CHUNK_PAGES];
-    for (uint64_t end = end_page; end > first_page;) {
-        uint64_t num_pages = end - first_page < CHUNK_PAGES ? end - first_page : CHUNK_PAGES;
-        if (pw_memory_probe(driver->memory, end - num_pages, num_pages, state) < 0) return end;
-        for (uint64_t i = num_pages; i-- > 0;)
-            if (state[i] == PW_PAGE_UNMAPPED) return end - num_pages + i + 1;
-        end -= num_pages;
-    }
-    return first_page;
-}
-
-/* First page behind the mapped run that begins with first_page, not behind end_page. */
-static uint64_t end_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
-{
-    uint8_t state[CHUNK_PAGES];
-    for (uint64_t page = first_page; page < end_page;) {
-        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES;
-        if (pw_memory_probe(driver->memory, page, num_pages, state) < 0) return page;
-        for (uint64_t i = 0; i < num_pages; i++)
-            if (state[i] == PW_PAGE_UNMAPPED) return page + i;
-        page += num_pages;
-    }
-    return end_page;
-}
-
-/* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the transfer, and they
- * must not fail it: leave out those on one side. False when there are none. */
-static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
-{
-    if (*page < fault->transfer_first_page) *page = fault->transfer_first_page;
-    else if (*end_page > fault->transfer_end_page) *end_page = *page < fault->transfer_end_page ? fault->transfer_end_page : *page;
-    else return false;
-    return true;
-}
-
-/* Page-in failed after some of the absent pages had come in: let effects tell which. */
-static void keep_arrived(pw_driver *driver, uint64_t page, uint64_t num_pages, const uint8_t *before, uint8_t *effects)
-{
-    uint8_t after[CHUNK_PAGES];
-    bool known = pw_memory_probe(driver->memory, page, num_pages, after) == PW_OK;
-    for (uint64_t i = 0; i < num_pages; i++)
-        effects[i] = known && before[i] == PW_PAGE_ABSENT && after[i] == PW_PAGE_PRESENT ? PW_EFFECT_NEW : PW_EFFECT_NONE;
-}
-
 /* Pages of the transfer that came in with this one, but were not asked for: parts of its huge page. */
 static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, bool is_permission, pw_time at_ns)
 {
@@ -185,43 +138,73 @@ static pw_time book_page(pw_driver *driver, const pw_pending_fault *pending, uin
     return at_ns;
 }
 
+/* First page of the mapped run that ends with the page before end_page, not below first_page. */
+static uint64_t first_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
+{
+    uint8_t state[CHUNK_PAGES];
+    for (uint64_t end = end_page; end > first_page;) {
+        uint64_t num_pages = end - first_page < CHUNK_PAGES ? end - first_page : CHUNK_PAGES;
+        if (pw_memory_probe(driver->memory, end - num_pages, num_pages, state) < 0) return end;
+        for (uint64_t i = num_pages; i-- > 0;)
+            if (state[i] == PW_PAGE_UNMAPPED) return end - num_pages + i + 1;
+        end -= num_pages;
+    }
+    return first_page;
+}
+
+/* First page behind the mapped run that begins with first_page, not behind end_page. */
+static uint64_t end_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
+{
+    uint8_t state[CHUNK_PAGES];
+    for (uint64_t page = first_page; page < end_page;) {
+        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES;
+        if (pw_memory_probe(driver->memory, page, num_pages, state) < 0) return page;
+        for (uint64_t i = 0; i < num_pages; i++)
+            if (state[i] == PW_PAGE_UNMAPPED) return page + i;
+        page += num_pages;
+    }
+    return end_page;
+}
+
+/* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the transfer, and they
+ * must not fail it: leave out those on one side. False when there are none. */
+static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
+{
+    if (*page < fault->transfer_first_page) *page = fault->transfer_first_page;
+    else if (*end_page > fault->transfer_end_page) *end_page = *page < fault->transfer_end_page ? fault->transfer_end_page : *page;
+    else return false;
+    return true;
+}
+
 /* Touch-Ahead, get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
 static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
                        pw_time at_ns, int *code)
 {
     uint64_t num_absent = 0;
-    uint8_t effects[CHUNK_PAGES], before[CHUNK_PAGES];
-    const pw_fault *fault = &pending->fault;
+    uint8_t effects[CHUNK_PAGES];
     at_ns = work(driver, at_ns, driver->costs->page_in_fixed_ns);
     *code = PW_OK;
     while (page < end_page && *code == PW_OK) {
         uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, next_page = page + num_pages;
-        bool outside = page < fault->transfer_first_page || end_page > fault->transfer_end_page;
-        if (outside && (*code = pw_memory_probe(driver->memory, page, num_pages, before)) < 0) break;
-        *code = pw_memory_page_in(driver->memory, page, num_pages, fault->at_destination, effects);
-        if (*code == PW_ERR_ADDRESS) {      /* fewer when the next ones are not mapped */
-            uint64_t num_mapped = 0;
-            while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
-            if (num_mapped < num_pages) {   /* else no hole: one of them can never come */
-                next_page = end_page = page + num_mapped;
-                if (end_page <= pending->page) break;
-                num_pages = num_mapped;
-                *code = PW_OK;
-            }
-        }
-        if (*code < 0) {
-            next_page = page;
-            if (!outside || !leave_out(fault, &next_page, &end_page)) break;
+        *code = pw_memory_page_in(driver->memory, page, num_pages, pending->fault.at_destination, effects);
+        uint64_t num_mapped = 0;
+        while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
+        if (num_mapped < num_pages) {       /* fewer when the next ones are not mapped */
+            next_page = end_page = page + num_mapped;
             *code = PW_OK;
-            keep_arrived(driver, page, num_pages, before, effects);
+        } else if (*code < 0) {
+            next_page = page;
+            if (!leave_out(&pending->fault, &next_page, &end_page)) break;
+            *code = PW_OK;
         }
-        for (uint64_t i = 0; i < num_pages && *code == PW_OK; i++) {
+        for (uint64_t i = 0; i < num_mapped && *code == PW_OK; i++) {
             if (effects[i] == PW_EFFECT_NONE) continue;
             at_ns = book_page(driver, pending, page + i, effects[i], at_ns, code);
             num_absent++;
         }
         page = next_page;
     }
+    if (*code == PW_OK && end_page <= pending->page) *code = PW_ERR_ADDRESS;
     driver->counters->page_ins_present += *code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += *code < 0;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent);

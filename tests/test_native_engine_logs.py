@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
 
 import pytest
 from engine_costs import Steps
@@ -27,7 +26,6 @@ BLOCK_0, BLOCK_1, BLOCK_2 = 0, 1, 2
 CHANNEL, STREAM = 0, 0
 READ_STREAM = 1 << 31
 WRITE_FAULT = lib.PW_FSR_TF
-PERMISSION_FAULT = lib.PW_FSR_PF
 PAGE_FAULT, DECODE, PROTECTION = 1, 2, 5
 CHECKS_ACCESS = bool(lib.pw_memory_checks_access(Pair().memories[0]))
 
@@ -471,18 +469,30 @@ def test_hupcf_0_terminates_the_access_to_a_present_page_while_a_fault_is_active
 
 
 def fatal(
-    pair: Pair, steps: Steps, refused_after_ns: int, code: int, more: Sequence[Row] = ()
+    pair: Pair, steps: Steps, refused_after_ns: int, code: int, forbidden_page: int | None = None
 ) -> None:
-    """One attempt, a fatal NACK, both ends told."""
+    """One attempt, a fatal NACK, both ends told.
+
+    A page that may not be written is a permission fault, and the driver finds out that it stays one.
+    """
     started_rows, started = first_attempt(steps)
-    arrival_rows, _, last = arrival(steps, started + steps.walk(), FIRST)
+    arrival_rows, first, last = arrival(steps, started + steps.walk(), FIRST)
+    if forbidden_page is not None:
+        fault, c = first + steps.walk(), steps.c
+        entry = fault + c.handler_ns
+        given_up = entry + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
+        arrival_rows += [
+            (fault, DESTINATION, "fault_destination", forbidden_page, BLOCK_0),
+            (fault, DESTINATION, "handler", forbidden_page, lib.PW_FSR_PF),
+            (entry, DESTINATION, "tasklet_entry", forbidden_page, 1),
+            (given_up, DESTINATION, "page_in_done", forbidden_page, 0),
+        ]
     refused = last + refused_after_ns
     failed = read_at_source(steps, refused)
     told = failed + steps.latency()
     assert pair.log() == sorted(
         [
             *started_rows,
-            *more,
             *arrival_rows,
             *nack(steps, refused, code),
             (failed, SOURCE, "transfer_done", STREAM, PACKET),
@@ -503,27 +513,13 @@ def test_unmapped_page_is_refused() -> None:
 def test_page_that_may_not_be_written_is_refused() -> None:
     pair, steps = traced()
     source, destination = resident(PACKET)
-    c = steps.c
     libc = ctypes.CDLL(None)
     start = ctypes.c_void_p(destination.first_page * PAGE)
     assert libc.mprotect(start, ctypes.c_size_t(PAGE), mmap.PROT_READ) == 0
     pair.write(source, destination)
     assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
     assert libc.mprotect(start, ctypes.c_size_t(PAGE), mmap.PROT_READ | mmap.PROT_WRITE) == 0
-    # a permission fault: the driver is asked, and cannot bring the page in
-    _, first, last = arrival(steps, started_at(steps, noticed_at(steps)) + steps.walk(), FIRST)
-    fault = first + steps.walk()
-    tasklet = fault + c.handler_ns
-    tried = tasklet + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
-    page = destination.first_page
-    more = [
-        (fault, DESTINATION, "fault_destination", page, BLOCK_0),
-        (fault, DESTINATION, "handler", page, PERMISSION_FAULT),
-        (tasklet, DESTINATION, "tasklet_entry", page, 1),
-        (tried, DESTINATION, "page_in_done", page, 0),
-    ]
-    assert fault < last + steps.walk()
-    fatal(pair, steps, steps.walk(), PROTECTION, more)
+    fatal(pair, steps, steps.walk(), PROTECTION, forbidden_page=destination.first_page)
 
 
 def test_unmapped_source_page_is_refused_before_a_packet_leaves() -> None:
