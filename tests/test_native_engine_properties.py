@@ -9,7 +9,7 @@ from engine_pair import BLOCK, FOREVER, PAGE, Buffer, Event, Pair, pattern
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagewire.native import lib
+from pagewire.native import ffi, lib
 
 ENDS = {
     False: (lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED),
@@ -162,7 +162,14 @@ def assert_counters_add_up(pair: Pair, failed: bool, faults_at_source: bool, sta
         acknowledged = len(pair.log("ack_sent"))
         duplicates = sum(own.duplicate_blocks for own in counters)
         assert acknowledged == sum(own.blocks for own in counters) + duplicates
-    assert failed or len(pair.log("transfer_done")) == len(pair.log("notified"))
+    if failed:
+        return
+    assert len(pair.log("transfer_done")) == len(pair.log("notified"))
+    # every block has exactly one ACK that counts, and a block that was NACKed has it later
+    acks = {(node, block): at_ns for at_ns, node, _, block, _ in pair.log("ack")}
+    assert len(acks) == len(pair.log("ack"))
+    for at_ns, node, _, block, _ in pair.log("nack"):
+        assert acks[node, block] > at_ns
 
 
 @given(
@@ -204,6 +211,38 @@ def test_data_arrive_once_and_nothing_is_left(
         assert destination.map[end:] == expected[end:]
     assert_counters_add_up(pair, bool(failed), faults_at_source, values["stall"])
     pair.assert_quiet()
+
+
+def resident_pages(pair: Pair, buffer: Buffer) -> list[int]:
+    """Index of each page of the buffer's mapping that is there."""
+    num_pages = len(buffer.map) // PAGE
+    first_page = (buffer.address - buffer.start) // PAGE
+    state = ffi.new("uint8_t[]", num_pages)
+    assert lib.pw_memory_probe(pair.memories[0], first_page, num_pages, state) == 0
+    return [page for page in range(num_pages) if state[page] == lib.PW_PAGE_PRESENT]
+
+
+@given(JOBS, SETTINGS)
+@settings(max_examples=50, deadline=None)
+def test_no_page_outside_of_the_transfers_is_touched(
+    jobs: list[Job], values: dict[str, int]
+) -> None:
+    """No page of either buffer is there at the start; afterwards only pages of the transfer may be."""
+    pair = Pair(3, **values | {"timeout_ns": 100_000, "nack_cancels_timer": 0})
+    buffers = []
+    for job in jobs:
+        source, destination = (
+            Buffer(job.num_bytes, job.source_skew),
+            Buffer(job.num_bytes, job.destination_skew),
+        )
+        buffers.append((source, destination, b""))
+        assert resident_pages(pair, source) == resident_pages(pair, destination) == []
+    assert all(event.error == 0 for event in run(pair, jobs, buffers, None, 0))
+    for pages_of in buffers:
+        for buffer in pages_of[:2]:
+            first = buffer.start // PAGE
+            wanted = list(range(first, first + buffer.num_pages)) if buffer.num_bytes else []
+            assert resident_pages(pair, buffer) == wanted
 
 
 @given(
