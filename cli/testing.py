@@ -2,7 +2,8 @@
 
 The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
 directory. With arguments, only pytest without MPI runs, with these arguments. `--policy module:Class`
-alone tests a page-in policy of the user's instead, without the source tree.
+alone tests a page-in policy of the user's instead, `--scheduling module:Class` a scheduling policy,
+without the source tree.
 """
 
 import os
@@ -24,9 +25,11 @@ _NO_TESTS_COLLECTED = 5
 def main(words: Sequence[str]) -> int:
     """Run the tests; 0 when all passed."""
     option, equals, value = words[0].partition("=") if words else ("", "", "")
-    if option == "--policy":
-        given = [value] if equals else []
-        return _test_policy([*given, *words[1:]])
+    if option in _OF_ONES_OWN:
+        given = [*([value] if equals else []), *words[1:]]
+        if len(given) != 1:
+            raise ConfigError(f"{option} takes one module:Class, and nothing else")
+        return _OF_ONES_OWN[option](given[0])
     root = pathlib.Path(os.environ.get("PAGEWIRE_SOURCE") or os.getcwd()).resolve()
     if not (root / "tests").is_dir():
         raise ConfigError(f"no tests in '{root}': run in the source tree, or set PAGEWIRE_SOURCE")
@@ -50,12 +53,19 @@ def main(words: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _test_policy(words: Sequence[str]) -> int:
+def _test_policy(name: str) -> int:
     from pagewire.cli import policy_test
 
-    if len(words) != 1:
-        raise ConfigError("--policy takes one page-in policy as module:Class, and nothing else")
-    return policy_test.main(words[0])
+    return policy_test.main(name)
+
+
+def _test_scheduling(name: str) -> int:
+    from pagewire.r5sched import conformance
+
+    return conformance.main([name])
+
+
+_OF_ONES_OWN = {"--policy": _test_policy, "--scheduling": _test_scheduling}
 
 
 def _run_c_tests() -> int:

@@ -145,7 +145,7 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
         pw_event_queue_push(firmware->events, &later);
         return;
     }
-    pw_r5_pass(firmware, event->time_ns);
+    pw_r5_pass(firmware, !from_timer, event->time_ns);
     pw_time at_ns = from_timer ? pw_r5_work(firmware, event->time_ns, 0) : read_mailbox(firmware, event->time_ns);
     if (!transaction) {
         firmware->counters->stale_answers++;

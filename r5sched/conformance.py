@@ -1,4 +1,4 @@
-"""Does a scheduling policy keep its contract?  python -m pagewire.r5sched.conformance module:Class
+"""Does a scheduling policy keep its contract?  pagewire test --scheduling module:Class
 
 Asks two objects of the class the same questions, in the same order: every answer must be a decision,
 and both must give the same. Of performance it says nothing.
@@ -51,7 +51,7 @@ def check(name: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python -m pagewire.r5sched.conformance module:Class", file=sys.stderr)
+        print("usage: pagewire test --scheduling module:Class", file=sys.stderr)
         return 2
     try:
         wrong = check(arguments[0])

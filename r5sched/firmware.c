@@ -14,7 +14,8 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
     pw_calendar_init(&firmware->r5);
-    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes, (uint64_t)settings->medium_limit_bytes, settings->strict_priority);
+    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes, (uint64_t)settings->medium_limit_bytes,
+                      settings->strict_priority);
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
         int code = pw_mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
@@ -68,11 +69,11 @@ pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
     return pw_calendar_book(&firmware->r5, at_ns, cost_ns) + cost_ns;
 }
 
-void pw_r5_pass(pw_firmware *firmware, pw_time at_ns)
+void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns)
 {
     if (firmware->settings->queue_counters) return;
     const pw_costs *costs = firmware->costs;
-    uint32_t num_mailboxes = 1;     /* new transfers or acknowledgements: one of them is what the pass is about */
+    uint32_t num_mailboxes = (firmware->settings->read_mailbox_separate ? 3u : 2u) - (has_entry ? 1u : 0u);
     uint32_t num_queues = (firmware->transactions.num_armed ? 0u : 1u) + (firmware->num_buffered ? 0u : 1u);
     for (int queue = 0; queue < PW_NUM_CLASSES; queue++) num_queues += firmware->scheduler.length[queue] ? 0 : 1;
     firmware->counters->empty_queue_reads += num_mailboxes + num_queues;
@@ -85,7 +86,8 @@ void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_n
     if (!firmware->pumping) firmware->counters->mailbox_full += was_full;   /* else counted when it was kept */
 }
 
-void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject, uint64_t detail)
+void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject,
+                uint64_t detail)
 {
     pw_event event = {.time_ns = at_ns, .priority = priority, .kind = (uint32_t)kind, .subject = subject, .detail = detail};
     pw_event_queue_push(firmware->events, &event);
@@ -114,7 +116,7 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     own->first_block_bytes = pw_first_block_bytes(own->destination_address, own->num_bytes);
     own->num_blocks = pw_num_blocks(own->destination_address, own->num_bytes);
     own->next_block = own->outstanding = own->num_acked = 0;
-    own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH) : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
+    own->queue = (uint8_t)(own->hint ? own->hint - PW_HINT_HIGH : pw_scheduler_classify(&firmware->scheduler, own->num_bytes));
     if (!own->window_blocks) own->window_blocks = (uint8_t)firmware->settings->window_blocks;
     pw_descriptor *descriptor = &firmware->descriptors[channel];
     descriptor->source_address = own->source_address;
@@ -246,7 +248,7 @@ static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *ac
 {
     const pw_costs *costs = firmware->costs;
     bool in_word = firmware->settings->fast_path && at_ns >= firmware->word_free_ns;
-    pw_r5_pass(firmware, at_ns);
+    pw_r5_pass(firmware, true, at_ns);
     at_ns = pw_r5_work(firmware, at_ns, in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel, firmware->transfers[channel].num_bytes);
     firmware->counters->transfers++;
@@ -267,7 +269,7 @@ static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
         return;
     }
     uint32_t channel;
-    if (firmware->scheduler.num_queued) pw_r5_pass(firmware, at_ns);
+    if (firmware->scheduler.num_queued) pw_r5_pass(firmware, false, at_ns);
     if (!pw_scheduler_dequeue(&firmware->scheduler, &channel)) {
         if (firmware->scheduler.num_queued > firmware->num_deferred) firmware->num_deferred++;
         return;
@@ -294,7 +296,8 @@ static bool take(pw_firmware *firmware, const pw_event *entry, pw_actions *actio
  * for ever, and blocks whose acknowledgements cannot be read would be sent again for ever. */
 static void arrive(pw_firmware *firmware, const pw_event *entry, pw_actions *actions)
 {
-    bool is_request = entry->kind == PW_EVENT_READ_REQUEST, is_timer = entry->kind == PW_EVENT_TIMEOUT || entry->kind == PW_EVENT_TICK;
+    bool is_request = entry->kind == PW_EVENT_READ_REQUEST;
+    bool is_timer = entry->kind == PW_EVENT_TIMEOUT || entry->kind == PW_EVENT_TICK;
     pw_mailbox *mailbox = &firmware->mailboxes[is_request && firmware->settings->read_mailbox_separate ? PW_MAILBOX_REQUESTS
                                                                                                        : PW_MAILBOX_ANSWERS];
     if (!mailbox->num_waiting && take(firmware, entry, actions)) return;

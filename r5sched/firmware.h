@@ -1,8 +1,8 @@
 /* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements, timeouts,
  * reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come from the
  * engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames, memory or
- * translation. Modelled as discrete events in the order of the main loop; a
- * mailbox of new transfers needs no depth (one entry a channel). Not thread-safe. */
+ * translation. The mailbox of new transfers has no depth: it holds one entry a channel at most. See
+ * docs/firmware.md. Not thread-safe. */
 #ifndef PW_R5SCHED_FIRMWARE_H
 #define PW_R5SCHED_FIRMWARE_H
 #include "native/calendar.h"

@@ -13,11 +13,13 @@ enum { PRIORITY_NEW, PRIORITY_SCHEDULE, PRIORITY_MAILBOX, PRIORITY_TICK, PRIORIT
 /* firmware.c */
 /* Book R5 time; returns when the work is done. */
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns);
-/* A pass of the loop handles one thing. Without the counters it also reads what is empty. */
-void pw_r5_pass(pw_firmware *firmware, pw_time at_ns);
+/* A pass of the loop handles one thing, an entry of a mailbox or not. Without the counters it also reads
+ * what is empty. */
+void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns);
 /* An entry that came to a mailbox at at_ns was taken out at taken_ns. */
 void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns, pw_time taken_ns);
-void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject, uint64_t detail);
+void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject,
+                uint64_t detail);
 pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t channel, pw_time at_ns);
 /* The completion notification of a transfer of several blocks. */
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns);

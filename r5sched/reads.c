@@ -66,7 +66,7 @@ bool pw_reads_take(pw_firmware *firmware, int32_t read, pw_actions *actions, pw_
     bool buffer_has_room = firmware->num_buffered < (uint32_t)firmware->settings->read_buffer_requests;
     int channel = channel_for(firmware, read);
     if (channel < 0 && !buffer_has_room) return false;
-    pw_r5_pass(firmware, at_ns);
+    pw_r5_pass(firmware, true, at_ns);
     pw_time done_ns = pw_r5_work(firmware, at_ns, READ_REQUEST_WORDS * costs->r5_read_request_word_ns + costs->r5_queue_op_ns);
     pw_r5_took(firmware, firmware->settings->read_mailbox_separate ? PW_MAILBOX_REQUESTS : PW_MAILBOX_ANSWERS, at_ns, done_ns);
     if (channel >= 0) pw_reads_serve(firmware, read, (uint32_t)channel, actions, done_ns);

@@ -5,7 +5,8 @@
 
 void pw_transactions_init(pw_transactions *table, bool ticket_queue)
 {
-    *table = (pw_transactions){.ticket_queue = ticket_queue, .num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
+    *table = (pw_transactions){.ticket_queue = ticket_queue, .num_free = PW_TRANSACTIONS,
+                               .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
                                .first_unanswered = PW_NO_TRANSACTION, .earliest_answer_ns = PW_NEVER};
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         table->tickets[i] = table->entries[i].id = (uint16_t)i;

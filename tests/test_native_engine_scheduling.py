@@ -76,11 +76,11 @@ def test_without_counters_empty_queues_are_read_in_each_pass() -> None:
     source, destination = resident(PAGE)
     pair.write(source, destination)
     (end,) = ends(pair).values()
-    # At the notice: acknowledgement mailbox, three queues, timeout list, read buffer; at the
-    # acknowledgement the timeout list holds the block.
-    in_vain = 2 * c.r5_ack_read_ns + (5 + 4) * c.r5_queue_op_ns
+    # At the notice: mailboxes of acknowledgements and read requests, three queues, timeout list, read
+    # buffer; at the acknowledgement the timeout list holds the block.
+    in_vain = (2 + 2) * c.r5_ack_read_ns + (5 + 4) * c.r5_queue_op_ns
     assert end - time_of_one(PAGE) == in_vain
-    assert pair.counters(0).empty_queue_reads == 6 + 5
+    assert pair.counters(0).empty_queue_reads == 7 + 6
     assert_moved(pair, [(source, destination)])
 
 

@@ -160,7 +160,7 @@ def test_example_is_short_and_conforms(path: pathlib.Path, tmp_path: pathlib.Pat
         if line.startswith("class ")
     ]
     shutil.copy(path, tmp_path)
-    done = run("pagewire.r5sched.conformance", f"{path.stem}:{name}", cwd=tmp_path)
+    done = run("pagewire", "test", "--scheduling", f"{path.stem}:{name}", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
