@@ -20,7 +20,8 @@ pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream)
     return landing;
 }
 
-pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes)
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification)
 {
     uint32_t num_blocks = pw_num_blocks(destination_address, num_bytes);
     uint32_t num_words = (num_blocks + 63) / 64;
@@ -44,6 +45,7 @@ pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_
     landing->destination_address = destination_address;
     landing->num_bytes = num_bytes;
     landing->num_blocks = num_blocks;
+    landing->notification = *notification;
     landing->is_read = (stream & PW_STREAM_READ) != 0;
     uint32_t home = bucket(peer, stream);
     landing->next = ni->landings[home];
@@ -62,6 +64,8 @@ static void destroy_landing(pw_ni *ni, pw_landing *landing)
         pw_page_in_forget(&ni->driver.page_in, pw_page_of(landing->destination_address),
                           pw_page_of(landing->destination_address + landing->num_bytes - 1) -
                               pw_page_of(landing->destination_address) + 1);
+    if (landing->has_page_ins && landing->notification.address)
+        pw_page_in_forget(&ni->driver.page_in, pw_page_of(landing->notification.address), 1);
     landing->next = ni->free_landings;
     ni->free_landings = landing;
     ni->num_landings--;
@@ -71,9 +75,15 @@ static void complete(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
 {
     landing->complete = true;
     landing->error = error;
+    const pw_notification *notification = &landing->notification;
+    if (error == PW_OK && notification->address) at_ns = pw_notification_write(ni, landing, at_ns);
     uint32_t kind = landing->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, landing->stream, landing->num_bytes);
     pw_engine_emit(ni, kind, landing->stream, error, at_ns, landing->num_bytes, landing->peer);
+    if (!notification->address) return;
+    pw_host_event event = {.kind = PW_HOST_NOTIFIED, .error = error, .id = notification->address, .time_ns = at_ns,
+                           .num_bytes = landing->num_bytes, .peer = landing->peer, .data = {notification->data[0], notification->data[1]}};
+    pw_engine_emit_event(ni, &event);
 }
 
 static void complete_when_whole(pw_ni *ni, pw_landing *landing)
@@ -130,6 +140,7 @@ static bool is_well_formed(const pw_block_frame *block)
     if (block->block_bytes != pw_block_bytes(block->transfer_bytes, first_bytes, block->block_idx)) return false;
     if (block->num_packets != (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES) return false;
     if (block->packet_interval_ps > UINT32_MAX) return false;
+    if (block->notification.address % PW_NOTIFICATION_BYTES) return false;
     if (block->last_packet_ns < block->header.time_ns || block->last_packet_ns > PW_FRAME_TIME_MAX) return false;
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     if (block->packet_mask == 0 || (block->packet_mask & ~all)) return false;
@@ -178,9 +189,10 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
 
 void pw_destination_grant(pw_ni *ni, pw_landing *landing)
 {
-    if (!may_grant(ni, landing) || landing->granted_end == landing->num_blocks) return;
+    uint32_t num_blocks = landing->num_blocks - (landing->notification.address != 0);   /* the last one may fault for its notification */
+    if (!may_grant(ni, landing) || landing->granted_end == num_blocks) return;
     uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
-    while (end < landing->num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
+    while (end < num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
     pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
     if (!frame) return;
     *frame = (pw_grant_frame){
@@ -292,6 +304,38 @@ static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *
     }
 }
 
+/* The last block brings its transfer's notification: can that be written? If not, the block is answered. */
+static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, pw_context_bank *bank,
+                                 pw_time sent_ns, pw_time end_ns)
+{
+    bool present;
+    uint32_t code = PW_NACK_PAGE_FAULT;
+    int result = pw_notification_check(ni, landing, end_ns, &present);
+    if (result < 0) {
+        answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, end_ns);
+        return false;
+    }
+    bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, end_ns);
+    if (present && !blocked) return true;
+    uint64_t page = pw_page_of(landing->notification.address);
+    pw_fault fault = {
+        .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
+        .pdid = block->header.pdid, .at_destination = true, .block_end_page = page + 1, .transfer_end_page = page + 1,
+    };
+    pw_service service;
+    ni->counters.accesses_blocked += blocked;
+    ni->counters.translation_faults_destination += !present;
+    if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false);
+    pw_trace_add(&ni->trace, end_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+    pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
+    pw_driver_service(&ni->driver, &service);
+    landing->has_page_ins = true;
+    if (service.code < 0) code = service.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION;
+    answer(ni, block, sent_ns, PW_FRAME_NACK, code, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
+    if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+    return false;
+}
+
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
 {
     const uint32_t *crcs = (const uint32_t *)(block + 1);
@@ -308,16 +352,19 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
 
-    const pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
     if (!bank) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
     if (!landing && !(block->header.stream & PW_STREAM_READ))
-        landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes);
+        landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes,
+                                    &block->notification);
+    if (landing && !landing->is_read) landing->pdid = block->header.pdid;
     bool right_range = landing && landing->destination_address == block->transfer_address &&
-                       landing->num_bytes == block->transfer_bytes;
+                       landing->num_bytes == block->transfer_bytes &&
+                       landing->notification.address == block->notification.address;
     if (!right_range) {         /* a read that was never asked for, or another range than asked for */
         ni->counters.stale_frames++;
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
@@ -362,6 +409,8 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         return;
     }
+    bool last = block->block_idx + 1 == landing->num_blocks;
+    if (last && landing->notification.address && !notification_is_fine(ni, landing, block, bank, sent_ns, end_ns)) return;
     memcpy((void *)(uintptr_t)block->destination_address, payload, block->block_bytes);
     *word |= bit;
     landing->num_delivered++;

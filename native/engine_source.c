@@ -12,7 +12,8 @@ int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request)
     uint64_t slot = (request->key & 0xffffffffu) - 1;
     if (slot >= ni->regions_capacity) return PW_ERR_PROTECTION;
     pw_region *region = &ni->regions[slot];
-    if (region->key != request->key || region->peer != request->header.source_node || region->reading) return PW_ERR_PROTECTION;
+    if (region->key != request->key) return PW_ERR_PROTECTION;
+    if (!region->stays && (region->peer != request->header.source_node || region->reading)) return PW_ERR_PROTECTION;
     if (request->source_address < region->address || request->num_bytes > region->num_bytes ||
         request->source_address - region->address > region->num_bytes - request->num_bytes) return PW_ERR_PROTECTION;
     region->reading = true;
@@ -176,6 +177,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         .transfer_bytes = transfer->num_bytes, .packet_mask = mask, .block_bytes = num_bytes, .num_packets = num_packets,
         .packet_interval_ps = interval_ps,
         .last_packet_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns,
+        .notification = transfer->notification,
     };
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)crcs + crc_bytes;

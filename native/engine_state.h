@@ -24,8 +24,9 @@ typedef struct pw_landing {
     uint64_t destination_address, num_bytes;
     uint64_t *delivered;        /* bit a block; inside small while that is enough */
     uint64_t small[8];
+    pw_notification notification;
     uint32_t peer, stream;
-    uint16_t pdid;              /* of a read */
+    uint16_t pdid;
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
     uint32_t granted_end;       /* blocks before this one are translated already */
@@ -43,6 +44,7 @@ typedef struct {
     uint32_t peer, generation;
     int32_t next_free;
     bool reading;
+    bool stays;                         /* any peer may read, any number of times */
 } pw_region;
 
 struct pw_ni {
@@ -76,8 +78,13 @@ struct pw_ni {
 int pw_error_of_nack(uint32_t code);
 uint32_t pw_nack_of_error(int code);
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer);
+void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event);
 /* Append a control frame that arrives at arrival_ns; CRC is filled in. */
 void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);
+/* Ask the peer's R5 for a read. When the request is posted, or PW_ERR_*. */
+int64_t pw_engine_request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t key, uint64_t source_address,
+                               uint64_t destination_address, uint64_t num_bytes, const pw_notification *notification,
+                               pw_time at_ns, uint64_t *id);
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 
@@ -86,9 +93,16 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 void pw_source_accept_grant(pw_ni *ni, const pw_grant_frame *grant);
 int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 
+/* engine_notification.c */
+/* May the notification of the landing be written at at_ns? Negative: never. */
+int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, bool *present);
+/* Write it; returns when it stands in memory. Its page was checked with the last block. */
+pw_time pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time at_ns);
+
 /* engine_destination.c */
 pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream);
-pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes);
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification);
 void pw_landing_close(pw_ni *ni, pw_landing *landing);
 void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns);
 void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);

@@ -72,8 +72,9 @@ typedef struct {
     uint64_t destination_address;
     uint64_t num_bytes;
     uint64_t key;               /* 0: protection by PDID alone */
+    pw_notification notification;
 } pw_read_request_frame;
-_Static_assert(sizeof(pw_read_request_frame) == 64, "read request frame");
+_Static_assert(sizeof(pw_read_request_frame) == 88, "read request frame");
 
 /* The reader has looked at the pages of these blocks of its stream already. So their acknowledgements can
  * be foreseen, and the source need not wait for each physically (emulation only: in virtual time nothing
@@ -102,8 +103,9 @@ typedef struct {
     uint32_t num_packets;
     uint64_t packet_interval_ps;            /* between arrivals of packets; the first is at time_ns */
     int64_t last_packet_ns;                 /* the last one may be shorter */
+    pw_notification notification;           /* of the transfer */
 } pw_block_frame;
-_Static_assert(sizeof(pw_block_frame) == 96, "block frame");
+_Static_assert(sizeof(pw_block_frame) == 120, "block frame");
 
 /* A burst holds at most this; one block with its CRCs always fits. */
 /* cdef begin */

@@ -9,5 +9,7 @@
 #include "native/burst.h"
 #include "native/trace.h"
 #include "smmu/smmu.h"
+#include "r5sched/descriptor.h"
+#include "r5sched/channels.h"
 #include "native/engine.h"
 #include "native/bench_lookup.h"

@@ -46,7 +46,7 @@ static int claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t t
         if (firmware->page_pdid[page] != pdid) continue;
         for (uint32_t slot = from; slot < to; slot++) {
             uint32_t channel = page * PW_CHANNELS_PER_PAGE + slot;
-            if (!firmware->transfers[channel].active) return (int)channel;
+            if (!firmware->transfers[channel].active && !firmware->user_states[channel]) return (int)channel;
         }
         return PW_ERR_FULL;
     }
@@ -61,6 +61,9 @@ bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid)
 }
 
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid) { return claim(firmware, pdid, 0, FIRST_READ_CHANNEL); }
+
+/* The upper half of stream ids belongs to readers (PW_STREAM_READ). */
+uint32_t pw_firmware_new_stream(pw_firmware *firmware) { return firmware->next_stream++ & INT32_MAX; }
 
 /* Book R5 time; returns when the work is done. */
 static pw_time work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
@@ -101,6 +104,9 @@ static void start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tra
     pw_descriptor *descriptor = &firmware->descriptors[channel];
     descriptor->source_address = own->source_address;
     descriptor->destination_address = own->destination_address;
+    descriptor->destination_address_notification = own->notification.address;
+    descriptor->first_data_notification = own->notification.data[0];
+    descriptor->last_data_notification = own->notification.data[1];
     descriptor->transfer_bytes = (uint32_t)own->num_bytes;
     descriptor->done = 0;
 }
@@ -144,6 +150,7 @@ static void finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
     action->code = transfer->error;
     action->transfer = *transfer;
     transfer->active = false;
+    transfer->finished_ns = at_ns;
     if (transfer->num_unconfirmed) firmware->lookahead_full = false;    /* given up */
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
@@ -265,7 +272,7 @@ static void serve_read(pw_firmware *firmware, int32_t read, int channel, pw_acti
     pw_transfer transfer = {
         .source_address = request.source_address, .destination_address = request.destination_address,
         .num_bytes = request.num_bytes, .cookie = request.cookie, .peer = request.peer,
-        .stream = request.stream, .pdid = request.pdid,
+        .stream = request.stream, .pdid = request.pdid, .notification = request.notification,
     };
     start_transfer(firmware, (uint32_t)channel, &transfer);
     firmware->counters->transfers++;

@@ -9,21 +9,9 @@
 #include "native/config.h"
 #include "native/event_queue.h"
 #include "native/trace.h"
+#include "r5sched/descriptor.h"
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
-
-/* Transfer descriptor as the user writes it to a virtual channel [R5 2.3.3]. */
-typedef struct {
-    uint64_t source_address;
-    uint64_t destination_address;
-    uint64_t destination_address_notification;
-    uint64_t first_data_notification;
-    uint64_t last_data_notification;
-    uint32_t transfer_bytes;
-    uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
-    uint64_t reserved[2];
-} pw_descriptor;
-_Static_assert(sizeof(pw_descriptor) == 64, "transfer descriptor");
 
 /* What the engine and the firmware know of the transfer on a channel. */
 typedef struct {
@@ -35,14 +23,17 @@ typedef struct {
     bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
     bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
+    pw_time finished_ns;        /* when the user may see that it is over */
     uint32_t num_unconfirmed;
     uint8_t class_;             /* enum pw_class */
     uint8_t error;              /* NACK code that ended it, 0 while fine */
     uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
+    pw_notification notification;
 } pw_transfer;
 
 typedef struct {
     uint64_t source_address, destination_address, num_bytes, cookie;
+    pw_notification notification;
     uint32_t peer, stream;
     uint16_t pdid;
     int32_t next;               /* FCFS buffer / free list */
@@ -96,6 +87,7 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
+    uint8_t user_states[PW_NUM_CHANNELS];   /* of channels that a user opened; channels.c alone knows more */
     uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
@@ -113,6 +105,8 @@ void pw_firmware_destroy(pw_firmware *firmware);
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
 /* Claim a free write channel of the domain's page: its index, PW_ERR_FULL or PW_ERR_CONTEXT. */
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
+/* The id of a new write, by which source and destination know it. */
+uint32_t pw_firmware_new_stream(pw_firmware *firmware);
 /* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */

@@ -111,6 +111,22 @@ def pattern(num_bytes: int, seed: int = 1) -> bytes:
     return (unit * (num_bytes // 251 + 1))[:num_bytes]
 
 
+def make_descriptor(
+    source_address: int,
+    destination_address: int,
+    num_bytes: int,
+    notification: int = 0,
+    data: tuple[int, int] = (0, 0),
+) -> object:
+    """A transfer descriptor as the user writes it."""
+    out = ffi.new("pw_descriptor *")
+    out.source_address, out.destination_address = source_address, destination_address
+    out.destination_address_notification = notification
+    out.first_data_notification, out.last_data_notification = data
+    out.transfer_bytes = num_bytes
+    return out
+
+
 class Pair:
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
@@ -225,6 +241,54 @@ class Pair:
             ni, PDID, peer, source_address, key, destination_address, num_bytes, at_ns, id_
         )
         check(code, "fetch")
+        return int(id_[0])
+
+    def open_channel(self, node: int = 0) -> int:
+        return check(lib.pw_ni_open_channel(self.nis[node], PDID), "channel")
+
+    def post(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        channel: int | None = None,
+        node: int = 0,
+        peer: int = 1,
+    ) -> int:
+        """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's id."""
+        if channel is None:
+            channel = self.open_channel(node)
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        posted = check(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, at_ns), "insert")
+        check(lib.pw_ni_trigger(ni, channel, posted, id_), "trigger")
+        return int(id_[0])
+
+    def read_notified(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        key: int = 0,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+    ) -> int:
+        """A read with a notification; its id."""
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        check(lib.pw_ni_read(ni, PDID, peer, descriptor, key, at_ns, id_), "read")
         return int(id_[0])
 
     def _collect(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import heapq
 import os
 import resource
 import time
@@ -24,7 +25,7 @@ KIND_EAGER = 1
 KIND_RENDEZVOUS = 2
 ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
 
-_PDID = 1  # the ranks of one job are one protection domain
+PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
 _FOREVER = _NEVER - 1
 _EVENTS_AT_ONCE = 32
@@ -41,6 +42,16 @@ class Envelope(NamedTuple):
     address: int
     key: int
     arrival_ns: int
+
+
+class Notice(NamedTuple):
+    """A completion notification that stands in this rank's memory; `error` as in Handle."""
+
+    time_ns: int
+    first_data: int
+    last_data: int
+    error: int
+    rank: int
 
 
 class Handle:
@@ -95,7 +106,7 @@ class Node:
             "engine",
         )
         self._ni = ni[0]
-        check(lib.pw_ni_open_domain(self._ni, _PDID), "protection domain")
+        check(lib.pw_ni_open_domain(self._ni, PDID), "protection domain")
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -104,6 +115,7 @@ class Node:
         self._dirty = False
         self._next_ns = _NEVER
         self._handles: dict[int, Handle] = {}
+        self._watched: dict[int, list[Notice]] = {}
         self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
         self._burst = ffi.new("pw_burst *")
         self._key = ffi.new("uint64_t *")
@@ -140,6 +152,12 @@ class Node:
             self._entered_ns = self.clock_ns = self.clock_ns + compute_ns
             self.clock_ns += self._call_ns
 
+    def enter_rdma(self) -> None:
+        """At every entry of the RDMA library: as `enter`, without what an MPI call costs."""
+        self.enter()
+        if self._depth == 1:
+            self.clock_ns -= self._call_ns
+
     def leave(self) -> None:
         """At every public MPI exit."""
         self._depth -= 1
@@ -166,10 +184,10 @@ class Node:
         self.clock_ns = max(self.clock_ns, complete_ns)
         self.clock_ns += self._poll_ns
 
-    def failed_test(self, future: bool) -> None:
+    def failed_test(self, future: bool, poll_ns: int | None = None) -> None:
         """A Test or Iprobe found nothing. future: what it looks for completes later in virtual time."""
         if future or self.clock_ns < self._next_ns < _NEVER:
-            self.clock_ns += self._poll_ns
+            self.clock_ns += self._poll_ns if poll_ns is None else poll_ns
 
     # -- messages through packetizer and mailbox
 
@@ -282,7 +300,7 @@ class Node:
         """Read num_bytes from the sender; done when they are all here."""
         code = lib.pw_ni_fetch(
             self._ni,
-            _PDID,
+            PDID,
             envelope.source,
             envelope.address,
             envelope.key,
@@ -295,6 +313,26 @@ class Node:
         handle = self._handles[self._key[0]] = Handle(envelope.key, prepared)
         self._dirty = True
         return handle
+
+    # -- for the RDMA library (rdma.py)
+
+    @property
+    def ni(self) -> Any:
+        """The engine."""
+        return self._ni
+
+    def started(self, event_id: int) -> Handle:
+        """Something was posted to the engine; done when its event has come."""
+        handle = self._handles[event_id] = Handle(0, None)
+        self._dirty = True
+        return handle
+
+    def watch(self, address: int) -> list[Notice]:
+        """Keep the notifications that arrive at `address`, a heap by time, until `unwatch`."""
+        return self._watched.setdefault(address, [])
+
+    def unwatch(self, address: int) -> None:
+        self._watched.pop(address, None)
 
     # -- progress
 
@@ -348,6 +386,12 @@ class Node:
             lib.pw_ni_tx_release(self._ni, data)
 
     def _dispatch(self, event: Any) -> None:
+        if event.kind >= lib.PW_HOST_ARRIVED:  # its id is not one of ours
+            if event.kind == lib.PW_HOST_NOTIFIED and event.id in self._watched:
+                data, notices = event.data, self._watched[event.id]
+                notice = Notice(event.time_ns, data[0], data[1], event.error, event.peer)
+                heapq.heappush(notices, notice)
+            return
         handle = self._handles.pop(event.id, None)
         if handle is None:
             return

@@ -1,0 +1,28 @@
+/* Completion notification at the destination: two words that the last arrival of a transfer writes into
+ * the receiver's memory, through its SMMU like data [R5 2.3.3]. Their page is checked when the last block
+ * is here, which names it: absent, it is a fault of that block (NACK 1, page-in, retransmission);
+ * unmapped or read-only, it ends the transfer with an error. Assumed: the sources do not say what happens
+ * to a notification that faults. */
+#include "native/engine_state.h"
+#include <string.h>
+
+int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, bool *present)
+{
+    uint64_t page = pw_page_of(landing->notification.address);
+    uint8_t state;
+    int code = pw_memory_probe(ni->memory, page, 1, &state);
+    if (code == PW_OK) code = pw_memory_check_access(ni->memory, page, 1, 1, &state);
+    if (code < 0) return code;
+    if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
+    if (state == PW_PAGE_FORBIDDEN) return PW_ERR_PROTECTION;
+    *present = (state == PW_PAGE_PRESENT || ni->settings.ideal) && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+    return PW_OK;
+}
+
+pw_time pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time at_ns)
+{
+    const pw_notification *notification = &landing->notification;
+    at_ns += pw_smmu_translate(&ni->smmu, landing->pdid, pw_page_of(notification->address), true);
+    memcpy((void *)(uintptr_t)notification->address, notification->data, sizeof notification->data);
+    return at_ns;
+}
