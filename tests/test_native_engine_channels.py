@@ -235,8 +235,8 @@ def test_poll_goes_through_ongoing_and_paused_to_finished() -> None:
     source, destination = resident(BLOCK)
     destination.drop()
     channel, ni = pair.open_channel(), pair.nis[0]
-    state = lambda at_ns: lib.pw_ni_poll_channel(ni, channel, at_ns)  # noqa: E731
-    done = lambda: scratchpad(pair, channel).done  # noqa: E731
+    state = lambda at_ns: lib.pw_ni_poll_channel(ni, channel, at_ns)
+    done = lambda: scratchpad(pair, channel).done
     assert state(0) == lib.PW_ERR_INVALID
     pair.post(source.address, destination.address, BLOCK, channel=channel)
     assert (state(0), done()) == (lib.PW_CHANNEL_ONGOING, 0)

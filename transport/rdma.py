@@ -38,6 +38,7 @@ NUM_CHANNELS = int(lib.PW_WRITE_CHANNELS)
 _read_ns = node.platform.costs.core_register_read_ns
 _poll_ns = node.platform.costs.poll_ns
 _page_shift = int(lib.PW_PAGE_SHIFT)
+_BLOCK_BYTES = int(lib.PW_BLOCK_BYTES)
 
 
 class Status(enum.Enum):
@@ -71,15 +72,16 @@ class RemoteNotification(NamedTuple):
 class Buffer:
     """Zeroed memory of its own pages that this rank's NI and, by `remote`, its peers may use.
 
-    `array` is the memory as uint8. Nothing is pinned unless `run.memory` says so; it is pinned or
+    `array` is the memory as uint8, aligned to a block (16 KB). Nothing is pinned unless `run.memory` says so; it is pinned or
     touched once, here. Alive until `free`, which must wait until no peer uses it any more.
     """
 
     def __init__(self, num_bytes: int) -> None:
         if not 0 < num_bytes <= MAX_BYTES:
             raise ValueError(f"buffer of {num_bytes} bytes: allowed is 1 to {MAX_BYTES}")
-        self._map = mmap.mmap(-1, num_bytes)
-        self.array: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
+        whole = np.frombuffer(mmap.mmap(-1, num_bytes + _BLOCK_BYTES), np.uint8)
+        skew = -whole.ctypes.data % _BLOCK_BYTES  # blocks end alike in every run
+        self.array: NDArray[np.uint8] = whole[skew : skew + num_bytes]
         self.address: int = self.array.ctypes.data
         self.num_bytes = num_bytes
         node.enter_rdma()
@@ -95,7 +97,7 @@ class Buffer:
 
     def view(self, dtype: DTypeLike, offset: int = 0, count: int = -1) -> NDArray[Any]:
         """The memory from `offset` on as an array of another type."""
-        return np.frombuffer(self._map, dtype, count, offset)
+        return np.frombuffer(self.array, dtype, count, offset)
 
     def free(self) -> None:
         """Take the peers' permission to read back. The pages go when no array refers to them."""
@@ -112,7 +114,7 @@ class Buffer:
             lib.pw_ni_invalidate(node.ni, PDID, first_page, num_pages)
         finally:
             node.leave()
-        del self.array, self._map
+        del self.array
 
 
 # A peer may still have the address of a buffer that the program has dropped.
