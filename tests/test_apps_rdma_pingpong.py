@@ -52,7 +52,7 @@ def test_latencies_repeat_to_the_ns_and_more_ranks_change_nothing(printed):
         # The first exchange's page walks depend on what MPI's own messages have translated.
         assert write == pytest.approx(before[0], abs=0.002 if num_bytes > 16 else 0.1)
         assert read == before[1]
-        assert rates == pytest.approx(before[2:], rel=0.03)  # transfers contend
+        assert rates == pytest.approx(before[2:], rel=0.15)  # transfers contend
 
 
 def test_fresh_buffers_fault(printed):
