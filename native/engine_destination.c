@@ -353,17 +353,23 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
         answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, end_ns);
         return false;
     }
+    uint64_t page = pw_page_of(landing->notification.address);
+    pw_fault fault = fault_of(block);
+    fault.block_end_page = fault.transfer_end_page = page + 1;
+    if (ni->settings.stall) {   /* the access waits, the block does not */
+        pw_walk walk = {.for_write = true};
+        landing->notification_ns = pw_engine_access(ni, &walk, &fault, page, end_ns, &result);
+        landing->has_page_ins = true;
+        if (result < 0) answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, landing->notification_ns);
+        return result == PW_OK;
+    }
     bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, end_ns);
     if (present && !blocked) return true;
-    uint64_t page = pw_page_of(landing->notification.address);
-    pw_fault fault = {
-        .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
-        .pdid = block->header.pdid, .at_destination = true, .block_end_page = page + 1, .transfer_end_page = page + 1,
-    };
     pw_service service;
     ni->counters.accesses_blocked += blocked;
     ni->counters.translation_faults_destination += !present;
-    if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false);
+    uint32_t how;
+    if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false, false, end_ns, &how);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
     pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
     pw_driver_service(&ni->driver, &service);

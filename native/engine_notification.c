@@ -1,7 +1,7 @@
 /* Completion notification at the destination: two words that the last arrival of a transfer writes into
  * the receiver's memory, through its SMMU like data [R5 2.3.3]. Their page is checked when the last block
- * is here, which names it: absent, it is a fault of that block (NACK 1, page-in, retransmission);
- * unmapped or read-only, it ends the transfer with an error. Assumed: the sources do not say what happens
+ * is here, which names it: absent, it is a fault of that block (NACK 1, page-in, retransmission; with stall
+ * the access waits); unmapped or read-only, it ends the transfer with an error. Assumed: the sources do not say what happens
  * to a notification that faults. */
 #include "native/engine_state.h"
 #include <string.h>
@@ -22,7 +22,9 @@ int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, b
 pw_time pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time at_ns)
 {
     const pw_notification *notification = &landing->notification;
-    at_ns += pw_smmu_translate(&ni->smmu, landing->pdid, pw_page_of(notification->address), true);
+    uint32_t how;
+    at_ns = pw_later(at_ns, landing->notification_ns);
+    at_ns += pw_smmu_translate(&ni->smmu, landing->pdid, pw_page_of(notification->address), true, false, at_ns, &how);
     memcpy((void *)(uintptr_t)notification->address, notification->data, sizeof notification->data);
     return at_ns;
 }

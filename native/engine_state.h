@@ -25,6 +25,7 @@ typedef struct pw_landing {
     uint64_t *delivered;        /* bit a block; inside small while that is enough */
     uint64_t small[8];
     pw_notification notification;
+    pw_time notification_ns;    /* stall: its access waits until then */
     uint32_t peer, stream;
     uint16_t pdid;
     uint32_t num_blocks, num_delivered;

@@ -371,3 +371,22 @@ def test_channel_is_used_again_and_again() -> None:
         assert words(page) == (turn, turn + 1)
         assert destination.read()[: 1 + turn * 300] == bytes([turn]) * (1 + turn * 300)
     pair.assert_quiet()
+
+
+@pytest.mark.parametrize("num_blocks", [1, 3])
+def test_notification_to_an_absent_page_stalls_where_faults_stall(num_blocks: int) -> None:
+    pair, page = Pair(stall=1), notification_page(resident=False)
+    source, destination, events = posted(pair, num_blocks * BLOCK, page)
+    assert sum(pair.counters(0).nacks) == 0
+    assert pair.counters(1).translation_faults_destination == 1
+    resumed = pair.time_of("page_in_done")
+    assert events[NOTIFIED].time_ns > resumed
+    assert events[NOTIFIED].error == events[DONE].error == 0
+    if num_blocks == 1:
+        assert events[DONE].time_ns < resumed  # the block is acknowledged, its words wait
+    assert words(page) == WORDS
+    assert destination.read() == source.read()
+    pair.assert_quiet()
+    pair = Pair(stall=1)
+    pair.post(source.address, destination.address, source.num_bytes, notification=NOWHERE)
+    assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
