@@ -19,7 +19,7 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_FETCH_DONE 2    /* id: of the fetch; the bytes are there */
 #define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
 #define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
-#define PW_HOST_NOTIFIED 5      /* id: address of the notification, which stands there; with an error: never will */
+#define PW_HOST_NOTIFIED 6      /* id: address of the notification, which stands there; with an error: never will */
 
 typedef struct {
     uint32_t kind;

@@ -172,7 +172,7 @@ class Engines:
         times: dict[tuple[int, int], int] = {}
         busy = True
         while busy:
-            busy = self._deliver()
+            busy = self.deliver()
             for node, ni in enumerate(self.nis):
                 count = lib.pw_ni_run(ni, _FOREVER, self._events, 16)
                 check(count, "run")
@@ -180,10 +180,11 @@ class Engines:
                 for event in self._events[0:count]:
                     check(event.error, "transfer")
                     times[node, event.kind] = event.time_ns
-            busy = self._deliver() or busy
+            busy = self.deliver() or busy
         return times
 
-    def _deliver(self) -> bool:
+    def deliver(self) -> bool:
+        """Hand over every burst that waits; True when there was one."""
         burst = ffi.new("pw_burst *")
         for node, ni in enumerate(self.nis):
             while lib.pw_ni_tx_burst(ni, burst):
