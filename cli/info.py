@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import inspect
 import mmap
 import os
 import pathlib
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.native.settings import Declaration, allowed
-from pagewire.smmu import registers
+from pagewire.smmu import policy, registers
 from pagewire.transport import config, platform
 
 _MADV_POPULATE_READ = 22
@@ -29,6 +30,7 @@ def print_all(environ: Mapping[str, str]) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     console.print(_settings_table(current))
+    console.print(_policies_table(current.run.policy))
     console.print(_costs_table(machine))
     console.print(_host_table())
 
@@ -91,6 +93,21 @@ def _settings_table(current: config.Config, section: str = "") -> Table:
         unit = each.declaration.unit
         cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)
         table.add_row(*(_plain(cell) for cell in cells), style=style)
+    return table
+
+
+def _policies_table(chosen: str) -> Table:
+    table = Table(title="page-in policies (run.policy)", title_justify="left")
+    for head in ("policy", "brings in", "runs in"):
+        table.add_column(head, overflow="fold")
+    for name, each in policy.BUILT_IN.items():
+        table.add_row(name, each.help, "engine", style="bold" if name == chosen else None)
+    if policy.is_built_in(chosen):
+        table.add_row("module:Class", "what a class of one's own says: docs/extending.md", "Python")
+    else:
+        own = policy.load_class(chosen)
+        text = (inspect.getdoc(own) or "").partition("\n")[0]
+        table.add_row(chosen, _plain(text), f"Python, {inspect.getfile(own)}", style="bold")
     return table
 
 

@@ -50,6 +50,7 @@ typedef struct {
 #define PW_POLICY_PAGE 0
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
+#define PW_POLICY_HOST 3        /* the host is asked by an event: see PW_HOST_DECISION */
 
 #define PW_PAGE_IN_TOUCH_AHEAD 0        /* get_user_pages in the tasklet */
 #define PW_PAGE_IN_TOUCH_A_PAGE 1       /* a Netlink message a page; a user-space thread touches it */

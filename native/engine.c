@@ -50,7 +50,8 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
                  pw_memory *memory, pw_ni **out)
 {
     if (num_nodes == 0 || num_nodes > 1u << 22 || node >= num_nodes || settings->window_blocks < 1 ||
-        settings->window_blocks > 64 || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
+        settings->window_blocks > 64 || settings->policy < PW_POLICY_PAGE || settings->policy > PW_POLICY_HOST ||
+        (settings->policy == PW_POLICY_HOST && settings->stall) || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
         costs->link_between_mbps < 1 || costs->link_coding_permille < 1 || costs->receive_engine_mbps < 1 ||
         costs->packetizer_payload_bytes < 1) return PW_ERR_INVALID;
     pw_ni *ni = calloc(1, sizeof *ni);
@@ -97,6 +98,7 @@ void pw_ni_destroy(pw_ni *ni)
         free(landing);
     }
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
+    pw_engine_drop_held(ni);
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
@@ -118,7 +120,7 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
     if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
-        return PW_ERR_FULL;
+        return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
     }
     ni->source_walks[page] = walks;
     return PW_OK;
@@ -349,15 +351,15 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
 }
 
-static void perform(pw_ni *ni, pw_actions *actions)
+void pw_engine_perform(pw_ni *ni)
 {
-    for (uint32_t i = 0; i < actions->num_actions; i++) {   /* starting a block may append failures */
-        const pw_action *action = &actions->list[i];
+    while (ni->next_action < ni->actions.num_actions && !ni->decision_wanted) {     /* starting a block may append failures */
+        const pw_action *action = &ni->actions.list[ni->next_action++];
         const pw_transfer *transfer = &ni->firmware.transfers[action->channel];
         switch (action->kind) {
         case PW_ACTION_START_BLOCK:
             if (action->transaction->state != PW_TRANSACTION_FREE)
-                pw_source_start_block(ni, action->transaction, action->at_ns, actions);
+                pw_source_start_block(ni, action->transaction, action->at_ns, &ni->actions);
             break;
         case PW_ACTION_NOTIFY:
             send_plain(ni, PW_FRAME_COMPLETION, transfer->peer, transfer->stream, 0, action->at_ns);
@@ -371,14 +373,13 @@ static void perform(pw_ni *ni, pw_actions *actions)
 
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
-    pw_actions actions;
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
+    while (!ni->decision_wanted && ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
-        actions.num_actions = 0;
-        pw_firmware_handle(&ni->firmware, &event, &actions);
-        perform(ni, &actions);
+        ni->actions.num_actions = ni->next_action = 0;
+        pw_firmware_handle(&ni->firmware, &event, &ni->actions);
+        pw_engine_perform(ni);
     }
     int num_events = 0;
     while (num_events < max && ni->num_host_events) {
@@ -392,6 +393,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 /* Not behind an answer that is still on its way: it may change what comes next. */
 int64_t pw_ni_next_ns(const pw_ni *ni)
 {
+    if (ni->decision_wanted) return INT64_MIN;
     pw_time next_ns = pw_event_queue_next_ns(ni->events);
     bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns || ni->firmware.lookahead_full;
     return waits ? PW_NEVER : next_ns;
@@ -496,17 +498,17 @@ static uint32_t covered_bytes(const pw_frame_header *header, uint32_t room)
     return covered <= header->frame_bytes ? covered : 0;
 }
 
-int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+uint32_t pw_engine_receive(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes, int *result)
 {
-    int result = PW_OK;
-    ni->counters.bursts_received++;
-    while (num_bytes) {
+    uint32_t total_bytes = num_bytes;
+    while (num_bytes && !ni->decision_wanted) {
         const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
         bool framed = num_bytes >= sizeof *header && header->magic == PW_FRAME_MAGIC && header->frame_bytes <= num_bytes &&
                       header->frame_bytes >= sizeof(pw_control_frame) && header->frame_bytes % 8 == 0;
         if (!framed) {              /* the rest cannot be delimited */
             ni->counters.malformed_frames++;
-            return PW_ERR_MALFORMED;
+            *result = PW_ERR_MALFORMED;
+            return total_bytes;
         }
         uint32_t covered = covered_bytes(header, num_bytes);
         bool timed = header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX;
@@ -525,11 +527,20 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
         }
         if (code < 0) {
             ni->counters.malformed_frames++;
-            result = PW_ERR_MALFORMED;
+            *result = PW_ERR_MALFORMED;
         }
         data += header->frame_bytes;
         num_bytes -= header->frame_bytes;
     }
+    return total_bytes - num_bytes;
+}
+
+int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    int result = PW_OK;
+    ni->counters.bursts_received++;
+    uint32_t handled_bytes = pw_engine_receive(ni, source, data, num_bytes, &result);
+    if (ni->decision_wanted) pw_engine_hold(ni, source, data, num_bytes, handled_bytes);
     return result;
 }
 
@@ -537,7 +548,7 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 
 uint32_t pw_ni_num_pending(const pw_ni *ni)
 {
-    uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events);
+    uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events) + ni->decision_wanted;
     for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
     return num_pending;
 }

@@ -231,18 +231,17 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
             pw_walk_forget(&landing->walk);
             state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
         }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return;
-        }
+        bool refused = state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN;
+        if (refused) view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        bool present = !refused && (state == PW_PAGE_PRESENT || ni->settings.ideal);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
+        if (refused) return;        /* that the walk found out */
         view->present[i] = present;
         view->num_absent += !present;
     }
@@ -263,7 +262,9 @@ static pw_fault fault_of(const pw_block_frame *block)
     return (pw_fault){
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
+        .block_first_page = pw_page_of(block->destination_address),
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(block->transfer_address),
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
     };
 }
@@ -300,10 +301,8 @@ static pw_time write_stalling(pw_ni *ni, pw_landing *landing, const pw_block_fra
     return last_ns;
 }
 
-/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver, run it, send what it decides. Returns the
- * NACK code that the block deserves. */
-static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
-                      pw_time start_ns, pw_service *service)
+/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver. */
+static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block_view *view, pw_time start_ns)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
     pw_fault fault = fault_of(block);
@@ -321,11 +320,6 @@ static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *bloc
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
     ni->counters.translation_faults_destination += view->num_absent;
-    pw_driver_service(&ni->driver, service);
-    pw_walk_forget(&landing->walk);
-    landing->has_page_ins = true;
-    if (service->code == PW_ERR_ADDRESS) return PW_NACK_DECODE;
-    return service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
 }
 
 static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
@@ -342,12 +336,32 @@ static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *
     }
 }
 
+void pw_destination_refuse(pw_ni *ni)
+{
+    const pw_arrival *arrival = &ni->arrival;
+    const pw_block_frame *block = arrival->block;
+    const pw_service *service = &ni->service;
+    pw_walk_forget(&arrival->landing->walk);
+    arrival->landing->has_page_ins = true;
+    uint32_t code = service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE : service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    bool nacks = arrival->whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
+    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, service->num_errs ? PW_FLAG_ERR_FOLLOWS : 0, arrival->end_ns);
+    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, 0, arrival->end_ns);
+    if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, service);
+}
+
+static void refuse_or_ask(pw_ni *ni, pw_arrival arrival)
+{
+    ni->arrival = arrival;
+    if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
+    else pw_engine_ask(ni);
+}
+
 /* The last block brings its transfer's notification: can that be written? If not, the block is answered. */
 static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, pw_context_bank *bank,
                                  pw_time sent_ns, pw_time end_ns)
 {
     bool present;
-    uint32_t code = PW_NACK_PAGE_FAULT;
     int result = pw_notification_check(ni, landing, end_ns, &present);
     if (result < 0) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, end_ns);
@@ -355,6 +369,7 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
     }
     uint64_t page = pw_page_of(landing->notification.address);
     pw_fault fault = fault_of(block);
+    fault.block_first_page = fault.transfer_first_page = page;
     fault.block_end_page = fault.transfer_end_page = page + 1;
     if (ni->settings.stall) {   /* the access waits, the block does not */
         pw_walk walk = {.for_write = true};
@@ -365,18 +380,13 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
     }
     bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, end_ns);
     if (present && !blocked) return true;
-    pw_service service;
     ni->counters.accesses_blocked += blocked;
     ni->counters.translation_faults_destination += !present;
     uint32_t how;
     if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false, false, end_ns, &how);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
     pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
-    pw_driver_service(&ni->driver, &service);
-    landing->has_page_ins = true;
-    if (service.code < 0) code = service.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION;
-    answer(ni, block, sent_ns, PW_FRAME_NACK, code, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
-    if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+    refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = true});
     return false;
 }
 
@@ -446,12 +456,8 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
-        pw_service service;
-        uint32_t nack = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
-        bool nacks = whole || nack != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, nack, service.num_errs ? PW_FLAG_ERR_FOLLOWS : 0, end_ns);
-        else if (!service.num_errs) answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
-        if (nack == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+        report_faults(ni, block, &view, start_ns + view.delay_ns);
+        refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = whole});
         return;
     }
     if (!whole) {

@@ -7,8 +7,8 @@ void pw_user_thread_init(pw_user_thread *thread, const pw_costs *costs, pw_count
     pw_calendar_init(&thread->cpu);
 }
 
-/* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk will find it unmapped.
- * One that is still mapped will never come, so that the walk would find it absent again and again. */
+/* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk will
+ * find it unmapped. One that is still mapped will never come: the walk would find it absent for ever. */
 static int judge_failure(pw_memory *memory, uint64_t page, int code)
 {
     uint8_t state;

@@ -8,6 +8,8 @@ import tempfile
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, Buffer, Pair, pattern, resident
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pagewire.native import ffi, lib
 from pagewire.transport.platform import load, names
@@ -354,3 +356,60 @@ def test_absent_page_of_a_read_only_mapping_ends_the_transfer(way: int) -> None:
     assert pair.counters(DESTINATION).touch_segfaults == (way == A_PAGE)
     pair.assert_quiet()
     ffi.release(view)
+
+
+SIZES = st.sampled_from([1, PAGE, BLOCK, 3 * BLOCK + 5, 6 * BLOCK])
+CHANGES = st.lists(
+    st.tuples(
+        st.integers(0, 400_000),  # when
+        st.sampled_from([SOURCE, DESTINATION]),
+        st.integers(0, 24),  # page
+        st.sampled_from([lib.PW_PAGE_UNMAPPED, lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT]),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    sizes=st.lists(SIZES, min_size=1, max_size=3),
+    changes=CHANGES,
+    absent_millionths=st.sampled_from([0, 300_000, 1_000_000]),
+    page_in=st.sampled_from([AHEAD, A_PAGE, A_PAGE]),
+    recovery=st.sampled_from(RECOVERIES),
+    policy=st.integers(0, 2),
+    hupcf=st.sampled_from([0, 1]),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_transfer_ends_whatever_is_mapped_and_unmapped_meanwhile(
+    sizes: list[int],
+    changes: list[tuple[int, int, int, int]],
+    absent_millionths: int,
+    page_in: int,
+    recovery: tuple[int, int, int],
+    policy: int,
+    hupcf: int,
+) -> None:
+    err, timeout_ns, nto = recovery
+    pair = Pair(
+        page_in=page_in,
+        policy=policy,
+        hupcf=hupcf,
+        err_enabled=err,
+        timeout_ns=timeout_ns,
+        nack_cancels_timer=nto,
+        memory_backend=1,
+        model_fault_millionths=absent_millionths,
+    )
+    transfers = [resident(num_bytes) for num_bytes in sizes]
+    ids = [pair.write(*both) for both in transfers]
+    for at_ns, node, page, state in sorted(changes):
+        pair.run(at_ns, limit=20_000)
+        source, destination = transfers[page % len(transfers)]
+        set_state(pair, node, (source, destination)[node].first_page + page, state)
+    pair.run(limit=20_000)
+    done = {event.id: event.error for event in pair.events if event.kind == DONE}
+    assert set(done) == set(ids)
+    assert set(done.values()) <= {0, ADDRESS, UNRECOVERABLE}
+    for id_, (source, destination) in zip(ids, transfers, strict=True):
+        assert done[id_] or destination.read() == source.read()
+    pair.assert_quiet()

@@ -76,7 +76,7 @@ SETTINGS = st.fixed_dictionaries(
         "outstanding_accesses": st.sampled_from([1, 20, 256]),
         "high_limit_bytes": st.sampled_from([1, BLOCK, 10 * BLOCK]),
     }
-)
+).map(lambda values: values | {"page_in": 0} if values["stall"] else values)
 
 
 def prepare(job: Job, seed: int, with_faults: bool = True) -> tuple[Buffer, Buffer, bytes]:

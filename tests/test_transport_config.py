@@ -137,7 +137,6 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("run.timeout=1.5ns", "not a whole number of ns"),
         ("run.eager_limit=none", "a size in bytes"),
         ("run.memory=prt", "one of part, pretouch, ideal, pin"),
-        ("run.policy=mine:Policy", "not in this version"),
         ("run.err=maybe", "true or false"),
         ("run.compute=replay", "run.compute_replay"),
         ("run.compute_scale=-1", "from 0.0"),

@@ -15,6 +15,9 @@ import time
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.domains import open_domain
+from pagewire.smmu import policy
+from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
 from pagewire.transport import platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
@@ -28,6 +31,8 @@ ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
 PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
 _FOREVER = _NEVER - 1
+_AT_ONCE = -(2**63)
+_ARRIVED, _NOTIFIED = int(lib.PW_HOST_ARRIVED), int(lib.PW_HOST_NOTIFIED)
 _EVENTS_AT_ONCE = 32
 _IDLE_TURNS = 8  # turns in vain before the core is yielded
 _PR_SET_THP_DISABLE = 41
@@ -85,6 +90,9 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        own_policy = None
+        if not policy.is_built_in(config.run.policy):
+            own_policy = policy.load(config.run.policy)
         self._wire = Wire()
         self.rank = self._wire.rank
         self.size = self._wire.size
@@ -106,7 +114,10 @@ class Node:
             "engine",
         )
         self._ni = ni[0]
-        check(lib.pw_ni_open_domain(self._ni, PDID), "protection domain")
+        open_domain(self._ni, PDID)
+        self._page_in: PolicyHost | None = None
+        if own_policy is not None:
+            self._page_in = PolicyHost(self._ni, self._memory, own_policy, config.run.policy)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -349,12 +360,16 @@ class Node:
     def _run(self, horizon_ns: int) -> bool:
         ni, events, moved = self._ni, self._events, False
         self._dirty = False
+        if self._page_in is not None:
+            self._page_in.raise_failure()
         while True:
             count = lib.pw_ni_run(ni, horizon_ns, events, _EVENTS_AT_ONCE)
             if count:
                 moved = True
                 for i in range(count):
                     self._dispatch(events[i])
+                if self._page_in is not None:
+                    continue  # it may have had to answer: the engine goes on before anything is sent
             looped = self._flush()
             self._next_ns = lib.pw_ni_next_ns(ni)
             if not looped and count < _EVENTS_AT_ONCE and self._next_ns > horizon_ns:
@@ -386,11 +401,8 @@ class Node:
             lib.pw_ni_tx_release(self._ni, data)
 
     def _dispatch(self, event: Any) -> None:
-        if event.kind >= lib.PW_HOST_ARRIVED:  # its id is not one of ours
-            if event.kind == lib.PW_HOST_NOTIFIED and event.id in self._watched:
-                data, notices = event.data, self._watched[event.id]
-                notice = Notice(event.time_ns, data[0], data[1], event.error, event.peer)
-                heapq.heappush(notices, notice)
+        if event.kind >= _ARRIVED:  # its id is not one of a handle
+            self._dispatch_other(event)
             return
         handle = self._handles.pop(event.id, None)
         if handle is None:
@@ -398,6 +410,15 @@ class Node:
         handle.complete_ns = event.time_ns + self._release(handle.prepared)
         handle.error = event.error
         handle.done = True
+
+    def _dispatch_other(self, event: Any) -> None:
+        if event.kind == _NOTIFIED and event.id in self._watched:
+            data, notices = event.data, self._watched[event.id]
+            notice = Notice(event.time_ns, data[0], data[1], event.error, event.peer)
+            heapq.heappush(notices, notice)
+        elif event.kind == DECISION and self._page_in is not None:
+            self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
+            self._page_in.answer(event.id)
 
     def idle(self) -> None:
         """A turn of a wait loop was in vain: the core goes to somebody else after a few."""
