@@ -51,6 +51,28 @@ def test_times_and_events_are_those_without_lookahead(
     assert pair.counters(0).lookahead_blocks > 0
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"timeout_implementation": 2, "tick_ns": 50_000},
+        {"timeout_implementation": 1, "tick_ns": 10_000, "timeout_ns": 20_000},
+        {"requeue_dynamic": 1, "strict_priority": 1, "bypass": 0},
+        {"queue_counters": 0, "fast_path": 0},
+        {"ticket_queue": 0, "window_blocks": 5},
+        {"read_mailbox_separate": 0, "read_buffer_requests": 0, "mailbox_entries": 1},
+    ],
+    ids=str,
+)
+def test_times_are_those_without_lookahead_whatever_the_firmware(settings: dict[str, int]) -> None:
+    for num_bytes in SIZES:
+        _, expected, intact = run_once(num_bytes, 0, range(7, 9), **settings)
+        assert intact
+        pair, log, intact = run_once(num_bytes, 64, range(7, 9), **settings)
+        assert intact
+        assert log == expected
+    assert pair.counters(0).lookahead_blocks > 0
+
+
 def test_block_damaged_on_the_way_is_sent_again_though_its_ack_was_foreseen() -> None:
     source, destination = BUFFERS[64 * BLOCK]
     for seed in range(20):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.domains import open_domain
+from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
 from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
@@ -118,6 +119,10 @@ class Node:
         self._page_in: PolicyHost | None = None
         if own_policy is not None:
             self._page_in = PolicyHost(self._ni, self._memory, own_policy, config.run.policy)
+        self._scheduler = None
+        scheduling_policy = scheduling.create(config.firmware.scheduling)
+        if scheduling_policy is not None:
+            self._scheduler = scheduling.Scheduler(scheduling_policy, config.firmware.scheduling)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -289,10 +294,14 @@ class Node:
     def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
         """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
         prepared = self._prepare(address, num_bytes)
-        check(
-            lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key),
-            f"send of {num_bytes} bytes to rank {peer}",
-        )
+        if self._scheduler is None:
+            code = lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key)
+        else:
+            posted = scheduling.PostedTransfer(num_bytes, peer, True, self.clock_ns)
+            code = lib.pw_ni_expose_scheduled(
+                self._ni, peer, address, num_bytes, self._scheduler.decide(posted), self._key
+            )
+        check(code, f"send of {num_bytes} bytes to rank {peer}")
         key = self._key[0]
         handle = self._handles[key] = Handle(key, prepared)
         return handle
@@ -419,6 +428,8 @@ class Node:
         elif event.kind == DECISION and self._page_in is not None:
             self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
             self._page_in.answer(event.id)
+        elif event.kind == lib.PW_HOST_DEADLOCK:
+            check(event.error, "mailbox of the R5")
 
     def idle(self) -> None:
         """A turn of a wait loop was in vain: the core goes to somebody else after a few."""

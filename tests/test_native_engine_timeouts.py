@@ -1,0 +1,170 @@
+"""The three implementations of a block's timeout, to the nanosecond."""
+
+import pytest
+from engine_costs import Steps
+from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagewire.native import lib
+
+ABSOLUTE, TICK, COUNTDOWN = lib.PW_TIMEOUT_ABSOLUTE, lib.PW_TIMEOUT_TICK, lib.PW_TIMEOUT_COUNTDOWN
+US, MS = 1_000, 1_000_000
+
+
+def absent(num_bytes: int) -> tuple[Buffer, Buffer]:
+    source, destination = resident(num_bytes)
+    destination.drop()
+    return source, destination
+
+
+def deadline(implementation: int, start_ns: int, timeout_ns: int, tick_ns: int) -> int:
+    """When the timer of a block runs out that was started at start_ns."""
+    if implementation == ABSOLUTE:
+        return start_ns + timeout_ns
+    num_ticks = -(-timeout_ns // tick_ns)
+    return (start_ns // tick_ns + num_ticks + 1) * tick_ns
+
+
+def starts(
+    implementation: int, timeout_ns: int, tick_ns: int, at_ns: int
+) -> tuple[Pair, list[int]]:
+    """A page's write to an absent page that no ERR recovers: when its block was started."""
+    pair = Pair(
+        err_enabled=0,
+        timeout_implementation=implementation,
+        timeout_ns=timeout_ns,
+        tick_ns=tick_ns,
+    )
+    pair.trace()
+    source, destination = absent(PAGE)
+    pair.write(source, destination, at_ns=at_ns)
+    assert all(event.error == 0 for event in pair.run())
+    assert destination.read() == source.read()
+    pair.assert_quiet()
+    assert pair.counters(0).timeouts == pair.counters(0).retransmitted_blocks == 1
+    return pair, [row[0] for row in pair.log("block_started")]
+
+
+CASES = [
+    (timeout_ns, tick_ns)
+    for timeout_ns in (100 * US, 500 * US, MS, 1_500 * US, 25 * MS, 200 * MS)
+    for tick_ns in (100 * US, MS)
+]
+
+
+@pytest.mark.parametrize("implementation", [ABSOLUTE, TICK, COUNTDOWN])
+@pytest.mark.parametrize("timeout_ns,tick_ns", CASES)
+def test_expired_block_is_started_again(implementation: int, timeout_ns: int, tick_ns: int) -> None:
+    pair, (first, second) = starts(implementation, timeout_ns, tick_ns, at_ns=12_345_678)
+    expires = deadline(implementation, first, timeout_ns, tick_ns)
+    num_ticks = 0
+    if implementation == COUNTDOWN:  # the one entry is decremented once more at the last tick
+        expires += pair.costs.r5_queue_op_ns
+        num_ticks = -(-timeout_ns // tick_ns) + 1
+    assert second == expires + Steps(pair.costs).restart()
+    counted = pair.counters(0).countdown_decrements
+    assert counted - num_ticks in (0, 1)  # the second attempt may see a tick too
+    assert implementation == COUNTDOWN or counted == 0
+
+
+@given(
+    st.sampled_from([TICK, COUNTDOWN]),
+    st.integers(50 * US, 3 * MS),
+    st.sampled_from([50 * US, 100 * US, 333_333, MS]),
+    st.integers(0, 5 * MS),
+)
+@settings(max_examples=60, deadline=None)
+def test_ticks_are_never_early_and_less_than_two_ticks_late(
+    implementation: int, timeout_ns: int, tick_ns: int, at_ns: int
+) -> None:
+    pair, (first, second) = starts(implementation, timeout_ns, tick_ns, at_ns)
+    waited = second - first - Steps(pair.costs).restart()
+    waited -= pair.costs.r5_queue_op_ns if implementation == COUNTDOWN else 0
+    num_ticks = -(-timeout_ns // tick_ns)
+    assert num_ticks * tick_ns < waited <= (num_ticks + 1) * tick_ns
+    assert timeout_ns < waited < timeout_ns + 2 * tick_ns
+
+
+def test_timer_of_1_ms_expires_between_1_and_2_ms_by_where_in_the_tick_it_starts() -> None:
+    waited = {}
+    for start_ns in (5 * MS, 6 * MS - 1):
+        lead = Pair()
+        steps = Steps(lead.costs)
+        posted = steps.post_write() + steps.notice() + steps.start()
+        posted += lead.costs.r5_completion_message_ns
+        _, (first, second) = starts(TICK, MS, MS, at_ns=start_ns - posted)
+        assert first == start_ns
+        waited[start_ns] = second - first - steps.restart()
+    assert waited == {5 * MS: 2 * MS, 6 * MS - 1: MS + 1}
+
+
+@pytest.mark.parametrize("implementation", [ABSOLUTE, TICK, COUNTDOWN])
+def test_blocks_that_expire_together_go_in_the_lists_order(implementation: int) -> None:
+    pair = Pair(
+        err_enabled=0, timeout_implementation=implementation, window_blocks=8, timeout_ns=MS
+    )
+    pair.trace()
+    c, steps = pair.costs, Steps(pair.costs)
+    source, destination = absent(8 * BLOCK)
+    pair.write(source, destination)
+    pair.run()
+    assert destination.read() == source.read()
+    pair.assert_quiet()
+    rows = pair.log("block_started")
+    first, again = rows[:8], rows[8:16]
+    assert [row[3] for row in again] == [row[3] for row in first]
+    if implementation == ABSOLUTE:
+        assert again[0][0] == first[0][0] + MS + steps.restart()
+        return
+    # Started within one tick, they expire at one tick; countdown first decrements all eight.
+    expire = 2 * MS + (8 * c.r5_queue_op_ns if implementation == COUNTDOWN else 0)
+    # All eight are read as expired, then each is sent again: the last block with its notification.
+    assert [row[0] for row in again] == [expire + (i + 1) * steps.restart() for i in range(8)]
+
+
+def test_countdown_takes_r5_time_at_each_tick_for_each_entry() -> None:
+    """A page's write that is noticed at a tick waits until the other blocks are decremented."""
+    noticed = {}
+    for implementation in (TICK, COUNTDOWN):
+        pair = Pair(
+            err_enabled=0,
+            timeout_implementation=implementation,
+            window_blocks=8,
+            timeout_ns=10 * MS,
+        )
+        pair.trace()
+        steps = Steps(pair.costs)
+        blocks, page = absent(8 * BLOCK), resident(PAGE)
+        pair.write(*blocks)
+        pair.write(*page, at_ns=3 * MS - steps.post_write() + 1)
+        pair.run()
+        noticed[implementation] = pair.log("transfer_noticed")[1][0]
+        assert page[0].read() == page[1].read()
+        pair.assert_quiet()
+    assert noticed[TICK] == 3 * MS + 1 + steps.notice()
+    assert noticed[COUNTDOWN] == 3 * MS + 8 * pair.costs.r5_queue_op_ns + steps.notice()
+
+
+@pytest.mark.parametrize("implementation", [ABSOLUTE, TICK, COUNTDOWN])
+def test_no_timeout_is_no_timer(implementation: int) -> None:
+    pair = Pair(timeout_ns=-1, timeout_implementation=implementation)
+    source, destination = absent(5 * BLOCK)
+    pair.write(source, destination)
+    assert all(event.error == 0 for event in pair.run())
+    assert destination.read() == source.read()
+    assert pair.counters(0).timeouts == pair.counters(0).countdown_decrements == 0
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("implementation", [TICK, COUNTDOWN])
+@pytest.mark.parametrize("tick_ns", [10 * US, 100 * US, MS])
+def test_acknowledged_blocks_leave_no_timer_behind(implementation: int, tick_ns: int) -> None:
+    pair = Pair(timeout_implementation=implementation, tick_ns=tick_ns)
+    source, destination = resident(200 * BLOCK, 5, 77)
+    pair.read(source, destination)
+    assert all(event.error == 0 for event in pair.run())
+    assert destination.read() == source.read()
+    assert pair.counters(0).timeouts == 0
+    assert (pair.counters(0).countdown_decrements > 0) == (implementation == COUNTDOWN)
+    pair.assert_quiet()
