@@ -324,7 +324,7 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
     work_ns = page_in(driver, &pending, page, end_page, work_ns, code);
     work_ns = work(driver, work_ns, driver->costs->core_register_write_ns);
     driver->tasklet_free_ns = work_ns;
-    uint32_t value = *code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY;
+    uint32_t value = (uint32_t)(*code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY);
     pw_smmu_resume(driver->smmu, bank, work_ns, value);
     pw_trace_add(driver->trace, work_ns, PW_TRACE_RESUME, page, value);
     return work_ns;
