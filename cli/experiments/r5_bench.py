@@ -20,6 +20,7 @@ NUM_OUTSTANDING = 8
 """Transfers of a stream that are on their way at a time."""
 _PDID = 1
 _REST_NS = 100_000_000
+_FOREVER = 2**63 - 1
 _NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
 _WORDS = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 
@@ -115,12 +116,15 @@ class Bench:
         return num_transfers * num_bytes * 8 / (end_ns - start_ns)
 
     def _events(self) -> Iterator[tuple[int, int, int]]:
-        """Host events of all nodes one by one, so that the caller can post when one happens."""
+        """Host events of all nodes one by one, so that the caller can post when one happens.
+
+        A node comes to rest before the next one runs: what it posts is then there in time.
+        """
         busy = True
         while busy:
             busy = self.engines.deliver()
             for ni in self.engines.nis:
-                if check(lib.pw_ni_run(ni, _REST_NS * 10**6, self._event, 1), "run"):
+                while check(lib.pw_ni_run(ni, _FOREVER, self._event, 1), "run"):
                     event = self._event[0]
                     check(event.error, "transfer")
                     busy = True

@@ -12,6 +12,7 @@ from pagewire.cli.experiments import (
     psi_faults,
     psi_tables,
     r5_breakdown,
+    r5_optimisations,
     r5_transfers,
 )
 from pagewire.cli.experiments.result import Experiment
@@ -203,6 +204,22 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "throughput: user-level against kernel-initiated",
             "R5, figure 5.8",
             r5_transfers.figure_5_8,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.9",
+            "latency: each optimisation of the firmware on and off",
+            "R5, figure 5.9",
+            r5_optimisations.figure_5_9,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.10",
+            "throughput: each optimisation of the firmware on and off",
+            "R5, figure 5.10",
+            r5_optimisations.figure_5_10,
             repeats=False,
             platform="exanest-10g",
         ),
