@@ -20,6 +20,8 @@ from pagewire.transport import config, platform
 
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
+_CHECKS_PERMISSION = 1
+_CHECKS_WRITE_PROTECTION = 2
 
 
 def print_all(environ: Mapping[str, str]) -> None:
@@ -152,23 +154,25 @@ def host_facts() -> dict[str, str]:
         "page size": f"{mmap.PAGESIZE} bytes",
         "MADV_POPULATE_READ": _yes(can_populate(_MADV_POPULATE_READ)),
         "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
-        "permissions of resident pages": _yes(can_check_access()),
+        "permissions of resident pages": _yes(bool(access_checks() & _CHECKS_PERMISSION)),
+        "write-protected pages": _yes(bool(access_checks() & _CHECKS_WRITE_PROTECTION)),
         "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
         "transparent huge pages": _huge_pages(),
     }
 
 
-def can_check_access() -> bool:
-    """Whether the kernel tells of a mapping's permissions (PROCMAP_QUERY, Linux 6.11)."""
+def access_checks() -> int:
+    """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux 6.11), and
+    which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
     from pagewire.native import ffi, lib
 
     memory = ffi.new("pw_memory **")
     options = ffi.new("pw_memory_model_options *")
     if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
-        return False
-    able = bool(lib.pw_memory_checks_access(memory[0]))
+        return 0
+    checks = int(lib.pw_memory_checks_access(memory[0]))
     lib.pw_memory_destroy(memory[0])
-    return able
+    return checks
 
 
 def can_populate(advice: int) -> bool:

@@ -184,36 +184,53 @@ static void send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32
     pw_engine_send_control(ni, peer, &frame);
 }
 
-/* --- stall mode -------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------ */
 
-static bool is_there(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns)
+void pw_engine_count_fault(pw_ni *ni, bool at_destination, bool is_permission)
 {
-    int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
-    if (state == PW_PAGE_ABSENT && !ni->settings.ideal) {       /* paged in since the snapshot? */
-        pw_walk_forget(walk);
-        state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
-    }
-    bool mapped = state == PW_PAGE_PRESENT || (state == PW_PAGE_ABSENT && ni->settings.ideal);
-    return mapped && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+    pw_counters *counters = &ni->counters;
+    uint64_t *counter = at_destination ? &counters->translation_faults_destination : &counters->translation_faults_source;
+    if (is_permission) counter = at_destination ? &counters->permission_faults_destination : &counters->permission_faults_source;
+    ++*counter;
 }
 
-pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+void pw_engine_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes)
+{
+    if (num_bytes == 0) return;
+    uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    if (pw_memory_begin_transfer(ni->memory, first_page, last_page - first_page + 1) == 0) return;
+    first_page &= ~(uint64_t)(PW_HUGE_PAGES - 1);       /* khugepaged was here: whole huge pages */
+    last_page |= PW_HUGE_PAGES - 1;
+    pw_ni_invalidate(ni, pdid, first_page, last_page - first_page + 1);
+}
+
+/* --- stall mode -------------------------------------------------------------------------------- */
+
+static bool is_there(pw_ni *ni, pw_walk *walk, pw_fault *fault, uint64_t page, pw_time at_ns)
+{
+    int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
+    if (!pw_state_is_present(ni, state)) state = pw_walk_state_now(walk, ni->memory, page, fault->transfer_end_page);
+    fault->is_permission = pw_state_is_permission(ni, state, page);
+    return pw_state_is_present(ni, state) && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+}
+
+pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *of, uint64_t page, pw_time at_ns, int *code)
 {
     pw_smmu *smmu = &ni->smmu;
-    pw_context_bank *bank = pw_smmu_bank(smmu, fault->pdid);
+    pw_context_bank *bank = pw_smmu_bank(smmu, of->pdid);
+    pw_fault own = *of, *fault = &own;
     pw_time since_ns = at_ns;
     for (;;) {
         bool there = is_there(ni, walk, fault, page, at_ns);
         pw_time active_until_ns = pw_smmu_active_until(smmu, bank, at_ns);
         if (active_until_ns != INT64_MIN && !(there && ni->settings.hupcf)) {
             if (there) ni->counters.accesses_blocked++;
-            else pw_smmu_record_fault(smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+            else pw_smmu_record_fault(smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination, fault->is_permission);
             at_ns = active_until_ns;
             continue;
         }
         if (there) break;
-        if (fault->at_destination) ni->counters.translation_faults_destination++;
-        else ni->counters.translation_faults_source++;
+        pw_engine_count_fault(ni, fault->at_destination, fault->is_permission);
         pw_trace_add(&ni->trace, at_ns, fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE, page,
                      fault->transaction_id);
         at_ns = pw_driver_stall(&ni->driver, bank, fault, page, at_ns, code);
@@ -312,6 +329,7 @@ int64_t pw_engine_request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t
     };
     pw_frame_seal(&frame->header, sizeof *frame);
     *id = stream;
+    pw_engine_begin_transfer(ni, pdid, destination_address, num_bytes);
     pw_destination_grant(ni, landing);
     return posted_ns;
 }
@@ -601,9 +619,24 @@ int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out) { *out = ni->driver.interrupt_times; }
 
+void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
+
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
+{
+    pw_smmu_invalidate_context(&ni->smmu, pdid);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_all(pw_ni *ni)
+{
+    pw_smmu_invalidate_all(&ni->smmu);
+    pw_memory_changed(ni->memory);
 }
 
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)

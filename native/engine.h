@@ -127,8 +127,15 @@ void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out);
 /* When the fault handler's invocations began. */
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
-/* The OS changed a mapping: drop translations of the range. */
+/* The program's own code may have run since the last call: before the next block is read or written the engine
+ * asks once more whether the mapping is there. A buffer that was unmapped under its own transfer is then a bad
+ * address, and no crash. Not covered: what another thread unmaps meanwhile, a file truncated under its mapping. */
+void pw_ni_enter(pw_ni *ni);
+/* Shootdown: the OS changed the mapping of a range, of a process (fork), or anything. Translations are dropped
+ * and counted, and the next block of every transfer under way is walked anew. */
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid);
+void pw_ni_invalidate_all(pw_ni *ni);
 /* Keep the first capacity trace records from now on (0: off). */
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);

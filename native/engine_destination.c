@@ -73,10 +73,10 @@ static void destroy_landing(pw_ni *ni, pw_landing *landing)
 
 static void complete(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
 {
+    const pw_notification *notification = &landing->notification;
+    if (error == PW_OK && notification->address) error = pw_notification_write(ni, landing, &at_ns);
     landing->complete = true;
     landing->error = error;
-    const pw_notification *notification = &landing->notification;
-    if (error == PW_OK && notification->address) at_ns = pw_notification_write(ni, landing, at_ns);
     uint32_t kind = landing->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, landing->stream, landing->num_bytes);
     pw_engine_emit(ni, kind, landing->stream, error, at_ns, landing->num_bytes, landing->peer);
@@ -175,8 +175,7 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     uint64_t end_page = pw_page_of(landing->destination_address + landing->num_bytes - 1) + 1;
     for (uint64_t page = first_page; page <= last_page; page++) {
         int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        bool present = state == PW_PAGE_PRESENT || (ni->settings.ideal && state == PW_PAGE_ABSENT);
-        if (!present || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
+        if (!pw_state_is_present(ni, state) || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
     }
     for (uint64_t page = first_page; page <= last_page; page++) {
         uint32_t how;
@@ -186,10 +185,23 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     return true;
 }
 
+/* May the block still be written as it was granted? Not when the OS has changed its pages since. */
+static bool grant_holds(pw_ni *ni, pw_landing *landing, const pw_block_frame *block)
+{
+    if (block->block_idx >= landing->granted_end || block->sequence != 0 ||
+        landing->granted_generation != pw_memory_generation(ni->memory)) return false;
+    uint64_t last_page = pw_page_of(block->destination_address + block->block_bytes - 1);
+    for (uint64_t page = pw_page_of(block->destination_address); page <= last_page; page++)
+        if (pw_walk_check_mapping(&landing->walk, ni->memory, page) < 0) return false;
+    return true;
+}
+
 void pw_destination_grant(pw_ni *ni, pw_landing *landing)
 {
     uint32_t num_blocks = landing->num_blocks - (landing->notification.address != 0);   /* the last one may fault for its notification */
     if (!may_grant(ni, landing) || landing->granted_end == num_blocks) return;
+    if (landing->granted_end && landing->granted_generation != pw_memory_generation(ni->memory)) return;    /* no more */
+    landing->granted_generation = pw_memory_generation(ni->memory);
     uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
     while (end < num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
     pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
@@ -210,6 +222,7 @@ typedef struct {
     uint64_t first_page;
     uint32_t num_pages;
     bool present[PW_BLOCK_PAGES];
+    bool is_permission[PW_BLOCK_PAGES];     /* of those not present */
     uint32_t num_absent;
     pw_time delay_ns;           /* translation of the first page: later walks run beside the packets */
     int code;                   /* PW_ERR_ADDRESS: a page is not mapped */
@@ -226,16 +239,12 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
     view->code = PW_OK;
     for (uint32_t i = 0; i < view->num_pages; i++) {
         uint64_t page = view->first_page + i;
-        int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        if (state == PW_PAGE_ABSENT) {          /* paged in since the snapshot? */
-            pw_walk_forget(&landing->walk);
-            state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        }
-        bool refused = state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN;
-        if (refused) view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
+        int state = pw_walk_state_now(&landing->walk, ni->memory, page, end_page);
+        view->code = pw_state_error(ni, &landing->walk, state, page);
+        bool refused = view->code < 0;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = !refused && (state == PW_PAGE_PRESENT || ni->settings.ideal);
+        bool present = !refused && pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
@@ -243,6 +252,7 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
         if (i == 0) view->delay_ns = cost_ns;
         if (refused) return;        /* that the walk found out */
         view->present[i] = present;
+        view->is_permission[i] = pw_state_is_permission(ni, state, page);
         view->num_absent += !present;
     }
 }
@@ -317,9 +327,11 @@ static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block
         if (view->present[page - view->first_page] && !blocked) continue;
         ni->counters.accesses_blocked += blocked;
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+        fault.is_permission = !view->present[page - view->first_page] && view->is_permission[page - view->first_page];
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
-    ni->counters.translation_faults_destination += view->num_absent;
+    for (uint32_t i = 0; i < view->num_pages; i++)
+        if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
 }
 
 static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
@@ -428,9 +440,11 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
-    if (!landing && !(block->header.stream & PW_STREAM_READ))
+    if (!landing && !(block->header.stream & PW_STREAM_READ)) {
         landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes,
                                     &block->notification);
+        if (landing) pw_engine_begin_transfer(ni, block->header.pdid, block->transfer_address, block->transfer_bytes);
+    }
     if (landing && !landing->is_read) landing->pdid = block->header.pdid;
     bool right_range = landing && landing->destination_address == block->transfer_address &&
                        landing->num_bytes == block->transfer_bytes &&
@@ -456,14 +470,14 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_block_view view;
-    bool granted = block->block_idx < landing->granted_end && block->sequence == 0;
+    bool granted = grant_holds(ni, landing, block);
     if (granted) {              /* translated when it was granted */
         view.num_absent = 0;
         view.code = PW_OK;
         view.delay_ns = pw_smmu_latency_ns(&ni->smmu, landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
-    if (ni->settings.stall && !granted) {
+    if (ni->settings.stall && !granted && !(ni->settings.ideal && view.code < 0)) {
         end_ns = write_stalling(ni, landing, block, start_ns + view.delay_ns, end_ns, &view.code);
         view.num_absent = 0;
     }

@@ -58,21 +58,17 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
     *delay_ns = 0;
     *code = PW_OK;
     for (uint64_t page = first_page; page <= last_page; page++) {
-        int state = pw_walk_state(walk, ni->memory, page, end_page);
-        if (state == PW_PAGE_ABSENT) {      /* paged in since the snapshot? */
-            pw_walk_forget(walk);
-            state = pw_walk_state(walk, ni->memory, page, end_page);
-        }
-        bool refused = state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN;
-        if (refused) *code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-        bool present = !refused && (state == PW_PAGE_PRESENT || ni->settings.ideal);
+        int state = pw_walk_state_now(walk, ni->memory, page, end_page);
+        *code = pw_state_error(ni, walk, state, page);
+        bool refused = *code < 0;
+        bool present = !refused && pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present, pw_walk_is_present(walk, page + 1), at_ns, &how);
         if (page == first_page) *delay_ns = cost_ns;
         if (refused) return 0;
         if (present) continue;
-        ni->counters.translation_faults_source++;
+        pw_engine_count_fault(ni, false, pw_state_is_permission(ni, state, page));
         uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - address;
         uint64_t end = page == last_page ? num_bytes : ((page + 1) << PW_PAGE_SHIFT) - address;
         for (uint64_t packet = begin / PW_PACKET_BYTES; packet * PW_PACKET_BYTES < end; packet++)
@@ -113,6 +109,8 @@ static void source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_trans
         bool first_is_fine = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page) == PW_PAGE_PRESENT &&
                              pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
         if (first_is_fine && pw_page_of(last) != page) page = pw_page_of(last);
+        int state = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page);
+        fault.is_permission = pw_state_is_permission(ni, state, page);
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, transaction->id);
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
@@ -146,10 +144,13 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 
     pw_time delay_ns;
     int code;
-    if (transaction->block_idx == 0 && transaction->sequence == 0) pw_walk_forget(walk);
+    if (transaction->block_idx == 0 && transaction->sequence == 0) {
+        pw_walk_forget(walk);
+        pw_engine_begin_transfer(ni, transfer->pdid, transfer->source_address, transfer->num_bytes);
+    }
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
     uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
-    bool stalls = ni->settings.stall && (mask != all || !ni->settings.hupcf);
+    bool stalls = ni->settings.stall && !(ni->settings.ideal && code < 0) && (mask != all || !ni->settings.hupcf);
     at_ns += delay_ns;
     if (stalls) {
         at_ns = read_stalling(ni, transfer, transaction, walk, address, num_bytes, at_ns, &code);

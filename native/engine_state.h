@@ -31,6 +31,7 @@ typedef struct pw_landing {
     uint16_t pdid;
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
+    uint64_t granted_generation;    /* of the memory, when the blocks were granted */
     uint32_t granted_end;       /* blocks before this one are translated already */
     uint8_t translations[2 * PW_GRANT_BLOCKS];  /* ring by block: how its first page is translated */
     int32_t error;
@@ -117,6 +118,29 @@ int64_t pw_engine_request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 
+/* Does the state let the access through? With the ideal memory a mapped page never faults. */
+static inline bool pw_state_is_present(const pw_ni *ni, int state)
+{
+    return state == PW_PAGE_PRESENT || (ni->settings.ideal && (state == PW_PAGE_ABSENT || state == PW_PAGE_WRITE_PROTECTED));
+}
+/* Is it the page's protection that stops the access? A page in page-in is not what its state says yet. */
+static inline bool pw_state_is_permission(const pw_ni *ni, int state, uint64_t page)
+{
+    if (state == PW_PAGE_PRESENT) return pw_page_in_is_permission(&ni->driver.page_in, page);
+    return state == PW_PAGE_WRITE_PROTECTED || state == PW_PAGE_FORBIDDEN;
+}
+/* No page-in will be tried: what the access ends with, or PW_OK. The ideal memory pages nothing in. */
+static inline int pw_state_error(const pw_ni *ni, pw_walk *walk, int state, uint64_t page)
+{
+    if (state < 0) return state;
+    if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
+    if (!ni->settings.ideal || state == PW_PAGE_PRESENT) return PW_OK;
+    return state == PW_PAGE_FORBIDDEN ? PW_ERR_PROTECTION : pw_walk_check_mapping(walk, ni->memory, page);
+}
+/* A transfer over these bytes begins here. */
+void pw_engine_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes);
+void pw_engine_count_fault(pw_ni *ni, bool at_destination, bool is_permission);
+
 /* Stall mode: an access to the page, translated at at_ns. Waits for RESUME as often as it must; returns when it
  * is done, or terminated with *code < 0. */
 pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
@@ -142,8 +166,8 @@ int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 /* engine_notification.c */
 /* May the notification of the landing be written at at_ns? Negative: never. */
 int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, bool *present);
-/* Write it; returns when it stands in memory. Its page was checked with the last block. */
-pw_time pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time at_ns);
+/* Write it; *at_ns: when it stands in memory. Negative when the mapping has gone since the last block came. */
+int pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time *at_ns);
 
 /* engine_destination.c */
 pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream);

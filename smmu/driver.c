@@ -48,7 +48,8 @@ static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at
 
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
-    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                                     fault->is_permission);
     if (first) raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time blocked_until_ns = pw_smmu_blocked_until(driver->smmu, bank, at_ns);
@@ -134,53 +135,96 @@ static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
     return true;
 }
 
-/* Some of the absent pages came in before populate failed: let state hold no others. */
-static void keep_arrived(pw_driver *driver, uint64_t page, uint64_t num_pages, uint8_t *state)
+/* Page-in failed after some of the absent pages had come in: let effects tell which. */
+static void keep_arrived(pw_driver *driver, uint64_t page, uint64_t num_pages, const uint8_t *before, uint8_t *effects)
 {
     uint8_t after[CHUNK_PAGES];
     bool known = pw_memory_probe(driver->memory, page, num_pages, after) == PW_OK;
     for (uint64_t i = 0; i < num_pages; i++)
-        if (state[i] == PW_PAGE_ABSENT && !(known && after[i] == PW_PAGE_PRESENT)) state[i] = PW_PAGE_UNMAPPED;
+        effects[i] = known && before[i] == PW_PAGE_ABSENT && after[i] == PW_PAGE_PRESENT ? PW_EFFECT_NEW : PW_EFFECT_NONE;
+}
+
+/* Pages of the transfer that came in with this one, but were not asked for: parts of its huge page. */
+static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, bool is_permission, pw_time at_ns)
+{
+    uint64_t first_page, num_pages;
+    pw_memory_extent(driver->memory, page, &first_page, &num_pages);
+    uint64_t end_page = first_page + num_pages;
+    if (first_page < pending->fault.transfer_first_page) first_page = pending->fault.transfer_first_page;
+    if (end_page > pending->fault.transfer_end_page) end_page = pending->fault.transfer_end_page;
+    int code = PW_OK;
+    for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++)
+        if (first_page != page) code = pw_page_in_add(&driver->page_in, first_page, at_ns, is_permission);
+    return code;
+}
+
+/* A page is in from at_ns on. */
+static int note_page(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint8_t effect, pw_time at_ns)
+{
+    pw_counters *counters = driver->counters;
+    bool is_permission = effect == PW_EFFECT_COPIED;
+    counters->pages_paged_in++;
+    counters->pages_copied += is_permission;
+    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    counters->pages_along += effect == PW_EFFECT_ALONG;
+    if (effect == PW_EFFECT_ALONG) return PW_OK;        /* noted with the page it came with */
+    if (is_permission) pw_smmu_invalidate(driver->smmu, pending->fault.pdid, page, 1);  /* another frame now */
+    int code = note_neighbours(driver, pending, page, is_permission, at_ns);
+    return code == PW_OK ? pw_page_in_add(&driver->page_in, page, at_ns, is_permission) : code;
+}
+
+/* The tasklet brings one page in. */
+static pw_time book_page(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint8_t effect, pw_time at_ns, int *code)
+{
+    if (effect != PW_EFFECT_ALONG) at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
+    if (effect == PW_EFFECT_SWAPPED) {     /* the tasklet waits for the device */
+        at_ns += driver->costs->major_fault_ns;
+        driver->counters->page_in_ns += driver->costs->major_fault_ns;
+    }
+    *code = note_page(driver, pending, page, effect, at_ns);
+    return at_ns;
 }
 
 /* Touch-Ahead, get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
 static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
                        pw_time at_ns, int *code)
 {
-    uint64_t num_absent_total = 0;
-    uint8_t state[CHUNK_PAGES];
+    uint64_t num_absent = 0;
+    uint8_t effects[CHUNK_PAGES], before[CHUNK_PAGES];
+    const pw_fault *fault = &pending->fault;
     at_ns = work(driver, at_ns, driver->costs->page_in_fixed_ns);
     *code = PW_OK;
     while (page < end_page && *code == PW_OK) {
-        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, num_absent;
-        *code = pw_memory_probe(driver->memory, page, num_pages, state);
-        if (*code < 0) break;
-        uint64_t num_mapped = 0;
-        while (num_mapped < num_pages && state[num_mapped] != PW_PAGE_UNMAPPED) num_mapped++;
-        if (num_mapped < num_pages) end_page = page + num_mapped;   /* fewer when the next ones are not mapped */
-        if (num_mapped == 0) break;
-        *code = pw_memory_populate(driver->memory, page, num_mapped, pending->fault.at_destination, &num_absent);
-        uint64_t next_page = page + num_mapped;
+        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, next_page = page + num_pages;
+        bool outside = page < fault->transfer_first_page || end_page > fault->transfer_end_page;
+        if (outside && (*code = pw_memory_probe(driver->memory, page, num_pages, before)) < 0) break;
+        *code = pw_memory_page_in(driver->memory, page, num_pages, fault->at_destination, effects);
+        if (*code == PW_ERR_ADDRESS) {      /* fewer when the next ones are not mapped */
+            uint64_t num_mapped = 0;
+            while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
+            if (num_mapped < num_pages) {   /* else no hole: one of them can never come */
+                next_page = end_page = page + num_mapped;
+                if (end_page <= pending->page) break;
+                num_pages = num_mapped;
+                *code = PW_OK;
+            }
+        }
         if (*code < 0) {
             next_page = page;
-            if (!leave_out(&pending->fault, &next_page, &end_page)) break;
+            if (!outside || !leave_out(fault, &next_page, &end_page)) break;
             *code = PW_OK;
-            keep_arrived(driver, page, num_mapped, state);
+            keep_arrived(driver, page, num_pages, before, effects);
         }
-        for (uint64_t i = 0; i < num_mapped; i++) {
-            if (state[i] != PW_PAGE_ABSENT) continue;
-            at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
-            int added = pw_page_in_add(&driver->page_in, page + i, at_ns);
-            if (added < 0) *code = added;
-            num_absent_total++;
+        for (uint64_t i = 0; i < num_pages && *code == PW_OK; i++) {
+            if (effects[i] == PW_EFFECT_NONE) continue;
+            at_ns = book_page(driver, pending, page + i, effects[i], at_ns, code);
+            num_absent++;
         }
         page = next_page;
     }
-    if (*code == PW_OK && end_page <= pending->page) *code = PW_ERR_ADDRESS;
-    driver->counters->pages_paged_in += num_absent_total;
-    driver->counters->page_ins_present += *code == PW_OK && num_absent_total == 0;
+    driver->counters->page_ins_present += *code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += *code < 0;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent_total);
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent);
     return at_ns;
 }
 
@@ -235,9 +279,11 @@ static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, u
             code = touch.code;
         }
         touched_ns = pw_later(touched_ns, touch.end_ns);
-        num_absent += touch.was_absent;
+        if (touch.effect == PW_EFFECT_NONE) continue;
+        num_absent++;
+        int noted = note_page(driver, pending, page, touch.effect, touch.end_ns);
+        if (noted < 0) code = noted;
     }
-    driver->counters->pages_paged_in += num_absent;
     driver->counters->page_ins_present += code == PW_OK && resolved && num_absent == 0;
     driver->counters->page_ins_failed += code < 0;
     if (code < 0) out->code = code;
@@ -315,7 +361,8 @@ static void serve_entry(pw_driver *driver, const pw_pending_fault *pending, uint
 
 pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
 {
-    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                         fault->is_permission);
     raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t source_node;
     uint16_t transaction_id, sequence, pdid;
     bool at_destination;
+    bool is_permission;         /* the page is there, the access is not allowed (yet) */
     uint64_t block_first_page, block_end_page;          /* end: first page behind the block */
     uint64_t transfer_first_page, transfer_end_page;
 } pw_fault;

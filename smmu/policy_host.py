@@ -29,6 +29,7 @@ class PolicyHost:
         self._name = name
         self._question = ffi.new("pw_decision *")
         self._failure = ""
+        self._cause: Exception | None = None
 
     def answer(self, decision_id: int) -> None:
         """Ask the policy and give the engine its answer, so that the engine goes on."""
@@ -39,6 +40,7 @@ class PolicyHost:
         except Exception as error:
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self._failure = f"page-in policy '{self._name}' raised {text} (asked for {fault})"
+            self._cause = error
             raise PolicyError(self._failure) from error
         reason = reason_to_refuse(pages, fault)
         if reason:
@@ -51,7 +53,7 @@ class PolicyHost:
     def raise_failure(self) -> None:
         """Raise again what ended the run, should the program have gone on: nothing moves any more."""
         if self._failure:
-            raise PolicyError(self._failure)
+            raise PolicyError(self._failure) from self._cause
 
     def _view(self) -> PageFault:
         asked = self._question

@@ -167,6 +167,8 @@ class Pair:
             options.seed = own.model_seed + node
             options.fault_millionths = own.model_fault_millionths
             options.frame_limit_pages = own.model_frame_limit_pages
+            options.huge_pages = own.model_huge_pages
+            options.collapse_millionths = own.model_collapse_millionths
             memory = ffi.new("pw_memory **")
             check(lib.pw_memory_create(own.memory_backend, options, memory), "memory")
             self.memories.append(ffi.gc(memory[0], lib.pw_memory_destroy))
@@ -377,6 +379,8 @@ class Pair:
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
+        for ni in self.nis:
+            lib.pw_ni_enter(ni)  # the test may have changed mappings since
         for _ in range(limit):
             busy = self.deliver()
             for node in range(len(self.nis)):

@@ -390,3 +390,30 @@ def test_notification_to_an_absent_page_stalls_where_faults_stall(num_blocks: in
     pair = Pair(stall=1)
     pair.post(source.address, destination.address, source.num_bytes, notification=NOWHERE)
     assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
+
+
+def test_notification_that_is_unmapped_after_the_last_block_is_an_error_at_the_receiver() -> None:
+    pair, page = Pair(), notification_page()
+    source, destination = resident(2 * BLOCK)
+    pair.post(source.address, destination.address, source.num_bytes, notification=page.address)
+    libc = ctypes.CDLL(None, use_errno=True)
+    told = []
+
+    def unmap(node: int, peer: int, burst: bytearray) -> None:
+        if (
+            not told and node == 1 and len(burst) >= 2 * 64
+        ):  # both acknowledgements are on their way
+            told.append(libc.munmap(ctypes.c_void_p(page.address), ctypes.c_size_t(PAGE)))
+            lib.pw_ni_enter(pair.nis[1])
+
+    pair.tamper = unmap
+    events = by_kind(pair.run())
+    assert told == [0]
+    assert events[NOTIFIED].error == events[ARRIVED].error == lib.PW_ERR_ADDRESS
+    assert events[DONE].error == 0  # every block was acknowledged
+    assert destination.read() == source.read()
+    libc.mmap.restype = ctypes.c_void_p
+    fixed_noreplace = 0x100000 | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    again = (PAGE, mmap.PROT_READ, fixed_noreplace, -1, ctypes.c_long(0))
+    assert libc.mmap(ctypes.c_void_p(page.address), *again) == page.address
+    pair.assert_quiet()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 
 import pytest
 from engine_costs import Steps
@@ -26,6 +27,7 @@ BLOCK_0, BLOCK_1, BLOCK_2 = 0, 1, 2
 CHANNEL, STREAM = 0, 0
 READ_STREAM = 1 << 31
 WRITE_FAULT = lib.PW_FSR_TF
+PERMISSION_FAULT = lib.PW_FSR_PF
 PAGE_FAULT, DECODE, PROTECTION = 1, 2, 5
 CHECKS_ACCESS = bool(lib.pw_memory_checks_access(Pair().memories[0]))
 
@@ -467,7 +469,9 @@ def test_hupcf_0_terminates_the_access_to_a_present_page_while_a_fault_is_active
     )
 
 
-def fatal(pair: Pair, steps: Steps, refused_after_ns: int, code: int) -> None:
+def fatal(
+    pair: Pair, steps: Steps, refused_after_ns: int, code: int, more: Sequence[Row] = ()
+) -> None:
     """One attempt, a fatal NACK, both ends told."""
     started_rows, started = first_attempt(steps)
     arrival_rows, _, last = arrival(steps, started + steps.walk(), FIRST)
@@ -477,6 +481,7 @@ def fatal(pair: Pair, steps: Steps, refused_after_ns: int, code: int) -> None:
     assert pair.log() == sorted(
         [
             *started_rows,
+            *more,
             *arrival_rows,
             *nack(steps, refused, code),
             (failed, SOURCE, "transfer_done", STREAM, PACKET),
@@ -497,13 +502,27 @@ def test_unmapped_page_is_refused() -> None:
 def test_page_that_may_not_be_written_is_refused() -> None:
     pair, steps = traced()
     source, destination = resident(PACKET)
+    c = steps.c
     libc = ctypes.CDLL(None)
     start = ctypes.c_void_p(destination.first_page * PAGE)
     assert libc.mprotect(start, ctypes.c_size_t(PAGE), mmap.PROT_READ) == 0
     pair.write(source, destination)
     assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
     assert libc.mprotect(start, ctypes.c_size_t(PAGE), mmap.PROT_READ | mmap.PROT_WRITE) == 0
-    fatal(pair, steps, steps.walk(), PROTECTION)
+    # a permission fault: the driver is asked, and cannot bring the page in
+    _, first, last = arrival(steps, started_at(steps, noticed_at(steps)) + steps.walk(), FIRST)
+    fault = first + steps.walk()
+    tasklet = fault + c.handler_ns
+    tried = tasklet + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
+    page = destination.first_page
+    more = [
+        (fault, DESTINATION, "fault_destination", page, BLOCK_0),
+        (fault, DESTINATION, "handler", page, PERMISSION_FAULT),
+        (tasklet, DESTINATION, "tasklet_entry", page, 1),
+        (tried, DESTINATION, "page_in_done", page, 0),
+    ]
+    assert fault < last + steps.walk()
+    fatal(pair, steps, steps.walk(), PROTECTION, more)
 
 
 def test_unmapped_source_page_is_refused_before_a_packet_leaves() -> None:

@@ -11,7 +11,7 @@ from engine_pair import BLOCK, PAGE, Buffer, Pair, pattern, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagewire.native import ffi, lib
+from pagewire.native import EngineError, ffi, lib
 from pagewire.transport.platform import load, names
 
 DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
@@ -244,6 +244,14 @@ def test_the_threads_touch_costs_what_the_platforms_tables_say_for_one_page(name
     platform = load(name)
     assert platform.costs.touch_absent_page_ns == platform.table("touch_absent").cost_ns(PAGE)
     assert platform.costs.touch_resident_page_ns == platform.table("touch_resident").cost_ns(PAGE)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"touch_ahead_pages": 0}, {"touch_ahead_pages": 5}, {"page_in": A_PAGE, "stall": 1}]
+)
+def test_engine_refuses_settings_that_the_driver_cannot_follow(wrong: dict[str, int]) -> None:
+    with pytest.raises(EngineError, match="engine"):
+        Pair(**wrong)
 
 
 # What may bring a block through, or end it: (ERR, timeout, NTO).

@@ -241,6 +241,8 @@ class Config:
             "model_seed": backend.seed,
             "model_fault_millionths": round(backend.fault_fraction * 1_000_000),
             "model_frame_limit_pages": backend.frame_limit_pages,
+            "model_huge_pages": int(backend.huge_pages),
+            "model_collapse_millionths": round(backend.collapse_fraction * 1_000_000),
             "num_context_banks": smmu.num_context_banks,
             "l1_sets": smmu.l1_sets,
             "l1_ways": smmu.l1_ways,

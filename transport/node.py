@@ -37,6 +37,7 @@ _ARRIVED, _NOTIFIED = int(lib.PW_HOST_ARRIVED), int(lib.PW_HOST_NOTIFIED)
 _EVENTS_AT_ONCE = 32
 _IDLE_TURNS = 8  # turns in vain before the core is yielded
 _PR_SET_THP_DISABLE = 41
+_WHOLE_MEMORY = 2**64 - 1
 
 
 class Envelope(NamedTuple):
@@ -129,6 +130,8 @@ class Node:
         self._entered_ns = 0
         self._idle_turns = 0
         self._dirty = False
+        self._program_ran = True
+        self._forks = 0
         self._next_ns = _NEVER
         self._handles: dict[int, Handle] = {}
         self._watched: dict[int, list[Notice]] = {}
@@ -145,6 +148,8 @@ class Node:
         options.seed = settings.model_seed + self.rank
         options.fault_millionths = settings.model_fault_millionths
         options.frame_limit_pages = settings.model_frame_limit_pages
+        options.huge_pages = settings.model_huge_pages
+        options.collapse_millionths = settings.model_collapse_millionths
         memory = ffi.new("pw_memory **")
         code = lib.pw_memory_create(settings.memory_backend, options, memory)
         check(code, f"memory backend '{self.config.memory_backend.backend}'")
@@ -167,6 +172,7 @@ class Node:
             self.compute_ns += compute_ns
             self._entered_ns = self.clock_ns = self.clock_ns + compute_ns
             self.clock_ns += self._call_ns
+            self._program_ran = True
 
     def enter_rdma(self) -> None:
         """At every entry of the RDMA library: as `enter`, without what an MPI call costs."""
@@ -358,6 +364,11 @@ class Node:
 
     def progress(self, waiting: bool) -> bool:
         """Poll the wire and run the NI: without limit while the CPU waits, else up to its clock."""
+        if self._program_ran:
+            self._program_ran = False
+            lib.pw_ni_enter(self._ni)
+            if self._forks:
+                self._share_pages()
         moved = self._wire.receive(self._received)
         horizon_ns = _FOREVER if waiting else self.clock_ns
         if moved or self._dirty or self._next_ns <= horizon_ns:
@@ -365,6 +376,17 @@ class Node:
         elif self._wire.sending:
             self._reclaim()
         return moved
+
+    def forked(self) -> None:
+        """This process was forked, maybe by another thread: noted here, acted on at the next turn."""
+        self._forks += 1
+        self._program_ran = True
+
+    def _share_pages(self) -> None:
+        """A fork write-protects every page: the OS shoots down the context's translations."""
+        self._forks = 0
+        check(lib.pw_memory_fork(self._memory, 0, _WHOLE_MEMORY), "fork")
+        lib.pw_ni_invalidate_context(self._ni, _PDID)
 
     def _run(self, horizon_ns: int) -> bool:
         ni, events, moved = self._ni, self._events, False
@@ -458,6 +480,9 @@ class Node:
         counted["translation_faults"] = (
             counted["translation_faults_source"] + counted["translation_faults_destination"]
         )
+        counted["permission_faults"] = (
+            counted["permission_faults_source"] + counted["permission_faults_destination"]
+        )
         times = ffi.new("pw_time_histogram *")
         lib.pw_ni_read_interrupt_times(self._ni, times)
         counted["interrupt_times"] = {"bin_ns": int(times.bin_ns), "bins": list(times.bins)}
@@ -516,6 +541,8 @@ def current() -> Node:
     global _node
     if _node is None:
         _node = Node(load())
+        # Forks of C code are noticed page by page, when a walk finds a page shared.
+        os.register_at_fork(after_in_parent=_node.forked)
     return _node
 
 
