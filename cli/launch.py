@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from pagewire.cli.program import Program, check_module
 from pagewire.native.settings import ConfigError
+from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
 from pagewire.transport import config, platform
 
@@ -72,13 +73,11 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
+    is_file = chosen is not None and chosen.kind == "file"
+    beside = [os.path.dirname(os.path.realpath(chosen.target))] if chosen and is_file else []
     if not policy.is_built_in(checked.run.policy):
-        beside = (
-            [os.path.dirname(os.path.realpath(chosen.target))]
-            if chosen and chosen.kind == "file"
-            else []
-        )
         policy.load(checked.run.policy, folders=beside)
+    scheduling.create(checked.firmware.scheduling, folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked

@@ -50,7 +50,8 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
                  pw_memory *memory, pw_ni **out)
 {
     if (num_nodes == 0 || num_nodes > 1u << 22 || node >= num_nodes || settings->window_blocks < 1 ||
-        settings->window_blocks > PW_WINDOW_MAX || settings->tick_ns < 1 || settings->mailbox_entries < 1 || settings->policy < PW_POLICY_PAGE || settings->policy > PW_POLICY_HOST ||
+        settings->window_blocks > PW_WINDOW_MAX || settings->tick_ns < 1 || settings->mailbox_entries < 1 ||
+        settings->policy < PW_POLICY_PAGE || settings->policy > PW_POLICY_HOST ||
         (settings->policy == PW_POLICY_HOST && settings->stall) || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
         costs->link_between_mbps < 1 || costs->link_coding_permille < 1 || costs->receive_engine_mbps < 1 ||
         costs->packetizer_payload_bytes < 1) return PW_ERR_INVALID;

@@ -18,10 +18,10 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_EXPOSE_DONE 1   /* id: key of the region; its one read is over */
 #define PW_HOST_FETCH_DONE 2    /* id: of the fetch; the bytes are there */
 #define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
-#define PW_HOST_DEADLOCK 6      /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
 #define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
 #define PW_HOST_DECISION 5      /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages
                                  * to bring in */
+#define PW_HOST_DEADLOCK 6      /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
 #define PW_HOST_NOTIFIED 7      /* id: address of the notification, which stands there; with an error: never will */
 
 typedef struct {

@@ -348,6 +348,16 @@ static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *
     }
 }
 
+/* Do as many blocks as the receive buffer holds wait for the receive engine already? Without a buffer
+ * flow control holds the block at its source instead. */
+static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
+{
+    if (!ni->settings.receive_buffer_blocks) return false;
+    pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) - block->header.time_ns;
+    pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
+    return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
+}
+
 void pw_destination_refuse(pw_ni *ni)
 {
     const pw_arrival *arrival = &ni->arrival;
@@ -400,16 +410,6 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
     pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
     refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = true});
     return false;
-}
-
-/* Do as many blocks as the receive buffer holds wait for the receive engine already? Without a buffer
- * flow control holds the block at its source instead. */
-static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
-{
-    if (!ni->settings.receive_buffer_blocks) return false;
-    pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) - block->header.time_ns;
-    pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
-    return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
 }
 
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)

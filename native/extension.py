@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TypeVar
 
@@ -24,13 +24,13 @@ def is_specification(text: str) -> bool:
     return _SPECIFICATION.fullmatch(text) is not None
 
 
-def create(setting: str, text: str, base: type[Base]) -> Base:
+def create(setting: str, text: str, base: type[Base], *, folders: Sequence[str] = ()) -> Base:
     """An object of the class that `text`, the value of `setting`, names; ConfigError says why not.
 
-    The module is looked for in the working directory and where Python looks. The class derives from
+    The module is looked for in the working directory, in `folders`, and where Python looks. The class derives from
     `base`, defines what is abstract there, and is made without arguments.
     """
-    found = load(setting, text, base)
+    found = load(setting, text, base, folders=folders)
     try:
         return found()
     except Exception as error:
@@ -40,27 +40,32 @@ def create(setting: str, text: str, base: type[Base]) -> Base:
         ) from error
 
 
-def load(setting: str, text: str, base: type[Base]) -> type[Base]:
+def load(setting: str, text: str, base: type[Base], *, folders: Sequence[str] = ()) -> type[Base]:
     """The class itself; as `create`."""
     where = f"{setting} = '{text}'"
     if not is_specification(text):
         raise ConfigError(f"{where}: expected module:Class")
     module_name, _, class_name = text.partition(":")
-    module = _import(where, module_name)
+    module = _import(where, module_name, [os.getcwd(), *folders])
+    origin = getattr(module, "__file__", None) or "built-in"
     found = getattr(module, class_name, None)
     if found is None:
         fitting = [name for name, value in vars(module).items() if _fits(value, base)]
         raise ConfigError(
-            f"{where}: module '{module_name}' has no '{class_name}'{suggestion(class_name, fitting)}; "
-            f"it has {', '.join(fitting) or f'no {base.__name__}'}"
+            f"{where}: module '{module_name}' ({origin}) has no '{class_name}'"
+            f"{suggestion(class_name, fitting)}; it has {', '.join(fitting) or f'no {base.__name__}'}"
         )
+    whole_name = f"{base.__module__}.{base.__name__}"
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(
-            f"{where}: '{class_name}' does not derive from {base.__module__}.{base.__name__}"
+            f"{where}: '{class_name}' in {origin} is not a subclass of {whole_name}; derive it from that"
         )
     if inspect.isabstract(found):
-        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        raise ConfigError(f"{where}: '{class_name}' does not define {missing}")
+        missing = sorted(getattr(found, "__abstractmethods__", ()))
+        wanted = ", ".join(f"`{_definition(found, name)}`" for name in missing)
+        raise ConfigError(
+            f"{where}: '{class_name}' in {origin} does not define {', '.join(missing)}; define {wanted}"
+        )
     return found
 
 
@@ -70,13 +75,21 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def _definition(owner: type, name: str) -> str:
+    """How a method of a class begins, without types."""
+    signature = inspect.signature(getattr(owner, name))
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    bare = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return f"def {name}{bare}"
+
+
 def _fits(value: object, base: type) -> bool:
     return isinstance(value, type) and issubclass(value, base) and not inspect.isabstract(value)
 
 
-def _import(where: str, module_name: str) -> ModuleType:
+def _import(where: str, module_name: str, folders: Sequence[str]) -> ModuleType:
     try:
-        with _looking_in(os.getcwd()):
+        with _looking_in(folders):
             return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
@@ -84,7 +97,7 @@ def _import(where: str, module_name: str) -> ModuleType:
             reason = f"module '{module_name}' imports '{missing}', which is not there"
             raise ConfigError(f"{where}: {reason}") from error
         raise ConfigError(
-            f"{where}: no module named '{missing}' in {os.getcwd()}, nor installed; "
+            f"{where}: no module named '{missing}' in {' or '.join(dict.fromkeys(folders))}, nor installed; "
             "start in its folder, or add that to PYTHONPATH"
         ) from None
     except Exception as error:
@@ -93,9 +106,9 @@ def _import(where: str, module_name: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _looking_in(folder: str) -> Iterator[None]:
+def _looking_in(folders: Sequence[str]) -> Iterator[None]:
     before = list(sys.path)
-    sys.path.insert(0, folder)
+    sys.path[:0] = folders
     importlib.invalidate_caches()
     try:
         yield

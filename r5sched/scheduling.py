@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pagewire.native import extension, ffi, lib
@@ -98,14 +98,18 @@ def check_name(name: str) -> None:
         )
 
 
-def create(name: str) -> SchedulingPolicy | None:
-    """The policy of a name or of module:Class; None when the firmware goes by size."""
+def create(name: str, *, folders: Sequence[str] = ()) -> SchedulingPolicy | None:
+    """The policy of a name or of module:Class; None when the firmware goes by size.
+
+    `folders`: where the module is looked for besides the working directory and Python's path.
+    """
     if name == BY_SIZE:
         return None
     if name in _REGISTRY:
         return _REGISTRY[name]()
     # The base class as such is what the user's has to be derived from, not what is made here.
-    return extension.create("firmware.scheduling", name, SchedulingPolicy)  # type: ignore[type-abstract]
+    base: type[SchedulingPolicy] = SchedulingPolicy  # type: ignore[type-abstract]
+    return extension.create("firmware.scheduling", name, base, folders=folders)
 
 
 def reason_to_refuse(answer: object) -> str:

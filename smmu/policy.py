@@ -7,17 +7,11 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import dataclasses
-import importlib
-import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType, ModuleType
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
-from pagewire.native import lib
-from pagewire.native.settings import ConfigError, suggestion
+from pagewire.native import extension, lib
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,91 +111,13 @@ def number(name: str) -> int:
 
 
 def load(name: str, *, folders: Sequence[str] = ()) -> PageInPolicy:
-    """An object of the class that `module:Class` names.
-
-    The module is looked for in the working directory, in `folders`, and where Python looks. Raises
-    ConfigError, whose text says what is wrong with it.
-    """
-    found = load_class(name, folders=folders)
-    try:
-        return found()
-    except Exception as error:
-        raise ConfigError(
-            f"{_setting(name)}: {found.__name__}() raised {_describe(error)}; "
-            "a policy is made without arguments"
-        ) from error
+    """An object of the class that `module:Class` names; as extension.create."""
+    return extension.create("run.policy", name, _BASE, folders=folders)
 
 
 def load_class(name: str, *, folders: Sequence[str] = ()) -> type[PageInPolicy]:
-    """The class that `module:Class` names; as `load`."""
-    module_name, _, class_name = name.partition(":")
-    module = _import(name, module_name, [os.getcwd(), *folders])
-    origin = getattr(module, "__file__", None) or "built-in"
-    found = getattr(module, class_name, None)
-    if found is None:
-        policies = [each for each, value in vars(module).items() if _is_policy(value)]
-        has = f"has {', '.join(policies)}" if policies else "has no page-in policy"
-        raise ConfigError(
-            f"{_setting(name)}: module '{module_name}' ({origin}) has no '{class_name}'"
-            f"{suggestion(class_name, policies)}; it {has}"
-        )
-    if not (isinstance(found, type) and issubclass(found, PageInPolicy)):
-        raise ConfigError(
-            f"{_setting(name)}: '{class_name}' in {origin} is not a subclass of "
-            "pagewire.smmu.policy.PageInPolicy; derive it from that"
-        )
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
-        raise ConfigError(
-            f"{_setting(name)}: '{class_name}' in {origin} does not define {missing}; "
-            "define `def pages(self, *, fault)`"
-        )
-    return found
+    """The class that `module:Class` names; as extension.load."""
+    return extension.load("run.policy", name, _BASE, folders=folders)
 
 
-def _is_policy(value: object) -> bool:
-    return (
-        isinstance(value, type)
-        and issubclass(value, PageInPolicy)
-        and not inspect.isabstract(value)
-    )
-
-
-def _import(name: str, module_name: str, folders: Sequence[str]) -> ModuleType:
-    try:
-        with _looking_in(folders):
-            return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = error.name or module_name
-        if module_name != missing and not module_name.startswith(f"{missing}."):
-            raise ConfigError(
-                f"{_setting(name)}: module '{module_name}' imports '{missing}', which is not there"
-            ) from error
-        raise ConfigError(
-            f"{_setting(name)}: no module named '{missing}' in {' or '.join(dict.fromkeys(folders))}, "
-            "nor installed; start in its folder, or add that to PYTHONPATH"
-        ) from None
-    except Exception as error:
-        raise ConfigError(
-            f"{_setting(name)}: importing '{module_name}' raised {_describe(error)}"
-        ) from error
-
-
-@contextlib.contextmanager
-def _looking_in(folders: Sequence[str]) -> Iterator[None]:
-    before = list(sys.path)
-    sys.path[:0] = folders
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-
-
-def _setting(name: str) -> str:
-    return f"run.policy = '{name}'"
-
-
-def _describe(error: BaseException) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+_BASE: type[PageInPolicy] = PageInPolicy  # type: ignore[type-abstract]

@@ -43,6 +43,10 @@ def seal(burst: bytearray, start: int) -> None:
     struct.pack_into("=I", burst, start + CRC_AT, crc)
 
 
+KEPT: list[object] = []
+"""Buffers that bursts name: an engine that takes a burst's sound part writes there."""
+
+
 def sound_bursts() -> list[tuple[int, int, bytearray]]:
     """What two engines say to each other in a few transfers with faults."""
     pair, seen = Pair(timeout_ns=50_000), []
@@ -51,8 +55,9 @@ def sound_bursts() -> list[tuple[int, int, bytearray]]:
         seen.append((node, peer, bytearray(burst)))
 
     pair.tamper = keep
-    for num_bytes, dropped in ((100, 0), (3 * BLOCK, 2), (0, 0)):
-        source, destination = resident(num_bytes)
+    buffers = [resident(num_bytes) for num_bytes in (100, 3 * BLOCK, 0)]
+    KEPT.append(buffers)
+    for (source, destination), dropped in zip(buffers, (0, 2, 0), strict=True):
         destination.drop(dropped)
         source.drop(dropped + 1)
         pair.write(source, destination)

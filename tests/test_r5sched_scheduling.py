@@ -90,7 +90,7 @@ def test_name_that_cannot_be_is_refused_by_the_configuration(name: str, reason: 
     [
         ("no_such_module:X", "no module named 'no_such_module'"),
         (f"{HERE}:Fixd", "did you mean 'Fixed'"),
-        (f"{HERE}:NOT_A_POLICY", "does not derive from"),
+        (f"{HERE}:NOT_A_POLICY", "is not a subclass of"),
         (f"{HERE}:Unfinished", "does not define schedule"),
         (f"{HERE}:Wants", "made without arguments"),
     ],

@@ -94,7 +94,7 @@ def test_class_is_found_in_the_working_directory_and_in_given_folders(folder):
         ("own_policies:Unfinished", ["does not define pages", "def pages(self, *, fault)"]),
         ("own_policies:Needs", ["TypeError", "num_pages", "made without arguments"]),
         ("json:JSONDecoder", ["not a subclass"]),
-        ("sys:Nothing", ["has no 'Nothing'", "no page-in policy"]),
+        ("sys:Nothing", ["has no 'Nothing'", "no PageInPolicy"]),
     ],
 )
 def test_class_that_cannot_be_used_is_refused_with_the_reason(folder, name, texts):

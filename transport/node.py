@@ -29,7 +29,7 @@ KIND_EAGER = 1
 KIND_RENDEZVOUS = 2
 ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
 
-PDID = 1  # the ranks of one job are one protection domain
+_PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
 _FOREVER = _NEVER - 1
 _AT_ONCE = -(2**63)
@@ -116,14 +116,14 @@ class Node:
             "engine",
         )
         self._ni = ni[0]
-        open_domain(self._ni, PDID)
+        open_domain(self._ni, _PDID)
         self._page_in: PolicyHost | None = None
         if own_policy is not None:
             self._page_in = PolicyHost(self._ni, self._memory, own_policy, config.run.policy)
         self._scheduler = None
-        scheduling_policy = scheduling.create(config.firmware.scheduling)
-        if scheduling_policy is not None:
-            self._scheduler = scheduling.Scheduler(scheduling_policy, config.firmware.scheduling)
+        own_scheduling = scheduling.create(config.firmware.scheduling)
+        if own_scheduling is not None:
+            self._scheduler = scheduling.Scheduler(own_scheduling, config.firmware.scheduling)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
@@ -326,7 +326,7 @@ class Node:
         """Read num_bytes from the sender; done when they are all here."""
         code = lib.pw_ni_fetch(
             self._ni,
-            PDID,
+            _PDID,
             envelope.source,
             envelope.address,
             envelope.key,
@@ -346,6 +346,11 @@ class Node:
     def ni(self) -> Any:
         """The engine."""
         return self._ni
+
+    @property
+    def pdid(self) -> int:
+        """Protection domain of all ranks."""
+        return _PDID
 
     def started(self, event_id: int) -> Handle:
         """Something was posted to the engine; done when its event has come."""

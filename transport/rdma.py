@@ -27,7 +27,7 @@ from pagewire.transport.loader import activate
 
 activate()
 
-from pagewire.transport.node import PDID, Handle, Notice
+from pagewire.transport.node import Handle, Notice
 from pagewire.transport.progress import node, test_turn, turn
 
 MAX_BYTES = 2**32 - 1
@@ -111,7 +111,7 @@ class Buffer:
             node.clock_ns += node.platform.table("munmap").cost_ns(self.num_bytes)
             first_page = self.address >> _page_shift
             num_pages = (self.address + self.num_bytes - 1 >> _page_shift) - first_page + 1
-            lib.pw_ni_invalidate(node.ni, PDID, first_page, num_pages)
+            lib.pw_ni_invalidate(node.ni, node.pdid, first_page, num_pages)
         finally:
             node.leave()
         del self.array
@@ -290,7 +290,7 @@ class Channel(_Transfers):
 
     def __init__(self) -> None:
         super().__init__()
-        channel = lib.pw_ni_open_channel(node.ni, PDID)
+        channel = lib.pw_ni_open_channel(node.ni, node.pdid)
         if channel == lib.PW_ERR_FULL:
             raise EngineError(
                 channel,
@@ -389,7 +389,7 @@ class ReadChannel(_Transfers):
     def _start(self) -> int:
         return int(
             lib.pw_ni_read(
-                node.ni, PDID, self._peer, self._descriptor, self._key, node.clock_ns, self._id
+                node.ni, node.pdid, self._peer, self._descriptor, self._key, node.clock_ns, self._id
             )
         )
 
