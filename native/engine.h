@@ -6,6 +6,7 @@
 #define PW_NATIVE_ENGINE_H
 #include "native/burst.h"
 #include "native/config.h"
+#include "native/fault_injection.h"
 #include "native/memory.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
@@ -36,6 +37,12 @@ void pw_ni_destroy(pw_ni *ni);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when either
  * has run out. pdid != 0. */
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
+
+/* Let events of one site (enum pw_fault_site_id) fail as planned; before the first transfer. With any
+ * site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+int pw_ni_plan_fault(pw_ni *ni, uint32_t site, const pw_fault_site *plan);
+/* The plan of a site, with how many events were eligible and injected. */
+int pw_ni_read_fault(const pw_ni *ni, uint32_t site, pw_fault_site *out);
 
 /* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. */
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes, uint64_t *key);

@@ -38,7 +38,7 @@ static bool foresee_ack(pw_ni *ni, const pw_transfer *transfer, const pw_transac
     const pw_grant_frame *grant = grant_slot(ni, transfer->peer, transfer->stream);
     uint32_t i = transaction->block_idx - grant->first_block;
     if (grant->header.stream != transfer->stream || grant->header.source_node != transfer->peer || i >= grant->num_blocks ||
-        transaction->sequence != 0 || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
+        transaction->sequence != 0 || ni->faults.any || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
     const pw_time delays_ns[4] = {ni->smmu.l1_hit_ns, ni->smmu.l2_hit_ns, ni->costs.walk_ns, ni->costs.walk_ns};
     *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) + delays_ns[grant->translations[i / 32] >> 2 * (i % 32) & 3] +
               ni->paths[transfer->peer].latency_ns;
@@ -87,6 +87,7 @@ static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transa
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, transfer->pdid);
     pw_fault fault = {
+        .identity = pw_identity(transfer->stream, transaction->block_idx),
         .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
         .at_destination = false, .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
         .transfer_end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1,
@@ -154,7 +155,13 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         }
     }
     uint64_t identity = pw_identity(transfer->stream, transaction->block_idx);
-    if (mask == 0) {
+    ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
+    pw_time first_ns = link_ns + (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
+    pw_time last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns, held_ns = 0;
+    if (ni->faults.any && mask) mask = pw_network_lose(ni, transfer->peer, transaction, identity, mask, link_ns);
+    bool kept = ni->faults.any && mask &&
+                pw_network_keep(ni, transfer->peer, transaction, identity, &first_ns, &last_ns, &held_ns);
+    if (mask == 0 || kept) {
         pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, INT64_MIN,
                               transaction->sending_until_ns);
         return;
@@ -166,7 +173,6 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         pw_firmware_fail(&ni->firmware, transaction->channel, PW_UNRECOVERABLE, failures, at_ns);
         return;
     }
-    pw_time first_ns = link_ns + (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
     *frame = (pw_block_frame){
         .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_BLOCK, .flags = transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0,
                    .frame_bytes = frame_bytes, .source_node = ni->node, .pdid = transfer->pdid, .time_ns = first_ns,
@@ -175,7 +181,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         .destination_address = transfer->destination_address + offset, .transfer_address = transfer->destination_address,
         .transfer_bytes = transfer->num_bytes, .packet_mask = mask, .block_bytes = num_bytes, .num_packets = num_packets,
         .packet_interval_ps = interval_ps,
-        .last_packet_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns,
+        .last_packet_ns = last_ns, .held_ns = held_ns,
     };
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)crcs + crc_bytes;
@@ -195,6 +201,6 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
     pw_time ack_ns;
     if (mask == all && foresee_ack(ni, transfer, transaction, frame, &ack_ns)) pw_firmware_predict(&ni->firmware, transaction, ack_ns);
-    else pw_transactions_await(&ni->firmware.transactions, transaction, frame->last_packet_ns + path->latency_ns);
-    ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
+    else pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + path->latency_ns);
+    if (ni->faults.any) pw_network_alter(ni, transfer->peer, frame, (uint32_t)sizeof *frame + crc_bytes);
 }

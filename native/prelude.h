@@ -5,6 +5,7 @@
 #include "native/crc32c.h"
 #include "native/memory.h"
 #include "native/config.h"
+#include "native/fault_injection.h"
 #include "native/frames.h"
 #include "native/burst.h"
 #include "native/trace.h"

@@ -25,7 +25,8 @@ enum pw_trace_kind {
     PW_TRACE_ERR,                   /* transaction, sequence */
     PW_TRACE_TIMEOUT,               /* transaction, sequence */
     PW_TRACE_NOTIFIED,              /* destination: stream, bytes */
-    PW_TRACE_TRANSFER_DONE          /* source: stream, bytes */
+    PW_TRACE_TRANSFER_DONE,         /* source: stream, bytes */
+    PW_TRACE_INJECTED               /* enum pw_fault_site_id, transaction */
 };
 
 typedef struct {

@@ -349,6 +349,12 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, pw_actions
 static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions, pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
+    transaction->num_spoiled = (uint16_t)(transaction->num_spoiled + transaction->spoiled);
+    transaction->spoiled = false;
+    if (transaction->num_spoiled > PW_SEQUENCE_MASK) {
+        pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
+        return;
+    }
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
     transaction->state = PW_TRANSACTION_RETRANSMITTED;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
@@ -393,6 +399,7 @@ static void nacked(pw_firmware *firmware, pw_transaction *transaction, uint32_t 
         pw_firmware_fail(firmware, transaction->channel, code, actions, at_ns);
         return;
     default:
+        transaction->spoiled = true;
         retransmit(firmware, transaction, actions, at_ns);
     }
 }
@@ -527,6 +534,18 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
     if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
     if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
     if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, sent_ns, at_ns);
+}
+
+void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
+                              uint32_t code, uint64_t identity, pw_time at_ns)
+{
+    push(firmware, kind, PRIORITY_MAILBOX, at_ns, subject(transaction_id, sequence, code), identity);
+}
+
+void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity)
+{
+    pw_transaction *transaction = current(firmware, subject(transaction_id, sequence, 0), identity);
+    if (transaction) transaction->spoiled = true;
 }
 
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,

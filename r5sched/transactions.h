@@ -25,6 +25,8 @@ typedef struct {
     bool nack_seen;             /* a NACK for this attempt is in the event queue or was handled */
     bool timer_decided;         /* a timeout event for this attempt is in the event queue */
     uint16_t num_late_acks;     /* of earlier attempts */
+    bool spoiled;               /* damage or an injected fault makes this attempt vain */
+    uint16_t num_spoiled;       /* attempts of which that is so */
     bool predicted;             /* its ACK is in the event queue before it is physically here */
     bool confirmed;             /* and has come since */
     pw_time predicted_ns;

@@ -13,12 +13,13 @@ import mmap
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, faults, ffi, lib
 from pagewire.transport.config import load
 from pagewire.transport.platform import load as load_platform
 
 PAGE = 4096
 BLOCK = 16384
+PACKET = 256
 MADV_NOHUGEPAGE = 15
 PDID = 7
 FOREVER = 2**63 - 1
@@ -114,7 +115,8 @@ def pattern(num_bytes: int, seed: int = 1) -> bytes:
 class Pair:
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
-    `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `injected`:
+    fields of FaultsConfig, the plan of every node.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class Pair:
         costs: dict[str, int] | None = None,
         of_node: dict[int, dict[str, int]] | None = None,
         without_domain: Iterable[int] = (),
+        injected: dict[str, str | int] | None = None,
         **settings: int,
     ) -> None:
         base = load(environ={}).engine_settings()
@@ -144,6 +147,8 @@ class Pair:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(self.costs, own, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
+            if injected:
+                faults.plan(ni[0], faults.FaultsConfig(**injected))
             if node not in without_domain:
                 check(lib.pw_ni_open_domain(ni[0], PDID), "domain")
         self.events: list[Event] = []
@@ -283,6 +288,10 @@ class Pair:
         out = ffi.new("pw_counters *")
         lib.pw_ni_read_counters(self.nis[node], out)
         return out
+
+    def injected(self, node: int) -> dict[str, dict[str, int]]:
+        """Eligible and injected events of the fault sites that are on."""
+        return faults.counts(self.nis[node])
 
     def trace(self, capacity: int = 10_000) -> None:
         for ni in self.nis:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
+from pagewire.native.faults import FaultsConfig
 from pagewire.native.settings import (
     ConfigError,
     Declaration,
@@ -148,6 +149,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "smmu": SmmuConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
+        "faults": FaultsConfig,
     }
 )
 
@@ -197,10 +199,28 @@ class Config:
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
+    faults: FaultsConfig = dataclasses.field(default_factory=FaultsConfig)
     sources: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), compare=False
     )
     """Where each setting that was given comes from, by dotted name."""
+
+    def __post_init__(self) -> None:
+        run, sites = self.run, self.faults.sites()
+        if run.timeout_ns is None:
+            for name in ("packet_loss", "lost_ack", "lost_nack", "lost_err", "fifo_full"):
+                if sites[name].is_on:
+                    raise ConfigError(
+                        f"faults.{name} = '{sites[name]}' with run.timeout = none: only a timeout sends "
+                        "such a block again; set run.timeout"
+                    )
+        if run.nack_cancels_timer:
+            for name in ("lost_err", "fifo_full"):
+                if sites[name].is_on:
+                    raise ConfigError(
+                        f"faults.{name} = '{sites[name]}' with run.nack_cancels_timer = true: the NACK "
+                        "stops the timer, and no ERR comes; leave the timer on"
+                    )
 
     def settings(self) -> list[Setting]:
         """Every setting in the registry's order."""

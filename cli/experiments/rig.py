@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.config import Config
 from pagewire.transport.platform import Platform
@@ -135,6 +135,7 @@ class Engines:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(costs, settings, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
+            faults.plan(ni[0], config.faults)
             check(lib.pw_ni_open_domain(ni[0], _PDID), "protection domain")
         self._links: deque[tuple[int, int, bytes]] = deque()
         self._events = ffi.new("pw_host_event[16]")
