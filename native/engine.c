@@ -384,7 +384,8 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     if (is_answer && header->flags & PW_FLAG_COPY) {
         enum pw_event_kind kind = header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK;
         if (header->kind == PW_FRAME_NO_ANSWER) return PW_ERR_MALFORMED;
-        pw_firmware_extra_answer(firmware, kind, frame->transaction_id, frame->sequence, frame->code, identity, header->time_ns);
+        pw_firmware_extra_answer(firmware, kind, frame->transaction_id, frame->sequence, frame->code, identity,
+                                 !(header->flags & PW_FLAG_ERR_FOLLOWS), header->time_ns);
         return PW_OK;
     }
     switch ((enum pw_frame_kind)header->kind) {

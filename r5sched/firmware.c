@@ -537,9 +537,14 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
 }
 
 void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                              uint32_t code, uint64_t identity, pw_time at_ns)
+                              uint32_t code, uint64_t identity, bool last, pw_time at_ns)
 {
-    push(firmware, kind, PRIORITY_MAILBOX, at_ns, subject(transaction_id, sequence, code), identity);
+    uint64_t answer = subject(transaction_id, sequence, code);
+    push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
+    if (!last || kind != PW_EVENT_NACK || code != 1 || !firmware->settings->nack_cancels_timer) return;
+    const pw_transaction *transaction = current(firmware, answer, identity);
+    /* it takes away the timer, on which the block itself relies */
+    if (transaction && transaction->answer_ns == PW_NEVER) push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);
 }
 
 void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity)

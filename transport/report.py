@@ -207,7 +207,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
             for key in other:
                 add_count(f"  {key}", [each.get(key, 0) for each in per_rank])
         if total["faults"]:
-            rows.append("injected faults, each after the events that were eligible")
+            rows.append("injected faults")
         for site, counted in total["faults"].items():
             for key in counted:
                 label = f"  {site.replace('_', ' ')}, {key}"
