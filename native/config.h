@@ -29,6 +29,7 @@ typedef struct {
     int64_t tlb_l1_hit_clocks;
     int64_t tlb_l2_hit_clocks;
     int64_t walk_ns;
+    int64_t walk_accesses;              /* to memory, of a full walk: one a level */
     int64_t handler_ns;
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;
@@ -36,6 +37,8 @@ typedef struct {
     int64_t netlink_ns;
     int64_t user_wakeup_ns;
     int64_t err_send_ns;
+    int64_t touch_absent_page_ns;       /* user-space thread touches a page: Touch-A-Page */
+    int64_t touch_resident_page_ns;
     int64_t packetizer_writes;          /* register writes for one packet */
     int64_t packetizer_payload_bytes;
     int64_t mailbox_read_ns;
@@ -48,11 +51,17 @@ typedef struct {
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
 
+#define PW_PAGE_IN_TOUCH_AHEAD 0        /* get_user_pages in the tasklet */
+#define PW_PAGE_IN_TOUCH_A_PAGE 1       /* a Netlink message a page; a user-space thread touches it */
+#define PW_TOUCH_AHEAD_PAGES_MAX 4
+
 typedef struct {
     int64_t err_enabled;                /* the driver's library sends ERRs */
     int64_t timeout_ns;                 /* per block; -1 = none */
     int64_t nack_cancels_timer;         /* NTO: after NACK 1 only the ERR retransmits */
     int64_t policy;                     /* PW_POLICY_* */
+    int64_t page_in;                    /* PW_PAGE_IN_* */
+    int64_t touch_ahead_pages;          /* at most, for a fault at the source */
     int64_t ideal;                      /* mapped pages never fault */
     int64_t memory_backend;             /* PW_MEMORY_* */
     int64_t model_seed;
@@ -62,7 +71,12 @@ typedef struct {
     int64_t l1_sets, l1_ways;
     int64_t l2_sets, l2_ways;
     int64_t tlb_line_pages;
-    int64_t hupcf;                      /* 0: an active fault terminates every access of its bank */
+    int64_t walk_cache_entries;         /* pointers to tables of the upper levels; 0: none */
+    int64_t prefetch_entries;           /* translations of next pages fetched ahead; 0: none */
+    int64_t parallel_walks;
+    int64_t outstanding_accesses;       /* stalled ones at a time; more hold the NI's engine */
+    int64_t hupcf;                      /* 0: an active fault terminates, or stalls, every access of its bank */
+    int64_t stall;                      /* a faulting access waits for RESUME instead of being terminated */
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
@@ -81,13 +95,22 @@ typedef struct {
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;
     uint64_t faults_multi;              /* faults recorded only as MULTI */
-    uint64_t accesses_blocked;          /* packets terminated by an active fault of another access (HUPCF = 0) */
+    uint64_t accesses_blocked;          /* packets terminated or stalled by an active fault of another access (HUPCF = 0) */
+    uint64_t accesses_stalled;          /* packets (destination) and pages (source) that waited for RESUME */
+    uint64_t resumes_retry, resumes_terminate;
+    int64_t stalled_ns;                 /* sum of their waits */
+    uint64_t outstanding_full;          /* accesses that waited because too many were outstanding */
     uint64_t fault_interrupts, interrupts_in_tasklet;
     uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
     uint64_t tasklet_runs, tasklet_entries;
     uint64_t pages_paged_in, page_ins_present, page_ins_failed;
+    uint64_t netlink_messages;
+    uint64_t pages_touched, touch_segfaults;    /* of the user-space thread (Touch-A-Page) */
     uint64_t errs_sent;
     uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
+    uint64_t prefetches, prefetch_hits;
+    uint64_t walk_accesses;             /* to memory; a walk cache saves some */
+    uint64_t walks_delayed;             /* that waited for one of the parallel walkers */
     uint64_t table_full;                /* times the transaction table had no free entry */
     uint64_t lookahead_blocks, lookahead_misses;    /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

@@ -179,6 +179,50 @@ static void send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32
     pw_engine_send_control(ni, peer, &frame);
 }
 
+/* --- stall mode -------------------------------------------------------------------------------- */
+
+static bool is_there(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns)
+{
+    int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
+    if (state == PW_PAGE_ABSENT && !ni->settings.ideal) {       /* paged in since the snapshot? */
+        pw_walk_forget(walk);
+        state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
+    }
+    bool mapped = state == PW_PAGE_PRESENT || (state == PW_PAGE_ABSENT && ni->settings.ideal);
+    return mapped && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+}
+
+pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+{
+    pw_smmu *smmu = &ni->smmu;
+    pw_context_bank *bank = pw_smmu_bank(smmu, fault->pdid);
+    pw_time since_ns = at_ns;
+    for (;;) {
+        bool there = is_there(ni, walk, fault, page, at_ns);
+        pw_time active_until_ns = pw_smmu_active_until(smmu, bank, at_ns);
+        if (active_until_ns != INT64_MIN && !(there && ni->settings.hupcf)) {
+            if (there) ni->counters.accesses_blocked++;
+            else pw_smmu_record_fault(smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+            at_ns = active_until_ns;
+            continue;
+        }
+        if (there) break;
+        if (fault->at_destination) ni->counters.translation_faults_destination++;
+        else ni->counters.translation_faults_source++;
+        pw_trace_add(&ni->trace, at_ns, fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE, page,
+                     fault->transaction_id);
+        at_ns = pw_driver_stall(&ni->driver, bank, fault, page, at_ns, code);
+        pw_walk_forget(walk);
+        if (*code < 0) return at_ns;
+    }
+    if (at_ns == since_ns) return at_ns;
+    uint32_t how;
+    at_ns += pw_smmu_translate(smmu, fault->pdid, page, true, pw_walk_is_present(walk, page + 1), at_ns, &how);
+    ni->counters.accesses_stalled++;
+    ni->counters.stalled_ns += at_ns - since_ns;
+    return at_ns;
+}
+
 /* --- the user's operations --------------------------------------------------------------------- */
 
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes, uint64_t *key)

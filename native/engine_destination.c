@@ -176,10 +176,10 @@ static void refuse_packets(pw_ni *ni, const pw_block_frame *block, uint64_t corr
 }
 
 /* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page is no
- * promise. */
+ * promise; with a single walker a walk may have to wait. */
 static bool may_grant(const pw_ni *ni, const pw_landing *landing)
 {
-    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && !ni->faults.any && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && !ni->faults.any && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
            landing->peer != ni->node;
 }
 
@@ -197,10 +197,9 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
         if (!present || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
     }
     for (uint64_t page = first_page; page <= last_page; page++) {
-        pw_time cost_ns = pw_smmu_translate(&ni->smmu, landing->pdid, page, true);
-        if (page != first_page) continue;
-        landing->translations[block_idx % (2 * PW_GRANT_BLOCKS)] = (uint8_t)(
-            cost_ns == ni->smmu.l1_hit_ns ? PW_TRANSLATION_L1 : cost_ns == ni->smmu.l2_hit_ns ? PW_TRANSLATION_L2 : PW_TRANSLATION_WALK);
+        uint32_t how;
+        pw_smmu_translate(&ni->smmu, landing->pdid, page, true, pw_walk_is_present(&landing->walk, page + 1), PW_NEVER, &how);
+        if (page == first_page) landing->translations[block_idx % (2 * PW_GRANT_BLOCKS)] = (uint8_t)how;
     }
     return true;
 }
@@ -218,7 +217,7 @@ void pw_destination_grant(pw_ni *ni, pw_landing *landing)
         .first_block = first, .num_blocks = end - first,
     };
     for (uint32_t i = 0; i < end - first; i++)
-        frame->translations[i / 32] |= (uint64_t)landing->translations[(first + i) % (2 * PW_GRANT_BLOCKS)] << 2 * (i % 32);
+        frame->translations[i / 16] |= (uint64_t)landing->translations[(first + i) % (2 * PW_GRANT_BLOCKS)] << 4 * (i % 16);
     pw_frame_seal(&frame->header, sizeof *frame);
     landing->granted_end = end;
 }
@@ -257,7 +256,9 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
         bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
-        pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present);
+        uint32_t how;
+        pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
+                                            pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
         view->present[i] = present;
         view->num_absent += !present;
@@ -274,23 +275,60 @@ static bool is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, const p
     return false;
 }
 
+static pw_fault fault_of(const pw_block_frame *block)
+{
+    return (pw_fault){
+        .identity = pw_identity(block->header.stream, block->block_idx),
+        .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
+        .pdid = block->header.pdid, .at_destination = true,
+        .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
+        .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
+    };
+}
+
+/* First and last byte of a packet. */
+static void packet_range(const pw_block_frame *block, uint32_t packet, uint64_t *first, uint64_t *last)
+{
+    *first = block->destination_address + (uint64_t)packet * PW_PACKET_BYTES;
+    *last = packet + 1 == block->num_packets ? block->destination_address + block->block_bytes - 1 : *first + PW_PACKET_BYTES - 1;
+}
+
+/* Stall mode: write the packets, each as soon as its page is there. Returns when the last one is written, or
+ * an access was terminated with *code < 0. Packets that find no room among the outstanding accesses hold the
+ * receive engine. */
+static pw_time write_stalling(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, pw_time start_ns, pw_time end_ns, int *code)
+{
+    pw_fault fault = fault_of(block);
+    pw_time admitted_ns = INT64_MIN, last_ns = end_ns;
+    *code = PW_OK;
+    for (uint32_t packet = 0; packet < block->num_packets && *code == PW_OK; packet++) {
+        if (!(block->packet_mask >> packet & 1)) continue;
+        uint64_t first, last;
+        packet_range(block, packet, &first, &last);
+        pw_time at_ns = pw_later(start_ns + (pw_time)(packet * block->packet_interval_ps / 1000), admitted_ns);
+        admitted_ns = pw_smmu_admit(&ni->smmu, at_ns);
+        pw_time done_ns = pw_engine_access(ni, &landing->walk, &fault, pw_page_of(first), admitted_ns, code);
+        if (*code == PW_OK && pw_page_of(last) != pw_page_of(first))
+            done_ns = pw_engine_access(ni, &landing->walk, &fault, pw_page_of(last), done_ns, code);
+        if (done_ns > admitted_ns) pw_smmu_hold(&ni->smmu, admitted_ns, done_ns);
+        last_ns = pw_later(last_ns, done_ns);
+    }
+    landing->has_page_ins = true;
+    if (admitted_ns > end_ns) pw_calendar_book(&ni->receive_engine, end_ns, admitted_ns - end_ns);
+    return last_ns;
+}
+
 /* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver, run it, send what it decides. Returns the
  * NACK code that the block deserves. */
 static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
                       pw_time start_ns, pw_service *service)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
-    pw_fault fault = {
-        .identity = pw_identity(block->header.stream, block->block_idx),
-        .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
-        .pdid = block->header.pdid, .at_destination = true, .block_end_page = view->first_page + view->num_pages,
-        .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
-    };
+    pw_fault fault = fault_of(block);
     for (uint32_t packet = 0; packet < block->num_packets; packet++) {
         if (!(block->packet_mask >> packet & 1)) continue;
-        uint64_t first = block->destination_address + (uint64_t)packet * PW_PACKET_BYTES;
-        uint64_t last = packet + 1 == block->num_packets ? block->destination_address + block->block_bytes - 1
-                                                         : first + PW_PACKET_BYTES - 1;
+        uint64_t first, last;
+        packet_range(block, packet, &first, &last);
         uint64_t page = pw_page_of(first);
         pw_time at_ns = start_ns + (pw_time)(packet * block->packet_interval_ps / 1000);
         bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, at_ns);
@@ -372,34 +410,39 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     uint64_t bit = UINT64_C(1) << (block->block_idx & 63);
     uint64_t *word = &landing->delivered[block->block_idx >> 6];
     bool whole = block->packet_mask == ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
+    int code;
     if (*word & bit) {          /* an early timeout sent it twice: acknowledge, do not write again */
         ni->counters.duplicate_blocks++;
+        if (ni->settings.stall) end_ns = write_stalling(ni, landing, block, start_ns, end_ns, &code);
         answer(ni, block, sent_ns, whole ? PW_FRAME_ACK : PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         return;
     }
     pw_block_view view;
     bool granted = block->block_idx < landing->granted_end && block->sequence == 0;
     if (granted) {              /* translated when it was granted */
-        const pw_time delays_ns[3] = {ni->smmu.l1_hit_ns, ni->smmu.l2_hit_ns, ni->costs.walk_ns};
         view.num_absent = 0;
         view.code = PW_OK;
-        view.delay_ns = delays_ns[landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]];
+        view.delay_ns = pw_smmu_latency_ns(&ni->smmu, landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
+    if (ni->settings.stall && !granted) {
+        end_ns = write_stalling(ni, landing, block, start_ns + view.delay_ns, end_ns, &view.code);
+        view.num_absent = 0;
+    }
     if (view.code < 0) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(view.code), 0, end_ns);
         return;
     }
-    if (view.num_absent || is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns)) {
+    if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
         pw_service service;
         uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
-        uint32_t code = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
+        uint32_t nack = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
         uint8_t flags = ni->faults.any && lose_errs(ni, block, &service, num_fifo_full) ? PW_FLAG_SPOILED : 0;
-        if (service.num_errs && code == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
-        bool nacks = whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, code, flags, end_ns);
+        if (service.num_errs && nack == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
+        bool nacks = whole || nack != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
+        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, nack, flags, end_ns);
         else if (!service.num_errs) answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, flags, end_ns);
-        if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+        if (nack == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
         return;
     }
     if (!whole) {

@@ -39,8 +39,8 @@ static bool foresee_ack(pw_ni *ni, const pw_transfer *transfer, const pw_transac
     uint32_t i = transaction->block_idx - grant->first_block;
     if (grant->header.stream != transfer->stream || grant->header.source_node != transfer->peer || i >= grant->num_blocks ||
         transaction->sequence != 0 || ni->faults.any || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
-    const pw_time delays_ns[4] = {ni->smmu.l1_hit_ns, ni->smmu.l2_hit_ns, ni->costs.walk_ns, ni->costs.walk_ns};
-    *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) + delays_ns[grant->translations[i / 32] >> 2 * (i % 32) & 3] +
+    uint32_t how = grant->translations[i / 16] >> 4 * (i % 16) & 15;
+    *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) + pw_smmu_latency_ns(&ni->smmu, how) +
               ni->paths[transfer->peer].latency_ns;
     return *ack_ns <= transaction->deadline_ns;
 }
@@ -68,7 +68,8 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
         }
         bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
-        pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present);
+        uint32_t how;
+        pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present, pw_walk_is_present(walk, page + 1), at_ns, &how);
         if (page == first_page) *delay_ns = cost_ns;
         if (present) continue;
         ni->counters.translation_faults_source++;
@@ -80,18 +81,23 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
     return mask;
 }
 
+static pw_fault fault_of(const pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address, uint32_t num_bytes)
+{
+    return (pw_fault){
+        .identity = pw_identity(transfer->stream, transaction->block_idx),
+        .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
+        .at_destination = false, .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
+        .transfer_end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1,
+    };
+}
+
 /* Report the packets that could not be read to the driver, in time order. With HUPCF = 0 packets that an
  * active fault terminates leave *mask too: the driver learns nothing of them. */
 static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address,
                          uint32_t num_bytes, uint64_t *mask, pw_time first_ns, uint64_t interval_ps)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, transfer->pdid);
-    pw_fault fault = {
-        .identity = pw_identity(transfer->stream, transaction->block_idx),
-        .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
-        .at_destination = false, .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
-        .transfer_end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1,
-    };
+    pw_fault fault = fault_of(ni, transfer, transaction, address, num_bytes);
     uint64_t num_packets = divide_up(num_bytes, PW_PACKET_BYTES);
     pw_walk *walk = &ni->source_walks[transaction->channel / PW_CHANNELS_PER_PAGE][transaction->channel % PW_CHANNELS_PER_PAGE];
     for (uint64_t packet = 0; packet < num_packets; packet++) {
@@ -114,6 +120,21 @@ static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transa
     return service.code;
 }
 
+/* Stall mode: when every page of the block was read. The engine reads in order, and the block leaves when its
+ * last stalled read is answered. */
+static pw_time read_stalling(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, pw_walk *walk,
+                             uint64_t address, uint32_t num_bytes, pw_time at_ns, int *code)
+{
+    pw_fault fault = fault_of(ni, transfer, transaction, address, num_bytes);
+    *code = PW_OK;
+    for (uint64_t page = pw_page_of(address); page < fault.block_end_page && *code == PW_OK; page++) {
+        pw_time admitted_ns = pw_smmu_admit(&ni->smmu, at_ns);
+        at_ns = pw_engine_access(ni, walk, &fault, page, admitted_ns, code);
+        if (at_ns > admitted_ns) pw_smmu_hold(&ni->smmu, admitted_ns, at_ns);
+    }
+    return at_ns;
+}
+
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures)
 {
     const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
@@ -128,15 +149,22 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_time delay_ns;
     int code;
     if (transaction->block_idx == 0 && transaction->sequence == 0) pw_walk_forget(walk);
+    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
     uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
+    bool stalls = ni->settings.stall && (mask != all || !ni->settings.hupcf);
+    at_ns += delay_ns;
+    if (stalls) {
+        at_ns = read_stalling(ni, transfer, transaction, walk, address, num_bytes, at_ns, &code);
+        mask = all;
+    }
     if (code < 0) {
-        pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(code), failures, at_ns + delay_ns);
+        pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(code), failures, at_ns);
         return;
     }
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
     uint64_t interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps;
     pw_time engine_ns = (pw_time)divide_up(num_bytes * ni->engine_byte_ps_1000, 1000000);
-    pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns + delay_ns, engine_ns);
+    pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns, engine_ns);
     uint64_t wire_bytes = num_bytes + (uint64_t)num_packets * (uint64_t)ni->costs.packet_header_bytes;
     uint64_t wire_ps = wire_bytes * path->byte_ps_1000 / 1000;
     uint64_t first_bytes = (num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES) + (uint64_t)ni->costs.packet_header_bytes;
@@ -144,13 +172,12 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
     transaction->sending_until_ns = link_ns + wire_ns;
 
-    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
-    if (mask != all || !ni->settings.hupcf) {
+    if (!ni->settings.stall && (mask != all || !ni->settings.hupcf)) {
         code = source_faults(ni, transfer, transaction, address, num_bytes, &mask, link_ns, interval_ps);
         if (mask != all) pw_walk_forget(walk);
         if (code < 0) {
             pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION,
-                             failures, at_ns + delay_ns);
+                             failures, at_ns);
             return;
         }
     }

@@ -30,7 +30,7 @@ typedef struct pw_landing {
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
     uint32_t granted_end;       /* blocks before this one are translated already */
-    uint8_t translations[2 * PW_GRANT_BLOCKS];  /* ring by block: enum pw_translation of its first page */
+    uint8_t translations[2 * PW_GRANT_BLOCKS];  /* ring by block: how its first page is translated */
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
     pw_walk walk;
@@ -91,6 +91,10 @@ void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at
 void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
+
+/* Stall mode: an access to the page, translated at at_ns. Waits for RESUME as often as it must; returns when it
+ * is done, or terminated with *code < 0. */
+pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
 
 /* engine_source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures);

@@ -79,16 +79,15 @@ _Static_assert(sizeof(pw_read_request_frame) == 64, "read request frame");
 
 /* The reader has looked at the pages of these blocks of its stream already. So their acknowledgements can
  * be foreseen, and the source need not wait for each physically (emulation only: in virtual time nothing
- * changes). Two bits a block: how its first page is translated. */
+ * changes). Four bits a block: how its first page is translated, enum pw_translation of smmu.h. */
 #define PW_GRANT_BLOCKS 128
-enum pw_translation { PW_TRANSLATION_L1 = 0, PW_TRANSLATION_L2 = 1, PW_TRANSLATION_WALK = 2 };
 typedef struct {
     pw_frame_header header;
     uint32_t first_block;
     uint32_t num_blocks;
-    uint64_t translations[PW_GRANT_BLOCKS / 32];
+    uint64_t translations[PW_GRANT_BLOCKS / 16];
 } pw_grant_frame;
-_Static_assert(sizeof(pw_grant_frame) == 72, "grant frame");
+_Static_assert(sizeof(pw_grant_frame) == 104, "grant frame");
 
 /* Followed by one CRC for each of num_packets packets (padded to 8 bytes), then by the payload. */
 typedef struct {

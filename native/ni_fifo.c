@@ -23,43 +23,67 @@ pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry)
 
 void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth)
 {
-    *fifo = (pw_ni_fifo){.depth = depth};
+    *fifo = (pw_ni_fifo){.depth = depth, .latest_ns = INT64_MIN};
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) fifo->seen[i].at_ns = INT64_MIN;
 }
 
 static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
 {
-    while (fifo->num_entries && fifo->read_ns[fifo->head] <= at_ns) {
+    while (fifo->num_read && fifo->read_ns[fifo->head] <= at_ns) {
         fifo->head = (fifo->head + 1) % PW_NI_FIFO_DEPTH;
         fifo->num_entries--;
+        fifo->num_read--;
     }
 }
 
-enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry, uint32_t *slot)
+static bool is_same(pw_fifo_entry a, pw_fifo_entry b) { return a.low == b.low && a.high == b.high; }
+
+/* The entry before at_ns; all zero, which is none, when nothing is. */
+static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns)
 {
-    if (entry.low == fifo->last.low && entry.high == fifo->last.high) return PW_FIFO_FILTERED;
+    uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
+    if (fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns) return fifo->seen[last].entry;
+    pw_time latest_ns = INT64_MIN;
+    pw_fifo_entry entry = {0, 0};
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) {       /* oldest first: of equal times the later one */
+        uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
+        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns) continue;
+        latest_ns = fifo->seen[slot].at_ns;
+        entry = fifo->seen[slot].entry;
+    }
+    return entry;
+}
+
+static void note_seen(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
+{
+    fifo->seen[fifo->next_seen].at_ns = at_ns;
+    fifo->seen[fifo->next_seen].entry = entry;
+    fifo->next_seen = (fifo->next_seen + 1) % PW_NI_FIFO_SEEN;
+    fifo->latest_ns = pw_later(fifo->latest_ns, at_ns);
+}
+
+enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
+{
+    if (is_same(entry, last_before(fifo, at_ns))) {
+        note_seen(fifo, at_ns, entry);
+        return PW_FIFO_FILTERED;
+    }
     drop_read(fifo, at_ns);
     if (fifo->num_entries >= fifo->depth) return PW_FIFO_LOST;
-    *slot = (fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH;
-    fifo->entries[*slot] = entry;
-    fifo->read_ns[*slot] = PW_NEVER;
-    fifo->last = entry;
+    fifo->entries[(fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH] = entry;
+    note_seen(fifo, at_ns, entry);
     return PW_FIFO_PUSHED;
 }
 
-void pw_ni_fifo_set_read(pw_ni_fifo *fifo, uint32_t slot, pw_time read_ns) { fifo->read_ns[slot] = read_ns; }
-
-uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo)
+uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo, pw_time at_ns)
 {
-    if (!fifo->num_entries) return 0;
-    if (!fifo->half_read) {
-        fifo->half_read = true;
-        return fifo->entries[fifo->head].low;
-    }
-    uint64_t high = fifo->entries[fifo->head].high;
-    fifo->half_read = false;
-    fifo->head = (fifo->head + 1) % PW_NI_FIFO_DEPTH;
-    fifo->num_entries--;
-    return high;
+    if (fifo->num_read == fifo->num_entries) return 0;
+    uint32_t slot = (fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH;
+    fifo->half_read = !fifo->half_read;
+    if (fifo->half_read) return fifo->entries[slot].low;
+    fifo->read_ns[slot] = at_ns;
+    fifo->num_read++;
+    return fifo->entries[slot].high;
 }
 
 uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns)

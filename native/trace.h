@@ -17,6 +17,8 @@ enum pw_trace_kind {
     PW_TRACE_TASKLET_ENTRY,         /* page, pages asked for */
     PW_TRACE_PAGE_IN_DONE,          /* page, pages that were absent */
     PW_TRACE_NETLINK_SENT,          /* page, transaction */
+    PW_TRACE_PAGE_TOUCHED,          /* user-space thread: page, 1 when it was absent */
+    PW_TRACE_TOUCH_SEGFAULT,        /* user-space thread: page, transaction */
     PW_TRACE_ERR_SENT,              /* transaction, sequence */
     PW_TRACE_ACK_SENT,              /* transaction, sequence */
     PW_TRACE_NACK_SENT,             /* transaction, code */
@@ -26,6 +28,7 @@ enum pw_trace_kind {
     PW_TRACE_TIMEOUT,               /* transaction, sequence */
     PW_TRACE_NOTIFIED,              /* destination: stream, bytes */
     PW_TRACE_TRANSFER_DONE,         /* source: stream, bytes */
+    PW_TRACE_RESUME,                /* stall: page, PW_RESUME_* */
     PW_TRACE_INJECTED               /* enum pw_fault_site_id, transaction */
 };
 

@@ -1,8 +1,17 @@
-"""Settings of the SMMU: context banks, TLB geometry, fault mode (MECHANISMS 4)."""
+"""Settings of the SMMU (context banks, TLB geometry, fault mode) and of its fault driver.
+
+MECHANISMS 4 and 5.
+"""
 
 import dataclasses
 
-from pagewire.native.settings import setting, validate
+from pagewire.native.settings import ConfigError, setting, validate
+
+FAULT_MODES = {"terminate": 0, "stall": 1}
+"""Number of each fault mode: SCTLR.CFCFG."""
+
+PAGE_IN_WAYS = {"touch-ahead": 0, "touch-a-page": 1}
+"""Number of each way to page in, in the engine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,18 +44,63 @@ class SmmuConfig:
         maximum=128,
         power_of_two=True,
     )
+    walk_cache_entries: int = setting(
+        64,
+        "pointers to upper-level page tables that the walk cache holds, least recently used out; "
+        "0 for none (64 is assumed: the sources give no size)",
+        unit="entries",
+        minimum=0,
+        maximum=1024,
+    )
+    prefetch_entries: int = setting(
+        0,
+        "translations in the buffer that fetches the next page's beside a walk; 0 for none (off: "
+        "Linux turns the MMU-500's prefetcher off)",
+        unit="entries",
+        minimum=0,
+        maximum=1024,
+    )
+    parallel_walks: int = setting(
+        16, "page-table walks at a time; a further one waits", unit="walks", minimum=1, maximum=16
+    )
+    outstanding_accesses: int = setting(
+        256,
+        "accesses that can wait in the SMMU at a time; a further one waits before it",
+        unit="accesses",
+        minimum=1,
+        maximum=256,
+    )
     hupcf: int = setting(
         1,
-        "hit under previous context fault: 1 processes later accesses on their own; 0 terminates "
-        "every access of the bank while a fault is active",
+        "hit under previous context fault: 1 processes later accesses on their own; 0 terminates, or "
+        "stalls, every access of the bank while a fault is active",
         minimum=0,
         maximum=1,
     )
+    page_in: str = setting(
+        "touch-ahead",
+        "touch-ahead: the tasklet calls get_user_pages; touch-a-page: it sends a Netlink message for "
+        "each page, which a user-space thread touches (at the source: one page a fault)",
+        choices=PAGE_IN_WAYS,
+    )
+    touch_ahead_pages: int = setting(
+        4,
+        "pages that get_user_pages brings in at most for a fault at the source",
+        unit="pages",
+        minimum=1,
+        maximum=4,
+    )
     mode: str = setting(
         "terminate",
-        "what a faulting access meets: terminate (stall is not in this version)",
-        choices=("terminate",),
+        "what a faulting access meets: terminate: it is not done, the NI sends a NACK; stall: it waits "
+        "until the driver has paged in and writes RESUME",
+        choices=FAULT_MODES,
     )
 
     def __post_init__(self) -> None:
         validate("smmu", self)
+        if self.mode == "stall" and self.page_in == "touch-a-page":
+            raise ConfigError(
+                "smmu.mode = 'stall' with smmu.page_in = 'touch-a-page': the user-space thread cannot "
+                "write RESUME, so the access would wait for ever; take smmu.page_in = 'touch-ahead'"
+            )

@@ -6,7 +6,8 @@
 int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings, pw_counters *counters,
                    pw_trace *trace, pw_memory *memory, pw_smmu *smmu)
 {
-    if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH) return PW_ERR_INVALID;
+    if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH || settings->touch_ahead_pages < 1 ||
+        settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX) return PW_ERR_INVALID;
     memset(driver, 0, sizeof *driver);
     driver->costs = costs;
     driver->settings = settings;
@@ -16,9 +17,9 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
     driver->smmu = smmu;
     driver->tasklet_since_ns = driver->tasklet_free_ns = driver->last_handler_end_ns = INT64_MIN;
     pw_calendar_init(&driver->handler_cpu);
-    pw_calendar_init(&driver->library_cpu);
     pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
     pw_page_in_init(&driver->page_in);
+    pw_user_thread_init(&driver->thread, costs, counters, trace, memory, &driver->page_in);
     pw_time_histogram_init(&driver->interrupt_times);
     return PW_OK;
 }
@@ -64,7 +65,7 @@ void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_f
                                  .sequence = fault->sequence, .pdid = fault->pdid, .page = page, .code = 1};
         enum pw_fifo_outcome outcome = PW_FIFO_LOST;
         if (!is_injected(driver, PW_FAULT_FIFO_FULL, fault, page, at_ns))
-            outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields), &pending.slot);
+            outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields));
         driver->counters->fifo_pushed += outcome == PW_FIFO_PUSHED;
         driver->counters->fifo_filtered += outcome == PW_FIFO_FILTERED;
         driver->counters->fifo_lost += outcome == PW_FIFO_LOST;
@@ -98,11 +99,13 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
     uint64_t end_page = pending->page + 1;
     if (driver->settings->policy == PW_POLICY_BLOCK) end_page = pending->fault.block_end_page;
     if (driver->settings->policy == PW_POLICY_ALL) end_page = pending->fault.transfer_end_page;
-    if (!pending->fault.at_destination && end_page > pending->page + PW_SOURCE_PAGES) end_page = pending->page + PW_SOURCE_PAGES;
-    return end_page;
+    if (pending->fault.at_destination) return end_page;
+    bool touch_a_page = driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;   /* one page by Netlink touch */
+    uint64_t limit = pending->page + (touch_a_page ? 1 : (uint64_t)driver->settings->touch_ahead_pages);
+    return end_page < limit ? end_page : limit;
 }
 
-/* get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
+/* Touch-Ahead, get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
 static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, int *code)
 {
     uint64_t page = pending->page, end_page = end_of_range(driver, pending), num_absent_total = 0;
@@ -145,25 +148,71 @@ static bool is_known_duplicate(pw_driver *driver, pw_fifo_entry entry)
     return false;
 }
 
-/* The library got the Netlink message at at_ns: one ERR for a block resolved. */
-static void send_err(pw_driver *driver, const pw_fault *fault, pw_time at_ns, pw_service *out)
+/* Pack and send one message about the page: when the tasklet is done with it. */
+static pw_time send_message(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, pw_time at_ns,
+                            pw_netlink_message *message, int *code)
 {
-    const pw_err_order *last = &driver->last_err;
-    if (driver->any_err && last->source_node == fault->source_node &&
-        last->transaction_id == fault->transaction_id && last->sequence == fault->sequence) return;
-    pw_time end_ns = pw_calendar_book(&driver->library_cpu, at_ns, driver->costs->err_send_ns) + driver->costs->err_send_ns;
-    pw_err_order order = {.at_ns = end_ns, .source_node = fault->source_node, .transaction_id = fault->transaction_id,
-                          .sequence = fault->sequence, .pdid = fault->pdid};
-    driver->last_err = order;
-    driver->any_err = true;
-    driver->counters->errs_sent++;
-    out->errs[out->num_errs++] = order;
-    pw_trace_add(driver->trace, end_ns, PW_TRACE_ERR_SENT, fault->transaction_id, fault->sequence);
+    const pw_fault *fault = &pending->fault;
+    pw_netlink_fields fields = {.source_node = fault->source_node, .transaction_id = fault->transaction_id,
+                                .sequence = fault->sequence, .pdid = fault->pdid, .page = page,
+                                .is_write = fault->at_destination};
+    *code = pw_netlink_pack(&fields, message);
+    if (*code < 0) return at_ns;
+    at_ns = work(driver, at_ns, driver->costs->netlink_ns);
+    driver->counters->netlink_messages++;
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
+    return at_ns;
 }
 
-static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+static void send_err(pw_driver *driver, const pw_netlink_message *message, pw_time at_ns, pw_service *out)
 {
-    const pw_costs *costs = driver->costs;
+    out->num_errs += pw_user_thread_err(&driver->thread, message, at_ns, &out->errs[out->num_errs]);
+}
+
+/* Touch-A-Page: a message for each page; the thread touches them, and after the last one sends the ERR,
+ * unless the page that faulted was gone. (The message has no field for "last": the sources leave open how
+ * the thread knows.) Returns when the tasklet is free. */
+static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, pw_service *out)
+{
+    uint64_t end_page = end_of_range(driver, pending), num_absent = 0;
+    pw_netlink_message message;
+    pw_time touched_ns = at_ns;
+    bool resolved = true;
+    int code = PW_OK;
+    for (uint64_t page = pending->page; page < end_page && code == PW_OK; page++) {
+        pw_touch touch;
+        at_ns = send_message(driver, pending, page, at_ns, &message, &code);
+        if (code < 0) break;
+        pw_user_thread_touch(&driver->thread, &message, at_ns, &touch);
+        if (page == pending->page) {    /* of the others their own faults will tell */
+            resolved = touch.touched;
+            code = touch.code;
+        }
+        touched_ns = pw_later(touched_ns, touch.end_ns);
+        num_absent += touch.was_absent;
+    }
+    driver->counters->pages_paged_in += num_absent;
+    driver->counters->page_ins_present += code == PW_OK && resolved && num_absent == 0;
+    driver->counters->page_ins_failed += code < 0;
+    if (code < 0) out->code = code;
+    bool wants_err = pending->fault.at_destination && driver->settings->err_enabled;
+    if (wants_err && resolved && code == PW_OK) send_err(driver, &message, touched_ns, out);
+    return at_ns;
+}
+
+/* Two 64-bit reads of the NI FIFO's register. */
+static pw_time read_entry(pw_driver *driver, pw_time at_ns, pw_fifo_entry *entry)
+{
+    at_ns = work(driver, at_ns, driver->costs->core_register_read_ns);
+    entry->low = pw_ni_fifo_read_word(&driver->fifo, at_ns);
+    at_ns = work(driver, at_ns, driver->costs->core_register_read_ns);
+    entry->high = pw_ni_fifo_read_word(&driver->fifo, at_ns);
+    return at_ns;
+}
+
+/* The tasklet comes to a fault: when. */
+static pw_time begin_entry(pw_driver *driver, const pw_pending_fault *pending)
+{
     bool running = pending->logged_ns >= driver->tasklet_since_ns && pending->logged_ns < driver->tasklet_free_ns;
     pw_time at_ns = running ? driver->tasklet_free_ns : pending->handler_end_ns;
     if (!running || driver->run_entries >= (uint32_t)driver->settings->tasklet_entries) {
@@ -176,16 +225,27 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     driver->run_entries++;
     driver->counters->tasklet_entries++;
     pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);
+    return at_ns;
+}
+
+static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+{
+    const pw_costs *costs = driver->costs;
+    pw_time at_ns = begin_entry(driver, pending);
     if (pending->fault.at_destination) {
-        at_ns = work(driver, at_ns, 2 * costs->core_register_read_ns);
-        pw_ni_fifo_set_read(&driver->fifo, pending->slot, at_ns);
-        if (is_known_duplicate(driver, driver->fifo.entries[pending->slot])) {
+        pw_fifo_entry entry;
+        at_ns = read_entry(driver, at_ns, &entry);
+        if (is_known_duplicate(driver, entry)) {
             driver->counters->fifo_duplicates++;
             driver->tasklet_free_ns = at_ns;
             return;
         }
     }
     at_ns = work(driver, at_ns, costs->tasklet_other_ns);
+    if (driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE) {
+        driver->tasklet_free_ns = touch_pages(driver, pending, at_ns, out);
+        return;
+    }
     int code;
     at_ns = page_in(driver, pending, at_ns, &code);
     driver->tasklet_free_ns = at_ns;
@@ -194,10 +254,26 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
         return;
     }
     if (!pending->fault.at_destination || !driver->settings->err_enabled) return;
-    at_ns = work(driver, at_ns, costs->netlink_ns);
+    pw_netlink_message message;
+    at_ns = send_message(driver, pending, pending->page, at_ns, &message, &code);
     driver->tasklet_free_ns = at_ns;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_NETLINK_SENT, pending->page, pending->fault.transaction_id);
-    send_err(driver, &pending->fault, at_ns + costs->user_wakeup_ns, out);
+    if (code < 0) out->code = code;
+    else send_err(driver, &message, at_ns + costs->user_wakeup_ns, out);
+}
+
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+{
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    raise_interrupt(driver, bank, at_ns);
+    pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
+    pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);
+    work_ns = page_in(driver, &pending, work_ns, code);
+    work_ns = work(driver, work_ns, driver->costs->core_register_write_ns);
+    driver->tasklet_free_ns = work_ns;
+    uint32_t value = *code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY;
+    pw_smmu_resume(driver->smmu, bank, work_ns, value);
+    pw_trace_add(driver->trace, work_ns, PW_TRACE_RESUME, page, value);
+    return work_ns;
 }
 
 void pw_driver_service(pw_driver *driver, pw_service *out)

@@ -3,8 +3,9 @@
  * block are reported in time order, then pw_driver_service runs the tasklet on what they logged and
  * says which ERRs leave when. The tasklet is a serial server; handler invocations interrupt it.
  * An interrupt of a block that is physically later does not lengthen work already timed, and a fault from
- * before the latest stretch of work does not wait for that (the two may overlap). Not here yet:
- * Touch-A-Page, policies written in Python. Not thread-safe. */
+ * before the latest stretch of work does not wait for that (the two may overlap). Two ways to page in:
+ * Touch-Ahead (get_user_pages in the tasklet) and Touch-A-Page (a message a page, touched by the library's
+ * thread, user_thread.h). Not here yet: policies written in Python. Not thread-safe. */
 #ifndef PW_SMMU_DRIVER_H
 #define PW_SMMU_DRIVER_H
 #include "native/calendar.h"
@@ -15,9 +16,9 @@
 #include "native/trace.h"
 #include "smmu/page_in.h"
 #include "smmu/smmu.h"
+#include "smmu/user_thread.h"
 
 #define PW_HANDLERS_KEPT 64     /* a block can raise one interrupt a packet */
-#define PW_SOURCE_PAGES 4       /* get_user_pages at the source brings in up to 4 [PSI 3.2.2] */
 
 /* What the kernel and the library can know of the block that faulted. */
 typedef struct {
@@ -30,12 +31,6 @@ typedef struct {
 } pw_fault;
 
 typedef struct {
-    pw_time at_ns;              /* the ERR leaves the node */
-    uint32_t source_node;
-    uint16_t transaction_id, sequence, pdid;
-} pw_err_order;
-
-typedef struct {
     pw_err_order errs[PW_BLOCK_PAGES + 1];
     uint32_t num_errs;
     int code;                   /* PW_OK, or why a page can never come: PW_ERR_ADDRESS, _PROTECTION, _HOST */
@@ -46,7 +41,6 @@ typedef struct {
     uint64_t page;
     pw_time logged_ns;
     pw_time handler_end_ns;     /* of the handler that will find it */
-    uint32_t slot;              /* in the NI FIFO; destination only */
 } pw_pending_fault;
 
 typedef struct {
@@ -62,13 +56,12 @@ typedef struct {
     struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */
     uint32_t next_handler;
     pw_time_histogram interrupt_times;  /* when handlers began */
-    pw_calendar handler_cpu, library_cpu;
+    pw_calendar handler_cpu;
+    pw_user_thread thread;
     pw_time last_handler_end_ns;
     pw_time tasklet_since_ns, tasklet_free_ns;  /* its latest stretch of work without a pause */
     uint32_t run_entries;
     pw_fifo_entry recent[2];    /* the last two entries handled */
-    pw_err_order last_err;
-    bool any_err;
     pw_pending_fault pending[PW_BLOCK_PACKETS];
     uint32_t num_pending;
 } pw_driver;
@@ -78,6 +71,9 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
 void pw_driver_destroy(pw_driver *driver);
 /* One packet's access to the page was terminated at at_ns. */
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns);
+/* Stall: the access to the page waits since at_ns, with no other fault of the bank active. Handler, tasklet and
+ * page-in; returns when RESUME is written: retry, or terminate with *code < 0 when the page can never come. */
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
 /* Run the tasklet on everything logged since the last call. */
 void pw_driver_service(pw_driver *driver, pw_service *out);
 #endif

@@ -1,7 +1,8 @@
 """Registers of an SMMU context bank as typed fields, with ARM's names and bit positions.
 
 Names and positions: ARM SMMU architecture (SMMU_CBn_*), as far as MECHANISMS 4 uses them. A bank shows
-its last fault: it was active from `fault_ns` until `clear_ns`, when the handler wrote FSR back.
+its last fault: it was active from `fault_ns` until `clear_ns`, when the handler wrote FSR back
+(terminate) or the tasklet wrote FSR and RESUME (stall).
 Not modelled: every other bit of these registers.
 """
 
@@ -17,6 +18,7 @@ class Fsr(enum.IntFlag):
 
     TF = 1 << 1
     PF = 1 << 3
+    SS = 1 << 30
     MULTI = 1 << 31
 
 
@@ -59,10 +61,14 @@ LAYOUT = (
     Field("SCTLR", "CFIE", "6", "a fault raises an interrupt"),
     Field("SCTLR", "CFCFG", "7", "0: a faulting access is terminated; 1: it stalls"),
     Field(
-        "SCTLR", "HUPCF", "8", "1: later accesses go on while a fault is active; 0: they fail too"
+        "SCTLR",
+        "HUPCF",
+        "8",
+        "1: later accesses go on while a fault is active; 0: they meet it too",
     ),
     Field("FSR", "TF", "1", "translation fault"),
     Field("FSR", "PF", "3", "permission fault"),
+    Field("FSR", "SS", "30", "an access is stalled until RESUME is written"),
     Field("FSR", "MULTI", "31", "further faults came while this one was active"),
     Field("FAR", "FADDR", "31:0", "faulting address, low part"),
     Field("FAR_HIGH", "FADDR", "63:32", "faulting address, high part"),
@@ -85,6 +91,8 @@ class ContextBank:
     fsynr0: Fsynr0
     fault_ns: int
     clear_ns: int
+    resume: Resume
+    """last value written; RETRY before the first"""
 
     @classmethod
     def from_engine(cls, idx: int, bank: Any) -> "ContextBank":
@@ -99,6 +107,7 @@ class ContextBank:
             fsynr0=Fsynr0(bank.fsynr0),
             fault_ns=bank.fault_ns,
             clear_ns=bank.clear_ns,
+            resume=Resume(bank.resume),
         )
 
     @property
@@ -114,6 +123,8 @@ class ContextBank:
 def sctlr_of(config: SmmuConfig) -> Sctlr:
     """SCTLR of every bank in use under these settings."""
     value = Sctlr.M | Sctlr.CFRE | Sctlr.CFIE
+    if config.mode == "stall":
+        value |= Sctlr.CFCFG
     return value | Sctlr.HUPCF if config.hupcf else value
 
 

@@ -1,20 +1,38 @@
 #include "smmu/smmu.h"
 #include <string.h>
 
+#define TABLE_SHIFT 9               /* a table holds 512 entries */
+#define LEVEL_SHIFT 44              /* above every page number that is shifted by a level or more */
+
+static int create_cache(uint32_t num_sets, uint32_t num_ways, uint32_t line_pages, pw_tcache **out)
+{
+    pw_tcache_geometry geometry = {num_sets, num_ways, line_pages};
+    return num_ways ? pw_tcache_create(&geometry, out) : PW_OK;
+}
+
 int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings, pw_counters *counters)
 {
     memset(smmu, 0, sizeof *smmu);
-    if (settings->num_context_banks < 1 || settings->num_context_banks > PW_CONTEXT_BANKS_MAX) return PW_ERR_INVALID;
+    if (settings->num_context_banks < 1 || settings->num_context_banks > PW_CONTEXT_BANKS_MAX ||
+        settings->parallel_walks < 1 || settings->parallel_walks > PW_WALKERS_MAX ||
+        settings->outstanding_accesses < 1 || settings->outstanding_accesses > PW_OUTSTANDING_MAX ||
+        costs->walk_accesses < 1 || costs->walk_accesses > PW_WALK_ACCESSES_MAX) return PW_ERR_INVALID;
     smmu->costs = costs;
     smmu->counters = counters;
     smmu->num_banks = (uint32_t)settings->num_context_banks;
-    smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE | (settings->hupcf ? PW_SCTLR_HUPCF : 0);
+    smmu->num_walkers = (uint32_t)settings->parallel_walks;
+    smmu->max_outstanding = (uint32_t)settings->outstanding_accesses;
+    smmu->last_outstanding_ns = INT64_MIN;
+    smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE | (settings->hupcf ? PW_SCTLR_HUPCF : 0) |
+                  (settings->stall ? PW_SCTLR_CFCFG : 0);
     smmu->l1_hit_ns = (costs->tlb_l1_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     smmu->l2_hit_ns = (costs->tlb_l2_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
-    pw_tcache_geometry l1 = {(uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, (uint32_t)settings->tlb_line_pages};
-    pw_tcache_geometry l2 = {(uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, (uint32_t)settings->tlb_line_pages};
-    int code = pw_tcache_create(&l1, &smmu->l1);
-    if (code == PW_OK) code = pw_tcache_create(&l2, &smmu->l2);
+    for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_init(&smmu->walkers[i]);
+    uint32_t line_pages = (uint32_t)settings->tlb_line_pages;
+    int code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages, &smmu->l1);
+    if (code == PW_OK) code = create_cache((uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, line_pages, &smmu->l2);
+    if (code == PW_OK) code = create_cache(1, (uint32_t)settings->walk_cache_entries, 1, &smmu->walk_cache);
+    if (code == PW_OK) code = create_cache(1, (uint32_t)settings->prefetch_entries, 1, &smmu->prefetch);
     if (code < 0) pw_smmu_destroy(smmu);
     return code;
 }
@@ -23,7 +41,9 @@ void pw_smmu_destroy(pw_smmu *smmu)
 {
     pw_tcache_destroy(smmu->l1);
     pw_tcache_destroy(smmu->l2);
-    smmu->l1 = smmu->l2 = NULL;
+    pw_tcache_destroy(smmu->walk_cache);
+    pw_tcache_destroy(smmu->prefetch);
+    smmu->l1 = smmu->l2 = smmu->walk_cache = smmu->prefetch = NULL;
 }
 
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
@@ -44,44 +64,116 @@ pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid)
     return NULL;
 }
 
-pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present)
+/* The walk cache's name of the pointer to the table that is `level` accesses above the page. */
+static uint64_t table_of(uint64_t page, uint32_t level)
+{
+    return (uint64_t)level << LEVEL_SHIFT | page >> TABLE_SHIFT * level;
+}
+
+/* Memory accesses of a walk, which starts at the lowest table whose pointer is cached. */
+static uint32_t walk_tables(pw_smmu *smmu, uint16_t pdid, uint64_t page)
+{
+    uint32_t num_levels = (uint32_t)smmu->costs->walk_accesses, level = 1;
+    uint64_t frame;
+    if (!smmu->walk_cache) return num_levels;
+    while (level < num_levels && !pw_tcache_lookup(smmu->walk_cache, pdid, table_of(page, level), &frame)) level++;
+    for (uint32_t read = level; read-- > 1;) pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), 0);
+    return level;
+}
+
+/* Time of a walk from at_ns on, with its wait for a walker. */
+static pw_time book_walk(pw_smmu *smmu, pw_time at_ns, pw_time walk_ns)
+{
+    if (at_ns == PW_NEVER) return walk_ns;
+    pw_time earliest_ns = PW_NEVER;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < smmu->num_walkers && earliest_ns > at_ns; i++) {
+        pw_time free_ns = pw_calendar_peek(&smmu->walkers[i], at_ns, walk_ns);
+        if (free_ns < earliest_ns) {
+            earliest_ns = free_ns;
+            best = i;
+        }
+    }
+    smmu->counters->walks_delayed += earliest_ns > at_ns;
+    return pw_calendar_book(&smmu->walkers[best], at_ns, walk_ns) + walk_ns - at_ns;
+}
+
+pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how)
+{
+    if (how == PW_TRANSLATION_L1) return smmu->l1_hit_ns;
+    if (how == PW_TRANSLATION_L2) return smmu->l2_hit_ns;
+    int64_t accesses = smmu->costs->walk_accesses;
+    return ((int64_t)(how - PW_TRANSLATION_WALK) * smmu->costs->walk_ns + accesses - 1) / accesses;
+}
+
+static void enter(pw_smmu *smmu, uint16_t pdid, uint64_t page)
+{
+    pw_tcache_fill(smmu->l2, pdid, page, page);
+    pw_tcache_fill(smmu->l1, pdid, page, page);
+}
+
+/* Fetch the next page's translation from from_ns on: its entry is beside this one's, one access away. */
+static void prefetch(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time from_ns)
+{
+    uint64_t next = page + 1, ready_ns;
+    bool same_table = next >> TABLE_SHIFT == page >> TABLE_SHIFT;
+    if (!same_table || pw_tcache_lookup(smmu->prefetch, pdid, next, &ready_ns)) return;
+    smmu->counters->prefetches++;
+    smmu->counters->walk_accesses++;
+    pw_time walk_ns = pw_smmu_latency_ns(smmu, PW_TRANSLATION_WALK + 1);
+    ready_ns = from_ns == PW_NEVER ? 0 : (uint64_t)(from_ns + book_walk(smmu, from_ns, walk_ns));
+    pw_tcache_fill(smmu->prefetch, pdid, next, ready_ns);
+}
+
+pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, bool next_present,
+                          pw_time at_ns, uint32_t *how)
 {
     uint64_t frame;
     pw_counters *counters = smmu->counters;
-    if (pw_tcache_lookup(smmu->l1, pdid, page, &frame)) {
-        counters->l1_hits++;
-        if (present) return smmu->l1_hit_ns;
+    bool in_l1 = pw_tcache_lookup(smmu->l1, pdid, page, &frame);
+    bool in_l2 = !in_l1 && pw_tcache_lookup(smmu->l2, pdid, page, &frame);
+    counters->l1_hits += in_l1;
+    counters->l1_misses += !in_l1;
+    counters->l2_hits += in_l2;
+    counters->l2_misses += !in_l1 && !in_l2;
+    if (in_l1 || in_l2) {
+        *how = in_l1 ? PW_TRANSLATION_L1 : PW_TRANSLATION_L2;
+        if (present && in_l2) pw_tcache_fill(smmu->l1, pdid, page, frame);
+        if (present) return pw_smmu_latency_ns(smmu, *how);
         counters->stale_translations++;
         pw_smmu_invalidate(smmu, pdid, page, 1);
-    } else {
-        counters->l1_misses++;
-        if (pw_tcache_lookup(smmu->l2, pdid, page, &frame)) {
-            counters->l2_hits++;
-            if (present) {
-                pw_tcache_fill(smmu->l1, pdid, page, frame);
-                return smmu->l2_hit_ns;
-            }
-            counters->stale_translations++;
-            pw_smmu_invalidate(smmu, pdid, page, 1);
-        } else counters->l2_misses++;
     }
+    if (smmu->prefetch && present && pw_tcache_lookup(smmu->prefetch, pdid, page, &frame)) {
+        pw_tcache_invalidate_range(smmu->prefetch, pdid, page, 1);
+        counters->prefetch_hits++;
+        enter(smmu, pdid, page);
+        *how = PW_TRANSLATION_L2;
+        pw_time wait_ns = at_ns == PW_NEVER ? 0 : (pw_time)frame - at_ns;
+        pw_time delay_ns = pw_later(smmu->l2_hit_ns, wait_ns);
+        if (next_present) prefetch(smmu, pdid, page, at_ns == PW_NEVER ? PW_NEVER : at_ns + delay_ns);
+        return delay_ns;
+    }
+    uint32_t accesses = walk_tables(smmu, pdid, page);
     counters->walks++;
-    if (present) {
-        pw_tcache_fill(smmu->l2, pdid, page, page);
-        pw_tcache_fill(smmu->l1, pdid, page, page);
-    }
-    return smmu->costs->walk_ns;
+    counters->walk_accesses += accesses;
+    *how = PW_TRANSLATION_WALK + accesses;
+    pw_time delay_ns = book_walk(smmu, at_ns, pw_smmu_latency_ns(smmu, *how));
+    if (present) enter(smmu, pdid, page);
+    if (smmu->prefetch && next_present) prefetch(smmu, pdid, page, at_ns == PW_NEVER ? PW_NEVER : at_ns + delay_ns);
+    return delay_ns;
 }
 
 bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write)
 {
-    bool active = at_ns >= bank->fault_ns && at_ns < bank->clear_ns;
+    bool stalls = bank->sctlr & PW_SCTLR_CFCFG;
+    bool active = stalls ? pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN
+                         : at_ns >= bank->fault_ns && at_ns < bank->clear_ns;
     if (active || pw_smmu_is_blocked(smmu, bank, at_ns)) {      /* frames may be here before earlier ones */
         bank->fsr |= PW_FSR_MULTI;
         smmu->counters->faults_multi++;
         return false;
     }
-    bank->fsr = PW_FSR_TF;
+    bank->fsr = PW_FSR_TF | (stalls ? PW_FSR_SS : 0);
     bank->far = (uint32_t)address;
     bank->far_high = (uint32_t)(address >> 32);
     bank->fsynr0 = is_write ? PW_FSYNR0_WNR : 0;
@@ -100,17 +192,63 @@ void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns)
     smmu->active[idx][(smmu->num_faults[idx] - 1) % PW_FAULTS_KEPT].clear_ns = at_ns;
 }
 
-pw_time pw_smmu_blocked_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
+void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_t value)
 {
-    if (bank->sctlr & PW_SCTLR_HUPCF) return INT64_MIN;
+    pw_smmu_clear_fault(smmu, bank, at_ns);
+    bank->resume = value;
+    if (value == PW_RESUME_RETRY) smmu->counters->resumes_retry++;
+    else smmu->counters->resumes_terminate++;
+}
+
+pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
+{
     uint32_t idx = (uint32_t)(bank - smmu->banks);
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++)
         if (at_ns >= smmu->active[idx][i].fault_ns && at_ns < smmu->active[idx][i].clear_ns) return smmu->active[idx][i].clear_ns;
     return INT64_MIN;
 }
 
+pw_time pw_smmu_blocked_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
+{
+    return bank->sctlr & PW_SCTLR_HUPCF ? INT64_MIN : pw_smmu_active_until(smmu, bank, at_ns);
+}
+
+pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns)
+{
+    bool waits = false;
+    while (at_ns < smmu->last_outstanding_ns) {
+        uint32_t num_outstanding = 0;
+        pw_time next_ns = PW_NEVER;
+        for (uint32_t i = 0; i < PW_OUTSTANDING_MAX; i++) {
+            if (smmu->outstanding[i].since_ns > at_ns || smmu->outstanding[i].until_ns <= at_ns) continue;
+            num_outstanding++;
+            if (smmu->outstanding[i].until_ns < next_ns) next_ns = smmu->outstanding[i].until_ns;
+        }
+        if (num_outstanding < smmu->max_outstanding) break;
+        at_ns = next_ns;
+        waits = true;
+    }
+    smmu->counters->outstanding_full += waits;
+    return at_ns;
+}
+
+void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
+{
+    smmu->outstanding[smmu->next_outstanding].since_ns = since_ns;
+    smmu->outstanding[smmu->next_outstanding].until_ns = until_ns;
+    smmu->next_outstanding = (smmu->next_outstanding + 1) % PW_OUTSTANDING_MAX;
+    smmu->last_outstanding_ns = pw_later(smmu->last_outstanding_ns, until_ns);
+}
+
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
+    if (num_pages == 0) return;
     pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages);
     pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
+    if (smmu->prefetch) pw_tcache_invalidate_range(smmu->prefetch, pdid, first_page, num_pages);
+    uint32_t num_levels = smmu->walk_cache ? (uint32_t)smmu->costs->walk_accesses : 0;
+    for (uint32_t level = 1; level < num_levels; level++) {
+        uint64_t first = table_of(first_page, level), last = table_of(first_page + num_pages - 1, level);
+        pw_tcache_invalidate_range(smmu->walk_cache, pdid, first, last - first + 1);
+    }
 }

@@ -16,6 +16,11 @@ typedef struct {
 /* State of a page; probes the window [page, min(page + PW_WALK_PAGES, end_page)) when it is outside.
  * PW_PAGE_* or PW_ERR_HOST. */
 int pw_walk_state(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
+/* Does the snapshot show the page present? No probe. */
+static inline bool pw_walk_is_present(const pw_walk *walk, uint64_t page)
+{
+    return page - walk->first_page < walk->num_pages && walk->state[page - walk->first_page] == PW_PAGE_PRESENT;
+}
 /* Probe again before the next use: the OS may have changed the mapping. */
 static inline void pw_walk_forget(pw_walk *walk) { walk->num_pages = 0; }
 #endif

@@ -128,7 +128,8 @@ class Pair:
         injected: dict[str, str | int] | None = None,
         **settings: int,
     ) -> None:
-        base = load(environ={}).engine_settings()
+        # without a walk cache a walk takes the same wherever the buffers lie, which differs from run to run
+        base = load(environ={}).engine_settings() | {"walk_cache_entries": 0}
         unknown = set(settings) - set(base)
         assert not unknown, unknown
         costs = load_platform("exanest-qfdb").costs.as_dict() | (costs or {})

@@ -1,5 +1,7 @@
 """Page faults at either end: who recovers, when, and what it costs [PART 4.4, 5.2; PSI 3.2]."""
 
+import itertools
+
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, Buffer, Event, Pair, pattern, resident
@@ -475,4 +477,27 @@ def test_faults_at_both_ends_of_a_loopback_recover_without_hupcf(policy: int) ->
         assert destination.read() == source.read()
     assert pair.counters(0).accesses_blocked > 0
     assert pair.counters(0).pages_paged_in == 4 * 21
+    pair.assert_quiet()
+
+
+def test_interleaved_packets_of_two_senders_log_pages_twice_and_the_driver_knows_them() -> None:
+    pair = Pair(3)
+    pair.trace()
+    buffers = [absent(PAGE), absent(PAGE)]
+    for node, (source, destination) in enumerate(buffers):
+        pair.write(source, destination, node=node, peer=2)
+    times(pair.run())
+    for source, destination in buffers:
+        assert destination.read() == source.read()
+    first, second = (destination.first_page for _, destination in buffers)
+    packets = [row[3] for row in pair.log("fault_destination")]
+    # the second block's entry is new at its first packet, and after each of the first block's packets
+    starts = sum(
+        packet == second and before == first for before, packet in itertools.pairwise(packets)
+    )
+    own = pair.counters(2)
+    assert starts > 1
+    assert own.fifo_pushed == 1 + starts
+    assert own.fifo_duplicates == starts - 1
+    assert own.tasklet_entries == own.fifo_pushed and own.errs_sent == own.pages_paged_in == 2
     pair.assert_quiet()

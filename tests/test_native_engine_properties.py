@@ -15,7 +15,7 @@ ENDS = {
     False: (lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED),
     True: (lib.PW_HOST_EXPOSE_DONE, lib.PW_HOST_FETCH_DONE),
 }
-CORRUPT = 4
+PAGE_FAULT, CORRUPT = 1, 4
 TRACE = 50_000
 GUARD = b"\xa5"
 
@@ -58,6 +58,8 @@ JOBS = st.lists(
 SETTINGS = st.fixed_dictionaries(
     {
         "policy": st.integers(0, 2),
+        "page_in": st.integers(0, 1),
+        "touch_ahead_pages": st.integers(1, 4),
         "timeout_ns": st.sampled_from([-1, 5_000, 20_000, 100_000, 100_000, 1_000_000]),
         "err_enabled": st.sampled_from([1, 1, 0]),
         "nack_cancels_timer": st.sampled_from([0, 0, 1]),
@@ -67,6 +69,11 @@ SETTINGS = st.fixed_dictionaries(
         "l1_ways": st.sampled_from([1, 128]),
         "l2_sets": st.sampled_from([1, 512]),
         "hupcf": st.sampled_from([1, 0]),
+        "stall": st.sampled_from([0, 0, 1]),
+        "walk_cache_entries": st.sampled_from([0, 1, 64]),
+        "prefetch_entries": st.sampled_from([0, 1, 8]),
+        "parallel_walks": st.sampled_from([1, 16]),
+        "outstanding_accesses": st.sampled_from([1, 20, 256]),
         "high_limit_bytes": st.sampled_from([1, BLOCK, 10 * BLOCK]),
     }
 )
@@ -114,7 +121,7 @@ def run(pair: Pair, jobs: list[Job], buffers: list, order: int | None, step_ns: 
     return pair.events
 
 
-def assert_counters_add_up(pair: Pair, failed: bool, faults_at_source: bool) -> None:
+def assert_counters_add_up(pair: Pair, failed: bool, faults_at_source: bool, stalls: int) -> None:
     counters = [pair.counters(node) for node in range(len(pair.nis))]
     for own in counters:
         restarts = own.timeouts + own.err_messages + own.nacks[CORRUPT]
@@ -123,6 +130,16 @@ def assert_counters_add_up(pair: Pair, failed: bool, faults_at_source: bool) -> 
         assert own.l1_hits + own.l1_misses > 0 or own.blocks == 0
         assert own.tasklet_entries >= own.fifo_duplicates + own.errs_sent
         assert own.fifo_pushed <= own.tasklet_entries
+        assert own.resumes_retry + own.resumes_terminate == (own.fault_interrupts if stalls else 0)
+        if stalls:  # nothing is terminated: no NACK, no ERR, nothing in the NI FIFO
+            assert (
+                own.nacks[PAGE_FAULT] == own.err_messages == own.errs_sent == own.fifo_pushed == 0
+            )
+            assert (own.accesses_stalled > 0) == (own.resumes_retry > 0)
+            assert own.resumes_terminate == 0
+            assert own.stalled_ns > 0 or own.accesses_stalled == 0
+        else:
+            assert own.accesses_stalled == own.outstanding_full == 0
         if not failed:
             assert own.acks == own.blocks
             assert own.nacks[0] == sum(own.nacks[2:8]) == 0
@@ -151,8 +168,10 @@ def test_data_arrive_once_and_nothing_is_left(
     faults_at_source = not values["hupcf"] or any(job.absent_at_source for job in jobs)
     timer = values["timeout_ns"] >= 20_000  # 5 us are less than a block's round trip: may not do
     errs = values["err_enabled"] and values["ni_fifo_depth"] == 512
-    recoverable = (timer and (errs or not values["nack_cancels_timer"])) or (
-        errs and not faults_at_source
+    recoverable = (
+        (values["stall"] and (timer or values["timeout_ns"] < 0))
+        or (timer and (errs or not values["nack_cancels_timer"]))
+        or (errs and not faults_at_source)
     )
     failed = [event for event in events if event.error]
     assert not (failed and recoverable)
@@ -171,7 +190,7 @@ def test_data_arrive_once_and_nothing_is_left(
             assert destination.map[:] == expected
         assert destination.map[: destination.start] == expected[: destination.start]
         assert destination.map[end:] == expected[end:]
-    assert_counters_add_up(pair, bool(failed), faults_at_source)
+    assert_counters_add_up(pair, bool(failed), faults_at_source, values["stall"])
     pair.assert_quiet()
 
 
@@ -202,7 +221,7 @@ def test_model_memory_faults_without_losing_data(
     assert len(events) == 2 * len(jobs)
     for _, destination, expected in buffers:
         assert destination.map[:] == expected
-    assert_counters_add_up(pair, failed=False, faults_at_source=True)
+    assert_counters_add_up(pair, failed=False, faults_at_source=True, stalls=values["stall"])
     pair.assert_quiet()
 
 

@@ -25,7 +25,7 @@ from pagewire.native.settings import (
     validate,
 )
 from pagewire.r5sched.config import FirmwareConfig
-from pagewire.smmu.config import SmmuConfig
+from pagewire.smmu.config import FAULT_MODES, PAGE_IN_WAYS, SmmuConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -130,11 +130,6 @@ class RunConfig:
                 "run.compute = 'replay' has nothing to replay: "
                 "set run.compute_replay to the file of an earlier run.compute_record"
             )
-        if self.memory == "part" and not self.err and self.timeout_ns is None:
-            raise ConfigError(
-                "run.err = false and run.timeout = none with run.memory = 'part': nothing would send "
-                "a faulted block again; allow ERRs, set a timeout, or take another memory strategy"
-            )
         if self.nack_cancels_timer and not self.err:
             raise ConfigError(
                 "run.nack_cancels_timer = true with run.err = false: a NACK would stop the timer and "
@@ -206,6 +201,17 @@ class Config:
     """Where each setting that was given comes from, by dotted name."""
 
     def __post_init__(self) -> None:
+        self._check_faults()
+        run = self.run
+        waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
+        if waits_for_ever and self.smmu.mode == "terminate":
+            raise ConfigError(
+                "run.err = false and run.timeout = none with run.memory = 'part': nothing would send "
+                "a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' or another "
+                "memory strategy"
+            )
+
+    def _check_faults(self) -> None:
         run, sites = self.run, self.faults.sites()
         if run.timeout_ns is None:
             for name in ("packet_loss", "lost_ack", "lost_nack", "lost_err", "fifo_full"):
@@ -248,6 +254,8 @@ class Config:
             "timeout_ns": -1 if run.timeout_ns is None else run.timeout_ns,
             "nack_cancels_timer": int(run.nack_cancels_timer),
             "policy": PAGE_IN_POLICIES[run.policy],
+            "page_in": PAGE_IN_WAYS[smmu.page_in],
+            "touch_ahead_pages": smmu.touch_ahead_pages,
             "ideal": int(run.memory == "ideal"),
             "memory_backend": MEMORY_BACKENDS[backend.backend],
             "model_seed": backend.seed,
@@ -259,7 +267,12 @@ class Config:
             "l2_sets": smmu.l2_sets,
             "l2_ways": smmu.l2_ways,
             "tlb_line_pages": smmu.line_pages,
+            "walk_cache_entries": smmu.walk_cache_entries,
+            "prefetch_entries": smmu.prefetch_entries,
+            "parallel_walks": smmu.parallel_walks,
+            "outstanding_accesses": smmu.outstanding_accesses,
             "hupcf": smmu.hupcf,
+            "stall": FAULT_MODES[smmu.mode],
             "window_blocks": self.firmware.window_blocks,
             "high_limit_bytes": self.firmware.high_limit_bytes,
             "medium_limit_bytes": self.firmware.medium_limit_bytes,

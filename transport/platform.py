@@ -32,7 +32,7 @@ _BASE_UNITS: Mapping[str, Mapping[str, float]] = {
 _CLOCK_UNITS = {"MHz": 1_000_000, "GHz": 1_000}
 """Frequencies that a period in ps may be given by: period = factor / value."""
 
-_COUNTS = {"packetizer_writes": "writes", "nodes_per_qfdb": "nodes"}
+_COUNTS = {"packetizer_writes": "writes", "nodes_per_qfdb": "nodes", "walk_accesses": "accesses"}
 """Costs without a suffix, and the unit their file must state."""
 
 
@@ -61,6 +61,7 @@ class Costs:
     tlb_l1_hit_clocks: int
     tlb_l2_hit_clocks: int
     walk_ns: int
+    walk_accesses: int
     handler_ns: int
     tasklet_other_ns: int
     page_in_fixed_ns: int
@@ -68,6 +69,8 @@ class Costs:
     netlink_ns: int
     user_wakeup_ns: int
     err_send_ns: int
+    touch_absent_page_ns: int
+    touch_resident_page_ns: int
     packetizer_writes: int
     packetizer_payload_bytes: int
     mailbox_read_ns: int
@@ -298,7 +301,10 @@ def _convert(where: str, field: str, value: object, unit: object) -> int:
         name = suffix.lstrip("_") or _COUNTS[field]
         raise ConfigError(f"{where}.value = {value!r} {unit}: not a whole number of {name}")
     result = round(base)
-    divides = suffix in ("_mbps", "_mflops", "_ps", "_permille") or field == "nodes_per_qfdb"
+    divides = suffix in ("_mbps", "_mflops", "_ps", "_permille") or field in (
+        "nodes_per_qfdb",
+        "walk_accesses",
+    )
     if divides and result == 0:
         raise ConfigError(f"{where}.value = {value!r}: must be above 0")
     return result

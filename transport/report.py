@@ -51,6 +51,8 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "tasklet_runs": "tasklet runs",
         "pages_paged_in": "pages paged in",
         "page_ins_present": "page-ins, page present",
+        "netlink_messages": "Netlink messages",
+        "touch_segfaults": "segmentation faults of a touch",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
@@ -58,6 +60,9 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "l2_hits": "L2 TLB hits",
         "l2_misses": "L2 TLB misses",
         "walks": "page-table walks",
+        "walk_accesses": "their memory accesses",
+        "stale_translations": "stale translations",
+        "accesses_stalled": "stalled accesses",
     },
 }
 """Counters that are summed over ranks, with the label of their line."""

@@ -2,7 +2,7 @@
 
 Two NIs, initiator and target, exchange their bursts directly, so a latency depends on the mechanism
 and on nothing else. What it does not have: MPI, other traffic, hosts' noise. Buffers are anonymous
-pages at 16 KB borders; residency is the operating system's (backend `host`): absent pages are dropped
+pages at 2 MB borders; residency is the operating system's (backend `host`): absent pages are dropped
 by madvise and their translations invalidated, as the OS would.
 
 Latency is virtual time from the user's call (before touch or pin, where there is one) until the
@@ -27,7 +27,7 @@ from pagewire.transport.platform import Platform
 from pagewire.transport.platform import load as load_platform
 
 PAGE_BYTES = int(lib.PW_PAGE_BYTES)
-BLOCK_BYTES = int(lib.PW_BLOCK_BYTES)
+_TABLE_BYTES = 512 * PAGE_BYTES
 INITIATOR, TARGET = 0, 1
 
 _PDID = 1
@@ -73,17 +73,20 @@ class Outcome:
 
 
 class Buffer:
-    """Anonymous pages at a block border; which of them are resident is the user's business."""
+    """Anonymous pages; which of them are resident is the user's business.
+
+    They begin where a last-level page table does (2 MB), so that no walk depends on the run.
+    """
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = num_bytes
         self.num_pages = -(-num_bytes // PAGE_BYTES)
-        length = self.num_pages * PAGE_BYTES + BLOCK_BYTES
+        length = self.num_pages * PAGE_BYTES + _TABLE_BYTES
         self._map = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._map.madvise(_MADV_NOHUGEPAGE)
         self._view = ffi.from_buffer(self._map)
         base = int(ffi.cast("uintptr_t", self._view))
-        self.address = -(-base // BLOCK_BYTES) * BLOCK_BYTES
+        self.address = -(-base // _TABLE_BYTES) * _TABLE_BYTES
         self._start = self.address - base
 
     @property

@@ -100,7 +100,6 @@ static void scheduler(void)
 static void ni_fifo(void)
 {
     static pw_ni_fifo fifo;
-    uint32_t slot, first;
     pw_fifo_fields fields = {.source_node = 0x3fffff, .transaction_id = 0x3fff, .sequence = 0xfff, .pdid = 0xffff,
                              .page = (UINT64_C(1) << 36) - 1, .code = 1};
     pw_fifo_fields same = pw_fifo_unpack(pw_fifo_pack(&fields));
@@ -110,17 +109,26 @@ static void ni_fifo(void)
         pw_ni_fifo_init(&fifo, depth);
         for (uint32_t i = 0; i < depth + 3; i++) {
             fields.page = i;
-            enum pw_fifo_outcome outcome = pw_ni_fifo_push(&fifo, i, pw_fifo_pack(&fields), &slot);
+            enum pw_fifo_outcome outcome = pw_ni_fifo_push(&fifo, i, pw_fifo_pack(&fields));
             assert(outcome == (i < depth ? PW_FIFO_PUSHED : PW_FIFO_LOST));
-            if (i == 0) first = slot;
-            if (i < depth) assert(pw_ni_fifo_push(&fifo, i, pw_fifo_pack(&fields), &slot) == PW_FIFO_FILTERED);
+            if (i < depth) assert(pw_ni_fifo_push(&fifo, i, pw_fifo_pack(&fields)) == PW_FIFO_FILTERED);
         }
-        pw_ni_fifo_set_read(&fifo, first, 5000);
-        assert(pw_ni_fifo_push(&fifo, 4999, pw_fifo_pack(&fields), &slot) == PW_FIFO_LOST);
-        assert(pw_ni_fifo_push(&fifo, 5000, pw_fifo_pack(&fields), &slot) == PW_FIFO_PUSHED);
-        uint32_t num_words = 0;
-        while (pw_ni_fifo_read_word(&fifo)) num_words++;
-        assert(num_words == 2 * depth && pw_ni_fifo_occupancy(&fifo, 0) == 0);
+        /* half read, an entry neither leaves nor makes room */
+        pw_fifo_fields first = {.source_node = 0x3fffff, .transaction_id = 0x3fff, .sequence = 0xfff, .pdid = 0xffff, .code = 1};
+        pw_fifo_entry entry = {.low = pw_ni_fifo_read_word(&fifo, 4000)};
+        assert(pw_ni_fifo_push(&fifo, 9000, pw_fifo_pack(&fields)) == PW_FIFO_LOST);
+        assert(pw_ni_fifo_occupancy(&fifo, 9000) == depth);
+        entry.high = pw_ni_fifo_read_word(&fifo, 5000);     /* goes on with the same entry's high word */
+        assert(entry.low == pw_fifo_pack(&first).low && entry.high == pw_fifo_pack(&first).high);
+        assert(pw_ni_fifo_push(&fifo, 4999, pw_fifo_pack(&fields)) == PW_FIFO_LOST);
+        assert(pw_ni_fifo_push(&fifo, 5000, pw_fifo_pack(&fields)) == PW_FIFO_PUSHED);
+        for (uint32_t i = 1; i <= depth; i++) {             /* the rest, in order */
+            entry.low = pw_ni_fifo_read_word(&fifo, 6000);
+            entry.high = pw_ni_fifo_read_word(&fifo, 6000);
+            assert(pw_fifo_unpack(entry).page == (i < depth ? i : depth + 2) && pw_fifo_unpack(entry).pdid == 0xffff);
+        }
+        assert(pw_ni_fifo_read_word(&fifo, 6000) == 0 && !fifo.half_read);
+        assert(pw_ni_fifo_occupancy(&fifo, 5999) == depth && pw_ni_fifo_occupancy(&fifo, 6000) == 0);
     }
 }
 
