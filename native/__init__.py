@@ -21,6 +21,8 @@ _TEXTS = {
     "PW_ERR_PROTECTION": "the protection domain, key, bounds or mapping forbids the access",
     "PW_ERR_HOST": "a system call of the host failed",
     "PW_ERR_UNRECOVERABLE": "nothing configured can bring the block through",
+    "PW_ERR_DEADLOCK": "a read request keeps the acknowledgements behind it from being read; "
+    "set firmware.read_mailbox to separate, or raise firmware.read_buffer_requests",
 }
 _NAMES = {int(getattr(lib, name)): name for name in _TEXTS}
 

@@ -10,8 +10,10 @@
 typedef struct {
     int64_t core_register_read_ns;      /* core to NI register, round trip */
     int64_t core_register_write_ns;     /* posted */
-    int64_t r5_notice_transfer_ns;
+    int64_t r5_notice_transfer_ns;      /* through the scratchpad word */
+    int64_t r5_mailbox_notice_ns;       /* through the mailbox */
     int64_t r5_queue_op_ns;
+    int64_t r5_id_search_ns;            /* a free transaction id without ticket queue */
     int64_t r5_start_block_ns;
     int64_t r5_completion_message_ns;
     int64_t r5_ack_read_ns;
@@ -47,6 +49,18 @@ typedef struct {
     int64_t nodes_per_qfdb;
 } pw_costs;
 
+#define PW_TIMEOUT_ABSOLUTE 0
+#define PW_TIMEOUT_TICK 1
+#define PW_TIMEOUT_COUNTDOWN 2
+
+/* The user's word on the class of a transfer. */
+#define PW_HINT_NONE 0                  /* by size */
+#define PW_HINT_HIGH 1
+#define PW_HINT_MEDIUM 2
+#define PW_HINT_LOW 3
+
+#define PW_WINDOW_MAX 64
+
 #define PW_POLICY_PAGE 0
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
@@ -80,6 +94,19 @@ typedef struct {
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
+    int64_t requeue_dynamic;            /* a transfer re-enters the queue that its rest asks for */
+    int64_t bypass;
+    int64_t strict_priority;            /* a transfer that waits for its window keeps lower classes waiting */
+    int64_t fast_path;
+    int64_t ticket_queue;
+    int64_t queue_counters;             /* 0: empty queues are read too */
+    int64_t timeout_implementation;     /* PW_TIMEOUT_* */
+    int64_t tick_ns;
+    int64_t read_mailbox_separate;      /* read requests have a mailbox of their own */
+    int64_t read_buffer_requests;
+    int64_t read_retry_ns;              /* 0: when a channel becomes free */
+    int64_t mailbox_entries;
+    int64_t receive_buffer_blocks;      /* 0: a busy receive engine holds blocks at their source */
     int64_t ni_fifo_depth;
     int64_t tasklet_entries;
     int64_t eager_limit_bytes;
@@ -91,6 +118,12 @@ typedef struct {
     uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
     uint64_t eager_messages, eager_bytes, rdma_messages, rdma_bytes, message_packets;
     uint64_t acks, nacks[8], err_messages, timeouts;    /* as seen at the source of the data */
+    uint64_t fast_path_hits, mailbox_duplicates;    /* new transfers seen in the scratchpad word; and in the mailbox again */
+    uint64_t scheduler_bypasses, requeues_high, requeues_medium, requeues_low;  /* by the queue that was entered again */
+    uint64_t reads_held, read_retries;  /* requests left in the mailbox; looks at the buffer */
+    uint64_t mailbox_full;              /* entries that found a mailbox full and waited before it */
+    uint64_t empty_queue_reads, countdown_decrements;
+    uint64_t buffer_full;               /* blocks refused with NACK 7 */
     uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;

@@ -24,6 +24,14 @@ class NetworkInterfaceConfig:
         maximum=512,
     )
 
+    receive_buffer_blocks: int = setting(
+        0,
+        "blocks that may wait for the receive engine before a further one is refused (NACK 7, sent again "
+        "at once); 0: links hold them at their source instead",
+        unit="blocks",
+        minimum=0,
+        maximum=1024,
+    )
     lookahead_blocks: int = setting(
         128,
         "speed of the emulator, not of the machine: blocks of a lone transfer sent before their "

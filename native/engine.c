@@ -50,7 +50,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
                  pw_memory *memory, pw_ni **out)
 {
     if (num_nodes == 0 || num_nodes > 1u << 22 || node >= num_nodes || settings->window_blocks < 1 ||
-        settings->window_blocks > 64 || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
+        settings->window_blocks > PW_WINDOW_MAX || settings->tick_ns < 1 || settings->mailbox_entries < 1 || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
         costs->link_between_mbps < 1 || costs->link_coding_permille < 1 || costs->receive_engine_mbps < 1 ||
         costs->packetizer_payload_bytes < 1) return PW_ERR_INVALID;
     pw_ni *ni = calloc(1, sizeof *ni);
@@ -225,9 +225,22 @@ pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64
 
 /* --- the user's operations --------------------------------------------------------------------- */
 
+static const pw_scheduling by_size = {PW_HINT_NONE, 0};
+
+static bool is_valid(const pw_scheduling *scheduling)
+{
+    return scheduling->hint <= PW_HINT_LOW && scheduling->window_blocks <= PW_WINDOW_MAX;
+}
+
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes, uint64_t *key)
 {
-    if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
+    return pw_ni_expose_scheduled(ni, peer, address, num_bytes, &by_size, key);
+}
+
+int pw_ni_expose_scheduled(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                           const pw_scheduling *scheduling, uint64_t *key)
+{
+    if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES || !is_valid(scheduling)) return PW_ERR_INVALID;
     if (ni->free_region < 0) {
         uint32_t capacity = ni->regions_capacity ? 2 * ni->regions_capacity : 64;
         pw_region *regions = realloc(ni->regions, capacity * sizeof *regions);
@@ -245,6 +258,7 @@ int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
     region->address = address;
     region->num_bytes = num_bytes;
     region->peer = peer;
+    region->scheduling = *scheduling;
     region->reading = false;
     region->key = (uint64_t)++region->generation << 32 | (uint64_t)(slot + 1);
     *key = region->key;
@@ -295,12 +309,19 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
                 uint64_t num_bytes, int64_t at_ns, uint64_t *id, uint32_t *stream)
 {
-    if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
+    return pw_ni_write_scheduled(ni, pdid, peer, source_address, destination_address, num_bytes, &by_size, at_ns, id, stream);
+}
+
+int pw_ni_write_scheduled(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
+                          uint64_t num_bytes, const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id, uint32_t *stream)
+{
+    if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES || !is_valid(scheduling)) return PW_ERR_INVALID;
     int channel = pw_firmware_claim_write(&ni->firmware, pdid);
     if (channel < 0) return channel;
     pw_transfer transfer = {
         .source_address = source_address, .destination_address = destination_address, .num_bytes = num_bytes,
         .peer = peer, .pdid = pdid, .stream = ni->firmware.next_stream++ & ~PW_STREAM_READ,
+        .hint = (uint8_t)scheduling->hint, .window_blocks = (uint8_t)scheduling->window_blocks,
     };
     transfer.cookie = transfer.stream;
     pw_firmware_trigger(&ni->firmware, (uint32_t)channel, &transfer,
@@ -361,6 +382,11 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_firmware_handle(&ni->firmware, &event, &actions);
         perform(ni, &actions);
     }
+    const pw_mailbox *mailbox = &ni->firmware.mailboxes[PW_MAILBOX_ANSWERS];
+    if (mailbox->blocked && !ni->deadlock_told && pw_firmware_is_deadlocked(&ni->firmware)) {
+        ni->deadlock_told = true;
+        pw_engine_emit(ni, PW_HOST_DEADLOCK, 0, PW_ERR_DEADLOCK, pw_mailbox_head(mailbox)->time_ns, 0, ni->node);
+    }
     int num_events = 0;
     while (num_events < max && ni->num_host_events) {
         events[num_events++] = ni->host_events[ni->host_head];
@@ -410,6 +436,11 @@ static int read_request(pw_ni *ni, const pw_read_request_frame *request)
             .num_bytes = request->num_bytes, .cookie = request->key, .peer = header->source_node,
             .stream = header->stream, .pdid = header->pdid,
         };
+        if (request->key) {
+            const pw_scheduling *scheduling = &ni->regions[(request->key & 0xffffffffu) - 1].scheduling;
+            kept.hint = (uint8_t)scheduling->hint;
+            kept.window_blocks = (uint8_t)scheduling->window_blocks;
+        }
         return pw_firmware_read_request(&ni->firmware, &kept, header->time_ns);
     }
     return PW_OK;
@@ -423,6 +454,8 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     pw_firmware *firmware = &ni->firmware;
     bool is_answer = header->kind == PW_FRAME_ACK || header->kind == PW_FRAME_NACK || header->kind == PW_FRAME_NO_ANSWER;
     if (is_answer && frame->argument1 > (uint64_t)header->time_ns) return PW_ERR_MALFORMED;
+    bool known = frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL && frame->code != PW_NACK_RESERVED;
+    if (header->kind == PW_FRAME_NACK && !known) return PW_ERR_MALFORMED;
     if (is_answer && header->flags & PW_FLAG_SPOILED)
         pw_firmware_spoiled(firmware, frame->transaction_id, frame->sequence, identity);
     if (is_answer && header->flags & PW_FLAG_COPY) {
@@ -524,6 +557,8 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 uint32_t pw_ni_num_pending(const pw_ni *ni)
 {
     uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events);
+    num_pending += ni->firmware.num_buffered;
+    for (int i = 0; i < PW_NUM_MAILBOXES; i++) num_pending += ni->firmware.mailboxes[i].num_waiting;
     for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
     return num_pending;
 }

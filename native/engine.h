@@ -18,6 +18,7 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_EXPOSE_DONE 1   /* id: key of the region; its one read is over */
 #define PW_HOST_FETCH_DONE 2    /* id: of the fetch; the bytes are there */
 #define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
+#define PW_HOST_DEADLOCK 5      /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
 #define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
 
 typedef struct {
@@ -44,8 +45,17 @@ int pw_ni_plan_fault(pw_ni *ni, uint32_t site, const pw_fault_site *plan);
 /* The plan of a site, with how many events were eligible and injected. */
 int pw_ni_read_fault(const pw_ni *ni, uint32_t site, pw_fault_site *out);
 
+/* How the firmware shall treat one transfer; 0 and 0: by size, with the window of the settings. */
+typedef struct {
+    uint32_t hint;              /* PW_HINT_* */
+    uint32_t window_blocks;     /* at most PW_WINDOW_MAX */
+} pw_scheduling;
+
 /* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. */
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes, uint64_t *key);
+/* pw_ni_expose, and how the transfer that serves the read is scheduled. */
+int pw_ni_expose_scheduled(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                           const pw_scheduling *scheduling, uint64_t *key);
 /* Take the permission back; PW_ERR_INVALID when the key is not known (any more). */
 int pw_ni_unexpose(pw_ni *ni, uint64_t key);
 /* Read num_bytes from the peer's source_address to destination_address: request posted at at_ns. */
@@ -55,6 +65,8 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
  * *stream: the id by which the peer's PW_HOST_ARRIVED names it. */
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
                 uint64_t num_bytes, int64_t at_ns, uint64_t *id, uint32_t *stream);
+int pw_ni_write_scheduled(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
+                          uint64_t num_bytes, const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id, uint32_t *stream);
 
 /* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can be done
  * before a frame arrives. Returns how many events were written. */

@@ -371,6 +371,16 @@ static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *
     }
 }
 
+/* Do as many blocks as the receive buffer holds wait for the receive engine already? Without a buffer
+ * flow control holds the block at its source instead. */
+static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
+{
+    if (!ni->settings.receive_buffer_blocks) return false;
+    pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) - block->header.time_ns;
+    pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
+    return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
+}
+
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
 {
     const uint32_t *crcs = (const uint32_t *)(block + 1);
@@ -380,6 +390,12 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_time engine_ns = (pw_time)(block->block_bytes * ni->engine_byte_ps_1000 / 1000000);
+    if (buffer_is_full(ni, block, engine_ns)) {
+        ni->counters.buffer_full++;
+        answer(ni, block, block->last_packet_ns - ni->paths[block->header.source_node].latency_ns, PW_FRAME_NACK,
+               PW_NACK_BUFFER_FULL, 0, block->last_packet_ns);
+        return;
+    }
     pw_time booked_ns = pw_calendar_book(&ni->receive_engine, block->header.time_ns, engine_ns);
     pw_time start_ns = booked_ns;
     pw_time end_ns = pw_later(block->last_packet_ns + (booked_ns - block->header.time_ns), booked_ns);
@@ -430,7 +446,8 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         view.num_absent = 0;
     }
     if (view.code < 0) {
-        answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(view.code), 0, end_ns);
+        uint32_t code = pw_nack_of_error(view.code);     /* the host's own failure has no code on the wire */
+        answer(ni, block, sent_ns, PW_FRAME_NACK, code == PW_UNRECOVERABLE ? PW_NACK_DECODE : code, 0, end_ns);
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {

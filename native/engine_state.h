@@ -41,6 +41,7 @@ typedef struct pw_landing {
 
 typedef struct {
     uint64_t address, num_bytes, key;   /* key 0: free */
+    pw_scheduling scheduling;           /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
     bool reading;
@@ -80,6 +81,7 @@ struct pw_ni {
     uint32_t regions_capacity;
     int32_t free_region;
     uint32_t num_regions;
+    bool deadlock_told;
     pw_host_event *host_events;                 /* ring */
     uint32_t host_capacity, host_head, num_host_events;
 };

@@ -35,6 +35,7 @@ typedef int64_t pw_time;
 #define PW_ERR_PROTECTION (-7)      /* wrong PDID, key or bounds (NACK 5) */
 #define PW_ERR_HOST (-8)            /* a system call of the host failed; errno tells why */
 #define PW_ERR_UNRECOVERABLE (-9)   /* nothing configured can bring the block through */
+#define PW_ERR_DEADLOCK (-10)       /* a read request keeps the acknowledgements behind it from being read */
 /* cdef end */
 
 #define PW_NEVER INT64_MAX

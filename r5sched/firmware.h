@@ -1,14 +1,15 @@
 /* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements, timeouts,
  * reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come from the
  * engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames, memory or
- * translation. Not here yet: fast-path word, dynamic re-queueing, user hints, the three timeout
- * implementations (absolute time stamps are used), read-request mailbox variants. Not thread-safe. */
+ * translation. Modelled as discrete events in the order of the main loop; a
+ * mailbox of new transfers needs no depth (one entry a channel). Not thread-safe. */
 #ifndef PW_R5SCHED_FIRMWARE_H
 #define PW_R5SCHED_FIRMWARE_H
 #include "native/calendar.h"
 #include "native/config.h"
 #include "native/event_queue.h"
 #include "native/trace.h"
+#include "r5sched/mailbox.h"
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
@@ -21,7 +22,7 @@ typedef struct {
     uint64_t last_data_notification;
     uint32_t transfer_bytes;
     uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
-    uint64_t reserved[2];
+    uint64_t reserved[2];       /* [0]: PW_HINT_* (assumed: the sources name no field for the hint) */
 } pw_descriptor;
 _Static_assert(sizeof(pw_descriptor) == 64, "transfer descriptor");
 
@@ -32,11 +33,14 @@ typedef struct {
     uint32_t peer, stream;
     uint16_t pdid;
     bool active, notified, queued;
+    bool open;                  /* counted in the scheduler: it has blocks to issue */
     bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
     bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
     uint32_t num_unconfirmed;
-    uint8_t class_;             /* enum pw_class */
+    uint8_t hint;               /* PW_HINT_*; none: the class is by size */
+    uint8_t window_blocks;      /* 0 when triggered: the setting */
+    uint8_t queue;              /* enum pw_class */
     uint8_t error;              /* NACK code that ended it, 0 while fine */
     uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
 } pw_transfer;
@@ -45,6 +49,7 @@ typedef struct {
     uint64_t source_address, destination_address, num_bytes, cookie;
     uint32_t peer, stream;
     uint16_t pdid;
+    uint8_t hint, window_blocks;
     int32_t next;               /* FCFS buffer / free list */
 } pw_read_request;
 
@@ -76,6 +81,10 @@ typedef struct {
 enum pw_event_kind {
     PW_EVENT_NEW_TRANSFER,      /* subject: channel */
     PW_EVENT_READ_REQUEST,      /* subject: index in reads */
+    PW_EVENT_READ_HANDED,       /* subject: index in reads, detail: the channel it got */
+    PW_EVENT_READ_RETRY,
+    PW_EVENT_MAILBOX,           /* subject: enum pw_mailbox_idx; look at the head again */
+    PW_EVENT_TICK,
     PW_EVENT_SCHEDULE,
     PW_EVENT_ACK,               /* subject: pw_answer_subject; detail: stream << 32 | block */
     PW_EVENT_NACK,
@@ -84,6 +93,9 @@ enum pw_event_kind {
     PW_EVENT_CONFIRMED,         /* subject: channel; the last foreseen answer is here */
     PW_EVENT_HOPELESS           /* nothing configured can bring the block through */
 };
+
+/* Acknowledgements, and read requests when these share it; else the second is theirs. */
+enum pw_mailbox_idx { PW_MAILBOX_ANSWERS, PW_MAILBOX_REQUESTS, PW_NUM_MAILBOXES };
 
 typedef struct {
     const pw_costs *costs;
@@ -100,7 +112,12 @@ typedef struct {
     uint32_t next_stream;
     bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
     uint32_t num_active;                    /* transfers on channels */
+    uint32_t num_deferred;                  /* transfers that wait for a higher class (strict priority) */
     uint32_t num_stalled;                   /* transfers put back because the table was full */
+    pw_time word_free_ns;                   /* the special scratchpad word was read */
+    pw_mailbox mailboxes[PW_NUM_MAILBOXES];
+    bool pumping, ticking, retrying;        /* the last two: such an event is in the queue */
+    uint32_t num_buffered;                  /* in the FCFS buffer */
     pw_read_request *reads;
     uint32_t reads_capacity;
     int32_t free_read, first_waiting, last_waiting;
@@ -143,6 +160,9 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
 /* Handle one event; appends to actions (which the caller cleared). */
 void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
 
+/* A read request that cannot be taken out keeps acknowledgements from being read, which alone could make
+ * room for it. */
+bool pw_firmware_is_deadlocked(const pw_firmware *firmware);
 /* Does the domain have a scratchpad page here? */
 bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid);
 

@@ -1,8 +1,8 @@
 #include "r5sched/scheduler.h"
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes)
+void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes, bool strict)
 {
-    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes, .medium_limit_bytes = medium_limit_bytes};
+    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes, .medium_limit_bytes = medium_limit_bytes, .strict = strict};
 }
 
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes)
@@ -15,15 +15,20 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
 {
     uint32_t tail = (scheduler->head[queue] + scheduler->length[queue]++) % PW_NUM_CHANNELS;
     scheduler->channels[queue][tail] = (uint16_t)channel;
+    scheduler->num_queued++;
 }
 
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
 {
     for (int queue = 0; queue < PW_NUM_CLASSES; queue++) {
-        if (!scheduler->length[queue]) continue;
+        if (!scheduler->length[queue]) {
+            if (scheduler->strict && scheduler->num_open[queue]) return 0;
+            continue;
+        }
         *channel = scheduler->channels[queue][scheduler->head[queue]];
         scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;
         scheduler->length[queue]--;
+        scheduler->num_queued--;
         return 1;
     }
     return 0;
@@ -34,6 +39,7 @@ void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_
     scheduler->head[queue] = (scheduler->head[queue] + PW_NUM_CHANNELS - 1) % PW_NUM_CHANNELS;
     scheduler->channels[queue][scheduler->head[queue]] = (uint16_t)channel;
     scheduler->length[queue]++;
+    scheduler->num_queued++;
 }
 
 void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel)
@@ -43,5 +49,6 @@ void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t 
         uint16_t other = scheduler->channels[queue][(scheduler->head[queue] + i) % PW_NUM_CHANNELS];
         if (other != channel) scheduler->channels[queue][(scheduler->head[queue] + kept++) % PW_NUM_CHANNELS] = other;
     }
+    scheduler->num_queued -= scheduler->length[queue] - kept;
     scheduler->length[queue] = kept;
 }

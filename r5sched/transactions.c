@@ -3,21 +3,32 @@
 #define SLOT_MASK (PW_TRANSACTIONS - 1)
 #define ID_MASK 0x3fffu
 
-void pw_transactions_init(pw_transactions *table)
+void pw_transactions_init(pw_transactions *table, bool ticket_queue)
 {
-    *table = (pw_transactions){.num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
+    *table = (pw_transactions){.ticket_queue = ticket_queue, .num_free = PW_TRANSACTIONS, .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
                                .first_unanswered = PW_NO_TRANSACTION, .earliest_answer_ns = PW_NEVER};
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        table->tickets[i] = (uint16_t)i;
+        table->tickets[i] = table->entries[i].id = (uint16_t)i;
         table->entries[i].older = table->entries[i].newer = PW_NO_TRANSACTION;
     }
+}
+
+static uint16_t take_id(pw_transactions *table)
+{
+    if (table->ticket_queue) {
+        uint16_t id = table->tickets[table->next_ticket];
+        table->next_ticket = (table->next_ticket + 1) & SLOT_MASK;
+        return id;
+    }
+    uint32_t slot = 0;
+    while (table->entries[slot].state != PW_TRANSACTION_FREE) slot++;
+    return table->entries[slot].id;
 }
 
 pw_transaction *pw_transactions_claim(pw_transactions *table)
 {
     if (table->num_free == 0) return NULL;
-    uint16_t id = table->tickets[table->next_ticket];
-    table->next_ticket = (table->next_ticket + 1) & SLOT_MASK;
+    uint16_t id = take_id(table);
     table->num_free--;
     pw_transaction *transaction = &table->entries[id & SLOT_MASK];
     *transaction = (pw_transaction){
@@ -32,8 +43,9 @@ void pw_transactions_release(pw_transactions *table, pw_transaction *transaction
     pw_transactions_disarm(table, transaction);
     pw_transactions_answered(table, transaction);
     transaction->state = PW_TRANSACTION_FREE;
+    transaction->id = (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK);    /* of the next holder */
     uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
-    table->tickets[tail] = (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK);
+    if (table->ticket_queue) table->tickets[tail] = transaction->id;
     table->num_free++;
 }
 
@@ -57,6 +69,7 @@ void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
     if (transaction->newer != PW_NO_TRANSACTION) table->entries[transaction->newer].older = transaction->older;
     else table->newest = transaction->older;
     transaction->older = transaction->newer = PW_NO_TRANSACTION;
+    table->num_armed -= transaction->deadline_ns != PW_NEVER;
     transaction->deadline_ns = PW_NEVER;
 }
 
@@ -65,6 +78,8 @@ void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw
     pw_transactions_disarm(table, transaction);
     uint16_t slot = transaction->id & SLOT_MASK;
     transaction->deadline_ns = deadline_ns;
+    transaction->arm_number = table->next_arm_number++;
+    table->num_armed += deadline_ns != PW_NEVER;
     transaction->older = table->newest;
     if (table->newest != PW_NO_TRANSACTION) table->entries[table->newest].newer = slot;
     else table->oldest = slot;

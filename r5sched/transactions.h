@@ -37,6 +37,7 @@ typedef struct {
     pw_time answer_ns;          /* latest answer to this attempt that is known, PW_NEVER: none will come */
     pw_time sending_until_ns;   /* retransmission bit: the block leaves this NI until then */
     uint16_t older, newer;      /* timeout list */
+    uint16_t arm_number;        /* order of arming, for those that expire together */
     bool unanswered;            /* sent, and the peer's answer is not physically here */
     uint16_t before, after;     /* list of those */
     pw_time earliest_answer_ns;
@@ -45,13 +46,16 @@ typedef struct {
 typedef struct {
     pw_transaction entries[PW_TRANSACTIONS];
     uint16_t tickets[PW_TRANSACTIONS];
+    bool ticket_queue;          /* false: a free id is searched for from the start of the table */
     uint32_t next_ticket, num_free;
+    uint32_t num_armed;         /* in the timeout list, with a deadline */
+    uint16_t next_arm_number;
     uint16_t oldest, newest;    /* ends of the timeout list */
     uint16_t first_unanswered;
     pw_time earliest_answer_ns; /* of all unanswered ones; PW_NEVER when there is none */
 } pw_transactions;
 
-void pw_transactions_init(pw_transactions *table);
+void pw_transactions_init(pw_transactions *table, bool ticket_queue);
 /* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending. */
 pw_transaction *pw_transactions_claim(pw_transactions *table);
 /* Return the ticket; unlinks the timeout. */

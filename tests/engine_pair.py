@@ -106,6 +106,10 @@ def struct(name: str, values: dict[str, int]) -> object:
     return out
 
 
+def scheduling(hint: int, window_blocks: int) -> object:
+    return ffi.new("pw_scheduling *", {"hint": hint, "window_blocks": window_blocks})
+
+
 def pattern(num_bytes: int, seed: int = 1) -> bytes:
     """Bytes that differ from block to block and never repeat with a page's period."""
     unit = bytes((i * 7 + seed * 31 + 1) % 251 for i in range(251))
@@ -169,10 +173,22 @@ class Pair:
         peer: int = 1,
         num_bytes: int | None = None,
         pdid: int = PDID,
+        hint: int = 0,
+        window_blocks: int = 0,
     ) -> int:
         """Post a write; returns its id."""
         length = source.num_bytes if num_bytes is None else num_bytes
-        return self.write_raw(source.address, destination.address, length, at_ns, node, peer, pdid)
+        return self.write_raw(
+            source.address,
+            destination.address,
+            length,
+            at_ns,
+            node,
+            peer,
+            pdid,
+            hint,
+            window_blocks,
+        )
 
     def write_raw(
         self,
@@ -183,20 +199,40 @@ class Pair:
         node: int = 0,
         peer: int = 1,
         pdid: int = PDID,
+        hint: int = 0,
+        window_blocks: int = 0,
     ) -> int:
         id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni = self.nis[node]
-        code = lib.pw_ni_write(
-            ni, pdid, peer, source_address, destination_address, num_bytes, at_ns, id_, stream
+        code = lib.pw_ni_write_scheduled(
+            ni,
+            pdid,
+            peer,
+            source_address,
+            destination_address,
+            num_bytes,
+            scheduling(hint, window_blocks),
+            at_ns,
+            id_,
+            stream,
         )
         check(code, "write")
         return int(id_[0])
 
-    def expose(self, source: Buffer, *, node: int = 0, peer: int = 1) -> int:
-        key = ffi.new("uint64_t *")
-        check(
-            lib.pw_ni_expose(self.nis[node], peer, source.address, source.num_bytes, key), "expose"
+    def expose(
+        self,
+        source: Buffer,
+        *,
+        node: int = 0,
+        peer: int = 1,
+        hint: int = 0,
+        window_blocks: int = 0,
+    ) -> int:
+        key, how = ffi.new("uint64_t *"), scheduling(hint, window_blocks)
+        code = lib.pw_ni_expose_scheduled(
+            self.nis[node], peer, source.address, source.num_bytes, how, key
         )
+        check(code, "expose")
         return int(key[0])
 
     def read(

@@ -79,7 +79,7 @@ def test_four_blocks_with_window_2_leave_one_by_one_as_answers_come() -> None:
     times = moved(pair, *resident(4 * BLOCK))
     noticed = steps.post_write() + steps.notice()
     queued = noticed + c.r5_queue_op_ns  # into the medium queue
-    scheduled = queued + c.r5_queue_op_ns
+    scheduled = queued + steps.read_mailbox() + c.r5_queue_op_ns  # behind the duplicate's drop
     starts = [scheduled + steps.start(), scheduled + 2 * steps.start()]
     wire, links, acks = steps.wire(BLOCK), [], []
     link_free = 0

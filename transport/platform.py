@@ -43,7 +43,9 @@ class Costs:
     core_register_read_ns: int
     core_register_write_ns: int
     r5_notice_transfer_ns: int
+    r5_mailbox_notice_ns: int
     r5_queue_op_ns: int
+    r5_id_search_ns: int
     r5_start_block_ns: int
     r5_completion_message_ns: int
     r5_ack_read_ns: int

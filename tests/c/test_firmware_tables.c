@@ -17,12 +17,12 @@ static uint32_t draw(uint32_t below)
 }
 
 /* Ids are unique among the pending, old ids find nothing, the timeout list keeps its order. */
-static void transactions(void)
+static void transactions(bool ticket_queue)
 {
     static pw_transactions table;
     static uint16_t pending[PW_TRANSACTIONS], list[PW_TRANSACTIONS];
     uint32_t num_pending = 0, num_listed = 0;
-    pw_transactions_init(&table);
+    pw_transactions_init(&table, ticket_queue);
     for (int step = 0; step < 60000; step++) {
         uint32_t choice = draw(8), at = num_pending ? draw(num_pending) : 0;
         if (choice < 4 - (uint32_t)(step / 30000)) {
@@ -69,7 +69,7 @@ static void scheduler(void)
     static pw_scheduler scheduler;
     static uint32_t queue[PW_NUM_CLASSES][PW_NUM_CHANNELS], length[PW_NUM_CLASSES];
     uint32_t channel;
-    pw_scheduler_init(&scheduler, 16384, 524288);
+    pw_scheduler_init(&scheduler, 16384, 524288, false);
     assert(pw_scheduler_classify(&scheduler, 16384) == PW_CLASS_HIGH);
     assert(pw_scheduler_classify(&scheduler, 16385) == PW_CLASS_MEDIUM);
     assert(pw_scheduler_classify(&scheduler, 524289) == PW_CLASS_LOW);
@@ -183,7 +183,8 @@ static void segmentation(void)
 
 int main(void)
 {
-    transactions();
+    transactions(true);
+    transactions(false);
     scheduler();
     ni_fifo();
     page_in();
