@@ -10,5 +10,6 @@
 #include "native/burst.h"
 #include "native/trace.h"
 #include "smmu/smmu.h"
+#include "r5sched/protocol.h"
 #include "native/engine.h"
 #include "native/bench_lookup.h"

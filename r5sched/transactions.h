@@ -3,15 +3,7 @@
  * entry, the upper 4 count its reuse, so a late answer to an earlier holder is seen. Not thread-safe. */
 #ifndef PW_R5SCHED_TRANSACTIONS_H
 #define PW_R5SCHED_TRANSACTIONS_H
-#include "native/types.h"
-
-enum pw_transaction_state {
-    PW_TRANSACTION_FREE = 0,
-    PW_TRANSACTION_ISSUED = 1,
-    PW_TRANSACTION_ACKED = 2,
-    PW_TRANSACTION_NACKED = 3,
-    PW_TRANSACTION_RETRANSMITTED = 4
-};
+#include "r5sched/protocol.h"
 
 #define PW_NO_TRANSACTION 0xffffu
 #define PW_SEQUENCE_MASK 0xfffu

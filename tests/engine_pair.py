@@ -335,7 +335,10 @@ class Pair:
             check(lib.pw_ni_trace_start(ni, capacity), "trace")
 
     def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
-        """(time, node, kind, a, b) of every engine's trace, in time order; all kinds by default."""
+        """(time, node, kind, a, b) of every engine's trace, in time order.
+
+        By default all kinds but `transition`: the steps of the firmware's table, no events of the machine.
+        """
         names = {
             value: name.removeprefix("PW_TRACE_").lower()
             for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
@@ -345,7 +348,7 @@ class Pair:
             records = ffi.new("pw_trace_record **")
             count = lib.pw_ni_trace_read(ni, records)
             rows += [(r.time_ns, node, names[r.kind], r.a, r.b) for r in records[0][0:count]]
-        return sorted(row for row in rows if not kinds or row[2] in kinds)
+        return sorted(row for row in rows if (row[2] in kinds if kinds else row[2] != "transition"))
 
     def time_of(self, kind: str, index: int = 0) -> int:
         """When the index-th event of a kind happened."""
