@@ -69,7 +69,7 @@ def launch(
         "run.json": json,
     }
     environ = _environment(given, assignments, config)
-    launcher.check_settings(environ)
+    launcher.check_settings(environ, chosen)
     outcome = launcher.launch(num_ranks, chosen, environ)
     if outcome.failure:
         print(f"pagewire: {outcome.failure}; every rank was ended", file=sys.stderr)
@@ -208,7 +208,7 @@ def bench() -> int:
 
 @app.command(add_help_option=False)
 def test() -> int:
-    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks."""
+    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy module:Class."""
     return 0
 
 

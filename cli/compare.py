@@ -15,6 +15,7 @@ from typing import Any
 from pagewire.cli import launch, options
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError
+from pagewire.smmu.policy import BUILT_IN
 from pagewire.transport import config
 from pagewire.transport.report import write_json
 
@@ -47,7 +48,7 @@ def compare(
     if compute not in COMPUTE:
         raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
     launch.check_writable("--json", json_path)
-    base = launch.check_settings(environ)
+    base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
     with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
         prepared = []
@@ -60,7 +61,7 @@ def compare(
                 *_compute(compute, idx, f"{directory}/compute"),
             ]
             options.apply(options.as_environment(assignments), run_environ)
-            launch.check_settings(run_environ)
+            launch.check_settings(run_environ, chosen)
             prepared.append((strategy, page_in, run_environ))
         entries: list[dict[str, Any]] = []
         documents: list[dict[str, Any]] = []
@@ -105,7 +106,7 @@ def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple
         )
     if not policies:
         raise ConfigError(
-            f"--policy '{policy}': name at least one of {', '.join(config.PAGE_IN_POLICIES)}"
+            f"--policy '{policy}': name at least one of {', '.join(BUILT_IN)}, or module:Class"
         )
     for name, texts in (("run.memory", strategies), ("run.policy", policies)):
         for text in texts:

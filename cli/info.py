@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import inspect
 import mmap
 import os
 import pathlib
@@ -14,11 +15,13 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.native.settings import Declaration, allowed
-from pagewire.smmu import registers
+from pagewire.smmu import policy, registers
 from pagewire.transport import config, platform
 
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
+_CHECKS_PERMISSION = 1
+_CHECKS_WRITE_PROTECTION = 2
 
 
 def print_all(environ: Mapping[str, str]) -> None:
@@ -29,6 +32,7 @@ def print_all(environ: Mapping[str, str]) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     console.print(_settings_table(current))
+    console.print(_policies_table(current.run.policy))
     console.print(_costs_table(machine))
     console.print(_host_table())
 
@@ -94,6 +98,21 @@ def _settings_table(current: config.Config, section: str = "") -> Table:
     return table
 
 
+def _policies_table(chosen: str) -> Table:
+    table = Table(title="page-in policies (run.policy)", title_justify="left")
+    for head in ("policy", "brings in", "runs in"):
+        table.add_column(head, overflow="fold")
+    for name, each in policy.BUILT_IN.items():
+        table.add_row(name, each.help, "engine", style="bold" if name == chosen else None)
+    if policy.is_built_in(chosen):
+        table.add_row("module:Class", "what a class of one's own says: docs/extending.md", "Python")
+    else:
+        own = policy.load_class(chosen)
+        text = (inspect.getdoc(own) or "").partition("\n")[0]
+        table.add_row(chosen, _plain(text), f"Python, {inspect.getfile(own)}", style="bold")
+    return table
+
+
 def _costs_table(machine: platform.Platform) -> Table:
     title = f"platform {machine.name}: {machine.description}"
     table = Table(title=title, title_justify="left")
@@ -133,23 +152,25 @@ def host_facts() -> dict[str, str]:
         "page size": f"{mmap.PAGESIZE} bytes",
         "MADV_POPULATE_READ": _yes(can_populate(_MADV_POPULATE_READ)),
         "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
-        "permissions of resident pages": _yes(can_check_access()),
+        "permissions of resident pages": _yes(bool(access_checks() & _CHECKS_PERMISSION)),
+        "write-protected pages": _yes(bool(access_checks() & _CHECKS_WRITE_PROTECTION)),
         "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
         "transparent huge pages": _huge_pages(),
     }
 
 
-def can_check_access() -> bool:
-    """Whether the kernel tells of a mapping's permissions (PROCMAP_QUERY, Linux 6.11)."""
+def access_checks() -> int:
+    """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux 6.11), and
+    which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
     from pagewire.native import ffi, lib
 
     memory = ffi.new("pw_memory **")
     options = ffi.new("pw_memory_model_options *")
     if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
-        return False
-    able = bool(lib.pw_memory_checks_access(memory[0]))
+        return 0
+    checks = int(lib.pw_memory_checks_access(memory[0]))
     lib.pw_memory_destroy(memory[0])
-    return able
+    return checks
 
 
 def can_populate(advice: int) -> bool:

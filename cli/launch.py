@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from pagewire.cli.program import Program, check_module
 from pagewire.native.settings import ConfigError
+from pagewire.smmu import policy
 from pagewire.transport import config, platform
 
 MAX_RANKS = 1024
@@ -67,10 +68,17 @@ def parse_ranks(text: str) -> int:
     return num_ranks
 
 
-def check_settings(environ: Mapping[str, str]) -> config.Config:
-    """The settings that ranks with this environment would have; raises ConfigError."""
+def check_settings(environ: Mapping[str, str], chosen: Program | None = None) -> config.Config:
+    """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
+    if not policy.is_built_in(checked.run.policy):
+        beside = (
+            [os.path.dirname(os.path.realpath(chosen.target))]
+            if chosen and chosen.kind == "file"
+            else []
+        )
+        policy.load(checked.run.policy, folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked

@@ -1,7 +1,8 @@
 """`pagewire test`: the C tests, the Python tests, and the MPI tests at several numbers of ranks.
 
 The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
-directory. With arguments, only pytest without MPI runs, with these arguments.
+directory. With arguments, only pytest without MPI runs, with these arguments. `--policy module:Class`
+alone tests a page-in policy of the user's instead, without the source tree.
 """
 
 import os
@@ -22,6 +23,10 @@ _NO_TESTS_COLLECTED = 5
 
 def main(words: Sequence[str]) -> int:
     """Run the tests; 0 when all passed."""
+    option, equals, value = words[0].partition("=") if words else ("", "", "")
+    if option == "--policy":
+        given = [value] if equals else []
+        return _test_policy([*given, *words[1:]])
     root = pathlib.Path(os.environ.get("PAGEWIRE_SOURCE") or os.getcwd()).resolve()
     if not (root / "tests").is_dir():
         raise ConfigError(f"no tests in '{root}': run in the source tree, or set PAGEWIRE_SOURCE")
@@ -43,6 +48,14 @@ def main(words: Sequence[str]) -> int:
         f"pagewire test: {', '.join(results)}: {'failed: ' + ', '.join(failed) if failed else 'ok'}"
     )
     return 1 if failed else 0
+
+
+def _test_policy(words: Sequence[str]) -> int:
+    from pagewire.cli import policy_test
+
+    if len(words) != 1:
+        raise ConfigError("--policy takes one page-in policy as module:Class, and nothing else")
+    return policy_test.main(words[0])
 
 
 def _run_c_tests() -> int:

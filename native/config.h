@@ -36,6 +36,7 @@ typedef struct {
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;
     int64_t page_in_page_ns;
+    int64_t major_fault_ns;             /* more for a page that comes back from swap */
     int64_t netlink_ns;
     int64_t user_wakeup_ns;
     int64_t err_send_ns;
@@ -64,6 +65,7 @@ typedef struct {
 #define PW_POLICY_PAGE 0
 #define PW_POLICY_BLOCK 1
 #define PW_POLICY_ALL 2
+#define PW_POLICY_HOST 3        /* the host is asked by an event: see PW_HOST_DECISION */
 
 #define PW_PAGE_IN_TOUCH_AHEAD 0        /* get_user_pages in the tasklet */
 #define PW_PAGE_IN_TOUCH_A_PAGE 1       /* a Netlink message a page; a user-space thread touches it */
@@ -81,6 +83,8 @@ typedef struct {
     int64_t model_seed;
     int64_t model_fault_millionths;
     int64_t model_frame_limit_pages;
+    int64_t model_huge_pages;
+    int64_t model_collapse_millionths;
     int64_t num_context_banks;
     int64_t l1_sets, l1_ways;
     int64_t l2_sets, l2_ways;
@@ -127,6 +131,7 @@ typedef struct {
     uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;
+    uint64_t permission_faults_source, permission_faults_destination;
     uint64_t faults_multi;              /* faults recorded only as MULTI */
     uint64_t accesses_blocked;          /* packets terminated or stalled by an active fault of another access (HUPCF = 0) */
     uint64_t accesses_stalled;          /* packets (destination) and pages (source) that waited for RESUME */
@@ -137,6 +142,7 @@ typedef struct {
     uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
     uint64_t tasklet_runs, tasklet_entries;
     uint64_t pages_paged_in, page_ins_present, page_ins_failed;
+    uint64_t pages_copied, major_faults, pages_along;   /* of pages_paged_in: write protection ended, from swap, huge */
     uint64_t netlink_messages;
     uint64_t pages_touched, touch_segfaults;    /* of the user-space thread (Touch-A-Page) */
     uint64_t errs_sent;
@@ -144,6 +150,7 @@ typedef struct {
     uint64_t prefetches, prefetch_hits;
     uint64_t walk_accesses;             /* to memory; a walk cache saves some */
     uint64_t walks_delayed;             /* that waited for one of the parallel walkers */
+    uint64_t shootdowns_address, shootdowns_context, shootdowns_all, translations_dropped;
     uint64_t table_full;                /* times the transaction table had no free entry */
     uint64_t lookahead_blocks, lookahead_misses;    /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

@@ -69,5 +69,16 @@ class MemoryBackendConfig:
         maximum=2**40,
     )
 
+    huge_pages: bool = setting(
+        False, "model: every aligned 2 MB is one huge page until a part of it is taken away"
+    )
+    collapse_fraction: float = setting(
+        0.0,
+        "model: probability that a transfer finds 2 MB of its resident pages just collapsed into a "
+        "huge page, their translations gone",
+        minimum=0.0,
+        maximum=1.0,
+    )
+
     def __post_init__(self) -> None:
         validate("memory_backend", self)

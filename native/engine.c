@@ -50,7 +50,8 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
                  pw_memory *memory, pw_ni **out)
 {
     if (num_nodes == 0 || num_nodes > 1u << 22 || node >= num_nodes || settings->window_blocks < 1 ||
-        settings->window_blocks > PW_WINDOW_MAX || settings->tick_ns < 1 || settings->mailbox_entries < 1 || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
+        settings->window_blocks > PW_WINDOW_MAX || settings->tick_ns < 1 || settings->mailbox_entries < 1 || settings->policy < PW_POLICY_PAGE || settings->policy > PW_POLICY_HOST ||
+        (settings->policy == PW_POLICY_HOST && settings->stall) || costs->nodes_per_qfdb < 1 || costs->link_mbps < 1 ||
         costs->link_between_mbps < 1 || costs->link_coding_permille < 1 || costs->receive_engine_mbps < 1 ||
         costs->packetizer_payload_bytes < 1) return PW_ERR_INVALID;
     pw_ni *ni = calloc(1, sizeof *ni);
@@ -98,6 +99,7 @@ void pw_ni_destroy(pw_ni *ni)
         free(landing);
     }
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
+    pw_engine_drop_held(ni);
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
@@ -120,7 +122,7 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
     if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
-        return PW_ERR_FULL;
+        return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
     }
     ni->source_walks[page] = walks;
     return PW_OK;
@@ -179,36 +181,53 @@ static void send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32
     pw_engine_send_control(ni, peer, &frame);
 }
 
-/* --- stall mode -------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------ */
 
-static bool is_there(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns)
+void pw_engine_count_fault(pw_ni *ni, bool at_destination, bool is_permission)
 {
-    int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
-    if (state == PW_PAGE_ABSENT && !ni->settings.ideal) {       /* paged in since the snapshot? */
-        pw_walk_forget(walk);
-        state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
-    }
-    bool mapped = state == PW_PAGE_PRESENT || (state == PW_PAGE_ABSENT && ni->settings.ideal);
-    return mapped && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+    pw_counters *counters = &ni->counters;
+    uint64_t *counter = at_destination ? &counters->translation_faults_destination : &counters->translation_faults_source;
+    if (is_permission) counter = at_destination ? &counters->permission_faults_destination : &counters->permission_faults_source;
+    ++*counter;
 }
 
-pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
+void pw_engine_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes)
+{
+    if (num_bytes == 0) return;
+    uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    if (pw_memory_begin_transfer(ni->memory, first_page, last_page - first_page + 1) == 0) return;
+    first_page &= ~(uint64_t)(PW_HUGE_PAGES - 1);       /* khugepaged was here: whole huge pages */
+    last_page |= PW_HUGE_PAGES - 1;
+    pw_ni_invalidate(ni, pdid, first_page, last_page - first_page + 1);
+}
+
+/* --- stall mode -------------------------------------------------------------------------------- */
+
+static bool is_there(pw_ni *ni, pw_walk *walk, pw_fault *fault, uint64_t page, pw_time at_ns)
+{
+    int state = pw_walk_state(walk, ni->memory, page, fault->transfer_end_page);
+    if (!pw_state_is_present(ni, state)) state = pw_walk_state_now(walk, ni->memory, page, fault->transfer_end_page);
+    fault->is_permission = pw_state_is_permission(ni, state, page);
+    return pw_state_is_present(ni, state) && pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
+}
+
+pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *of, uint64_t page, pw_time at_ns, int *code)
 {
     pw_smmu *smmu = &ni->smmu;
-    pw_context_bank *bank = pw_smmu_bank(smmu, fault->pdid);
+    pw_context_bank *bank = pw_smmu_bank(smmu, of->pdid);
+    pw_fault own = *of, *fault = &own;
     pw_time since_ns = at_ns;
     for (;;) {
         bool there = is_there(ni, walk, fault, page, at_ns);
         pw_time active_until_ns = pw_smmu_active_until(smmu, bank, at_ns);
         if (active_until_ns != INT64_MIN && !(there && ni->settings.hupcf)) {
             if (there) ni->counters.accesses_blocked++;
-            else pw_smmu_record_fault(smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+            else pw_smmu_record_fault(smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination, fault->is_permission);
             at_ns = active_until_ns;
             continue;
         }
         if (there) break;
-        if (fault->at_destination) ni->counters.translation_faults_destination++;
-        else ni->counters.translation_faults_source++;
+        pw_engine_count_fault(ni, fault->at_destination, fault->is_permission);
         pw_trace_add(&ni->trace, at_ns, fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE, page,
                      fault->transaction_id);
         at_ns = pw_driver_stall(&ni->driver, bank, fault, page, at_ns, code);
@@ -299,6 +318,7 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
     };
     pw_frame_seal(&frame->header, sizeof *frame);
     *id = stream;
+    pw_engine_begin_transfer(ni, pdid, destination_address, num_bytes);
     pw_destination_grant(ni, landing);
     return PW_OK;
 }
@@ -351,15 +371,15 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
 }
 
-static void perform(pw_ni *ni, pw_actions *actions)
+void pw_engine_perform(pw_ni *ni)
 {
-    for (uint32_t i = 0; i < actions->num_actions; i++) {   /* starting a block may append failures */
-        const pw_action *action = &actions->list[i];
+    while (ni->next_action < ni->actions.num_actions && !ni->decision_wanted) {     /* starting a block may append failures */
+        const pw_action *action = &ni->actions.list[ni->next_action++];
         const pw_transfer *transfer = &ni->firmware.transfers[action->channel];
         switch (action->kind) {
         case PW_ACTION_START_BLOCK:
             if (action->transaction->state != PW_TRANSACTION_FREE)
-                pw_source_start_block(ni, action->transaction, action->at_ns, actions);
+                pw_source_start_block(ni, action->transaction, action->at_ns, &ni->actions);
             break;
         case PW_ACTION_NOTIFY:
             send_plain(ni, PW_FRAME_COMPLETION, transfer->peer, transfer->stream, 0, action->at_ns);
@@ -373,14 +393,13 @@ static void perform(pw_ni *ni, pw_actions *actions)
 
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
-    pw_actions actions;
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
+    while (!ni->decision_wanted && ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
-        actions.num_actions = 0;
-        pw_firmware_handle(&ni->firmware, &event, &actions);
-        perform(ni, &actions);
+        ni->actions.num_actions = ni->next_action = 0;
+        pw_firmware_handle(&ni->firmware, &event, &ni->actions);
+        pw_engine_perform(ni);
     }
     const pw_mailbox *mailbox = &ni->firmware.mailboxes[PW_MAILBOX_ANSWERS];
     if (mailbox->blocked && !ni->deadlock_told && pw_firmware_is_deadlocked(&ni->firmware)) {
@@ -399,6 +418,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 /* Not behind an answer that is still on its way: it may change what comes next. */
 int64_t pw_ni_next_ns(const pw_ni *ni)
 {
+    if (ni->decision_wanted) return INT64_MIN;
     pw_time next_ns = pw_event_queue_next_ns(ni->events);
     bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns || ni->firmware.lookahead_full;
     return waits ? PW_NEVER : next_ns;
@@ -515,17 +535,17 @@ static uint32_t covered_bytes(const pw_frame_header *header, uint32_t room)
     return covered <= header->frame_bytes ? covered : 0;
 }
 
-int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+uint32_t pw_engine_receive(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes, int *result)
 {
-    int result = PW_OK;
-    ni->counters.bursts_received++;
-    while (num_bytes) {
+    uint32_t total_bytes = num_bytes;
+    while (num_bytes && !ni->decision_wanted) {
         const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
         bool framed = num_bytes >= sizeof *header && header->magic == PW_FRAME_MAGIC && header->frame_bytes <= num_bytes &&
                       header->frame_bytes >= sizeof(pw_control_frame) && header->frame_bytes % 8 == 0;
         if (!framed) {              /* the rest cannot be delimited */
             ni->counters.malformed_frames++;
-            return PW_ERR_MALFORMED;
+            *result = PW_ERR_MALFORMED;
+            return total_bytes;
         }
         uint32_t covered = covered_bytes(header, num_bytes);
         bool timed = header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX;
@@ -544,11 +564,20 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
         }
         if (code < 0) {
             ni->counters.malformed_frames++;
-            result = PW_ERR_MALFORMED;
+            *result = PW_ERR_MALFORMED;
         }
         data += header->frame_bytes;
         num_bytes -= header->frame_bytes;
     }
+    return total_bytes - num_bytes;
+}
+
+int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    int result = PW_OK;
+    ni->counters.bursts_received++;
+    uint32_t handled_bytes = pw_engine_receive(ni, source, data, num_bytes, &result);
+    if (ni->decision_wanted) pw_engine_hold(ni, source, data, num_bytes, handled_bytes);
     return result;
 }
 
@@ -556,7 +585,7 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 
 uint32_t pw_ni_num_pending(const pw_ni *ni)
 {
-    uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events);
+    uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events) + ni->decision_wanted;
     num_pending += ni->firmware.num_buffered;
     for (int i = 0; i < PW_NUM_MAILBOXES; i++) num_pending += ni->firmware.mailboxes[i].num_waiting;
     for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
@@ -576,9 +605,24 @@ int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out) { *out = ni->driver.interrupt_times; }
 
+void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
+
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
+{
+    pw_smmu_invalidate_context(&ni->smmu, pdid);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_all(pw_ni *ni)
+{
+    pw_smmu_invalidate_all(&ni->smmu);
+    pw_memory_changed(ni->memory);
 }
 
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)

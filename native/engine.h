@@ -20,6 +20,8 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_WRITE_DONE 3    /* id: of the write; every block is acknowledged */
 #define PW_HOST_DEADLOCK 5      /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
 #define PW_HOST_ARRIVED 4       /* id: stream of a remote write that is complete here */
+#define PW_HOST_DECISION 5      /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages
+                                 * to bring in */
 
 typedef struct {
     uint32_t kind;
@@ -35,8 +37,8 @@ typedef struct {
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node, uint32_t num_nodes,
                  pw_memory *memory, pw_ni **out);
 void pw_ni_destroy(pw_ni *ni);
-/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when either
- * has run out. pdid != 0. */
+/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the scratchpad
+ * has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not open yet. */
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
 
 /* Let events of one site (enum pw_fault_site_id) fail as planned; before the first transfer. With any
@@ -76,6 +78,26 @@ int64_t pw_ni_next_ns(const pw_ni *ni);
 /* 1 and *out when a burst waits to be sent, else 0. */
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data);
+/* With PW_POLICY_HOST a fault waits for the host's decision: pw_ni_run handles nothing and pw_ni_next_ns is
+ * INT64_MIN until pw_ni_decide; bursts that come meanwhile are kept. Times, events and frames are those that
+ * there would be if the host had answered at once. */
+typedef struct {
+    uint64_t page;                  /* whose access faulted */
+    uint64_t block_first_page, block_end_page;          /* end: first page behind */
+    uint64_t transfer_first_page, transfer_end_page;
+    int64_t time_ns;                /* the tasklet is about to call get_user_pages */
+    uint32_t source_node;           /* that the block comes from */
+    uint32_t bank;                  /* context bank, by idx */
+    uint16_t pdid, transaction_id, sequence;
+    uint16_t at_destination;        /* 1: a write that arrives here; 0: a read for a block that leaves */
+} pw_decision;
+/* PW_ERR_INVALID when the id is not that of the decision wanted. */
+int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out);
+/* Page in [first_page, +num_pages), which holds the faulting page, in ascending order. May reach outside of
+ * the transfer; cut where pages are not mapped, and outside of the transfer where they cannot be brought in.
+ * PW_ERR_INVALID when the id or the range is wrong: the decision is still wanted then. PW_ERR_MALFORMED when
+ * a burst that was kept had to be dropped in part. */
+int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages);
 /* A burst from source is here. PW_OK, or PW_ERR_MALFORMED when (part of) it had to be dropped. */
 int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes);
 /* The transfers and reads that are not over yet on this node, for leak checks and reports. */
@@ -87,8 +109,15 @@ void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out);
 /* When the fault handler's invocations began. */
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
-/* The OS changed a mapping: drop translations of the range. */
+/* The program's own code may have run since the last call: before the next block is read or written the engine
+ * asks once more whether the mapping is there. A buffer that was unmapped under its own transfer is then a bad
+ * address, and no crash. Not covered: what another thread unmaps meanwhile, a file truncated under its mapping. */
+void pw_ni_enter(pw_ni *ni);
+/* Shootdown: the OS changed the mapping of a range, of a process (fork), or anything. Translations are dropped
+ * and counted, and the next block of every transfer under way is walked anew. */
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid);
+void pw_ni_invalidate_all(pw_ni *ni);
 /* Keep the first capacity trace records from now on (0: off). */
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);

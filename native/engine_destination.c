@@ -193,8 +193,7 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     uint64_t end_page = pw_page_of(landing->destination_address + landing->num_bytes - 1) + 1;
     for (uint64_t page = first_page; page <= last_page; page++) {
         int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        bool present = state == PW_PAGE_PRESENT || (ni->settings.ideal && state == PW_PAGE_ABSENT);
-        if (!present || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
+        if (!pw_state_is_present(ni, state) || pw_page_in_present_ns(&ni->driver.page_in, page) != INT64_MIN) return false;
     }
     for (uint64_t page = first_page; page <= last_page; page++) {
         uint32_t how;
@@ -204,9 +203,22 @@ static bool grant_block(pw_ni *ni, pw_landing *landing, uint32_t block_idx)
     return true;
 }
 
+/* May the block still be written as it was granted? Not when the OS has changed its pages since. */
+static bool grant_holds(pw_ni *ni, pw_landing *landing, const pw_block_frame *block)
+{
+    if (block->block_idx >= landing->granted_end || block->sequence != 0 ||
+        landing->granted_generation != pw_memory_generation(ni->memory)) return false;
+    uint64_t last_page = pw_page_of(block->destination_address + block->block_bytes - 1);
+    for (uint64_t page = pw_page_of(block->destination_address); page <= last_page; page++)
+        if (pw_walk_check_mapping(&landing->walk, ni->memory, page) < 0) return false;
+    return true;
+}
+
 void pw_destination_grant(pw_ni *ni, pw_landing *landing)
 {
     if (!may_grant(ni, landing) || landing->granted_end == landing->num_blocks) return;
+    if (landing->granted_end && landing->granted_generation != pw_memory_generation(ni->memory)) return;    /* no more */
+    landing->granted_generation = pw_memory_generation(ni->memory);
     uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
     while (end < landing->num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
     pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
@@ -227,6 +239,7 @@ typedef struct {
     uint64_t first_page;
     uint32_t num_pages;
     bool present[PW_BLOCK_PAGES];
+    bool is_permission[PW_BLOCK_PAGES];     /* of those not present */
     uint32_t num_absent;
     pw_time delay_ns;           /* translation of the first page: later walks run beside the packets */
     int code;                   /* PW_ERR_ADDRESS: a page is not mapped */
@@ -243,24 +256,20 @@ static void view_pages(pw_ni *ni, pw_landing *landing, const pw_block_frame *blo
     view->code = PW_OK;
     for (uint32_t i = 0; i < view->num_pages; i++) {
         uint64_t page = view->first_page + i;
-        int state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        if (state == PW_PAGE_ABSENT) {          /* paged in since the snapshot? */
-            pw_walk_forget(&landing->walk);
-            state = pw_walk_state(&landing->walk, ni->memory, page, end_page);
-        }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            view->code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return;
-        }
+        int state = pw_walk_state_now(&landing->walk, ni->memory, page, end_page);
+        view->code = pw_state_error(ni, &landing->walk, state, page);
+        bool refused = view->code < 0;
         uint64_t first_packet = i == 0 ? 0 : ((page << PW_PAGE_SHIFT) - address) / PW_PACKET_BYTES;
         pw_time at_ns = start_ns + (pw_time)(first_packet * block->packet_interval_ps / 1000);
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        bool present = !refused && pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, block->header.pdid, page, present,
                                             pw_walk_is_present(&landing->walk, page + 1), at_ns, &how);
         if (i == 0) view->delay_ns = cost_ns;
+        if (refused) return;        /* that the walk found out */
         view->present[i] = present;
+        view->is_permission[i] = pw_state_is_permission(ni, state, page);
         view->num_absent += !present;
     }
 }
@@ -281,7 +290,9 @@ static pw_fault fault_of(const pw_block_frame *block)
         .identity = pw_identity(block->header.stream, block->block_idx),
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
+        .block_first_page = pw_page_of(block->destination_address),
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(block->transfer_address),
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
     };
 }
@@ -318,10 +329,8 @@ static pw_time write_stalling(pw_ni *ni, pw_landing *landing, const pw_block_fra
     return last_ns;
 }
 
-/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver, run it, send what it decides. Returns the
- * NACK code that the block deserves. */
-static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, const pw_block_view *view,
-                      pw_time start_ns, pw_service *service)
+/* Report each packet that hits an absent page, or an active fault with HUPCF = 0, to the driver. */
+static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block_view *view, pw_time start_ns)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
     pw_fault fault = fault_of(block);
@@ -336,14 +345,11 @@ static uint32_t fault(pw_ni *ni, pw_landing *landing, const pw_block_frame *bloc
         if (view->present[page - view->first_page] && !blocked) continue;
         ni->counters.accesses_blocked += blocked;
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+        fault.is_permission = !view->present[page - view->first_page] && view->is_permission[page - view->first_page];
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
-    ni->counters.translation_faults_destination += view->num_absent;
-    pw_driver_service(&ni->driver, service);
-    pw_walk_forget(&landing->walk);
-    landing->has_page_ins = true;
-    if (service->code == PW_ERR_ADDRESS) return PW_NACK_DECODE;
-    return service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    for (uint32_t i = 0; i < view->num_pages; i++)
+        if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
 }
 
 /* Take away the ERRs that get lost. True when the fault will not be resolved as it was meant to be. */
@@ -381,6 +387,22 @@ static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time
     return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
 }
 
+void pw_destination_refuse(pw_ni *ni)
+{
+    const pw_arrival *arrival = &ni->arrival;
+    const pw_block_frame *block = arrival->block;
+    pw_service *service = &ni->service;
+    pw_walk_forget(&arrival->landing->walk);
+    arrival->landing->has_page_ins = true;
+    uint32_t code = service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE : service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    uint8_t flags = ni->faults.any && lose_errs(ni, block, service, arrival->num_fifo_full) ? PW_FLAG_SPOILED : 0;
+    if (service->num_errs && code == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
+    bool nacks = arrival->whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
+    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, flags, arrival->end_ns);
+    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, flags, arrival->end_ns);
+    if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, service);
+}
+
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
 {
     const uint32_t *crcs = (const uint32_t *)(block + 1);
@@ -409,8 +431,10 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
-    if (!landing && !(block->header.stream & PW_STREAM_READ))
+    if (!landing && !(block->header.stream & PW_STREAM_READ)) {
         landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes);
+        if (landing) pw_engine_begin_transfer(ni, block->header.pdid, block->transfer_address, block->transfer_bytes);
+    }
     bool right_range = landing && landing->destination_address == block->transfer_address &&
                        landing->num_bytes == block->transfer_bytes;
     if (!right_range) {         /* a read that was never asked for, or another range than asked for */
@@ -434,14 +458,14 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     pw_block_view view;
-    bool granted = block->block_idx < landing->granted_end && block->sequence == 0;
+    bool granted = grant_holds(ni, landing, block);
     if (granted) {              /* translated when it was granted */
         view.num_absent = 0;
         view.code = PW_OK;
         view.delay_ns = pw_smmu_latency_ns(&ni->smmu, landing->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     } else view_pages(ni, landing, block, start_ns, &view);
     end_ns += view.delay_ns;
-    if (ni->settings.stall && !granted) {
+    if (ni->settings.stall && !granted && !(ni->settings.ideal && view.code < 0)) {
         end_ns = write_stalling(ni, landing, block, start_ns + view.delay_ns, end_ns, &view.code);
         view.num_absent = 0;
     }
@@ -451,15 +475,12 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
-        pw_service service;
         uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
-        uint32_t nack = fault(ni, landing, block, &view, start_ns + view.delay_ns, &service);
-        uint8_t flags = ni->faults.any && lose_errs(ni, block, &service, num_fifo_full) ? PW_FLAG_SPOILED : 0;
-        if (service.num_errs && nack == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
-        bool nacks = whole || nack != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-        if (nacks) answer(ni, block, sent_ns, PW_FRAME_NACK, nack, flags, end_ns);
-        else if (!service.num_errs) answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, flags, end_ns);
-        if (nack == PW_NACK_PAGE_FAULT) send_errs(ni, block, &service);
+        report_faults(ni, block, &view, start_ns + view.delay_ns);
+        ni->arrival = (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns,
+                                   .num_fifo_full = num_fifo_full, .whole = whole};
+        if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
+        else pw_engine_ask(ni);
         return;
     }
     if (!whole) {

@@ -57,22 +57,17 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
     *delay_ns = 0;
     *code = PW_OK;
     for (uint64_t page = first_page; page <= last_page; page++) {
-        int state = pw_walk_state(walk, ni->memory, page, end_page);
-        if (state == PW_PAGE_ABSENT) {      /* paged in since the snapshot? */
-            pw_walk_forget(walk);
-            state = pw_walk_state(walk, ni->memory, page, end_page);
-        }
-        if (state < 0 || state == PW_PAGE_UNMAPPED || state == PW_PAGE_FORBIDDEN) {
-            *code = state < 0 ? state : state == PW_PAGE_UNMAPPED ? PW_ERR_ADDRESS : PW_ERR_PROTECTION;
-            return 0;
-        }
-        bool present = state == PW_PAGE_PRESENT || ni->settings.ideal;
+        int state = pw_walk_state_now(walk, ni->memory, page, end_page);
+        *code = pw_state_error(ni, walk, state, page);
+        bool refused = *code < 0;
+        bool present = !refused && pw_state_is_present(ni, state);
         if (present && pw_page_in_present_ns(&ni->driver.page_in, page) > at_ns) present = false;
         uint32_t how;
         pw_time cost_ns = pw_smmu_translate(&ni->smmu, transfer->pdid, page, present, pw_walk_is_present(walk, page + 1), at_ns, &how);
         if (page == first_page) *delay_ns = cost_ns;
+        if (refused) return 0;
         if (present) continue;
-        ni->counters.translation_faults_source++;
+        pw_engine_count_fault(ni, false, pw_state_is_permission(ni, state, page));
         uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - address;
         uint64_t end = page == last_page ? num_bytes : ((page + 1) << PW_PAGE_SHIFT) - address;
         for (uint64_t packet = begin / PW_PACKET_BYTES; packet * PW_PACKET_BYTES < end; packet++)
@@ -86,15 +81,17 @@ static pw_fault fault_of(const pw_ni *ni, const pw_transfer *transfer, const pw_
     return (pw_fault){
         .identity = pw_identity(transfer->stream, transaction->block_idx),
         .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
-        .at_destination = false, .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
+        .at_destination = false,
+        .block_first_page = pw_page_of(address), .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(transfer->source_address),
         .transfer_end_page = pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1,
     };
 }
 
 /* Report the packets that could not be read to the driver, in time order. With HUPCF = 0 packets that an
  * active fault terminates leave *mask too: the driver learns nothing of them. */
-static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address,
-                         uint32_t num_bytes, uint64_t *mask, pw_time first_ns, uint64_t interval_ps)
+static void source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address,
+                          uint32_t num_bytes, uint64_t *mask, pw_time first_ns, uint64_t interval_ps)
 {
     pw_context_bank *bank = pw_smmu_bank(&ni->smmu, transfer->pdid);
     pw_fault fault = fault_of(ni, transfer, transaction, address, num_bytes);
@@ -112,12 +109,11 @@ static int source_faults(pw_ni *ni, const pw_transfer *transfer, const pw_transa
         bool first_is_fine = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page) == PW_PAGE_PRESENT &&
                              pw_page_in_present_ns(&ni->driver.page_in, page) <= at_ns;
         if (first_is_fine && pw_page_of(last) != page) page = pw_page_of(last);
+        int state = pw_walk_state(walk, ni->memory, page, fault.transfer_end_page);
+        fault.is_permission = pw_state_is_permission(ni, state, page);
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, transaction->id);
         pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns);
     }
-    pw_service service;
-    pw_driver_service(&ni->driver, &service);
-    return service.code;
 }
 
 /* Stall mode: when every page of the block was read. The engine reads in order, and the block leaves when its
@@ -148,10 +144,13 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 
     pw_time delay_ns;
     int code;
-    if (transaction->block_idx == 0 && transaction->sequence == 0) pw_walk_forget(walk);
+    if (transaction->block_idx == 0 && transaction->sequence == 0) {
+        pw_walk_forget(walk);
+        pw_engine_begin_transfer(ni, transfer->pdid, transfer->source_address, transfer->num_bytes);
+    }
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
     uint64_t mask = translate_source(ni, transfer, walk, address, num_bytes, at_ns, &delay_ns, &code);
-    bool stalls = ni->settings.stall && (mask != all || !ni->settings.hupcf);
+    bool stalls = ni->settings.stall && !(ni->settings.ideal && code < 0) && (mask != all || !ni->settings.hupcf);
     at_ns += delay_ns;
     if (stalls) {
         at_ns = read_stalling(ni, transfer, transaction, walk, address, num_bytes, at_ns, &code);
@@ -172,20 +171,41 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
     transaction->sending_until_ns = link_ns + wire_ns;
 
+    bool serviced = true;
+    ni->service.code = PW_OK;
     if (!ni->settings.stall && (mask != all || !ni->settings.hupcf)) {
-        code = source_faults(ni, transfer, transaction, address, num_bytes, &mask, link_ns, interval_ps);
-        if (mask != all) pw_walk_forget(walk);
-        if (code < 0) {
-            pw_firmware_fail(&ni->firmware, transaction->channel, code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION,
-                             failures, at_ns);
-            return;
-        }
+        source_faults(ni, transfer, transaction, address, num_bytes, &mask, link_ns, interval_ps);
+        serviced = pw_driver_service(&ni->driver, &ni->service);
+    }
+    ni->departure = (pw_departure){
+        .transaction = transaction, .translated_ns = at_ns, .mask = mask, .interval_ps = interval_ps,
+        .first_ns = link_ns + (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns,
+        .last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns,
+    };
+    if (serviced) pw_source_send_block(ni, failures);
+    else pw_engine_ask(ni);
+}
+
+void pw_source_send_block(pw_ni *ni, pw_actions *failures)
+{
+    const pw_departure *departure = &ni->departure;
+    pw_transaction *transaction = departure->transaction;
+    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    uint64_t offset = pw_block_offset(transfer->first_block_bytes, transaction->block_idx);
+    uint32_t num_bytes = transaction->block_bytes;
+    uint32_t num_packets = (uint32_t)divide_up(num_bytes, PW_PACKET_BYTES);
+    uint64_t mask = departure->mask, all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
+    if (mask != all)
+        pw_walk_forget(&ni->source_walks[transaction->channel / PW_CHANNELS_PER_PAGE][transaction->channel % PW_CHANNELS_PER_PAGE]);
+    if (ni->service.code < 0) {
+        uint32_t code = ni->service.code == PW_ERR_ADDRESS ? PW_NACK_DECODE : PW_NACK_PROTECTION;
+        pw_firmware_fail(&ni->firmware, transaction->channel, code, failures, departure->translated_ns);
+        return;
     }
     uint64_t identity = pw_identity(transfer->stream, transaction->block_idx);
     ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
-    pw_time first_ns = link_ns + (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
-    pw_time last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns, held_ns = 0;
-    if (ni->faults.any && mask) mask = pw_network_lose(ni, transfer->peer, transaction, identity, mask, link_ns);
+    pw_time first_ns = departure->first_ns, last_ns = departure->last_ns, held_ns = 0;
+    if (ni->faults.any && mask) mask = pw_network_lose(ni, transfer->peer, transaction, identity, mask, transaction->sending_until_ns);
     bool kept = ni->faults.any && mask &&
                 pw_network_keep(ni, transfer->peer, transaction, identity, &first_ns, &last_ns, &held_ns);
     if (mask == 0 || kept) {
@@ -197,7 +217,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     uint32_t frame_bytes = ((uint32_t)sizeof(pw_block_frame) + crc_bytes + num_bytes + 7) & ~7u;
     pw_block_frame *frame = pw_burst_append(ni->bursts, transfer->peer, frame_bytes);
     if (!frame) {
-        pw_firmware_fail(&ni->firmware, transaction->channel, PW_UNRECOVERABLE, failures, at_ns);
+        pw_firmware_fail(&ni->firmware, transaction->channel, PW_UNRECOVERABLE, failures, departure->translated_ns);
         return;
     }
     *frame = (pw_block_frame){
@@ -207,12 +227,11 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         .block_idx = transaction->block_idx, .transaction_id = transaction->id, .sequence = transaction->sequence,
         .destination_address = transfer->destination_address + offset, .transfer_address = transfer->destination_address,
         .transfer_bytes = transfer->num_bytes, .packet_mask = mask, .block_bytes = num_bytes, .num_packets = num_packets,
-        .packet_interval_ps = interval_ps,
-        .last_packet_ns = last_ns, .held_ns = held_ns,
+        .packet_interval_ps = departure->interval_ps, .last_packet_ns = last_ns, .held_ns = held_ns,
     };
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)crcs + crc_bytes;
-    const uint8_t *source = (const uint8_t *)(uintptr_t)address;
+    const uint8_t *source = (const uint8_t *)(uintptr_t)(transfer->source_address + offset);
     crcs[num_packets - 1 + (num_packets & 1)] = 0;
     if (mask == all) pw_crc32c_copy_packets(payload, source, num_bytes, PW_PACKET_BYTES, crcs);
     else for (uint32_t packet = 0; packet < num_packets; packet++) {
@@ -228,6 +247,6 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
     pw_time ack_ns;
     if (mask == all && foresee_ack(ni, transfer, transaction, frame, &ack_ns)) pw_firmware_predict(&ni->firmware, transaction, ack_ns);
-    else pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + path->latency_ns);
+    else pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + ni->paths[transfer->peer].latency_ns);
     if (ni->faults.any) pw_network_alter(ni, transfer->peer, frame, (uint32_t)sizeof *frame + crc_bytes);
 }

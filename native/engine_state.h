@@ -1,4 +1,5 @@
-/* The engine's state, shared by engine.c (composition, source side) and engine_destination.c. */
+/* The engine's state, shared by engine.c (composition), engine_source.c, engine_destination.c and
+ * engine_decision.c. */
 #ifndef PW_NATIVE_ENGINE_STATE_H
 #define PW_NATIVE_ENGINE_STATE_H
 #include "native/calendar.h"
@@ -29,6 +30,7 @@ typedef struct pw_landing {
     uint16_t pdid;              /* of a read */
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
+    uint64_t granted_generation;    /* of the memory, when the blocks were granted */
     uint32_t granted_end;       /* blocks before this one are translated already */
     uint8_t translations[2 * PW_GRANT_BLOCKS];  /* ring by block: how its first page is translated */
     int32_t error;
@@ -54,6 +56,24 @@ typedef struct {
     uint16_t sequence;
     bool held;
 } pw_held_block;
+
+/* A block that met an absent page, until the driver has run. */
+typedef struct {
+    const pw_block_frame *block;    /* in the host's burst, or in a held one */
+    pw_landing *landing;
+    pw_time sent_ns, end_ns;
+    uint64_t num_fifo_full;         /* injected until then */
+    bool whole;
+} pw_arrival;
+
+/* A block whose pages are translated, until it is sent. */
+typedef struct {
+    pw_transaction *transaction;
+    pw_time translated_ns, first_ns, last_ns;   /* first, last packet at the destination */
+    uint64_t mask, interval_ps;
+} pw_departure;
+
+struct pw_held_burst;
 
 struct pw_ni {
     pw_costs costs;
@@ -84,6 +104,14 @@ struct pw_ni {
     bool deadlock_told;
     pw_host_event *host_events;                 /* ring */
     uint32_t host_capacity, host_head, num_host_events;
+    pw_actions actions;                         /* of the event under way */
+    uint32_t next_action;
+    pw_arrival arrival;
+    pw_departure departure;
+    pw_service service;                         /* of the arrival or departure */
+    bool decision_wanted;                       /* nothing goes on before the host's answer */
+    uint64_t decision_id;
+    struct pw_held_burst *first_held, *last_held;   /* bursts that came meanwhile */
 };
 
 int pw_error_of_nack(uint32_t code);
@@ -94,12 +122,48 @@ void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *fr
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 
+/* Does the state let the access through? With the ideal memory a mapped page never faults. */
+static inline bool pw_state_is_present(const pw_ni *ni, int state)
+{
+    return state == PW_PAGE_PRESENT || (ni->settings.ideal && (state == PW_PAGE_ABSENT || state == PW_PAGE_WRITE_PROTECTED));
+}
+/* Is it the page's protection that stops the access? A page in page-in is not what its state says yet. */
+static inline bool pw_state_is_permission(const pw_ni *ni, int state, uint64_t page)
+{
+    if (state == PW_PAGE_PRESENT) return pw_page_in_is_permission(&ni->driver.page_in, page);
+    return state == PW_PAGE_WRITE_PROTECTED || state == PW_PAGE_FORBIDDEN;
+}
+/* No page-in will be tried: what the access ends with, or PW_OK. The ideal memory pages nothing in. */
+static inline int pw_state_error(const pw_ni *ni, pw_walk *walk, int state, uint64_t page)
+{
+    if (state < 0) return state;
+    if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
+    if (!ni->settings.ideal || state == PW_PAGE_PRESENT) return PW_OK;
+    return state == PW_PAGE_FORBIDDEN ? PW_ERR_PROTECTION : pw_walk_check_mapping(walk, ni->memory, page);
+}
+/* A transfer over these bytes begins here. */
+void pw_engine_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes);
+void pw_engine_count_fault(pw_ni *ni, bool at_destination, bool is_permission);
+
 /* Stall mode: an access to the page, translated at at_ns. Waits for RESUME as often as it must; returns when it
  * is done, or terminated with *code < 0. */
 pw_time pw_engine_access(pw_ni *ni, pw_walk *walk, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
 
+/* Do what the firmware ordered, from where it stopped; stops when a decision is wanted. */
+void pw_engine_perform(pw_ni *ni);
+/* Handle frames until a decision is wanted; how many bytes were taken. *result: PW_ERR_MALFORMED when part was dropped. */
+uint32_t pw_engine_receive(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes, int *result);
+
+/* engine_decision.c */
+void pw_engine_ask(pw_ni *ni);
+/* Keep a burst until the decision is there; what is before position has been handled. */
+void pw_engine_hold(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes, uint32_t position);
+void pw_engine_drop_held(pw_ni *ni);
+
 /* engine_source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns, pw_actions *failures);
+/* ni->departure goes out, the driver has run. */
+void pw_source_send_block(pw_ni *ni, pw_actions *failures);
 void pw_source_accept_grant(pw_ni *ni, const pw_grant_frame *grant);
 int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 
@@ -124,4 +188,6 @@ void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);
 /* Look at the pages of the stream's next blocks and tell the source, when that can help. */
 void pw_destination_grant(pw_ni *ni, pw_landing *landing);
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block);
+/* Answer ni->arrival, the driver has run. */
+void pw_destination_refuse(pw_ni *ni);
 #endif

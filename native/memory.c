@@ -1,7 +1,14 @@
 /* Page residency: checks ranges and hands them to the backend. See memory.h. */
 #include "native/memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "native/memory_backend.h"
+#include "native/procmap.h"
 
 int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, pw_memory **out)
 {
@@ -17,8 +24,22 @@ int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, p
 
 void pw_memory_destroy(pw_memory *memory)
 {
-    if (memory)
-        memory->ops->destroy(memory);
+    if (!memory)
+        return;
+    if (memory->maps >= 0)
+        close(memory->maps);
+    memory->ops->destroy(memory);
+}
+
+int pw_memory_open_maps(void)
+{
+    struct procmap_question question = {.size = sizeof question, .flags = COVERING_OR_NEXT};
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (maps >= 0 && ioctl(maps, PROCMAP_QUESTION, &question) != 0) {
+        close(maps);
+        maps = -1;
+    }
+    return maps;
 }
 
 static bool is_range(uint64_t first_page, uint64_t num_pages)
@@ -42,9 +63,75 @@ int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_
     return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
 }
 
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state)
+{
+    if (for_write && num_pages > 0 && memory->ops->walk_for_write && is_range(first_page, num_pages)) {
+        memory->counters.probes++;
+        memory->counters.probed_pages += num_pages;
+        return memory->ops->walk_for_write(memory, first_page, num_pages, state);
+    }
+    int code = pw_memory_probe(memory, first_page, num_pages, state);
+    return code == PW_OK ? pw_memory_check_access(memory, first_page, num_pages, for_write, state) : code;
+}
+
 int pw_memory_checks_access(const pw_memory *memory)
 {
-    return memory->ops->check_access && memory->maps >= 0;
+    if (memory->is_model)
+        return PW_CHECKS_PERMISSION | PW_CHECKS_WRITE_PROTECTION;
+    if (memory->maps < 0)
+        return 0;
+    return PW_CHECKS_PERMISSION | (memory->pagemap >= 0 ? PW_CHECKS_WRITE_PROTECTION : 0);
+}
+
+int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page, uint64_t *num_pages)
+{
+    if (!is_range(page, 1))
+        return PW_ERR_ADDRESS;
+    uint64_t address = page << PW_PAGE_SHIFT;
+    if (memory->maps < 0) {
+        unsigned char state;
+        if (mincore((void *)(uintptr_t)address, PW_PAGE_BYTES, &state) != 0)
+            return PW_ERR_ADDRESS;
+        *first_page = page;
+        *num_pages = 1;
+        return PW_OK;
+    }
+    struct procmap_question question = {.size = sizeof question, .address = address};
+    if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
+        return errno == ENOENT ? PW_ERR_ADDRESS : PW_ERR_HOST;
+    if (!(question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE)))
+        return PW_ERR_PROTECTION;
+    *first_page = question.vma_start >> PW_PAGE_SHIFT;
+    *num_pages = (question.vma_end - question.vma_start) >> PW_PAGE_SHIFT;
+    return PW_OK;
+}
+
+void pw_memory_enter(pw_memory *memory)
+{
+    memory->entry++;
+}
+
+void pw_memory_changed(pw_memory *memory)
+{
+    memory->generation++;
+}
+
+uint64_t pw_memory_generation(const pw_memory *memory)
+{
+    return memory->generation;
+}
+
+static int populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint64_t *num_absent,
+                    uint8_t *effects)
+{
+    if (memory->at_page_in.num_pages > 0) {
+        uint64_t num_changed = memory->at_page_in.num_pages;
+        memory->at_page_in.num_pages = 0;
+        int code = memory->ops->set(memory, memory->at_page_in.first_page, num_changed, memory->at_page_in.state);
+        if (code != PW_OK)
+            return code;
+    }
+    return memory->ops->populate(memory, first_page, num_pages, for_write, num_absent, effects);
 }
 
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
@@ -53,11 +140,26 @@ int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_page
     if (!is_range(first_page, num_pages))
         return PW_ERR_INVALID;
     uint64_t absent = 0;
-    int code = num_pages > 0 ? memory->ops->populate(memory, first_page, num_pages, for_write != 0, &absent)
-                             : PW_OK;
+    int code = num_pages > 0 ? populate(memory, first_page, num_pages, for_write != 0, &absent, NULL) : PW_OK;
     if (num_absent)
         *num_absent = absent;
     return code;
+}
+
+int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *effects)
+{
+    uint64_t absent = 0;
+    if (!is_range(first_page, num_pages))
+        return PW_ERR_INVALID;
+    return num_pages > 0 ? populate(memory, first_page, num_pages, for_write != 0, &absent, effects) : PW_OK;
+}
+
+void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
+{
+    *first_page = page;
+    *num_pages = 1;
+    if (memory->has_huge_pages)
+        memory->ops->extent(memory, page, first_page, num_pages);
 }
 
 int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent)
@@ -92,9 +194,48 @@ int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
 {
-    if (!is_range(first_page, num_pages) || state > PW_PAGE_UNMAPPED || !memory->ops->set)
+    bool is_state = state <= PW_PAGE_UNMAPPED || state == PW_PAGE_WRITE_PROTECTED;
+    if (!is_range(first_page, num_pages) || !is_state || !memory->ops->set)
         return PW_ERR_INVALID;
     return num_pages > 0 ? memory->ops->set(memory, first_page, num_pages, state) : PW_OK;
+}
+
+int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    int code = pw_memory_set(memory, first_page, 0, state);
+    if (code != PW_OK || !is_range(first_page, num_pages))
+        return PW_ERR_INVALID;
+    memory->at_page_in.first_page = first_page;
+    memory->at_page_in.num_pages = num_pages;
+    memory->at_page_in.state = state;
+    return PW_OK;
+}
+
+int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
+{
+    if (!is_range(first_page, num_pages) || allowed > (PW_MEMORY_READ | PW_MEMORY_WRITE) || !memory->ops->protect)
+        return PW_ERR_INVALID;
+    return num_pages > 0 ? memory->ops->protect(memory, first_page, num_pages, allowed) : PW_OK;
+}
+
+int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    if (num_pages != UINT64_MAX && !is_range(first_page, num_pages))
+        return PW_ERR_INVALID;
+    return memory->ops->fork ? memory->ops->fork(memory, first_page, num_pages) : PW_OK;
+}
+
+int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+{
+    *num_collapsed = 0;
+    if (!is_range(first_page, num_pages))
+        return PW_ERR_INVALID;
+    return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed) : PW_OK;
+}
+
+uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    return memory->ops->begin_transfer ? memory->ops->begin_transfer(memory, first_page, num_pages) : 0;
 }
 
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out)

@@ -1,17 +1,21 @@
 /* Page residency of the host: mincore, MADV_POPULATE_*, mlock, MADV_DONTNEED on this process's mappings.
  *
  * What mincore can and cannot tell: for anonymous memory, whether the page is in the page table (the
- * shared zero page counts, so a write to it may still fault); for a file or shared mapping, whether the
- * page is in the page cache, mapped here or not. With transparent huge pages one fault brings in 2 MB. */
+ * shared zero page counts, though a write to it faults: for that /proc/self/pagemap is read as well); for a
+ * file or shared mapping, whether the page is in the page cache, mapped here or not. With transparent huge
+ * pages one fault brings in 2 MB. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "native/memory_backend.h"
+#include "native/procmap.h"
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */
 #ifndef MADV_POPULATE_READ
@@ -21,21 +25,30 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* linux/fs.h, since Linux 6.11. */
-struct procmap_question {
-    uint64_t size, flags, address;
-    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
-    uint32_t device_major, device_minor, name_size, build_id_size;
-    uint64_t name_address, build_id_address;
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* since Linux 6.1 */
+#endif
+
+/* linux/fs.h, since Linux 6.7. */
+struct pagemap_region {
+    uint64_t start, end, categories;
 };
-_Static_assert(sizeof(struct procmap_question) == 104, "struct procmap_query of the kernel");
-#define PROCMAP_QUESTION _IOWR('f', 17, struct procmap_question)
-#define VMA_READABLE 0x01u
-#define VMA_WRITABLE 0x02u
-#define COVERING_OR_NEXT 0x10u
+struct pagemap_scan {
+    uint64_t size, flags, start, end, walk_end, regions, num_regions, max_pages;
+    uint64_t inverted, mask, any_of_mask, returned_mask;
+};
+_Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the kernel");
+#define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct pagemap_scan)
+#define SCAN_HUGE ((uint64_t)1 << 6)
+
+/* Entries of /proc/self/pagemap, one a page; without privilege the frame number reads as 0. */
+#define ENTRY_EXCLUSIVE ((uint64_t)1 << 56)
+#define ENTRY_FILE ((uint64_t)1 << 61) /* page cache or shared memory: a private mapping copies it */
+#define ENTRY_SWAPPED ((uint64_t)1 << 62)
+#define ENTRY_PRESENT ((uint64_t)1 << 63)
+#define ENTRIES_A_READ 1024
 
 #define PAGES_A_CALL ((uint64_t)1 << 20) /* a call of mincore holds the map's lock */
-#define PAGES_ON_STACK 4096
 
 static inline void *address_of(uint64_t page)
 {
@@ -98,6 +111,46 @@ static int host_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return PW_OK;
 }
 
+static bool read_entries(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *entries)
+{
+    size_t num_bytes = (size_t)num_pages * sizeof *entries;
+    return pread(memory->pagemap, entries, num_bytes, (off_t)(first_page * sizeof *entries)) == (ssize_t)num_bytes;
+}
+
+/* What the page table holds of a private mapping. */
+static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+{
+    uint64_t entries[ENTRIES_A_READ];
+    for (uint64_t done = 0; done < num_pages;) {
+        uint64_t ask = num_pages - done < ENTRIES_A_READ ? num_pages - done : ENTRIES_A_READ;
+        if (!read_entries(memory, first_page + done, ask, entries))
+            return PW_ERR_HOST;
+        for (uint64_t i = 0; i < ask; i++) {
+            bool is_own = (entries[i] & ENTRY_EXCLUSIVE) && !(entries[i] & ENTRY_FILE);
+            state[done + i] = !(entries[i] & ENTRY_PRESENT) ? PW_PAGE_ABSENT : is_own ? PW_PAGE_PRESENT : PW_PAGE_WRITE_PROTECTED;
+        }
+        done += ask;
+    }
+    return PW_OK;
+}
+
+/* What a write would find in the part of a mapping that begins at first_page. */
+static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+{
+    int64_t mapped = 0;
+    int code = PW_OK;
+    if (flags & VMA_SHARED)
+        mapped = probe_prefix(first_page, num_pages, state);
+    else
+        code = walk_private(memory, first_page, num_pages, state);
+    if (mapped < 0 || code < 0)
+        return PW_ERR_HOST;
+    for (uint64_t i = 0; !(flags & VMA_WRITABLE) && i < num_pages; i++)
+        if (state[i] != PW_PAGE_ABSENT)
+            state[i] = PW_PAGE_FORBIDDEN;
+    return PW_OK;
+}
+
 static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state)
 {
     uint64_t page = first_page, end_page = first_page + num_pages;
@@ -106,44 +159,149 @@ static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t nu
         if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
             return errno == ENOENT ? PW_OK : PW_ERR_HOST;   /* ENOENT: no mapping from here on */
         uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT, vma_start = question.vma_start >> PW_PAGE_SHIFT;
+        uint64_t begin = vma_start > page ? vma_start : page, end = vma_end < end_page ? vma_end : end_page;
+        page = vma_end;
+        if (begin >= end)
+            continue;
+        if (for_write && memory->pagemap >= 0) {
+            int code = walk_mapping(memory, question.vma_flags, begin, end - begin, state + (begin - first_page));
+            if (code != PW_OK)
+                return code;
+            continue;
+        }
         bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
-        for (page = vma_start > page ? vma_start : page; page < vma_end && page < end_page; page++)
-            if (!allowed && state[page - first_page] == PW_PAGE_PRESENT)
-                state[page - first_page] = PW_PAGE_FORBIDDEN;
+        for (uint64_t i = begin; !allowed && i < end; i++)
+            if (state[i - first_page] == PW_PAGE_PRESENT)
+                state[i - first_page] = PW_PAGE_FORBIDDEN;
     }
     return PW_OK;
 }
 
-/* Where the kernel tells of a mapping's permissions: the open file, else -1. */
-static int open_maps(void)
+static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
-    struct procmap_question question = {.size = sizeof question, .flags = COVERING_OR_NEXT};
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (maps >= 0 && ioctl(maps, PROCMAP_QUESTION, &question) != 0) {
-        close(maps);
-        maps = -1;
+    if (memory->maps < 0 || memory->pagemap < 0) {
+        int code = host_probe(memory, first_page, num_pages, state);
+        return code == PW_OK ? host_check_access(memory, first_page, num_pages, true, state) : code;
     }
-    return maps;
+    memset(state, PW_PAGE_UNMAPPED, num_pages);
+    return host_check_access(memory, first_page, num_pages, true, state);
 }
 
-/* Count the pages mapped at the start of the range and those absent among them. */
-static int count_prefix(uint64_t first_page, uint64_t num_pages, uint64_t *num_mapped, uint64_t *num_absent)
+/* What a page-in of the range will find: how many pages are mapped at its start, and of these how many are
+ * not there for the access, to be copied, or swapped out. */
+struct outlook {
+    uint64_t num_mapped, num_absent, num_copied, num_major;
+};
+
+static uint8_t effect_of(uint8_t state, bool is_swapped)
 {
-    uint8_t state[PAGES_ON_STACK];
-    uint64_t done = 0, absent = 0;
-    while (done < num_pages) {
-        uint64_t ask = num_pages - done < PAGES_ON_STACK ? num_pages - done : PAGES_ON_STACK;
-        int64_t mapped = probe_prefix(first_page + done, ask, state);
+    switch (state) {
+    case PW_PAGE_ABSENT:
+        return is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
+    case PW_PAGE_WRITE_PROTECTED:
+        return PW_EFFECT_COPIED;
+    default:
+        return PW_EFFECT_NONE;
+    }
+}
+
+/* Look at no more than ENTRIES_A_READ pages: how many are mapped at their start, or PW_ERR_*. */
+static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *effects)
+{
+    uint64_t entries[ENTRIES_A_READ];
+    int64_t mapped = 0;
+    if (for_write) {
+        int code = host_walk_for_write(memory, first_page, num_pages, effects);
+        const uint8_t *hole = memchr(effects, PW_PAGE_UNMAPPED, num_pages);
+        mapped = code != PW_OK ? code : hole ? hole - effects : (int64_t)num_pages;
+    } else
+        mapped = probe_prefix(first_page, num_pages, effects);
+    if (mapped <= 0)
+        return mapped;
+    bool any_absent = memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) != NULL;
+    bool known = any_absent && memory->pagemap >= 0 && read_entries(memory, first_page, (uint64_t)mapped, entries);
+    for (int64_t i = 0; i < mapped; i++)
+        effects[i] = effect_of(effects[i], known && (entries[i] & ENTRY_SWAPPED));
+    return mapped;
+}
+
+static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *effects,
+                      struct outlook *out)
+{
+    uint8_t own[ENTRIES_A_READ];
+    *out = (struct outlook){0};
+    while (out->num_mapped < num_pages) {
+        uint64_t ask = num_pages - out->num_mapped;
+        if (ask > ENTRIES_A_READ)
+            ask = ENTRIES_A_READ;
+        uint8_t *here = effects ? effects + out->num_mapped : own;
+        int64_t mapped = look_at(memory, first_page + out->num_mapped, ask, for_write, here);
         if (mapped < 0)
             return (int)mapped;
-        for (int64_t i = 0; i < mapped; i++)
-            absent += state[i] == PW_PAGE_ABSENT;
-        done += (uint64_t)mapped;
+        for (int64_t i = 0; i < mapped; i++) {
+            out->num_absent += here[i] != PW_EFFECT_NONE;
+            out->num_copied += here[i] == PW_EFFECT_COPIED;
+            out->num_major += here[i] == PW_EFFECT_SWAPPED;
+        }
+        out->num_mapped += (uint64_t)mapped;
         if ((uint64_t)mapped < ask)
             break;
     }
-    *num_mapped = done;
-    *num_absent = absent;
+    if (effects && out->num_mapped < num_pages)
+        memset(effects + out->num_mapped, PW_EFFECT_UNMAPPED, num_pages - out->num_mapped);
+    return PW_OK;
+}
+
+static void count(pw_memory *memory, const struct outlook *outlook)
+{
+    memory->counters.populated_pages += outlook->num_absent;
+    memory->counters.already_present_pages += outlook->num_mapped - outlook->num_absent;
+    memory->counters.copied_pages += outlook->num_copied;
+    memory->counters.major_faults += outlook->num_major;
+}
+
+/* Whether one entry of the page table maps the 2 MB from this page on. Before Linux 6.7 nothing tells. */
+static bool is_huge(const pw_memory *memory, uint64_t region_page)
+{
+    struct pagemap_region found;
+    struct pagemap_scan scan = {
+        .size = sizeof scan, .start = region_page << PW_PAGE_SHIFT, .end = (region_page + PW_HUGE_PAGES) << PW_PAGE_SHIFT,
+        .regions = (uint64_t)(uintptr_t)&found, .num_regions = 1, .mask = SCAN_HUGE, .returned_mask = SCAN_HUGE,
+    };
+    return memory->pagemap >= 0 && ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) == 1 &&
+           found.end - found.start == (uint64_t)PW_HUGE_PAGES << PW_PAGE_SHIFT;
+}
+
+static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
+{
+    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
+    if (!is_huge(memory, region_page))
+        return;
+    *first_page = region_page;
+    *num_pages = PW_HUGE_PAGES;
+}
+
+/* Pages that one huge page brought in were one fault: the first stands for all. */
+static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *effects)
+{
+    for (uint64_t i = 0; i < num_pages;) {
+        uint64_t region_page = (first_page + i) & ~(uint64_t)(PW_HUGE_PAGES - 1);
+        uint64_t end = region_page + PW_HUGE_PAGES - first_page;
+        if (end > num_pages)
+            end = num_pages;
+        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, region_page))
+            memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
+        i = end;
+    }
+}
+
+static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+{
+    if (madvise(address_of(first_page), bytes_of(num_pages), MADV_COLLAPSE) != 0)
+        return PW_ERR_HOST;
+    uint64_t region_page = (first_page + PW_HUGE_PAGES - 1) & ~(uint64_t)(PW_HUGE_PAGES - 1);
+    for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES)
+        *num_collapsed += is_huge(memory, region_page);
     return PW_OK;
 }
 
@@ -161,18 +319,24 @@ static int populate_code(int error)
 }
 
 static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
-                         uint64_t *num_absent)
+                         uint64_t *num_absent, uint8_t *effects)
 {
-    uint64_t mapped, absent;
-    int code = count_prefix(first_page, num_pages, &mapped, &absent);
+    struct outlook outlook;
+    int code = look_ahead(memory, first_page, num_pages, for_write, effects, &outlook);
     if (code != PW_OK)
         return code;
+    uint64_t mapped = outlook.num_mapped;
     if (mapped > 0 && madvise(address_of(first_page), bytes_of(mapped),
-                              for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0)
-        return populate_code(errno);
-    memory->counters.populated_pages += absent;
-    memory->counters.already_present_pages += mapped - absent;
-    *num_absent = absent;
+                              for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
+        code = populate_code(errno);
+        if (effects)
+            memset(effects, PW_EFFECT_NONE, num_pages); /* no hole is to blame */
+        return code;
+    }
+    if (effects && memory->has_huge_pages)
+        find_huge_pages(memory, first_page, mapped, effects);
+    count(memory, &outlook);
+    *num_absent = outlook.num_absent;
     return mapped == num_pages ? PW_OK : PW_ERR_ADDRESS;
 }
 
@@ -198,19 +362,19 @@ static int pin_code(uint64_t first_page, uint64_t num_pages, int error)
     return code;
 }
 
+/* mlock faults for a write where the mapping allows one. */
 static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent)
 {
-    uint64_t mapped, absent;
-    int code = count_prefix(first_page, num_pages, &mapped, &absent);
+    struct outlook outlook;
+    int code = look_ahead(memory, first_page, num_pages, true, NULL, &outlook);
     if (code != PW_OK)
         return code;
-    if (mapped < num_pages)
+    if (outlook.num_mapped < num_pages)
         return PW_ERR_ADDRESS;
     if (lock_pages(first_page, num_pages) != 0)
         return pin_code(first_page, num_pages, errno);
-    memory->counters.populated_pages += absent;
-    memory->counters.already_present_pages += num_pages - absent;
-    *num_absent = absent;
+    count(memory, &outlook);
+    *num_absent = outlook.num_absent;
     return PW_OK;
 }
 
@@ -224,12 +388,11 @@ static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 
 static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    (void)memory;
-    uint64_t mapped, absent;
-    int code = count_prefix(first_page, num_pages, &mapped, &absent);
+    struct outlook outlook;
+    int code = look_ahead(memory, first_page, num_pages, false, NULL, &outlook);
     if (code != PW_OK)
         return code;
-    if (mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
+    if (outlook.num_mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
         return PW_ERR_ADDRESS;
     if (madvise(address_of(first_page), bytes_of(num_pages), MADV_DONTNEED) == 0)
         return PW_OK;
@@ -238,15 +401,18 @@ static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 
 static void host_destroy(pw_memory *memory)
 {
-    if (memory->maps >= 0)
-        close(memory->maps);
+    if (memory->pagemap >= 0)
+        close(memory->pagemap);
     free(memory);
 }
 
 static const struct pw_memory_ops host_ops = {
     .destroy = host_destroy,
     .probe = host_probe,
+    .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
+    .extent = host_extent,
+    .collapse = host_collapse,
     .populate = host_populate,
     .pin = host_pin,
     .unpin = host_unpin,
@@ -278,7 +444,9 @@ int pw_memory_host_create(pw_memory **out)
     if (!memory)
         return PW_ERR_NOMEM;
     memory->ops = &host_ops;
-    memory->maps = open_maps();
+    memory->maps = pw_memory_open_maps();
+    memory->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    memory->has_huge_pages = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0;
     *out = memory;
     return PW_OK;
 }

@@ -2,8 +2,13 @@
  *
  * A page that nobody changed has no entry: its state follows from (seed, page) alone, so it depends
  * neither on the order of calls nor on what was probed. Such a page, though PRESENT, takes no frame until
- * populate, pin or set touches it. Not modelled: protection, and writes apart from reads. */
+ * populate, pin or set touches it.
+ *
+ * A page first touched by a read is the zero page: a write to it faults again. It takes a frame here as any
+ * other does. A fork write-protects what is resident. A huge page (2 MB) comes in whole at one fault and is
+ * taken apart when a part of it is evicted, dropped, set or protected. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "native/memory_backend.h"
 
@@ -16,8 +21,12 @@ struct entry {
     uint64_t page;
     uint32_t newer, older;      /* the LRU ring, when it holds a frame and is not pinned */
     uint8_t state;
+    uint8_t allowed;            /* PW_MEMORY_READ | PW_MEMORY_WRITE */
     bool has_frame, is_pinned;
     bool is_swapped;            /* ABSENT because its frame was taken: the next fault is a major one */
+    bool is_collapsed;          /* ABSENT because its huge page is new: the data are there */
+    bool is_write_protected;    /* zero page, or shared with a child */
+    bool is_huge;
 };
 
 struct model {
@@ -27,7 +36,14 @@ struct model {
     uint32_t num_entries, capacity;
     uint32_t *buckets;          /* 2 * capacity, a power of two: an entry, 0 = free; linear probing */
     uint64_t num_frames, num_pinned;
+    uint64_t num_transfers;     /* draws of collapses so far */
+    bool is_forked;             /* the whole address space: pages never seen are write-protected too */
 };
+
+static inline uint64_t region_of(uint64_t page)
+{
+    return page & ~(uint64_t)(PW_HUGE_PAGES - 1);
+}
 
 /* The finaliser of splitmix64: every bit of the input changes every bit of the output. */
 static inline uint64_t mix(uint64_t value)
@@ -40,7 +56,8 @@ static inline uint64_t mix(uint64_t value)
 
 static uint8_t first_state(const struct model *model, uint64_t page)
 {
-    uint64_t draw = (mix(model->options.seed ^ mix(page)) >> 32) * MILLION >> 32;
+    uint64_t place = model->options.huge_pages ? region_of(page) : page;    /* a huge page comes and goes whole */
+    uint64_t draw = (mix(model->options.seed ^ mix(place)) >> 32) * MILLION >> 32;
     return draw < model->options.fault_millionths ? PW_PAGE_ABSENT : PW_PAGE_PRESENT;
 }
 
@@ -74,8 +91,7 @@ static int grow(struct model *model)
     return PW_OK;
 }
 
-/* The entry of a page, made when there is none; it changes nothing that a probe sees. */
-static int enter_page(struct model *model, uint64_t page, uint32_t *out)
+static int enter_one(struct model *model, uint64_t page, uint32_t *out)
 {
     uint32_t *bucket = find_bucket(model, page);
     if (*bucket == 0) {
@@ -86,10 +102,25 @@ static int enter_page(struct model *model, uint64_t page, uint32_t *out)
             bucket = find_bucket(model, page);
         }
         *bucket = model->num_entries++;
-        model->entries[*bucket] = (struct entry){ .page = page, .state = first_state(model, page) };
+        model->entries[*bucket] = (struct entry){
+            .page = page, .state = first_state(model, page), .allowed = PW_MEMORY_READ | PW_MEMORY_WRITE,
+            .is_huge = model->options.huge_pages != 0,
+        };
+        model->entries[*bucket].is_write_protected = model->is_forked && model->entries[*bucket].state == PW_PAGE_PRESENT;
     }
     *out = *bucket;
     return PW_OK;
+}
+
+/* The entry of a page, made when there is none; it changes nothing that a probe sees. All pages of a huge
+ * page have one, so that it can be taken apart. */
+static int enter_page(struct model *model, uint64_t page, uint32_t *out)
+{
+    int code = PW_OK;
+    if (model->options.huge_pages && *find_bucket(model, page) == 0)
+        for (uint64_t other = region_of(page); code == PW_OK && other < region_of(page) + PW_HUGE_PAGES; other++)
+            code = enter_one(model, other, out);
+    return code == PW_OK ? enter_one(model, page, out) : code;
 }
 
 static void lru_remove(struct model *model, uint32_t i)
@@ -122,8 +153,18 @@ static void free_frame(struct model *model, uint32_t i)
     model->num_frames--;
 }
 
-/* Present, with a frame, the most recently used. PW_ERR_FULL when every frame is pinned. */
-static int touch(struct model *model, uint32_t i)
+/* The page is not part of a huge page any more, nor are those around it. */
+static void split(struct model *model, uint32_t i)
+{
+    if (!model->entries[i].is_huge)
+        return;
+    uint64_t region_page = region_of(model->entries[i].page);
+    for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++)
+        model->entries[*find_bucket(model, page)].is_huge = false;
+}
+
+/* Give the page a frame, the most recently used. PW_ERR_FULL when every frame is pinned. */
+static int take_frame(struct model *model, uint32_t i)
 {
     struct entry *entry = &model->entries[i];
     if (!entry->has_frame) {
@@ -132,8 +173,10 @@ static int touch(struct model *model, uint32_t i)
             if (oldest == LRU)
                 return PW_ERR_FULL;
             free_frame(model, oldest);
+            split(model, oldest);
             model->entries[oldest].state = PW_PAGE_ABSENT;
             model->entries[oldest].is_swapped = true;
+            model->entries[oldest].is_collapsed = false;
         }
         entry->has_frame = true;
         model->num_frames++;
@@ -142,15 +185,47 @@ static int touch(struct model *model, uint32_t i)
         lru_remove(model, i);
         lru_add_newest(model, i);
     }
-    if (entry->state == PW_PAGE_ABSENT) {
-        model->memory.counters.populated_pages++;
-        model->memory.counters.major_faults += entry->is_swapped;
-    } else {
-        model->memory.counters.already_present_pages++;
-    }
-    entry->state = PW_PAGE_PRESENT;
-    entry->is_swapped = false;
     return PW_OK;
+}
+
+static uint8_t effect_of(const struct entry *entry, bool for_write)
+{
+    if (entry->state == PW_PAGE_ABSENT)
+        return entry->is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
+    return for_write && entry->is_write_protected ? PW_EFFECT_COPIED : PW_EFFECT_NONE;
+}
+
+/* Present for the access, with a frame. */
+static int touch(struct model *model, uint32_t i, bool for_write)
+{
+    int code = take_frame(model, i);
+    if (code != PW_OK)
+        return code;
+    struct entry *entry = &model->entries[i];
+    pw_memory_counters *counters = &model->memory.counters;
+    uint8_t effect = effect_of(entry, for_write);
+    counters->populated_pages += effect != PW_EFFECT_NONE;
+    counters->already_present_pages += effect == PW_EFFECT_NONE;
+    counters->copied_pages += effect == PW_EFFECT_COPIED;
+    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    if (for_write)
+        entry->is_write_protected = false;
+    else if (effect == PW_EFFECT_NEW && !entry->is_collapsed)
+        entry->is_write_protected = true;   /* the zero page */
+    entry->state = PW_PAGE_PRESENT;
+    entry->is_swapped = entry->is_collapsed = false;
+    return PW_OK;
+}
+
+/* The rest of the huge page that comes in with page i, as far as there are frames. All its pages have entries. */
+static void bring_along(struct model *model, uint32_t i, bool for_write)
+{
+    uint64_t page = model->entries[i].page, region_page = region_of(page);
+    for (uint64_t other = region_page; other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
+        uint32_t j = *find_bucket(model, other);
+        if (other != page && effect_of(&model->entries[j], for_write) != PW_EFFECT_NONE && touch(model, j, for_write) != PW_OK)
+            split(model, i);
+    }
 }
 
 static uint8_t state_of(const struct model *model, uint64_t page)
@@ -167,25 +242,69 @@ static int model_probe(pw_memory *memory, uint64_t first_page, uint64_t num_page
     return PW_OK;
 }
 
-static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
-                          uint64_t *num_absent)
+static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state)
 {
-    struct model *model = (struct model *)memory;
-    (void)for_write;
-    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        uint32_t i;
-        int code = enter_page(model, page, &i);
-        if (code != PW_OK)
-            return code;
-        uint8_t before = model->entries[i].state;
-        if (before == PW_PAGE_UNMAPPED)
-            return PW_ERR_ADDRESS;
-        code = touch(model, i);
-        if (code != PW_OK)
-            return code;
-        *num_absent += before == PW_PAGE_ABSENT;
+    const struct model *model = (const struct model *)memory;
+    for (uint64_t i = 0; i < num_pages; i++) {
+        const struct entry *entry = &model->entries[*find_bucket(model, first_page + i)];
+        bool known = entry != &model->entries[LRU];
+        if (state[i] != PW_PAGE_PRESENT)
+            continue;
+        if (known && !(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
+            state[i] = PW_PAGE_FORBIDDEN;
+        else if (for_write && (known ? entry->is_write_protected : model->is_forked))
+            state[i] = PW_PAGE_WRITE_PROTECTED;
     }
     return PW_OK;
+}
+
+static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *effect)
+{
+    uint32_t i;
+    int code = enter_page(model, page, &i);
+    if (code != PW_OK)
+        return code;
+    struct entry *entry = &model->entries[i];
+    if (entry->state == PW_PAGE_UNMAPPED)
+        return PW_ERR_ADDRESS;
+    if (!(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
+        return PW_ERR_PROTECTION;
+    if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
+        bring_along(model, i, for_write);   /* first, so that none of these takes the page's own frame */
+    *effect = effect_of(entry, for_write);
+    return touch(model, i, for_write);
+}
+
+static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                          uint64_t *num_absent, uint8_t *effects)
+{
+    struct model *model = (struct model *)memory;
+    uint64_t brought_region = UINT64_MAX;
+    for (uint64_t n = 0; n < num_pages; n++) {
+        uint8_t effect = PW_EFFECT_NONE;
+        int code = page_in(model, first_page + n, for_write, &effect);
+        if (code == PW_ERR_ADDRESS && effects)
+            memset(effects + n, PW_EFFECT_UNMAPPED, num_pages - n);
+        if (code != PW_OK)
+            return code;
+        if (effect != PW_EFFECT_NONE)
+            brought_region = region_of(first_page + n);
+        else if (brought_region == region_of(first_page + n) && model->entries[*find_bucket(model, first_page + n)].is_huge)
+            effect = PW_EFFECT_ALONG;
+        *num_absent += effect != PW_EFFECT_NONE;
+        if (effects)
+            effects[n] = effect;
+    }
+    return PW_OK;
+}
+
+static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
+{
+    const struct model *model = (const struct model *)memory;
+    if (!model->entries[*find_bucket(model, page)].is_huge)
+        return;
+    *first_page = region_of(page);
+    *num_pages = PW_HUGE_PAGES;
 }
 
 /* PW_ERR_ADDRESS when a page of the range is UNMAPPED. Looks only. */
@@ -210,15 +329,18 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
         code = enter_page(model, page, &i);
         if (code != PW_OK)
             return code;
+        if (!(model->entries[i].allowed & PW_MEMORY_READ))
+            return PW_ERR_PROTECTION;
         num_new += !model->entries[i].is_pinned;
     }
     uint64_t limit = model->options.frame_limit_pages;
     if (limit > 0 && num_new > limit - model->num_pinned)
         return PW_ERR_FULL;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
+        uint8_t effect = PW_EFFECT_NONE;
         i = *find_bucket(model, page);
-        *num_absent += model->entries[i].state == PW_PAGE_ABSENT;
-        code = touch(model, i);
+        code = page_in(model, page, model->entries[i].allowed & PW_MEMORY_WRITE, &effect);
+        *num_absent += effect != PW_EFFECT_NONE;
         if (code != PW_OK)
             return code;
         if (!model->entries[i].is_pinned) {
@@ -247,7 +369,35 @@ static int model_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_page
     return PW_OK;
 }
 
+/* Nothing is known of the page any more but its state and what its mapping allows. */
+static int set_page(struct model *model, uint64_t page, uint8_t state)
+{
+    uint32_t i;
+    int code = enter_page(model, page, &i);
+    if (code != PW_OK)
+        return code;
+    free_frame(model, i);
+    split(model, i);
+    struct entry *entry = &model->entries[i];
+    bool is_present = state == PW_PAGE_PRESENT || state == PW_PAGE_WRITE_PROTECTED;
+    entry->state = is_present ? PW_PAGE_PRESENT : state;
+    entry->is_swapped = entry->is_collapsed = false;
+    entry->is_write_protected = state == PW_PAGE_WRITE_PROTECTED;
+    code = is_present ? take_frame(model, i) : PW_OK;
+    if (code != PW_OK)
+        entry->state = PW_PAGE_ABSENT;
+    return code;
+}
+
 static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    int code = PW_OK;
+    for (uint64_t page = first_page; code == PW_OK && page < first_page + num_pages; page++)
+        code = set_page((struct model *)memory, page, state);
+    return code;
+}
+
+static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
 {
     struct model *model = (struct model *)memory;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
@@ -255,20 +405,90 @@ static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
         int code = enter_page(model, page, &i);
         if (code != PW_OK)
             return code;
-        free_frame(model, i);
-        model->entries[i].state = state;
-        model->entries[i].is_swapped = false;
-        if (state == PW_PAGE_PRESENT) {
-            pw_memory_counters counters = memory->counters; /* set counts nothing */
-            code = touch(model, i);
-            memory->counters = counters;
-            if (code != PW_OK) {
-                model->entries[i].state = PW_PAGE_ABSENT;
-                return code;
-            }
-        }
+        split(model, i);
+        model->entries[i].allowed = (uint8_t)allowed;
     }
     return PW_OK;
+}
+
+static void share(struct entry *entry)
+{
+    entry->is_write_protected |= entry->state == PW_PAGE_PRESENT || entry->is_swapped || entry->is_collapsed;
+}
+
+static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    struct model *model = (struct model *)memory;
+    if (num_pages == UINT64_MAX) {
+        model->is_forked = true;
+        for (uint32_t i = 1; i < model->num_entries; i++)
+            share(&model->entries[i]);
+        return PW_OK;
+    }
+    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
+        uint32_t i;
+        int code = enter_page(model, page, &i);
+        if (code != PW_OK)
+            return code;
+        share(&model->entries[i]);
+    }
+    return PW_OK;
+}
+
+/* *done when the 2 MB from this page on became a huge page just now. */
+static int collapse_region(struct model *model, uint64_t region_page, bool *done)
+{
+    *done = false;
+    for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
+        uint32_t i = *find_bucket(model, page);
+        const struct entry *entry = &model->entries[i];
+        if (state_of(model, page) != PW_PAGE_PRESENT)
+            return PW_OK;
+        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected || entry->allowed != (PW_MEMORY_READ | PW_MEMORY_WRITE)
+              : model->is_forked)
+            return PW_OK;
+    }
+    for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
+        uint32_t i;
+        int code = enter_page(model, page, &i);
+        if (code != PW_OK)
+            return code;
+        model->entries[i].state = PW_PAGE_ABSENT;
+        model->entries[i].is_collapsed = model->entries[i].is_huge = true;
+    }
+    model->memory.counters.collapsed_regions++;
+    model->memory.has_huge_pages = *done = true;
+    return PW_OK;
+}
+
+static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+{
+    uint64_t region_page = region_of(first_page + PW_HUGE_PAGES - 1);
+    for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES) {
+        bool done;
+        int code = collapse_region((struct model *)memory, region_page, &done);
+        if (code != PW_OK)
+            return code;
+        *num_collapsed += done;
+    }
+    return PW_OK;
+}
+
+static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    struct model *model = (struct model *)memory;
+    uint64_t num_collapsed = 0, end_page = first_page + num_pages;
+    if (model->options.collapse_millionths == 0)
+        return 0;
+    model->num_transfers++;
+    for (uint64_t region_page = region_of(first_page); region_page < end_page; region_page += PW_HUGE_PAGES) {
+        uint64_t draw = mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;
+        bool done = false;
+        if (draw * MILLION >> 32 < model->options.collapse_millionths && region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END)
+            collapse_region(model, region_page, &done);     /* without memory for its entries it just stays as it is */
+        num_collapsed += done;
+    }
+    return num_collapsed;
 }
 
 static int model_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
@@ -294,21 +514,31 @@ static void model_destroy(pw_memory *memory)
 static const struct pw_memory_ops model_ops = {
     .destroy = model_destroy,
     .probe = model_probe,
+    .check_access = model_check_access,
     .populate = model_populate,
     .pin = model_pin,
     .unpin = model_unpin,
     .drop = model_drop,
+    .extent = model_extent,
+    .collapse = model_collapse,
     .set = model_set,
+    .protect = model_protect,
+    .fork = model_fork,
+    .begin_transfer = model_begin_transfer,
 };
 
 int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **out)
 {
-    if (options->fault_millionths > MILLION)
+    if (options->fault_millionths > MILLION || options->collapse_millionths > MILLION || options->huge_pages > 1)
         return PW_ERR_INVALID;
     struct model *model = calloc(1, sizeof(*model));
     if (!model)
         return PW_ERR_NOMEM;
     model->memory.ops = &model_ops;
+    model->memory.is_model = true;
+    model->memory.has_huge_pages = options->huge_pages != 0;
+    model->memory.pagemap = -1;
+    model->memory.maps = pw_memory_open_maps();
     model->options = *options;
     model->capacity = ENTRIES_MIN;
     model->entries = calloc(ENTRIES_MIN, sizeof(*model->entries));
@@ -320,6 +550,6 @@ int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **o
     return PW_OK;
 
 destroy:
-    model_destroy(&model->memory);
+    pw_memory_destroy(&model->memory);
     return PW_ERR_NOMEM;
 }

@@ -34,6 +34,7 @@ BOOLEANS = {
     "0": False,
 }
 
+_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/%]*)")
 
 
@@ -58,6 +59,8 @@ class Declaration:
     maximum: float | None
     none_allowed: bool
     power_of_two: bool
+    class_allowed: bool
+    """A class of the user's, as module:Class, besides the choices."""
 
     @property
     def name(self) -> str:
@@ -79,6 +82,7 @@ def setting(
     maximum: float | None = None,
     none_allowed: bool = False,
     power_of_two: bool = False,
+    class_allowed: bool = False,
 ) -> Any:
     """Declare a dataclass field as a setting; `kind` is taken from the default's type when absent."""
     if kind is None:
@@ -95,6 +99,7 @@ def setting(
             "maximum": maximum,
             "none_allowed": none_allowed,
             "power_of_two": power_of_two,
+            "class_allowed": class_allowed,
         },
     )
 
@@ -130,7 +135,8 @@ def allowed(declaration: Declaration) -> str:
     """One phrase that says which values a setting takes."""
     none = " or none" if declaration.none_allowed else ""
     if declaration.choices is not None:
-        return f"one of {', '.join(declaration.choices)}{none}"
+        own = ", or a class of one's own as module:Class" if declaration.class_allowed else ""
+        return f"one of {', '.join(declaration.choices)}{none}{own}"
     if declaration.kind == "bool":
         return "true or false"
     if declaration.kind == "path":
@@ -180,7 +186,8 @@ def check_value(declaration: Declaration, value: object) -> None:
     if kind in ("text", "path"):
         if not isinstance(value, str):
             raise refuse(declaration, value)
-        if declaration.choices is not None and value not in declaration.choices:
+        own = declaration.class_allowed and _CLASS.fullmatch(value)
+        if declaration.choices is not None and value not in declaration.choices and not own:
             raise refuse(declaration, value)
         return
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -14,7 +14,7 @@ enum pw_trace_kind {
     PW_TRACE_FAULT_SOURCE,          /* page, transaction */
     PW_TRACE_FAULT_DESTINATION,
     PW_TRACE_HANDLER,               /* page in FAR, 0 */
-    PW_TRACE_TASKLET_ENTRY,         /* page, pages asked for */
+    PW_TRACE_TASKLET_ENTRY,         /* page, pages asked for (0: a known duplicate) */
     PW_TRACE_PAGE_IN_DONE,          /* page, pages that were absent */
     PW_TRACE_NETLINK_SENT,          /* page, transaction */
     PW_TRACE_PAGE_TOUCHED,          /* user-space thread: page, 1 when it was absent */

@@ -18,7 +18,7 @@ PAGE_IN_WAYS = {"touch-ahead": 0, "touch-a-page": 1}
 class SmmuConfig:
     num_context_banks: int = setting(
         16,
-        "context banks, one a process; no bank gives NACK 3",
+        "context banks, one a process; no bank gives NACK 3 (the R5's scratchpad has room for 16 processes)",
         unit="banks",
         minimum=1,
         maximum=128,

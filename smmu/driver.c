@@ -8,6 +8,8 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
 {
     if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH || settings->touch_ahead_pages < 1 ||
         settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX) return PW_ERR_INVALID;
+    bool nobody_resumes = settings->stall && settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
+    if (nobody_resumes) return PW_ERR_INVALID;
     memset(driver, 0, sizeof *driver);
     driver->costs = costs;
     driver->settings = settings;
@@ -55,7 +57,8 @@ static bool is_injected(pw_driver *driver, enum pw_fault_site_id site, const pw_
 
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
-    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                                     fault->is_permission);
     if (first) raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time blocked_until_ns = pw_smmu_blocked_until(driver->smmu, bank, at_ns);
@@ -93,7 +96,7 @@ static pw_time work(pw_driver *driver, pw_time at_ns, pw_time cost_ns)
     return end_ns;
 }
 
-/* First page behind the range that the policy asks for. */
+/* First page behind the range that the built-in policy asks for. */
 static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pending)
 {
     uint64_t end_page = pending->page + 1;
@@ -105,37 +108,134 @@ static uint64_t end_of_range(const pw_driver *driver, const pw_pending_fault *pe
     return end_page < limit ? end_page : limit;
 }
 
-/* Touch-Ahead, get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
-static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, int *code)
+/* First page of the mapped run that ends with the page before end_page, not below first_page. */
+static uint64_t first_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
 {
-    uint64_t page = pending->page, end_page = end_of_range(driver, pending), num_absent_total = 0;
     uint8_t state[CHUNK_PAGES];
+    for (uint64_t end = end_page; end > first_page;) {
+        uint64_t num_pages = end - first_page < CHUNK_PAGES ? end - first_page : CHUNK_PAGES;
+        if (pw_memory_probe(driver->memory, end - num_pages, num_pages, state) < 0) return end;
+        for (uint64_t i = num_pages; i-- > 0;)
+            if (state[i] == PW_PAGE_UNMAPPED) return end - num_pages + i + 1;
+        end -= num_pages;
+    }
+    return first_page;
+}
+
+/* First page behind the mapped run that begins with first_page, not behind end_page. */
+static uint64_t end_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_page)
+{
+    uint8_t state[CHUNK_PAGES];
+    for (uint64_t page = first_page; page < end_page;) {
+        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES;
+        if (pw_memory_probe(driver->memory, page, num_pages, state) < 0) return page;
+        for (uint64_t i = 0; i < num_pages; i++)
+            if (state[i] == PW_PAGE_UNMAPPED) return page + i;
+        page += num_pages;
+    }
+    return end_page;
+}
+
+/* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the transfer, and they
+ * must not fail it: leave out those on one side. False when there are none. */
+static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
+{
+    if (*page < fault->transfer_first_page) *page = fault->transfer_first_page;
+    else if (*end_page > fault->transfer_end_page) *end_page = *page < fault->transfer_end_page ? fault->transfer_end_page : *page;
+    else return false;
+    return true;
+}
+
+/* Page-in failed after some of the absent pages had come in: let effects tell which. */
+static void keep_arrived(pw_driver *driver, uint64_t page, uint64_t num_pages, const uint8_t *before, uint8_t *effects)
+{
+    uint8_t after[CHUNK_PAGES];
+    bool known = pw_memory_probe(driver->memory, page, num_pages, after) == PW_OK;
+    for (uint64_t i = 0; i < num_pages; i++)
+        effects[i] = known && before[i] == PW_PAGE_ABSENT && after[i] == PW_PAGE_PRESENT ? PW_EFFECT_NEW : PW_EFFECT_NONE;
+}
+
+/* Pages of the transfer that came in with this one, but were not asked for: parts of its huge page. */
+static int note_neighbours(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, bool is_permission, pw_time at_ns)
+{
+    uint64_t first_page, num_pages;
+    pw_memory_extent(driver->memory, page, &first_page, &num_pages);
+    uint64_t end_page = first_page + num_pages;
+    if (first_page < pending->fault.transfer_first_page) first_page = pending->fault.transfer_first_page;
+    if (end_page > pending->fault.transfer_end_page) end_page = pending->fault.transfer_end_page;
+    int code = PW_OK;
+    for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++)
+        if (first_page != page) code = pw_page_in_add(&driver->page_in, first_page, at_ns, is_permission);
+    return code;
+}
+
+/* A page is in from at_ns on. */
+static int note_page(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint8_t effect, pw_time at_ns)
+{
+    pw_counters *counters = driver->counters;
+    bool is_permission = effect == PW_EFFECT_COPIED;
+    counters->pages_paged_in++;
+    counters->pages_copied += is_permission;
+    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    counters->pages_along += effect == PW_EFFECT_ALONG;
+    if (effect == PW_EFFECT_ALONG) return PW_OK;        /* noted with the page it came with */
+    if (is_permission) pw_smmu_invalidate(driver->smmu, pending->fault.pdid, page, 1);  /* another frame now */
+    int code = note_neighbours(driver, pending, page, is_permission, at_ns);
+    return code == PW_OK ? pw_page_in_add(&driver->page_in, page, at_ns, is_permission) : code;
+}
+
+/* The tasklet brings one page in. */
+static pw_time book_page(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint8_t effect, pw_time at_ns, int *code)
+{
+    if (effect != PW_EFFECT_ALONG) at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
+    if (effect == PW_EFFECT_SWAPPED) {     /* the tasklet waits for the device */
+        at_ns += driver->costs->major_fault_ns;
+        driver->counters->page_in_ns += driver->costs->major_fault_ns;
+    }
+    *code = note_page(driver, pending, page, effect, at_ns);
+    return at_ns;
+}
+
+/* Touch-Ahead, get_user_pages: fixed cost, then each absent page in turn. Each is present when its turn is over. */
+static pw_time page_in(pw_driver *driver, const pw_pending_fault *pending, uint64_t page, uint64_t end_page,
+                       pw_time at_ns, int *code)
+{
+    uint64_t num_absent = 0;
+    uint8_t effects[CHUNK_PAGES], before[CHUNK_PAGES];
+    const pw_fault *fault = &pending->fault;
     at_ns = work(driver, at_ns, driver->costs->page_in_fixed_ns);
     *code = PW_OK;
     while (page < end_page && *code == PW_OK) {
-        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, num_absent;
-        *code = pw_memory_probe(driver->memory, page, num_pages, state);
-        if (*code < 0) break;
-        uint64_t num_mapped = 0;
-        while (num_mapped < num_pages && state[num_mapped] != PW_PAGE_UNMAPPED) num_mapped++;
-        if (num_mapped < num_pages) end_page = page + num_mapped;   /* fewer when the next ones are not mapped */
-        if (num_mapped == 0) break;
-        *code = pw_memory_populate(driver->memory, page, num_mapped, pending->fault.at_destination, &num_absent);
-        if (*code < 0) break;
-        for (uint64_t i = 0; i < num_mapped; i++) {
-            if (state[i] != PW_PAGE_ABSENT) continue;
-            at_ns = work(driver, at_ns, driver->costs->page_in_page_ns);
-            int added = pw_page_in_add(&driver->page_in, page + i, at_ns);
-            if (added < 0) *code = added;
-            num_absent_total++;
+        uint64_t num_pages = end_page - page < CHUNK_PAGES ? end_page - page : CHUNK_PAGES, next_page = page + num_pages;
+        bool outside = page < fault->transfer_first_page || end_page > fault->transfer_end_page;
+        if (outside && (*code = pw_memory_probe(driver->memory, page, num_pages, before)) < 0) break;
+        *code = pw_memory_page_in(driver->memory, page, num_pages, fault->at_destination, effects);
+        if (*code == PW_ERR_ADDRESS) {      /* fewer when the next ones are not mapped */
+            uint64_t num_mapped = 0;
+            while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
+            if (num_mapped < num_pages) {   /* else no hole: one of them can never come */
+                next_page = end_page = page + num_mapped;
+                if (end_page <= pending->page) break;
+                num_pages = num_mapped;
+                *code = PW_OK;
+            }
         }
-        page += num_mapped;
+        if (*code < 0) {
+            next_page = page;
+            if (!outside || !leave_out(fault, &next_page, &end_page)) break;
+            *code = PW_OK;
+            keep_arrived(driver, page, num_pages, before, effects);
+        }
+        for (uint64_t i = 0; i < num_pages && *code == PW_OK; i++) {
+            if (effects[i] == PW_EFFECT_NONE) continue;
+            at_ns = book_page(driver, pending, page + i, effects[i], at_ns, code);
+            num_absent++;
+        }
+        page = next_page;
     }
-    if (*code == PW_OK && end_page <= pending->page) *code = PW_ERR_ADDRESS;
-    driver->counters->pages_paged_in += num_absent_total;
-    driver->counters->page_ins_present += *code == PW_OK && num_absent_total == 0;
+    driver->counters->page_ins_present += *code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += *code < 0;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent_total);
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_PAGE_IN_DONE, pending->page, num_absent);
     return at_ns;
 }
 
@@ -172,14 +272,15 @@ static void send_err(pw_driver *driver, const pw_netlink_message *message, pw_ti
 /* Touch-A-Page: a message for each page; the thread touches them, and after the last one sends the ERR,
  * unless the page that faulted was gone. (The message has no field for "last": the sources leave open how
  * the thread knows.) Returns when the tasklet is free. */
-static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, pw_time at_ns, pw_service *out)
+static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, uint64_t first_page, uint64_t end_page,
+                           pw_time at_ns, pw_service *out)
 {
-    uint64_t end_page = end_of_range(driver, pending), num_absent = 0;
+    uint64_t num_absent = 0;
     pw_netlink_message message;
     pw_time touched_ns = at_ns;
     bool resolved = true;
     int code = PW_OK;
-    for (uint64_t page = pending->page; page < end_page && code == PW_OK; page++) {
+    for (uint64_t page = first_page; page < end_page && code == PW_OK; page++) {
         pw_touch touch;
         at_ns = send_message(driver, pending, page, at_ns, &message, &code);
         if (code < 0) break;
@@ -189,9 +290,11 @@ static pw_time touch_pages(pw_driver *driver, const pw_pending_fault *pending, p
             code = touch.code;
         }
         touched_ns = pw_later(touched_ns, touch.end_ns);
-        num_absent += touch.was_absent;
+        if (touch.effect == PW_EFFECT_NONE) continue;
+        num_absent++;
+        int noted = note_page(driver, pending, page, touch.effect, touch.end_ns);
+        if (noted < 0) code = noted;
     }
-    driver->counters->pages_paged_in += num_absent;
     driver->counters->page_ins_present += code == PW_OK && resolved && num_absent == 0;
     driver->counters->page_ins_failed += code < 0;
     if (code < 0) out->code = code;
@@ -224,13 +327,13 @@ static pw_time begin_entry(pw_driver *driver, const pw_pending_fault *pending)
         at_ns += driver->faults->sites[PW_FAULT_LATE_TASKLET].amount_ns;
     driver->run_entries++;
     driver->counters->tasklet_entries++;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_of_range(driver, pending) - pending->page);
+    driver->entry_ns = at_ns;
     return at_ns;
 }
 
-static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_service *out)
+/* The tasklet takes an entry. False when it is a known duplicate, which costs no more than that. */
+static bool take_entry(pw_driver *driver, const pw_pending_fault *pending)
 {
-    const pw_costs *costs = driver->costs;
     pw_time at_ns = begin_entry(driver, pending);
     if (pending->fault.at_destination) {
         pw_fifo_entry entry;
@@ -238,16 +341,24 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
         if (is_known_duplicate(driver, entry)) {
             driver->counters->fifo_duplicates++;
             driver->tasklet_free_ns = at_ns;
-            return;
+            pw_trace_add(driver->trace, driver->entry_ns, PW_TRACE_TASKLET_ENTRY, pending->page, 0);
+            return false;
         }
     }
-    at_ns = work(driver, at_ns, costs->tasklet_other_ns);
+    driver->page_in_ns = work(driver, at_ns, driver->costs->tasklet_other_ns);
+    return true;
+}
+
+/* Bring the pages in and send the ERR for the block. */
+static void serve_entry(pw_driver *driver, const pw_pending_fault *pending, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
+    pw_trace_add(driver->trace, driver->entry_ns, PW_TRACE_TASKLET_ENTRY, pending->page, end_page - first_page);
     if (driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE) {
-        driver->tasklet_free_ns = touch_pages(driver, pending, at_ns, out);
+        driver->tasklet_free_ns = touch_pages(driver, pending, first_page, end_page, driver->page_in_ns, out);
         return;
     }
     int code;
-    at_ns = page_in(driver, pending, at_ns, &code);
+    pw_time at_ns = page_in(driver, pending, first_page, end_page, driver->page_in_ns, &code);
     driver->tasklet_free_ns = at_ns;
     if (code < 0) {
         out->code = code;
@@ -258,28 +369,52 @@ static void handle_entry(pw_driver *driver, const pw_pending_fault *pending, pw_
     at_ns = send_message(driver, pending, pending->page, at_ns, &message, &code);
     driver->tasklet_free_ns = at_ns;
     if (code < 0) out->code = code;
-    else send_err(driver, &message, at_ns + costs->user_wakeup_ns, out);
+    else send_err(driver, &message, at_ns + driver->costs->user_wakeup_ns, out);
 }
 
 pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code)
 {
-    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination);
+    pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
+                         fault->is_permission);
     raise_interrupt(driver, bank, at_ns);
     pw_pending_fault pending = {.fault = *fault, .page = page, .logged_ns = at_ns, .handler_end_ns = bank->clear_ns};
     pw_time work_ns = work(driver, begin_entry(driver, &pending), driver->costs->tasklet_other_ns);
-    work_ns = page_in(driver, &pending, work_ns, code);
+    uint64_t end_page = end_of_range(driver, &pending);
+    pw_trace_add(driver->trace, driver->entry_ns, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
+    work_ns = page_in(driver, &pending, page, end_page, work_ns, code);
     work_ns = work(driver, work_ns, driver->costs->core_register_write_ns);
     driver->tasklet_free_ns = work_ns;
-    uint32_t value = *code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY;
+    uint32_t value = (uint32_t)(*code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY);
     pw_smmu_resume(driver->smmu, bank, work_ns, value);
     pw_trace_add(driver->trace, work_ns, PW_TRACE_RESUME, page, value);
     return work_ns;
 }
 
-void pw_driver_service(pw_driver *driver, pw_service *out)
+static bool run_tasklet(pw_driver *driver, pw_service *out)
+{
+    for (; driver->next_pending < driver->num_pending; driver->next_pending++) {
+        const pw_pending_fault *pending = &driver->pending[driver->next_pending];
+        if (!take_entry(driver, pending)) continue;
+        if (driver->settings->policy == PW_POLICY_HOST) return false;
+        serve_entry(driver, pending, pending->page, end_of_range(driver, pending), out);
+    }
+    driver->num_pending = driver->next_pending = 0;
+    return true;
+}
+
+bool pw_driver_service(pw_driver *driver, pw_service *out)
 {
     out->num_errs = 0;
     out->code = PW_OK;
-    for (uint32_t i = 0; i < driver->num_pending; i++) handle_entry(driver, &driver->pending[i], out);
-    driver->num_pending = 0;
+    return run_tasklet(driver, out);
+}
+
+bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
+    const pw_pending_fault *pending = pw_driver_undecided(driver);
+    first_page = first_mapped(driver, first_page, pending->page);
+    end_page = end_mapped(driver, pending->page + 1, end_page);
+    serve_entry(driver, pending, first_page, end_page, out);
+    driver->next_pending++;
+    return run_tasklet(driver, out);
 }

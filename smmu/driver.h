@@ -5,7 +5,8 @@
  * An interrupt of a block that is physically later does not lengthen work already timed, and a fault from
  * before the latest stretch of work does not wait for that (the two may overlap). Two ways to page in:
  * Touch-Ahead (get_user_pages in the tasklet) and Touch-A-Page (a message a page, touched by the library's
- * thread, user_thread.h). Not here yet: policies written in Python. Not thread-safe. */
+ * thread, user_thread.h). With PW_POLICY_HOST the tasklet stops before each page-in until pw_driver_decide says
+ * which pages; not in stall mode. Not thread-safe. */
 #ifndef PW_SMMU_DRIVER_H
 #define PW_SMMU_DRIVER_H
 #include "native/calendar.h"
@@ -26,8 +27,9 @@ typedef struct {
     uint32_t source_node;
     uint16_t transaction_id, sequence, pdid;
     bool at_destination;
-    uint64_t block_end_page;    /* first page behind the block */
-    uint64_t transfer_end_page; /* first page behind the transfer */
+    bool is_permission;         /* the page is there, the access is not allowed (yet) */
+    uint64_t block_first_page, block_end_page;          /* end: first page behind the block */
+    uint64_t transfer_first_page, transfer_end_page;
 } pw_fault;
 
 typedef struct {
@@ -63,7 +65,8 @@ typedef struct {
     uint32_t run_entries;
     pw_fifo_entry recent[2];    /* the last two entries handled */
     pw_pending_fault pending[PW_BLOCK_PACKETS];
-    uint32_t num_pending;
+    uint32_t num_pending, next_pending;
+    pw_time entry_ns, page_in_ns;       /* the tasklet got to the entry under way; it begins to page in */
 } pw_driver;
 
 int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings, pw_counters *counters,
@@ -74,6 +77,11 @@ void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_f
 /* Stall: the access to the page waits since at_ns, with no other fault of the bank active. Handler, tasklet and
  * page-in; returns when RESUME is written: retry, or terminate with *code < 0 when the page can never come. */
 pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns, int *code);
-/* Run the tasklet on everything logged since the last call. */
-void pw_driver_service(pw_driver *driver, pw_service *out);
+/* Run the tasklet on everything logged since the last call. False when it stopped for a decision: nothing
+ * may be reported to the driver until pw_driver_decide, with the same out, returns true. */
+bool pw_driver_service(pw_driver *driver, pw_service *out);
+/* The entry that waits for a decision. */
+static inline const pw_pending_fault *pw_driver_undecided(const pw_driver *driver) { return &driver->pending[driver->next_pending]; }
+/* Page in [first_page, end_page) for that entry, which holds its page, and go on; result as pw_driver_service. */
+bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out);
 #endif

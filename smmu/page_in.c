@@ -9,6 +9,7 @@ void pw_page_in_destroy(pw_page_in *table)
 {
     free(table->pages);
     free(table->present_ns);
+    free(table->is_permission);
     pw_page_in_init(table);
 }
 
@@ -30,7 +31,8 @@ static int grow(pw_page_in *table)
     pw_page_in bigger = {.capacity = table->capacity ? 2 * table->capacity : FIRST_CAPACITY};
     bigger.pages = calloc(bigger.capacity, sizeof *bigger.pages);
     bigger.present_ns = malloc(bigger.capacity * sizeof *bigger.present_ns);
-    if (!bigger.pages || !bigger.present_ns) {
+    bigger.is_permission = malloc(bigger.capacity * sizeof *bigger.is_permission);
+    if (!bigger.pages || !bigger.present_ns || !bigger.is_permission) {
         pw_page_in_destroy(&bigger);
         return PW_ERR_NOMEM;
     }
@@ -39,6 +41,7 @@ static int grow(pw_page_in *table)
         uint32_t slot = find(&bigger, table->pages[i]);
         bigger.pages[slot] = table->pages[i];
         bigger.present_ns[slot] = table->present_ns[i];
+        bigger.is_permission[slot] = table->is_permission[i];
     }
     bigger.num_entries = table->num_entries;
     pw_page_in_destroy(table);
@@ -46,7 +49,7 @@ static int grow(pw_page_in *table)
     return PW_OK;
 }
 
-int pw_page_in_add(pw_page_in *table, uint64_t page, pw_time present_ns)
+int pw_page_in_add(pw_page_in *table, uint64_t page, pw_time present_ns, bool is_permission)
 {
     if (2 * (table->num_entries + 1) > table->capacity) {
         int code = grow(table);
@@ -58,6 +61,7 @@ int pw_page_in_add(pw_page_in *table, uint64_t page, pw_time present_ns)
         table->num_entries++;
     }
     table->present_ns[slot] = present_ns;
+    table->is_permission[slot] = is_permission;
     return PW_OK;
 }
 
@@ -66,6 +70,13 @@ pw_time pw_page_in_present_ns(const pw_page_in *table, uint64_t page)
     if (!table->num_entries) return INT64_MIN;
     uint32_t slot = find(table, page);
     return table->pages[slot] ? table->present_ns[slot] : INT64_MIN;
+}
+
+bool pw_page_in_is_permission(const pw_page_in *table, uint64_t page)
+{
+    if (!table->num_entries) return false;
+    uint32_t slot = find(table, page);
+    return table->pages[slot] && table->is_permission[slot];
 }
 
 /* Close the gap that a removed entry leaves: later ones of the run move up when their home allows. */
@@ -77,6 +88,7 @@ static void remove_slot(pw_page_in *table, uint32_t slot)
         if (distance < ((next - slot) & mask)) continue;
         table->pages[slot] = table->pages[next];
         table->present_ns[slot] = table->present_ns[next];
+        table->is_permission[slot] = table->is_permission[next];
         slot = next;
     }
     table->pages[slot] = 0;

@@ -163,7 +163,7 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
     return delay_ns;
 }
 
-bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write)
+bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write, bool is_permission)
 {
     bool stalls = bank->sctlr & PW_SCTLR_CFCFG;
     bool active = stalls ? pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN
@@ -173,7 +173,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
         smmu->counters->faults_multi++;
         return false;
     }
-    bank->fsr = PW_FSR_TF | (stalls ? PW_FSR_SS : 0);
+    bank->fsr = (is_permission ? PW_FSR_PF : PW_FSR_TF) | (stalls ? PW_FSR_SS : 0);
     bank->far = (uint32_t)address;
     bank->far_high = (uint32_t)(address >> 32);
     bank->fsynr0 = is_write ? PW_FSYNR0_WNR : 0;
@@ -243,12 +243,29 @@ void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages == 0) return;
-    pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages);
-    pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
+    smmu->counters->shootdowns_address++;
+    smmu->counters->translations_dropped += pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages) +
+                                            pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
     if (smmu->prefetch) pw_tcache_invalidate_range(smmu->prefetch, pdid, first_page, num_pages);
     uint32_t num_levels = smmu->walk_cache ? (uint32_t)smmu->costs->walk_accesses : 0;
     for (uint32_t level = 1; level < num_levels; level++) {
         uint64_t first = table_of(first_page, level), last = table_of(first_page + num_pages - 1, level);
         pw_tcache_invalidate_range(smmu->walk_cache, pdid, first, last - first + 1);
     }
+}
+
+void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid)
+{
+    smmu->counters->shootdowns_context++;
+    smmu->counters->translations_dropped += pw_tcache_invalidate_pdid(smmu->l1, pdid) + pw_tcache_invalidate_pdid(smmu->l2, pdid);
+    if (smmu->prefetch) pw_tcache_invalidate_pdid(smmu->prefetch, pdid);
+    if (smmu->walk_cache) pw_tcache_invalidate_pdid(smmu->walk_cache, pdid);
+}
+
+void pw_smmu_invalidate_all(pw_smmu *smmu)
+{
+    smmu->counters->shootdowns_all++;
+    smmu->counters->translations_dropped += pw_tcache_invalidate_all(smmu->l1) + pw_tcache_invalidate_all(smmu->l2);
+    if (smmu->prefetch) pw_tcache_invalidate_all(smmu->prefetch);
+    if (smmu->walk_cache) pw_tcache_invalidate_all(smmu->walk_cache);
 }

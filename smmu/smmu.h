@@ -81,9 +81,9 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
                           pw_time at_ns, uint32_t *how);
 /* What a translation takes that waits for nothing. */
 pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how);
-/* Record a translation fault. True when FSR was clear at that time, so that an interrupt is raised;
+/* Record a translation or permission fault. True when FSR was clear at that time, so that an interrupt is raised;
  * else only MULTI is set. */
-bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write);
+bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write, bool is_permission);
 /* The handler writes FSR back at at_ns: the fault recorded last is active until then. */
 void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns);
 /* With HUPCF = 0 an access at at_ns is terminated, whatever its page, while a fault from before is active:
@@ -100,6 +100,11 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 /* When an access that comes at at_ns finds room among the outstanding ones, and that one waits. */
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns);
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns);
-/* Shootdown after the OS changed a mapping. */
+/* Shootdown after the OS changed a mapping: by address, by context, of everything. Each is counted, and the
+ * translations that it dropped. A change that nobody announces is noticed when a walk contradicts a cached
+ * translation, and counts as a shootdown by address then: the translation was of no use to any access in
+ * between, so the virtual times are the same as if the OS had announced it. */
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
+void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid);
+void pw_smmu_invalidate_all(pw_smmu *smmu);
 #endif

@@ -7,8 +7,8 @@ void pw_user_thread_init(pw_user_thread *thread, const pw_costs *costs, pw_count
     pw_calendar_init(&thread->cpu);
 }
 
-/* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk will find it unmapped.
- * One that is still mapped will never come, so that the walk would find it absent again and again. */
+/* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk will
+ * find it unmapped. One that is still mapped will never come: the walk would find it absent for ever. */
 static int judge_failure(pw_memory *memory, uint64_t page, int code)
 {
     uint8_t state;
@@ -24,12 +24,14 @@ void pw_user_thread_touch(pw_user_thread *thread, const pw_netlink_message *mess
     *out = (pw_touch){.end_ns = sent_ns};
     out->code = pw_netlink_unpack(message, &fields);
     if (out->code < 0) return;
-    uint64_t num_absent = 0;
-    int code = pw_memory_populate(thread->memory, fields.page, 1, fields.is_write, &num_absent);
+    uint8_t effect;
+    int code = pw_memory_page_in(thread->memory, fields.page, 1, fields.is_write, &effect);
     out->touched = code == PW_OK;
-    out->was_absent = out->touched && num_absent != 0;
+    if (out->touched) out->effect = effect;
     /* the kernel's work for a page that is not there is the same whether it can bring it in or not (assumed) */
-    pw_time cost_ns = out->touched && !out->was_absent ? costs->touch_resident_page_ns : costs->touch_absent_page_ns;
+    bool was_there = out->touched && effect == PW_EFFECT_NONE;
+    pw_time cost_ns = was_there ? costs->touch_resident_page_ns : costs->touch_absent_page_ns;
+    if (out->effect == PW_EFFECT_SWAPPED) cost_ns += costs->major_fault_ns;    /* the thread waits for the device */
     out->end_ns = pw_calendar_book(&thread->cpu, sent_ns + costs->user_wakeup_ns, cost_ns) + cost_ns;
     if (code == PW_ERR_ADDRESS || code == PW_ERR_PROTECTION) {
         thread->counters->touch_segfaults++;
@@ -39,9 +41,9 @@ void pw_user_thread_touch(pw_user_thread *thread, const pw_netlink_message *mess
     out->code = code;
     if (!out->touched) return;
     out->end_ns = pw_later(out->end_ns, pw_page_in_present_ns(thread->page_in, fields.page));
-    if (out->was_absent) out->code = pw_page_in_add(thread->page_in, fields.page, out->end_ns);
+    if (!was_there) out->code = pw_page_in_add(thread->page_in, fields.page, out->end_ns, effect == PW_EFFECT_COPIED);
     thread->counters->pages_touched++;
-    pw_trace_add(thread->trace, out->end_ns, PW_TRACE_PAGE_TOUCHED, fields.page, out->was_absent);
+    pw_trace_add(thread->trace, out->end_ns, PW_TRACE_PAGE_TOUCHED, fields.page, !was_there);
 }
 
 bool pw_user_thread_err(pw_user_thread *thread, const pw_netlink_message *message, pw_time at_ns, pw_err_order *out)

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     pw_time end_ns;             /* the touch, good or bad, is over */
     bool touched;
-    bool was_absent;
+    uint8_t effect;             /* PW_EFFECT_*: what the touch did to the page */
     int code;                   /* why the page can never come, for all that it is mapped; else PW_OK */
 } pw_touch;
 

@@ -1,6 +1,7 @@
 /* Page-table walk of a transfer's range: a snapshot of residency for a window of pages, taken with one
  * probe of the memory backend, so that no block needs a system call and no TLB hit can hide a page that
- * the OS took away before the transfer. Not thread-safe. */
+ * the OS took away before the transfer. A shootdown makes it forget; after pw_ni_enter it asks once whether
+ * the mapping is still there. Not thread-safe. */
 #ifndef PW_SMMU_WALK_H
 #define PW_SMMU_WALK_H
 #include "native/memory.h"
@@ -9,6 +10,9 @@
 
 typedef struct {
     uint64_t first_page, num_pages;     /* num_pages 0: nothing probed yet */
+    uint64_t generation;                /* of the memory, at the probe */
+    uint64_t entry;                     /* of the engine, when [mapped_first, +num_mapped) was a mapping */
+    uint64_t mapped_first, num_mapped;
     bool for_write;                     /* which access the mapping must allow; set by the owner */
     uint8_t state[PW_WALK_PAGES];       /* PW_PAGE_* */
 } pw_walk;
@@ -16,6 +20,10 @@ typedef struct {
 /* State of a page; probes the window [page, min(page + PW_WALK_PAGES, end_page)) when it is outside.
  * PW_PAGE_* or PW_ERR_HOST. */
 int pw_walk_state(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
+/* The same, but what does not seem to be there for the access is looked at again: it may have come since. */
+int pw_walk_state_now(pw_walk *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
+/* PW_OK when the host still maps the page for the access, whatever the snapshot says; else PW_ERR_*. */
+int pw_walk_check_mapping(pw_walk *walk, pw_memory *memory, uint64_t page);
 /* Does the snapshot show the page present? No probe. */
 static inline bool pw_walk_is_present(const pw_walk *walk, uint64_t page)
 {

@@ -14,6 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from pagewire.native import check, faults, ffi, lib
+from pagewire.native.domains import open_domain
+from pagewire.smmu.policy import PageInPolicy
+from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.transport.config import load
 from pagewire.transport.platform import load as load_platform
 
@@ -23,6 +26,7 @@ PACKET = 256
 MADV_NOHUGEPAGE = 15
 PDID = 7
 FOREVER = 2**63 - 1
+AT_ONCE = -(2**63)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +123,9 @@ def pattern(num_bytes: int, seed: int = 1) -> bytes:
 class Pair:
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
-    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `injected`:
-    fields of FaultsConfig, the plan of every node.
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `own_policy`
+    makes each node's page-in policy, instead of one of the engine's. `injected`: fields of FaultsConfig,
+    the plan of every node.
     """
 
     def __init__(
@@ -130,8 +135,11 @@ class Pair:
         of_node: dict[int, dict[str, int]] | None = None,
         without_domain: Iterable[int] = (),
         injected: dict[str, str | int] | None = None,
+        own_policy: Callable[[], PageInPolicy] | None = None,
         **settings: int,
     ) -> None:
+        if own_policy is not None:
+            settings = settings | {"policy": lib.PW_POLICY_HOST}
         # without a walk cache a walk takes the same wherever the buffers lie, which differs from run to run
         base = load(environ={}).engine_settings() | {"walk_cache_entries": 0}
         unknown = set(settings) - set(base)
@@ -146,6 +154,8 @@ class Pair:
             options.seed = own.model_seed + node
             options.fault_millionths = own.model_fault_millionths
             options.frame_limit_pages = own.model_frame_limit_pages
+            options.huge_pages = own.model_huge_pages
+            options.collapse_millionths = own.model_collapse_millionths
             memory = ffi.new("pw_memory **")
             check(lib.pw_memory_create(own.memory_backend, options, memory), "memory")
             self.memories.append(ffi.gc(memory[0], lib.pw_memory_destroy))
@@ -155,7 +165,12 @@ class Pair:
             if injected:
                 faults.plan(ni[0], faults.FaultsConfig(**injected))
             if node not in without_domain:
-                check(lib.pw_ni_open_domain(ni[0], PDID), "domain")
+                open_domain(ni[0], PDID)
+        self._policies = [
+            PolicyHost(ni, memory, own_policy(), "test")
+            for ni, memory in zip(self.nis, self.memories, strict=True)
+            if own_policy is not None
+        ]
         self.events: list[Event] = []
         self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
         self.tamper: Callable[[int, int, bytearray], None] | None = None
@@ -279,7 +294,10 @@ class Pair:
 
     def receive(self, node: int, peer: int, data: bytes | bytearray) -> int:
         """Give a burst of `node` to `peer`; the status code."""
-        return int(lib.pw_ni_rx_burst(self.nis[peer], node, ffi.from_buffer(data), len(data)))
+        code = int(lib.pw_ni_rx_burst(self.nis[peer], node, ffi.from_buffer(data), len(data)))
+        if lib.pw_ni_next_ns(self.nis[peer]) == AT_ONCE:  # a decision, before anything else is sent
+            self._run_node(peer, AT_ONCE)
+        return code
 
     def deliver(self) -> bool:
         """Hand over every burst that waits, or with `pick` one; True when there was one."""
@@ -301,25 +319,32 @@ class Pair:
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
+        for ni in self.nis:
+            lib.pw_ni_enter(ni)  # the test may have changed mappings since
         for _ in range(limit):
             busy = self.deliver()
-            for node, ni in enumerate(self.nis):
-                count = lib.pw_ni_run(ni, horizon_ns, self._out, 16)
-                busy = busy or count > 0
-                for event in self._out[0:count]:
-                    self.events.append(
-                        Event(
-                            node,
-                            event.kind,
-                            event.error,
-                            event.id,
-                            event.time_ns,
-                            event.num_bytes,
-                        )
-                    )
+            for node in range(len(self.nis)):
+                busy = self._run_node(node, horizon_ns) or busy
             if not busy and not self.deliver():
                 return self.events[start:]
         raise AssertionError("the engines do not come to rest")
+
+    def _run_node(self, node: int, horizon_ns: int) -> bool:
+        """Until the engine wants frames; True when it had host events."""
+        busy, asked = False, True
+        while asked:
+            asked = False
+            count = lib.pw_ni_run(self.nis[node], horizon_ns, self._out, 16)
+            busy = busy or count > 0
+            for event in self._out[0:count]:
+                if event.kind == DECISION:
+                    self._policies[node].answer(event.id)
+                    asked = True
+                    continue
+                self.events.append(
+                    Event(node, event.kind, event.error, event.id, event.time_ns, event.num_bytes)
+                )
+        return busy
 
     def counters(self, node: int) -> object:
         out = ffi.new("pw_counters *")

@@ -23,6 +23,11 @@ IN_PROCESS = (
     "part-fig13",
     "part-fig14",
     "part-fig15",
+    "psi-fig4.2",
+    "psi-fig4.3",
+    "psi-fig4.4",
+    "psi-fig4.6",
+    "psi-fig4.7",
     "psi-table4.1",
 )
 WITH_RANKS = ("part-fig16", "part-table2", "part-table3", "part-table4", "part-table5")
@@ -92,7 +97,18 @@ def test_same_settings_give_the_same_files(tmp_path):
         assert one.read_bytes() == other.read_bytes(), suffix
 
 
-@pytest.mark.parametrize("name", ["part-fig9", "part-fig11", "part-fig12", "part-fig15"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-fig9",
+        "part-fig11",
+        "part-fig12",
+        "part-fig15",
+        "psi-fig4.2",
+        "psi-fig4.3",
+        "psi-fig4.4",
+    ],
+)
 def test_latency_rises_with_size(name, results):
     for each in results[name].columns:
         if each.unit == "us":
@@ -147,6 +163,60 @@ def test_slowdown_is_one_without_faults_and_most_with_all(results):
             assert rises(slowdowns)
 
 
+PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}
+PSI_WAYS = ("touch_a_page", "touch_ahead")
+
+
+def test_faults_at_the_destination_end_by_the_err_whatever_the_timeout(results):
+    for row in results["psi-fig4.2"].rows:
+        for way in PSI_WAYS:
+            assert len({row[f"{way}_{timeout}"] for timeout in PSI_TIMEOUTS}) == 1
+            assert row["no_fault"] < row[f"{way}_1ms"] < 1_000
+        if row["num_bytes"] > PAGE_BYTES:  # four pages at once pay from the second page on
+            assert row["touch_ahead_1ms"] < row["touch_a_page_1ms"]
+
+
+def test_one_page_by_touch_costs_its_own_components_less_than_get_user_pages(results):
+    costs = quick().platform().costs
+    get_user_pages = costs.page_in_fixed_ns + costs.page_in_page_ns
+    for row in results["psi-fig4.2"].rows:
+        if row["num_bytes"] <= PAGE_BYTES:
+            saved_us = row["touch_ahead_1ms"] - row["touch_a_page_1ms"]
+            assert saved_us * 1e3 == pytest.approx(get_user_pages - costs.touch_absent_page_ns)
+
+
+@pytest.mark.parametrize("name", ["psi-fig4.3", "psi-fig4.4"])
+def test_faults_at_the_source_wait_for_timeouts(name, results):
+    for row in results[name].rows:
+        in_sequence = 2 if row["num_bytes"] > 32 << 10 else 1  # two blocks wait at the same time
+        for way in PSI_WAYS:
+            for timeout, timeout_us in PSI_TIMEOUTS.items():
+                rest = row[f"{way}_{timeout}"] - in_sequence * timeout_us
+                assert 0 < rest < 400
+                if name == "psi-fig4.3":
+                    assert rest < row["no_fault"] + 5
+
+
+def test_err_saves_timeouts_only_where_a_packet_got_through(results):
+    for row in results["psi-fig4.6"].rows:
+        num_blocks = row["num_bytes"] // (16 << 10)
+        assert row["source_1"] == row["both_1"] == row["source_2"] == num_blocks
+        assert row["both_2"] == 0
+
+
+def test_driver_is_invoked_for_both_ends_and_more_often_page_by_page(results):
+    rows = {(row["faults"], row["num_bytes"]): row for row in results["psi-fig4.7"].rows}
+    for num_bytes in {num_bytes for _, num_bytes in rows}:
+        source, destination, both = (
+            rows[faults, num_bytes] for faults in ("source", "destination", "both ends")
+        )
+        for way in PSI_WAYS:
+            for key in (f"{way}_time", f"{way}_handlers"):
+                # but for duplicates in the FIFO, which blocks of other times meet or do not
+                assert both[key] == pytest.approx(source[key] + destination[key], rel=0.01)
+        assert destination["touch_a_page_handlers"] >= destination["touch_ahead_handlers"]
+
+
 def test_inputs_are_the_platforms_tables(results):
     options = quick()
     for row in results["psi-table4.1"].rows:
@@ -157,10 +227,11 @@ def test_inputs_are_the_platforms_tables(results):
 @pytest.mark.parametrize("operation", ["write", "read"])
 @pytest.mark.parametrize("strategy", ["none", "touch", "pin"])
 @pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
-def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent):
+@pytest.mark.parametrize("loopback", [False, True])
+def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
     num_bytes = 5 * PAGE_BYTES + 100
     pages = list(all_pages(num_bytes))
-    rig = Rig(quick().settings(), num_bytes)
+    rig = Rig(quick().settings(), num_bytes, loopback=loopback)
     outcomes = [
         rig.transfer(
             num_bytes,

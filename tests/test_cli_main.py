@@ -119,7 +119,7 @@ def marked() -> set[int]:
         (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
         (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
         (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
-        (["launch", "-n", "2", "--policy", "a:B", "SELF"], "not in this version"),
+        (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
         (["launch", "-n", "2", "--set", "run.memori=pin", "SELF"], "did you mean 'run.memory'"),
         (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
         (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),

@@ -7,6 +7,7 @@ import pytest
 from engine_pair import BLOCK, PAGE, Event, Pair, resident
 
 from pagewire.native import EngineError, ffi, lib
+from pagewire.native.domains import open_domain
 
 DONE = lib.PW_HOST_WRITE_DONE
 ARRIVED = lib.PW_HOST_ARRIVED
@@ -200,13 +201,26 @@ def test_no_domain_no_transfer() -> None:
     pair.assert_quiet()
 
 
-@pytest.mark.parametrize("banks,domains", [(16, 16), (3, 3), (128, 16)])
-def test_domains_end_with_banks_or_scratchpad_pages(banks: int, domains: int) -> None:
+@pytest.mark.parametrize(
+    "banks,domains,limit",
+    [
+        (16, 16, "scratchpad has 16 pages"),
+        (3, 3, "raise smmu.num_context_banks"),
+        (128, 16, "scratchpad has 16 pages, .* more context banks do not help"),
+    ],
+)
+def test_domains_end_with_banks_or_scratchpad_pages(banks: int, domains: int, limit: str) -> None:
     pair = Pair(without_domain=[0, 1], num_context_banks=banks)
     for pdid in range(1, domains + 1):
         assert lib.pw_ni_open_domain(pair.nis[0], pdid) == lib.PW_OK
         assert lib.pw_ni_open_domain(pair.nis[0], pdid) == lib.PW_ERR_INVALID
-    assert lib.pw_ni_open_domain(pair.nis[0], domains + 1) == lib.PW_ERR_FULL
+    with pytest.raises(EngineError, match=limit):
+        open_domain(pair.nis[0], domains + 1)
+    open_domain(pair.nis[1], domains)
+    source, destination = resident(PAGE)
+    pair.write(source, destination, pdid=domains)
+    assert all(event.error == 0 for event in pair.run())
+    assert destination.read() == source.read()
     assert lib.pw_ni_open_domain(pair.nis[0], 0) == lib.PW_ERR_INVALID
 
 

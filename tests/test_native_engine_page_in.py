@@ -8,8 +8,10 @@ import tempfile
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, Buffer, Pair, pattern, resident
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pagewire.native import ffi, lib
+from pagewire.native import EngineError, ffi, lib
 from pagewire.transport.platform import load, names
 
 DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
@@ -244,6 +246,14 @@ def test_the_threads_touch_costs_what_the_platforms_tables_say_for_one_page(name
     assert platform.costs.touch_resident_page_ns == platform.table("touch_resident").cost_ns(PAGE)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"touch_ahead_pages": 0}, {"touch_ahead_pages": 5}, {"page_in": A_PAGE, "stall": 1}]
+)
+def test_engine_refuses_settings_that_the_driver_cannot_follow(wrong: dict[str, int]) -> None:
+    with pytest.raises(EngineError, match="engine"):
+        Pair(**wrong)
+
+
 # What may bring a block through, or end it: (ERR, timeout, NTO).
 RECOVERIES = [(1, MS, 0), (0, MS, 0), (1, MS, 1), (1, -1, 0), (1, -1, 1), (0, -1, 0), (0, MS, 1)]
 
@@ -354,3 +364,60 @@ def test_absent_page_of_a_read_only_mapping_ends_the_transfer(way: int) -> None:
     assert pair.counters(DESTINATION).touch_segfaults == (way == A_PAGE)
     pair.assert_quiet()
     ffi.release(view)
+
+
+SIZES = st.sampled_from([1, PAGE, BLOCK, 3 * BLOCK + 5, 6 * BLOCK])
+CHANGES = st.lists(
+    st.tuples(
+        st.integers(0, 400_000),  # when
+        st.sampled_from([SOURCE, DESTINATION]),
+        st.integers(0, 24),  # page
+        st.sampled_from([lib.PW_PAGE_UNMAPPED, lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT]),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    sizes=st.lists(SIZES, min_size=1, max_size=3),
+    changes=CHANGES,
+    absent_millionths=st.sampled_from([0, 300_000, 1_000_000]),
+    page_in=st.sampled_from([AHEAD, A_PAGE, A_PAGE]),
+    recovery=st.sampled_from(RECOVERIES),
+    policy=st.integers(0, 2),
+    hupcf=st.sampled_from([0, 1]),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_transfer_ends_whatever_is_mapped_and_unmapped_meanwhile(
+    sizes: list[int],
+    changes: list[tuple[int, int, int, int]],
+    absent_millionths: int,
+    page_in: int,
+    recovery: tuple[int, int, int],
+    policy: int,
+    hupcf: int,
+) -> None:
+    err, timeout_ns, nto = recovery
+    pair = Pair(
+        page_in=page_in,
+        policy=policy,
+        hupcf=hupcf,
+        err_enabled=err,
+        timeout_ns=timeout_ns,
+        nack_cancels_timer=nto,
+        memory_backend=1,
+        model_fault_millionths=absent_millionths,
+    )
+    transfers = [resident(num_bytes) for num_bytes in sizes]
+    ids = [pair.write(*both) for both in transfers]
+    for at_ns, node, page, state in sorted(changes):
+        pair.run(at_ns, limit=20_000)
+        source, destination = transfers[page % len(transfers)]
+        set_state(pair, node, (source, destination)[node].first_page + page, state)
+    pair.run(limit=20_000)
+    done = {event.id: event.error for event in pair.events if event.kind == DONE}
+    assert set(done) == set(ids)
+    assert set(done.values()) <= {0, ADDRESS, UNRECOVERABLE}
+    for id_, (source, destination) in zip(ids, transfers, strict=True):
+        assert done[id_] or destination.read() == source.read()
+    pair.assert_quiet()

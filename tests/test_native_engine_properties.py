@@ -76,7 +76,7 @@ SETTINGS = st.fixed_dictionaries(
         "outstanding_accesses": st.sampled_from([1, 20, 256]),
         "high_limit_bytes": st.sampled_from([1, BLOCK, 10 * BLOCK]),
     }
-)
+).map(lambda values: values | {"page_in": 0} if values["stall"] else values)
 
 
 def prepare(job: Job, seed: int, with_faults: bool = True) -> tuple[Buffer, Buffer, bytes]:
@@ -199,12 +199,25 @@ def test_data_arrive_once_and_nothing_is_left(
     SETTINGS,
     st.sampled_from([50_000, 300_000, 1_000_000]),
     st.sampled_from([0, 400]),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from([0, 0, 500_000]),
+    st.frozensets(st.integers(0, 80), max_size=10),
+    st.booleans(),
     st.integers(0, 99),
 )
 @settings(max_examples=80, deadline=None)
 def test_model_memory_faults_without_losing_data(
-    jobs: list[Job], values: dict[str, int], fault_millionths: int, frames: int, seed: int
+    jobs: list[Job],
+    values: dict[str, int],
+    fault_millionths: int,
+    frames: int,
+    huge: int,
+    collapse: int,
+    protected: frozenset[int],
+    fork: bool,
+    seed: int,
 ) -> None:
+    """First touch, swap (frames are short), copy on write, huge pages that collapse."""
     recoverable = {"timeout_ns": 100_000, "nack_cancels_timer": 0}
     pair = Pair(
         3,
@@ -212,10 +225,22 @@ def test_model_memory_faults_without_losing_data(
         model_fault_millionths=fault_millionths,
         model_frame_limit_pages=frames,
         model_seed=seed,
+        model_huge_pages=huge,
+        # a huge page needs 512 frames: with fewer they are taken apart
+        model_collapse_millionths=collapse,
         **values | recoverable,
     )
     pair.trace(TRACE)
     buffers = [prepare(job, seed, with_faults=False) for seed, job in enumerate(jobs)]
+    for job, (source, destination, _) in zip(jobs, buffers, strict=True):
+        for node, buffer in ((job.source, source), (job.destination, destination)):
+            for page in protected:
+                if page < buffer.num_pages:
+                    at = buffer.first_page + page
+                    lib.pw_memory_set(pair.memories[node], at, 1, lib.PW_PAGE_WRITE_PROTECTED)
+    if fork:
+        for memory in pair.memories:
+            lib.pw_memory_fork(memory, 0, 2**64 - 1)
     events = run(pair, jobs, buffers, None, 0)
     assert all(event.error == 0 for event in events)
     assert len(events) == 2 * len(jobs)

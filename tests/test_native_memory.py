@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pagewire.native import EngineError, check, ffi, lib
 
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
+WRITE_PROTECTED, FORBIDDEN = lib.PW_PAGE_WRITE_PROTECTED, lib.PW_PAGE_FORBIDDEN
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -22,9 +23,18 @@ LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Memory:
-    def __init__(self, backend: int, *, seed: int = 0, faults: int = 0, limit: int = 0) -> None:
+    def __init__(
+        self,
+        backend: int,
+        *,
+        seed: int = 0,
+        faults: int = 0,
+        limit: int = 0,
+        huge: int = 0,
+        collapse: int = 0,
+    ) -> None:
         out = ffi.new("pw_memory **")
-        options = ffi.new("pw_memory_model_options *", (seed, faults, limit))
+        options = ffi.new("pw_memory_model_options *", (seed, faults, limit, huge, collapse))
         check(lib.pw_memory_create(backend, options, out), "create")
         self.memory = ffi.gc(out[0], lib.pw_memory_destroy)
 
@@ -38,6 +48,34 @@ class Memory:
         num_absent = ffi.new("uint64_t *")
         code = lib.pw_memory_populate(self.memory, first, count, for_write, num_absent)
         return code, num_absent[0]
+
+    def walk(self, first: int, count: int, for_write: bool) -> list[int]:
+        state = ffi.new("uint8_t[]", b"\xee" * (count + 1))
+        check(lib.pw_memory_walk(self.memory, first, count, for_write, state), "walk")
+        assert state[count] == 0xEE
+        return list(state[0:count])
+
+    def page_in(self, first: int, count: int, for_write: bool = True) -> tuple[int, list[int]]:
+        effects = ffi.new("uint8_t[]", b"\xee" * (count + 1))
+        code = lib.pw_memory_page_in(self.memory, first, count, for_write, effects)
+        assert effects[count] == 0xEE
+        return code, list(effects[0:count])
+
+    def protect(self, first: int, count: int, allowed: int) -> int:
+        return lib.pw_memory_protect(self.memory, first, count, allowed)
+
+    def fork(self, first: int, count: int) -> int:
+        return lib.pw_memory_fork(self.memory, first, count)
+
+    def collapse(self, first: int, count: int) -> int:
+        num_collapsed = ffi.new("uint64_t *")
+        check(lib.pw_memory_collapse(self.memory, first, count, num_collapsed), "collapse")
+        return int(num_collapsed[0])
+
+    def extent(self, page: int) -> tuple[int, int]:
+        first, count = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        lib.pw_memory_extent(self.memory, page, first, count)
+        return int(first[0]), int(count[0])
 
     def pin(self, first: int, count: int) -> tuple[int, int]:
         num_absent = ffi.new("uint64_t *")
@@ -80,6 +118,9 @@ class Mapping:
 
     def protect(self, protection: int) -> None:
         assert LIBC.mprotect(self.address, self.num_pages * 4096, protection) == 0
+
+    def protect_part(self, page: int, count: int, protection: int) -> None:
+        assert LIBC.mprotect(self.address + page * 4096, count * 4096, protection) == 0
 
     def unmap(self, page: int, count: int) -> None:
         assert LIBC.munmap(self.address + page * 4096, count * 4096) == 0
@@ -232,7 +273,9 @@ class Reference:
         self.frames: OrderedDict[int, None] = OrderedDict()  # not pinned
         self.pinned: set[int] = set()
         self.swapped: set[int] = set()
-        self.major_faults = 0
+        self.protected: set[int] = set()  # a write faults: the zero page, or shared with a child
+        self.allowed: dict[int, int] = {}
+        self.major_faults = self.copied_pages = 0
 
     def state(self, page: int) -> int:
         if page in self.states:
@@ -257,34 +300,75 @@ class Reference:
         self.states[page] = PRESENT
         return True
 
-    def page_in(self, page: int) -> tuple[bool, int]:
+    def walk(self, first: int, count: int, for_write: bool) -> list[int]:
+        states = self.probe(first, count)
+        for i, page in enumerate(range(first, first + count)):
+            if states[i] != PRESENT:
+                continue
+            if not self.allows(page, for_write):
+                states[i] = lib.PW_PAGE_FORBIDDEN
+            elif for_write and page in self.protected:
+                states[i] = WRITE_PROTECTED
+        return states
+
+    def allows(self, page: int, for_write: bool) -> bool:
+        wanted = lib.PW_MEMORY_WRITE if for_write else lib.PW_MEMORY_READ
+        return bool(self.allowed.get(page, 3) & wanted)
+
+    def bring(self, page: int, for_write: bool) -> int | None:
+        """The effect; None when there is no frame."""
         absent = self.state(page) == ABSENT
         if not self.touch(page):
-            return False, 0
-        self.major_faults += page in self.swapped
+            return None
+        effect = lib.PW_EFFECT_NONE
+        if absent:
+            effect = lib.PW_EFFECT_SWAPPED if page in self.swapped else lib.PW_EFFECT_NEW
+        elif for_write and page in self.protected:
+            effect = lib.PW_EFFECT_COPIED
+        if for_write:
+            self.protected.discard(page)
+        elif effect == lib.PW_EFFECT_NEW:
+            self.protected.add(page)
+        self.major_faults += effect == lib.PW_EFFECT_SWAPPED
+        self.copied_pages += effect == lib.PW_EFFECT_COPIED
         self.swapped.discard(page)
-        return True, absent
+        return effect
 
-    def populate(self, first: int, count: int) -> tuple[int, int]:
+    def populate(self, first: int, count: int, for_write: bool = True) -> tuple[int, int]:
         num_absent = 0
         for page in range(first, first + count):
             if self.state(page) == UNMAPPED:
                 return lib.PW_ERR_ADDRESS, num_absent
-            done, absent = self.page_in(page)
-            if not done:
+            if not self.allows(page, for_write):
+                return lib.PW_ERR_PROTECTION, num_absent
+            effect = self.bring(page, for_write)
+            if effect is None:
                 return lib.PW_ERR_FULL, num_absent
-            num_absent += absent
+            num_absent += effect != lib.PW_EFFECT_NONE
         return 0, num_absent
+
+    def protect(self, first: int, count: int, allowed: int) -> int:
+        self.allowed.update(dict.fromkeys(range(first, first + count), allowed))
+        return 0
+
+    def fork(self, first: int, count: int) -> int:
+        pages = range(first, first + count)
+        shared = [page for page in pages if self.state(page) == PRESENT or page in self.swapped]
+        self.protected.update(shared)
+        return 0
 
     def pin(self, first: int, count: int) -> tuple[int, int]:
         pages = range(first, first + count)
         if UNMAPPED in map(self.state, pages):
             return lib.PW_ERR_ADDRESS, 0
+        if not all(self.allows(page, False) for page in pages):
+            return lib.PW_ERR_PROTECTION, 0
         if self.limit and len(self.pinned | set(pages)) > self.limit:
             return lib.PW_ERR_FULL, 0
         num_absent = 0
         for page in pages:
-            num_absent += self.page_in(page)[1]
+            effect = self.bring(page, self.allows(page, True))
+            num_absent += effect != lib.PW_EFFECT_NONE
             self.frames.pop(page, None)
             self.pinned.add(page)
         return 0, num_absent
@@ -312,10 +396,15 @@ class Reference:
             self.frames.pop(page, None)
             self.pinned.discard(page)
             self.swapped.discard(page)
+            self.protected.discard(page)
+            if state == WRITE_PROTECTED:
+                self.protected.add(page)
+                state = PRESENT
             self.states[page] = state
             if state == PRESENT and not self.touch(page):
                 self.states[page] = ABSENT
                 return lib.PW_ERR_FULL
+            state = WRITE_PROTECTED if page in self.protected else state
         return 0
 
 
@@ -324,7 +413,12 @@ STEP = st.one_of(
     st.tuples(
         st.sampled_from(["probe", "populate", "populate", "pin", "unpin", "drop"]), FIRST, COUNT
     ),
-    st.tuples(st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED])),
+    st.tuples(
+        st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED, WRITE_PROTECTED])
+    ),
+    st.tuples(st.just("populate"), FIRST, COUNT, st.booleans()),
+    st.tuples(st.just("protect"), FIRST, COUNT, st.sampled_from([3, 3, 1, 0])),
+    st.tuples(st.just("fork"), FIRST, COUNT),
 )
 
 
@@ -341,7 +435,11 @@ def test_model_same_as_reference(seed, faults, limit, steps) -> None:
     for step in steps:
         assert getattr(memory, step[0])(*step[1:]) == getattr(reference, step[0])(*step[1:])
         assert memory.probe(0, 40) == reference.probe(0, 40)
-    assert memory.counters()["major_faults"] == reference.major_faults
+        for for_write in (False, True):
+            assert memory.walk(0, 40, for_write) == reference.walk(0, 40, for_write)
+    counters = memory.counters()
+    assert counters["major_faults"] == reference.major_faults
+    assert counters["copied_pages"] == reference.copied_pages
 
 
 def test_model_fault_rate_does_not_depend_on_order() -> None:
@@ -364,6 +462,129 @@ def test_model_page_swapped_out_comes_back_by_a_major_fault() -> None:
     assert memory.counters()["major_faults"] == 0
     assert memory.populate(1, 1) == (0, 1)
     assert memory.counters()["major_faults"] == 1
+
+
+NONE, NEW, COPIED, SWAPPED, ALONG, HOLE = (
+    lib.PW_EFFECT_NONE,
+    lib.PW_EFFECT_NEW,
+    lib.PW_EFFECT_COPIED,
+    lib.PW_EFFECT_SWAPPED,
+    lib.PW_EFFECT_ALONG,
+    lib.PW_EFFECT_UNMAPPED,
+)
+
+
+def test_model_page_in_tells_what_it_did_to_each_page() -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL, limit=4)
+    memory.set(0, 4, PRESENT)
+    memory.set(4, 1, PRESENT)  # swaps page 0 out
+    memory.set(1, 1, WRITE_PROTECTED)
+    memory.set(2, 1, ABSENT)
+    memory.set(5, 1, UNMAPPED)
+    assert memory.page_in(1, 1) == (0, [COPIED])
+    assert memory.page_in(0, 3) == (0, [SWAPPED, NONE, NEW])
+    assert memory.page_in(4, 3) == (lib.PW_ERR_ADDRESS, [NONE, HOLE, HOLE])
+    memory.protect(4, 1, lib.PW_MEMORY_READ)
+    assert memory.page_in(4, 1)[0] == lib.PW_ERR_PROTECTION
+    assert memory.page_in(4, 1, for_write=False) == (0, [NONE])
+    assert memory.walk(3, 3, True) == [ABSENT, FORBIDDEN, UNMAPPED]
+
+
+@pytest.mark.parametrize("limit", [0, 600, 512, 100, 2])
+def test_model_huge_page_comes_in_whole_as_far_as_there_are_frames(limit: int) -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL, faults=1_000_000, limit=limit, huge=1)
+    code, effects = memory.page_in(512 + 7, 2)
+    assert code == 0 and effects[0] == NEW
+    states = memory.probe(512, 512)
+    assert states[7] == PRESENT
+    whole = limit == 0 or limit >= 512
+    assert memory.extent(600) == ((512, 512) if whole else (600, 1))
+    if whole:
+        assert states == [PRESENT] * 512 and effects[1] == ALONG
+        assert memory.drop(600, 1) == 0
+        assert memory.extent(512 + 7) == (512 + 7, 1)
+        assert memory.page_in(600, 2) == (0, [NEW, NONE])
+    assert memory.probe(0, 512) == [ABSENT] * 512
+
+
+def test_model_collapse_wants_whole_resident_writable_unpinned_regions() -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL)
+    assert memory.collapse(100, 900) == 0  # no whole region in it
+    assert memory.collapse(0, 512) == 1
+    assert memory.collapse(0, 512) == 0
+    assert memory.probe(0, 512) == [ABSENT] * 512
+    assert memory.page_in(3, 2, for_write=False) == (0, [NEW, ALONG])
+    assert memory.walk(0, 512, True) == [PRESENT] * 512  # data, not the zero page
+    for region, spoil in enumerate(
+        (
+            lambda first: memory.set(first + 5, 1, ABSENT),
+            lambda first: memory.pin(first + 6, 1)[0],
+            lambda first: memory.protect(first + 7, 1, lib.PW_MEMORY_READ),
+            lambda first: memory.fork(first, 512),
+        ),
+        start=1,
+    ):
+        assert spoil(512 * region) == 0
+        assert memory.collapse(512 * region, 512) == 0
+    assert memory.counters()["collapsed_regions"] == 1
+
+
+def test_model_fork_of_everything_reaches_pages_that_were_never_seen() -> None:
+    memory = Memory(lib.PW_MEMORY_MODEL)
+    memory.populate(5, 1)
+    assert memory.fork(0, MASK) == 0
+    assert memory.walk(4, 3, True) == [WRITE_PROTECTED] * 3
+    assert memory.walk(4, 3, False) == [PRESENT] * 3
+    assert memory.populate(4, 3) == (0, 3)
+    assert memory.walk(4, 3, True) == [PRESENT] * 3
+
+
+def test_only_the_model_takes_its_states_from_outside(host) -> None:
+    for code in (
+        host.set(1, 1, WRITE_PROTECTED),
+        host.protect(1, 1, 3),
+        lib.pw_memory_set_at_page_in(host.memory, 1, 1, ABSENT),
+        Memory(lib.PW_MEMORY_MODEL).set(1, 1, FORBIDDEN),
+        Memory(lib.PW_MEMORY_MODEL).protect(1, 1, 4),
+    ):
+        assert code == lib.PW_ERR_INVALID
+    assert host.fork(0, MASK) == 0  # the kernel has done it already
+
+
+CHECKS = lib.pw_memory_checks_access(Memory(lib.PW_MEMORY_HOST).memory)
+needs_pagemap = pytest.mark.skipif(
+    not CHECKS & lib.PW_CHECKS_WRITE_PROTECTION,
+    reason="PROCMAP_QUERY (Linux 6.11) and a readable /proc/self/pagemap",
+)
+
+
+@needs_pagemap
+def test_host_write_walk_tells_what_a_write_would_find(host, make_mapping) -> None:
+    mapping = make_mapping(8)
+    mapping.write(0)
+    ctypes.string_at(mapping.address + 1 * 4096, 1)  # the zero page
+    mapping.write(2)
+    mapping.unmap(4, 1)
+    expected = [PRESENT, WRITE_PROTECTED, PRESENT, ABSENT, UNMAPPED, ABSENT, ABSENT, ABSENT]
+    assert host.walk(mapping.first, 8, True) == expected
+    expected[1] = PRESENT
+    assert host.walk(mapping.first, 8, False) == host.probe(mapping.first, 8) == expected
+    assert host.page_in(mapping.first, 4) == (0, [NONE, COPIED, NONE, NEW])
+    assert host.walk(mapping.first, 4, True) == [PRESENT] * 4
+    assert host.counters()["copied_pages"] == 1
+    mapping.protect_part(0, 4, mmap.PROT_READ)
+    assert host.walk(mapping.first, 6, True) == [FORBIDDEN] * 4 + [UNMAPPED, ABSENT]
+    assert host.walk(mapping.first, 4, False) == [PRESENT] * 4
+
+
+@needs_pagemap
+def test_host_populate_and_pin_count_a_zero_page_that_is_written(host, make_mapping) -> None:
+    for page_in in (host.populate, host.pin):
+        mapping = make_mapping(4)
+        assert host.populate(mapping.first, 4, False) == (0, 4)
+        assert host.populate(mapping.first, 4, False) == (0, 0)
+        assert page_in(mapping.first, 4) == (0, 4)
+        assert page_in(mapping.first, 4) == (0, 0)
 
 
 def test_model_grows_to_many_pages() -> None:

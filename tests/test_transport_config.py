@@ -137,7 +137,7 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("run.timeout=1.5ns", "not a whole number of ns"),
         ("run.eager_limit=none", "a size in bytes"),
         ("run.memory=prt", "one of part, pretouch, ideal, pin"),
-        ("run.policy=mine:Policy", "not in this version"),
+        ("run.policy=mine:", "one of page, block, all, or a class"),
         ("run.err=maybe", "true or false"),
         ("run.compute=replay", "run.compute_replay"),
         ("run.compute_scale=-1", "from 0.0"),
@@ -147,6 +147,8 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("smmu.l2_sets=3", "power of two"),
         ("smmu.hupcf=2", "from 0 to 1"),
         ("smmu.mode=stal", "one of terminate, stall"),
+        ("smmu.page_in=touch", "one of touch-ahead, touch-a-page"),
+        ("smmu.touch_ahead_pages=5", "from 1 to 4"),
         ("smmu.parallel_walks=17", "from 1 to 16"),
         ("smmu.outstanding_accesses=0", "from 1 to 256"),
         ("firmware.window_blocks=65", "from 1 to 64"),
@@ -165,6 +167,11 @@ def test_configuration_in_which_nothing_recovers_a_fault_is_refused():
     assert "nothing would send a faulted block again" in message
     load(["run.err=off", "run.timeout=none", "run.memory=ideal"], environ={})
     assert "run.nack_cancels_timer" in refused("run.err=off", "run.nack_cancels_timer=on")
+
+
+def test_stall_is_refused_with_a_thread_that_cannot_resume():
+    message = refused("smmu.mode=stall", "smmu.page_in=touch-a-page")
+    assert "RESUME" in message and "smmu.page_in = 'touch-ahead'" in message
 
 
 def test_values_given_in_python_pass_the_same_limits():

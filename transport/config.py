@@ -25,6 +25,7 @@ from pagewire.native.settings import (
     validate,
 )
 from pagewire.r5sched.config import FirmwareConfig
+from pagewire.smmu import policy as page_in
 from pagewire.smmu.config import FAULT_MODES, PAGE_IN_WAYS, SmmuConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
@@ -36,9 +37,6 @@ MEMORY_STRATEGIES = {
     "pin": "buffers are pinned for each transfer",
 }
 """Names that `run.memory` takes; a new strategy adds its name here."""
-
-PAGE_IN_POLICIES = {"page": 0, "block": 1, "all": 2}
-"""Number of each page-in policy in the engine."""
 
 MEMORY_BACKENDS = {"host": 0, "model": 1}
 """Number of each memory backend in the engine."""
@@ -70,9 +68,11 @@ class RunConfig:
     )
     policy: str = setting(
         "page",
-        "pages brought in for a fault: page: the one; block: rest of the block; all: rest of the "
-        "transfer",
-        choices=PAGE_IN_POLICIES,
+        "pages brought in for a fault: "
+        + "; ".join(f"{name}: {each.help}" for name, each in page_in.BUILT_IN.items())
+        + "; module:Class: as one's own class decides",
+        choices=page_in.BUILT_IN,
+        class_allowed=True,
     )
     err: bool = setting(True, "send the ERR (retransmit request) when a block's pages are in")
     timeout_ns: int | None = setting(
@@ -119,11 +119,6 @@ class RunConfig:
     json: str = setting("", "file to which the report is written as JSON", kind="path")
 
     def __post_init__(self) -> None:
-        if ":" in self.policy:
-            raise ConfigError(
-                f"run.policy = '{self.policy}': page-in policies written in Python (module:Class) "
-                f"are not in this version; allowed is one of {', '.join(PAGE_IN_POLICIES)}"
-            )
         validate("run", self)
         if self.compute == "replay" and not self.compute_replay:
             raise ConfigError(
@@ -203,6 +198,12 @@ class Config:
     def __post_init__(self) -> None:
         self._check_faults()
         run = self.run
+        if self.smmu.mode == "stall" and not page_in.is_built_in(run.policy):
+            raise ConfigError(
+                f"run.policy = '{run.policy}' with smmu.mode = 'stall': a stalled access cannot wait "
+                f"for a policy in Python; take one of {', '.join(page_in.BUILT_IN)}, or "
+                "smmu.mode = 'terminate'"
+            )
         waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
         if waits_for_ever and self.smmu.mode == "terminate":
             raise ConfigError(
@@ -253,7 +254,7 @@ class Config:
             "err_enabled": int(run.err),
             "timeout_ns": -1 if run.timeout_ns is None else run.timeout_ns,
             "nack_cancels_timer": int(run.nack_cancels_timer),
-            "policy": PAGE_IN_POLICIES[run.policy],
+            "policy": page_in.number(run.policy),
             "page_in": PAGE_IN_WAYS[smmu.page_in],
             "touch_ahead_pages": smmu.touch_ahead_pages,
             "ideal": int(run.memory == "ideal"),
@@ -261,6 +262,8 @@ class Config:
             "model_seed": backend.seed,
             "model_fault_millionths": round(backend.fault_fraction * 1_000_000),
             "model_frame_limit_pages": backend.frame_limit_pages,
+            "model_huge_pages": int(backend.huge_pages),
+            "model_collapse_millionths": round(backend.collapse_fraction * 1_000_000),
             "num_context_banks": smmu.num_context_banks,
             "l1_sets": smmu.l1_sets,
             "l1_ways": smmu.l1_ways,
@@ -368,9 +371,6 @@ def read_file(path: str) -> dict[str, Any]:
 
 
 def _parse(declaration: Declaration, raw: object, where: str) -> Any:
-    # A policy of the form module:Class is refused by RunConfig, with its own reason.
-    if declaration.name == "run.policy" and isinstance(raw, str) and ":" in raw:
-        return raw
     try:
         return parse_value(declaration, raw)
     except ConfigError as error:

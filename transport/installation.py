@@ -5,6 +5,8 @@ Imported once MPI is initialized: the modules below bind the node when they are 
 
 import atexit
 import functools
+import sys
+import traceback
 from collections.abc import Callable
 
 from mpi4py import MPI
@@ -58,12 +60,22 @@ def install() -> None:
 
     Finalize.__doc__ = finalize.__doc__
     MPI.Finalize = Finalize
-    atexit.register(_finish)  # mpi4py finalizes later, when the interpreter is gone
+    atexit.register(_finish_at_exit)  # mpi4py finalizes later, when the interpreter is gone
 
 
 def _replace_function(name: str, replacement: Callable[[], float]) -> None:
     replaced = functools.wraps(getattr(MPI, name))(lambda: replacement())
     setattr(MPI, name, replaced)
+
+
+def _finish_at_exit() -> None:
+    try:
+        _finish()
+    except Exception:  # noqa: BLE001
+        # Nobody is left to see it, and MPI's own Finalize would wait for the other ranks for ever.
+        traceback.print_exc()
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(1)
 
 
 def _finish() -> None:

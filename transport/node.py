@@ -15,6 +15,9 @@ import time
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, faults, ffi, lib
+from pagewire.native.domains import open_domain
+from pagewire.smmu import policy
+from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
 from pagewire.transport import fault_injectors, platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
@@ -28,9 +31,11 @@ ENVELOPE_BYTES = int(lib.PW_ENVELOPE_BYTES)
 _PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
 _FOREVER = _NEVER - 1
+_AT_ONCE = -(2**63)
 _EVENTS_AT_ONCE = 32
 _IDLE_TURNS = 8  # turns in vain before the core is yielded
 _PR_SET_THP_DISABLE = 41
+_WHOLE_MEMORY = 2**64 - 1
 
 
 class Envelope(NamedTuple):
@@ -75,6 +80,9 @@ class Node:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        own_policy = None
+        if not policy.is_built_in(config.run.policy):
+            own_policy = policy.load(config.run.policy)
         self._wire = Wire()
         self.rank = self._wire.rank
         self.size = self._wire.size
@@ -101,13 +109,18 @@ class Node:
         )
         dataclasses.replace(config, faults=planned)  # refuses what the run's settings do not allow
         faults.plan(self._ni, planned)
-        check(lib.pw_ni_open_domain(self._ni, _PDID), "protection domain")
+        open_domain(self._ni, _PDID)
+        self._page_in: PolicyHost | None = None
+        if own_policy is not None:
+            self._page_in = PolicyHost(self._ni, self._memory, own_policy, config.run.policy)
         self._strategy = strategies.create(config.run.memory, self._memory, self.platform)
         self._compute = ComputeSource(config.run, self.rank)
         self._depth = 0
         self._entered_ns = 0
         self._idle_turns = 0
         self._dirty = False
+        self._program_ran = True
+        self._forks = 0
         self._next_ns = _NEVER
         self._handles: dict[int, Handle] = {}
         self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
@@ -123,6 +136,8 @@ class Node:
         options.seed = settings.model_seed + self.rank
         options.fault_millionths = settings.model_fault_millionths
         options.frame_limit_pages = settings.model_frame_limit_pages
+        options.huge_pages = settings.model_huge_pages
+        options.collapse_millionths = settings.model_collapse_millionths
         memory = ffi.new("pw_memory **")
         code = lib.pw_memory_create(settings.memory_backend, options, memory)
         check(code, f"memory backend '{self.config.memory_backend.backend}'")
@@ -145,6 +160,7 @@ class Node:
             self.compute_ns += compute_ns
             self._entered_ns = self.clock_ns = self.clock_ns + compute_ns
             self.clock_ns += self._call_ns
+            self._program_ran = True
 
     def leave(self) -> None:
         """At every public MPI exit."""
@@ -306,6 +322,11 @@ class Node:
 
     def progress(self, waiting: bool) -> bool:
         """Poll the wire and run the NI: without limit while the CPU waits, else up to its clock."""
+        if self._program_ran:
+            self._program_ran = False
+            lib.pw_ni_enter(self._ni)
+            if self._forks:
+                self._share_pages()
         moved = self._wire.receive(self._received)
         horizon_ns = _FOREVER if waiting else self.clock_ns
         if moved or self._dirty or self._next_ns <= horizon_ns:
@@ -314,15 +335,30 @@ class Node:
             self._reclaim()
         return moved
 
+    def forked(self) -> None:
+        """This process was forked, maybe by another thread: noted here, acted on at the next turn."""
+        self._forks += 1
+        self._program_ran = True
+
+    def _share_pages(self) -> None:
+        """A fork write-protects every page: the OS shoots down the context's translations."""
+        self._forks = 0
+        check(lib.pw_memory_fork(self._memory, 0, _WHOLE_MEMORY), "fork")
+        lib.pw_ni_invalidate_context(self._ni, _PDID)
+
     def _run(self, horizon_ns: int) -> bool:
         ni, events, moved = self._ni, self._events, False
         self._dirty = False
+        if self._page_in is not None:
+            self._page_in.raise_failure()
         while True:
             count = lib.pw_ni_run(ni, horizon_ns, events, _EVENTS_AT_ONCE)
             if count:
                 moved = True
                 for i in range(count):
                     self._dispatch(events[i])
+                if self._page_in is not None:
+                    continue  # it may have had to answer: the engine goes on before anything is sent
             looped = self._flush()
             self._next_ns = lib.pw_ni_next_ns(ni)
             if not looped and count < _EVENTS_AT_ONCE and self._next_ns > horizon_ns:
@@ -356,6 +392,9 @@ class Node:
     def _dispatch(self, event: Any) -> None:
         handle = self._handles.pop(event.id, None)
         if handle is None:
+            if event.kind == DECISION and self._page_in is not None:
+                self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
+                self._page_in.answer(event.id)
             return
         handle.complete_ns = event.time_ns + self._release(handle.prepared)
         handle.error = event.error
@@ -387,6 +426,9 @@ class Node:
         counted["nacks"] = sum(counted["nacks_by_code"])
         counted["translation_faults"] = (
             counted["translation_faults_source"] + counted["translation_faults_destination"]
+        )
+        counted["permission_faults"] = (
+            counted["permission_faults_source"] + counted["permission_faults_destination"]
         )
         times = ffi.new("pw_time_histogram *")
         lib.pw_ni_read_interrupt_times(self._ni, times)
@@ -447,6 +489,8 @@ def current() -> Node:
     global _node
     if _node is None:
         _node = Node(load())
+        # Forks of C code are noticed page by page, when a walk finds a page shared.
+        os.register_at_fork(after_in_parent=_node.forked)
     return _node
 
 

@@ -68,6 +68,7 @@ class Costs:
     tasklet_other_ns: int
     page_in_fixed_ns: int
     page_in_page_ns: int
+    major_fault_ns: int
     netlink_ns: int
     user_wakeup_ns: int
     err_send_ns: int

@@ -12,7 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from pagewire.cli.experiments.result import Panel, size_text
 
@@ -116,6 +116,8 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
         axes.axhline(0, color="#888888", linewidth=0.8)
     elif all_y:
         axes.set_ylim(bottom=0, top=max(all_y) * 1.08 or 1)
+        if all(float(y).is_integer() for y in all_y):
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 

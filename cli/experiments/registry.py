@@ -9,6 +9,7 @@ from pagewire.cli.experiments import (
     part_probability,
     part_timeouts,
     part_transfers,
+    psi_faults,
     psi_tables,
 )
 from pagewire.cli.experiments.result import Experiment
@@ -90,6 +91,38 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "what the apps send by MPI",
             "PART, table 5",
             part_apps.table_5,
+            repeats=False,
+        ),
+        Experiment(
+            "psi-fig4.2",
+            "loopback, destination absent: Touch-A-Page against Touch-Ahead",
+            "PSI, figure 4.2",
+            psi_faults.figure_4_2,
+        ),
+        Experiment(
+            "psi-fig4.3",
+            "loopback, source absent: Touch-A-Page against Touch-Ahead",
+            "PSI, figure 4.3",
+            psi_faults.figure_4_3,
+        ),
+        Experiment(
+            "psi-fig4.4",
+            "loopback, both ends absent: Touch-A-Page against Touch-Ahead",
+            "PSI, figure 4.4",
+            psi_faults.figure_4_4,
+        ),
+        Experiment(
+            "psi-fig4.6",
+            "loopback, timeouts: faults at the source only against both ends",
+            "PSI, figure 4.6",
+            psi_faults.figure_4_6,
+            repeats=False,
+        ),
+        Experiment(
+            "psi-fig4.7",
+            "loopback, driver time and handler invocations",
+            "PSI, figure 4.7",
+            psi_faults.figure_4_7,
             repeats=False,
         ),
         Experiment(

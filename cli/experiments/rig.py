@@ -1,8 +1,10 @@
 """Engines joined in one process, with real buffers: the bench of the experiments without MPI.
 
 Two NIs, initiator and target, exchange their bursts directly, so a latency depends on the mechanism
-and on nothing else. What it does not have: MPI, other traffic, hosts' noise. Buffers are anonymous
-pages at 2 MB borders; residency is the operating system's (backend `host`): absent pages are dropped
+and on nothing else. With `loopback` there is one NI that is both: its bursts come back to it over no
+hop, and both ends' faults meet in one context bank, one handler and one tasklet. What it does not
+have: MPI, other traffic, hosts' noise. Buffers are anonymous pages at 2 MB borders; residency is the
+operating system's (backend `host`): absent pages are dropped
 by madvise and their translations invalidated, as the OS would.
 
 Latency is virtual time from the user's call (before touch or pin, where there is one) until the
@@ -21,7 +23,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, faults, ffi, lib
+from pagewire.native.domains import open_domain
 from pagewire.native.settings import ConfigError
+from pagewire.smmu import policy
+from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.transport.config import Config
 from pagewire.transport.platform import Platform
 from pagewire.transport.platform import load as load_platform
@@ -129,6 +134,7 @@ class Engines:
         costs = _struct("pw_costs", platform.costs.as_dict())
         self._kept: list[Any] = [settings, costs]
         self.nis: list[Any] = []
+        self._page_in: list[PolicyHost] = []
         for node in range(num_nodes):
             memory_options = ffi.new("pw_memory_model_options *")
             memory = ffi.new("pw_memory **")
@@ -139,26 +145,34 @@ class Engines:
             check(lib.pw_ni_create(costs, settings, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
             faults.plan(ni[0], config.faults)
-            check(lib.pw_ni_open_domain(ni[0], _PDID), "protection domain")
+            open_domain(ni[0], _PDID)
+            if not policy.is_built_in(config.run.policy):
+                own = policy.load(config.run.policy)
+                self._page_in.append(PolicyHost(ni[0], memory[0], own, config.run.policy))
         self._links: deque[tuple[int, int, bytes]] = deque()
         self._events = ffi.new("pw_host_event[16]")
+
+    @property
+    def target(self) -> int:
+        """The node that is written to or read from; of a loopback the initiator itself."""
+        return min(TARGET, len(self.nis) - 1)
 
     def write(self, source: Buffer, destination: Buffer, num_bytes: int, at_ns: int) -> None:
         """The initiator writes to the target; at_ns is the user's call."""
         key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni, addresses = self.nis[INITIATOR], (source.address, destination.address)
-        code = lib.pw_ni_write(ni, _PDID, TARGET, *addresses, num_bytes, at_ns, key, stream)
+        code = lib.pw_ni_write(ni, _PDID, self.target, *addresses, num_bytes, at_ns, key, stream)
         check(code, "write")
 
     def read(self, source: Buffer, destination: Buffer, num_bytes: int, at_ns: int) -> None:
         """The initiator reads the target's buffer."""
         key, fetch = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        code = lib.pw_ni_expose(self.nis[TARGET], INITIATOR, source.address, num_bytes, key)
+        code = lib.pw_ni_expose(self.nis[self.target], INITIATOR, source.address, num_bytes, key)
         check(code, "expose")
         code = lib.pw_ni_fetch(
             self.nis[INITIATOR],
             _PDID,
-            TARGET,
+            self.target,
             source.address,
             key[0],
             destination.address,
@@ -179,6 +193,9 @@ class Engines:
                 check(count, "run")
                 busy = busy or count > 0
                 for event in self._events[0:count]:
+                    if event.kind == DECISION:
+                        self._page_in[node].answer(event.id)
+                        continue
                     check(event.error, "transfer")
                     times[node, event.kind] = event.time_ns
             busy = self._deliver() or busy
@@ -239,16 +256,16 @@ class Engines:
 
 
 class Rig:
-    """Two engines with a source and a destination buffer; transfers follow each other at rest."""
+    """Engines with a source and a destination buffer; transfers follow each other at rest."""
 
-    def __init__(self, config: Config, max_bytes: int) -> None:
-        """config: settings of both NIs. max_bytes: largest transfer to come."""
+    def __init__(self, config: Config, max_bytes: int, *, loopback: bool = False) -> None:
+        """config: settings of the NIs. max_bytes: largest transfer to come. loopback: one NI."""
         if config.memory_backend.backend != "host":
             raise ConfigError(
                 "memory_backend.backend = 'model': these experiments drop real pages, use 'host'"
             )
         self.platform = load_platform(config.run.platform)
-        self.engines = Engines(config, self.platform)
+        self.engines = Engines(config, self.platform, 1 if loopback else 2)
         self._buffers = (Buffer(max_bytes), Buffer(max_bytes))
         self._now_ns = 0
         source, _ = self._buffers
@@ -297,11 +314,12 @@ class Rig:
     ) -> Outcome:
         source, destination = self._buffers
         source.fill(self._data[:num_bytes])
-        source_node = INITIATOR if operation == "write" else TARGET
+        ends = (INITIATOR, self.engines.target)
+        source_node, destination_node = ends if operation == "write" else ends[::-1]
         destination.touch()
         for node, buffer, pages in (
             (source_node, source, source_absent),
-            (1 - source_node, destination, destination_absent),
+            (destination_node, destination, destination_absent),
         ):
             if pages:
                 buffer.drop(pages)
@@ -326,7 +344,7 @@ class Rig:
             raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: not over")
         if operation == "write":
             done_ns = times[INITIATOR, lib.PW_HOST_WRITE_DONE]
-            arrived_ns = times[TARGET, lib.PW_HOST_ARRIVED]
+            arrived_ns = times[destination_node, lib.PW_HOST_ARRIVED]
         else:
             done_ns = arrived_ns = times[INITIATOR, lib.PW_HOST_FETCH_DONE]
         self._now_ns = max(times.values()) + GAP_NS

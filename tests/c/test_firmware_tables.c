@@ -143,7 +143,7 @@ static void page_in(void)
         uint32_t page = 1 + draw(PAGES - 1);
         if (draw(4)) {
             reference[page] = step;
-            assert(pw_page_in_add(&table, page, step) == PW_OK);
+            assert(pw_page_in_add(&table, page, step, step % 2 == 0) == PW_OK);
         } else {
             uint32_t num_pages = draw(40);
             if (page + num_pages > PAGES) num_pages = PAGES - page;

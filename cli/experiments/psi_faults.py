@@ -1,0 +1,314 @@
+"""PSI figures 4.2 to 4.4, 4.6 and 4.7: page faults at either end of a loopback transfer, by timeout and
+by the way to page in.
+
+As in the thesis everything happens on one node: the R5 sends to its own node, so that both ends share
+the SMMU's context bank, the interrupt handler and the tasklet. What differs: the platform is the one
+that the user chose, by default the later prototype's, and its costs are the same for both ways.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pagewire.cli.experiments.part_transfers import SIZE
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    Series,
+    deviation,
+    mean,
+    powers_of_two,
+)
+from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+
+
+class Way(NamedTuple):
+    """One of the thesis's two ways to page in."""
+
+    title: str
+    settings: tuple[str, ...]
+
+
+WAYS: Mapping[str, Way] = {
+    "touch_a_page": Way("Touch-A-Page", ("smmu.page_in=touch-a-page", "run.policy=page")),
+    "touch_ahead": Way("Touch-Ahead", ("smmu.page_in=touch-ahead", "run.policy=block")),
+}
+TIMEOUTS = {"1ms": "1 ms", "2.5ms": "2.5 ms", "25ms": "25 ms"}
+DRAWN_TIMEOUT = "1 ms"
+"""Where the lines of all timeouts would hide each other."""
+BOTH = "both ends"
+SIDES = {"destination": "destination", "source": "source", "both": BOTH}
+
+MACHINE_NOTE = (
+    "One node that sends to itself (R5 loopback): source and destination share context bank, handler and "
+    "tasklet; a packet passes both halves of the NI and no hop, so the platform's hop latency plays no part."
+)
+LATENCY_NOTE = (
+    "Latency: virtual time from the user's call to the last acknowledgement at the source's R5. All pages "
+    "of the faulting end are absent at the call; those of the other end are resident, with warm TLBs."
+)
+WAYS_NOTE = (
+    "Touch-A-Page: one Netlink message and one touch for a fault (policy page). Touch-Ahead: "
+    "get_user_pages on up to 4 pages (policy block). Faults at the destination end in an ERR; after one at "
+    "the source only the timeout sends the block again."
+)
+
+
+def _sizes(options: Options) -> list[int]:
+    sizes = powers_of_two(16, 64 << 10)
+    return sizes[::4] if options.quick else sizes
+
+
+def _varied(timeouts: Iterable[str]) -> dict[str, str]:
+    varied = {way.title: ", ".join(way.settings) for way in WAYS.values()}
+    return varied | {"run.timeout": ", ".join(timeouts)}
+
+
+def _rig(options: Options, way: Way, timeout: str, sizes: Sequence[int]) -> Rig:
+    config = options.settings(*way.settings, f"run.timeout={timeout}")
+    return Rig(config, max(sizes), loopback=True)
+
+
+def _transfer(rig: Rig, num_bytes: int, sides: str, source_step: int = 1) -> Outcome:
+    """Absent: every page of the destination, every source_step-th one of the source."""
+    pages = all_pages(num_bytes)
+    return rig.transfer(
+        num_bytes,
+        source_absent=pages[::source_step] if sides in ("source", "both") else (),
+        destination_absent=pages if sides in ("destination", "both") else (),
+    )
+
+
+class _Line(NamedTuple):
+    way: str
+    what: str
+    y: list[float]
+
+
+def _merged(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
+    """Lines over timeouts; those that coincide become one, whose label names them all."""
+    groups: dict[tuple[float, ...], list[_Line]] = {}
+    for line in lines:
+        groups.setdefault(tuple(line.y), []).append(line)
+    found = []
+    for y, group in groups.items():
+        ways = list(dict.fromkeys(line.way for line in group))
+        timeouts = list(dict.fromkeys(line.what for line in group))
+        way = ways[0] if len(ways) == 1 else "either way"
+        found.append(Series(f"{way}, timeout {', '.join(timeouts)}", sizes, y))
+    return found
+
+
+def _paired(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
+    """Touch-Ahead is dashed, so that a line of Touch-A-Page below shows."""
+    dashed = WAYS["touch_ahead"].title
+    return [
+        Series(f"{line.way}, {line.what}", sizes, line.y, dashed=line.way == dashed)
+        for line in lines
+    ]
+
+
+def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
+    """One line for both ways where they agree; both ends is dashed, so that the other shows below."""
+    found = []
+    for what in dict.fromkeys(line.what for line in lines):
+        own = [line for line in lines if line.what == what]
+        agree = all(line.y == own[0].y for line in own)
+        found += [
+            Series(
+                f"{'either way' if agree else line.way}, {what}",
+                sizes,
+                line.y,
+                dashed=what == BOTH,
+            )
+            for line in (own[:1] if agree else own)
+        ]
+    return found
+
+
+def _latencies(options: Options, sides: str) -> Result:
+    """A line for each way and timeout, and one without fault."""
+    sizes = _sizes(options)
+    rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
+    columns = [SIZE]
+    deviations = [0.0]
+
+    def measure(rig: Rig, key: str, title: str, faulting: str) -> list[float]:
+        for row in rows:
+            times = [
+                _transfer(rig, int(row["num_bytes"]), faulting).latency_ns / 1e3
+                for _ in range(options.repetitions)
+            ]
+            row[key] = mean(times)
+            deviations.append(deviation(times))
+        columns.append(Column(key, title, "us", 1))
+        return [row[key] for row in rows]
+
+    no_fault = measure(
+        _rig(options, WAYS["touch_ahead"], "1ms", sizes), "no_fault", "no fault", "none"
+    )
+    lines = [
+        _Line(
+            way.title,
+            text,
+            measure(
+                _rig(options, way, timeout, sizes),
+                f"{name}_{timeout}",
+                f"{way.title} {text}",
+                sides,
+            ),
+        )
+        for name, way in WAYS.items()
+        for timeout, text in TIMEOUTS.items()
+    ]
+    axes = Panel("transfer size", "latency (us)", log_x=True, log_y=True, x_is_bytes=True)
+    without = Series("no fault", sizes, no_fault, dashed=True)
+    panels = [dataclasses.replace(axes, series=[*_merged(lines, sizes), without])]
+    if len(panels[0].series) > 1 + 2 * len(WAYS):  # too close to each other to be told apart
+        drawn = [line for line in lines if line.what == DRAWN_TIMEOUT]
+        title = f"timeout {DRAWN_TIMEOUT} only"
+        panels = [
+            dataclasses.replace(panels[0], title="all timeouts"),
+            dataclasses.replace(axes, series=_paired(drawn, sizes), title=title),
+        ]
+    return Result(
+        columns=columns,
+        rows=rows,
+        panels=panels,
+        notes=[
+            MACHINE_NOTE,
+            LATENCY_NOTE,
+            WAYS_NOTE,
+            f"{options.repetitions} repetitions; largest standard deviation {max(deviations):.3f} us.",
+        ],
+        varied=_varied(TIMEOUTS.values()),
+    )
+
+
+def figure_4_2(options: Options) -> Result:
+    """Latency with all pages of the destination absent."""
+    return _latencies(options, "destination")
+
+
+def figure_4_3(options: Options) -> Result:
+    """Latency with all pages of the source absent."""
+    return _latencies(options, "source")
+
+
+def figure_4_4(options: Options) -> Result:
+    """Latency with all pages of both ends absent."""
+    return _latencies(options, "both")
+
+
+STEPS = {1: "every page", 2: "every other page"}
+"""Which pages of the source are absent in figure 4.6."""
+
+
+def figure_4_6(options: Options) -> Result:
+    """Timeouts of a transfer, with faults at the source only and at both ends."""
+    sizes = powers_of_two(options.pick(16 << 10, 4096), 64 << 10)
+    ends = {"source": "source only", "both": BOTH}
+    rows: list[dict[str, int | str]] = []
+    lines: dict[int, list[_Line]] = {step: [] for step in STEPS}
+    for way in WAYS.values():
+        for timeout, text in TIMEOUTS.items():
+            rig = _rig(options, way, timeout, sizes)
+            added: list[dict[str, int | str]] = [
+                {"way": way.title, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
+            ]
+            rows += added
+            for step, (sides, what) in itertools.product(STEPS, ends.items()):
+                counts = [_transfer(rig, size, sides, step).counters["timeouts"] for size in sizes]
+                for row, count in zip(added, counts, strict=True):
+                    row[f"{sides}_{step}"] = count
+                if text == DRAWN_TIMEOUT:
+                    lines[step].append(_Line(way.title, what, [float(count) for count in counts]))
+    columns = [Column("way", "way"), Column("timeout", "timeout"), SIZE]
+    for step, (sides, what) in itertools.product(STEPS, ends.items()):
+        columns.append(Column(f"{sides}_{step}", f"{what}, {STEPS[step]}"))
+    return Result(
+        columns=columns,
+        rows=rows,
+        panels=[
+            Panel(
+                "transfer size",
+                "timeouts",
+                _by_end(lines[step], sizes),
+                log_x=True,
+                x_is_bytes=True,
+                title=f"{pages} of the source absent",
+            )
+            for step, pages in STEPS.items()
+        ],
+        notes=[
+            MACHINE_NOTE,
+            WAYS_NOTE,
+            f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination is absent too.",
+            (
+                "An ERR can save a timeout only if some packet of the block could be read and reached the "
+                "destination: not where every page of the source is absent."
+            ),
+        ],
+        varied=_varied(TIMEOUTS.values()),
+        numbers="counts of the engine's mechanism",
+    )
+
+
+def figure_4_7(options: Options) -> Result:
+    """Driver time and handler invocations of one transfer."""
+    sizes = _sizes(options)
+    rows = [
+        {"faults": text, "num_bytes": num_bytes} for text in SIDES.values() for num_bytes in sizes
+    ]
+    columns = [Column("faults", "faults at"), SIZE]
+    times, invocations = [], []
+    for name, way in WAYS.items():
+        rig = _rig(options, way, "1ms", sizes)
+        columns.append(Column(f"{name}_time", f"{way.title} driver", "us", 1))
+        columns.append(Column(f"{name}_handlers", f"{way.title} handlers"))
+        for sides, text in SIDES.items():
+            counters = [_transfer(rig, num_bytes, sides).counters for num_bytes in sizes]
+            time_us = [each["page_in_ns"] / 1e3 for each in counters]
+            handlers = [each["fault_interrupts"] for each in counters]
+            own = [row for row in rows if row["faults"] == text]
+            for row, time, count in zip(own, time_us, handlers, strict=True):
+                row |= {f"{name}_time": time, f"{name}_handlers": count}
+            times.append(_Line(way.title, text, time_us))
+            invocations.append(_Line(way.title, text, [float(count) for count in handlers]))
+    return Result(
+        columns=columns,
+        rows=rows,
+        panels=[
+            Panel(
+                "transfer size",
+                "driver time (us)",
+                _paired(times, sizes),
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+                title="driver time",
+            ),
+            Panel(
+                "transfer size",
+                "invocations of the handler",
+                _paired(invocations, sizes),
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+                title="handler invocations",
+            ),
+        ],
+        notes=[
+            MACHINE_NOTE,
+            WAYS_NOTE,
+            (
+                "Driver time: CPU time of handler and tasklet in one transfer of which all pages of the "
+                "faulting end are absent. The user-space thread's wake-up and touch are not in it."
+            ),
+            "Timeout 1 ms. Repetitions would agree to the ns.",
+        ],
+        varied=_varied(["1 ms"]),
+    )
