@@ -79,6 +79,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
         return code;
     }
     for (uint32_t peer = 0; peer < num_nodes; peer++) init_path(ni, peer);
+    ni->driver.faults = &ni->faults;
     *out = ni;
     return PW_OK;
 }
@@ -105,6 +106,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_smmu_destroy(&ni->smmu);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
+    free(ni->held_blocks);
     free(ni->trace.records);
     free(ni->regions);
     free(ni->host_events);
@@ -497,6 +499,15 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     if (is_answer && frame->argument1 > (uint64_t)header->time_ns) return PW_ERR_MALFORMED;
     bool known = frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL && frame->code != PW_NACK_RESERVED;
     if (header->kind == PW_FRAME_NACK && !known) return PW_ERR_MALFORMED;
+    if (is_answer && header->flags & PW_FLAG_SPOILED)
+        pw_firmware_spoiled(firmware, frame->transaction_id, frame->sequence, identity);
+    if (is_answer && header->flags & PW_FLAG_COPY) {
+        enum pw_event_kind kind = header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK;
+        if (header->kind == PW_FRAME_NO_ANSWER) return PW_ERR_MALFORMED;
+        pw_firmware_extra_answer(firmware, kind, frame->transaction_id, frame->sequence, frame->code, identity,
+                                 !(header->flags & PW_FLAG_ERR_FOLLOWS), header->time_ns);
+        return PW_OK;
+    }
     switch ((enum pw_frame_kind)header->kind) {
     case PW_FRAME_ACK:
         pw_firmware_answer(firmware, PW_EVENT_ACK, frame->transaction_id, frame->sequence, 0, identity, true,

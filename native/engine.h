@@ -6,6 +6,7 @@
 #define PW_NATIVE_ENGINE_H
 #include "native/burst.h"
 #include "native/config.h"
+#include "native/fault_injection.h"
 #include "native/memory.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
@@ -42,6 +43,12 @@ void pw_ni_destroy(pw_ni *ni);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the scratchpad
  * has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not open yet. */
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
+
+/* Let events of one site (enum pw_fault_site_id) fail as planned; before the first transfer. With any
+ * site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+int pw_ni_plan_fault(pw_ni *ni, uint32_t site, const pw_fault_site *plan);
+/* The plan of a site, with how many events were eligible and injected. */
+int pw_ni_read_fault(const pw_ni *ni, uint32_t site, pw_fault_site *out);
 
 /* How the firmware shall treat one transfer; 0 and 0: by size, with the window of the settings. */
 typedef struct {

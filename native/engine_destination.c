@@ -114,10 +114,21 @@ void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
 
 /* sent_ns: a receive engine that is busy holds the block in the source's NI until then (flow control of
  * the links), and there the timeout must not run. */
-static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum pw_frame_kind kind, uint32_t code,
-                   uint8_t flags, pw_time at_ns)
+static void answer_part(pw_ni *ni, const pw_block_frame *block, uint32_t part, pw_time sent_ns, enum pw_frame_kind kind,
+                        uint32_t code, uint8_t flags, pw_time at_ns)
 {
     uint32_t peer = block->header.source_node;
+    enum pw_fault_site_id site = kind == PW_FRAME_ACK ? PW_FAULT_LOST_ACK : PW_FAULT_LOST_NACK;
+    if (ni->faults.any && kind != PW_FRAME_NO_ANSWER && pw_answer_is_lost(ni, site, block, part, at_ns)) {
+        if (flags & PW_FLAG_ERR_FOLLOWS) return;
+        kind = PW_FRAME_NO_ANSWER;
+        code = 0;
+        flags |= PW_FLAG_SPOILED;
+    }
+    if (block->header.flags & PW_FLAG_COPY) {
+        if (kind == PW_FRAME_NO_ANSWER) return;     /* that is for the block itself to say */
+        flags |= PW_FLAG_COPY;
+    }
     pw_control_frame frame = {
         .header = {.kind = (uint8_t)kind, .flags = flags, .pdid = block->header.pdid, .stream = block->header.stream,
                    .time_ns = at_ns + ni->paths[peer].latency_ns},
@@ -127,6 +138,12 @@ static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum
     pw_engine_send_control(ni, peer, &frame);
     if (kind == PW_FRAME_ACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_ACK_SENT, block->transaction_id, block->sequence);
     if (kind == PW_FRAME_NACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_NACK_SENT, block->transaction_id, code);
+}
+
+static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum pw_frame_kind kind, uint32_t code,
+                   uint8_t flags, pw_time at_ns)
+{
+    answer_part(ni, block, PW_BLOCK_PACKETS, sent_ns, kind, code, flags, at_ns);
 }
 
 static bool is_well_formed(const pw_block_frame *block)
@@ -142,26 +159,38 @@ static bool is_well_formed(const pw_block_frame *block)
     if (block->packet_interval_ps > UINT32_MAX) return false;
     if (block->notification.address % PW_NOTIFICATION_BYTES) return false;
     if (block->last_packet_ns < block->header.time_ns || block->last_packet_ns > PW_FRAME_TIME_MAX) return false;
+    if (block->held_ns < 0 || block->held_ns > block->header.time_ns) return false;
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     if (block->packet_mask == 0 || (block->packet_mask & ~all)) return false;
     uint64_t frame_bytes = sizeof *block + ((block->num_packets * 4u + 7u) & ~7u) + block->block_bytes;
     return block->header.frame_bytes == ((frame_bytes + 7) & ~UINT64_C(7));
 }
 
-static bool payload_is_sound(const pw_block_frame *block, const uint32_t *crcs, const uint8_t *payload)
+/* Mask of the packets that came and whose CRC is wrong. */
+static uint64_t corrupt_packets(const pw_block_frame *block, const uint32_t *crcs, const uint8_t *payload)
 {
     uint32_t computed[PW_BLOCK_PACKETS];
+    uint64_t mask = 0;
     pw_crc32c_packets(payload, block->block_bytes, PW_PACKET_BYTES, computed);
     for (uint32_t packet = 0; packet < block->num_packets; packet++)
-        if ((block->packet_mask >> packet & 1) && computed[packet] != crcs[packet]) return false;
-    return true;
+        mask |= (uint64_t)(computed[packet] != crcs[packet]) << packet;
+    return mask & block->packet_mask;
+}
+
+/* A NACK for each: up to 64 for one block [R5 3.4], of which the source heeds the first. */
+static void refuse_packets(pw_ni *ni, const pw_block_frame *block, uint64_t corrupt, pw_time sent_ns, pw_time at_ns)
+{
+    for (; corrupt; corrupt &= corrupt - 1) {
+        ni->counters.crc_errors++;
+        answer_part(ni, block, (uint32_t)__builtin_ctzll(corrupt), sent_ns, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, at_ns);
+    }
 }
 
 /* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page is no
  * promise; with a single walker a walk may have to wait. */
 static bool may_grant(const pw_ni *ni, const pw_landing *landing)
 {
-    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && !ni->faults.any && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
            landing->peer != ni->node;
 }
 
@@ -270,6 +299,7 @@ static bool is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, const p
 static pw_fault fault_of(const pw_block_frame *block)
 {
     return (pw_fault){
+        .identity = pw_identity(block->header.stream, block->block_idx),
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
         .block_first_page = pw_page_of(block->destination_address),
@@ -334,6 +364,17 @@ static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block
         if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
 }
 
+/* Take away the ERRs that get lost. True when the fault will not be resolved as it was meant to be. */
+static bool lose_errs(pw_ni *ni, const pw_block_frame *block, pw_service *service, uint64_t num_fifo_full)
+{
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < service->num_errs; i++)
+        if (!pw_answer_is_lost(ni, PW_FAULT_LOST_ERR, block, i, service->errs[i].at_ns)) service->errs[num_kept++] = service->errs[i];
+    bool spoiled = num_kept < service->num_errs || ni->faults.sites[PW_FAULT_FIFO_FULL].injected != num_fifo_full;
+    service->num_errs = num_kept;
+    return spoiled;
+}
+
 static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
 {
     for (uint32_t i = 0; i < service->num_errs; i++) {
@@ -362,13 +403,15 @@ void pw_destination_refuse(pw_ni *ni)
 {
     const pw_arrival *arrival = &ni->arrival;
     const pw_block_frame *block = arrival->block;
-    const pw_service *service = &ni->service;
+    pw_service *service = &ni->service;
     pw_walk_forget(&arrival->landing->walk);
     arrival->landing->has_page_ins = true;
     uint32_t code = service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE : service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    uint8_t flags = ni->faults.any && lose_errs(ni, block, service, arrival->num_fifo_full) ? PW_FLAG_SPOILED : 0;
+    if (service->num_errs && code == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
     bool nacks = arrival->whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, service->num_errs ? PW_FLAG_ERR_FOLLOWS : 0, arrival->end_ns);
-    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, 0, arrival->end_ns);
+    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, flags, arrival->end_ns);
+    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, flags, arrival->end_ns);
     if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, service);
 }
 
@@ -400,6 +443,7 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
         if (result < 0) answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, landing->notification_ns);
         return result == PW_OK;
     }
+    uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
     bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, end_ns);
     if (present && !blocked) return true;
     ni->counters.accesses_blocked += blocked;
@@ -408,7 +452,8 @@ static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_
     if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false, false, end_ns, &how);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
     pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
-    refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = true});
+    refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns,
+                                   .num_fifo_full = num_fifo_full, .whole = true});
     return false;
 }
 
@@ -430,7 +475,7 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     pw_time booked_ns = pw_calendar_book(&ni->receive_engine, block->header.time_ns, engine_ns);
     pw_time start_ns = booked_ns;
     pw_time end_ns = pw_later(block->last_packet_ns + (booked_ns - block->header.time_ns), booked_ns);
-    pw_time sent_ns = end_ns - ni->paths[block->header.source_node].latency_ns;
+    pw_time sent_ns = end_ns - ni->paths[block->header.source_node].latency_ns - block->held_ns;
     pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
 
@@ -454,9 +499,9 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
         return;
     }
-    if (!payload_is_sound(block, crcs, payload)) {
-        ni->counters.crc_errors++;
-        answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, end_ns);
+    uint64_t corrupt = corrupt_packets(block, crcs, payload);
+    if (corrupt) {
+        refuse_packets(ni, block, corrupt, sent_ns, end_ns);
         return;
     }
     uint64_t bit = UINT64_C(1) << (block->block_idx & 63);
@@ -487,8 +532,10 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
+        uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
         report_faults(ni, block, &view, start_ns + view.delay_ns);
-        refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = whole});
+        refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns,
+                                       .num_fifo_full = num_fifo_full, .whole = whole});
         return;
     }
     if (!whole) {

@@ -4,6 +4,7 @@
 #define PW_NATIVE_ENGINE_STATE_H
 #include "native/calendar.h"
 #include "native/engine.h"
+#include "native/fault_injection.h"
 #include "native/frames.h"
 #include "r5sched/firmware.h"
 #include "smmu/driver.h"
@@ -51,11 +52,20 @@ typedef struct {
     bool stays;                         /* any peer may read, any number of times */
 } pw_region;
 
+/* An attempt that the network keeps for longer than its timeout. */
+typedef struct {
+    uint64_t identity;
+    pw_time first_ns, last_ns;
+    uint16_t sequence;
+    bool held;
+} pw_held_block;
+
 /* A block that met an absent page, until the driver has run. */
 typedef struct {
     const pw_block_frame *block;    /* in the host's burst, or in a held one */
     pw_landing *landing;
     pw_time sent_ns, end_ns;
+    uint64_t num_fifo_full;         /* injected until then */
     bool whole;
 } pw_arrival;
 
@@ -79,6 +89,8 @@ struct pw_ni {
     pw_firmware firmware;
     pw_smmu smmu;
     pw_driver driver;
+    pw_faults faults;
+    pw_held_block *held_blocks;     /* by transaction; NULL without injected delays */
     pw_burst_pool *bursts;
     pw_calendar send_engine, receive_engine;
     uint64_t engine_byte_ps_1000;
@@ -168,6 +180,18 @@ int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, bool *present);
 /* Write it; *at_ns: when it stands in memory. Negative when the mapping has gone since the last block came. */
 int pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time *at_ns);
+
+/* engine_faults.c; only when ni->faults.any */
+/* The packets of the mask that the network does not lose. */
+uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity, uint64_t mask, pw_time at_ns);
+/* Delay the block. True when the attempt is over before it arrives: send nothing, there will be no answer. */
+bool pw_network_keep(pw_ni *ni, uint32_t peer, const pw_transaction *transaction, uint64_t identity,
+                     pw_time *first_ns, pw_time *last_ns, pw_time *held_ns);
+/* Damage a sealed frame's payload and append the copies that the network makes. The frame given may be
+ * another attempt's afterwards. */
+void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t covered_bytes);
+/* Is the answer to a block lost? part: which of several. */
+bool pw_answer_is_lost(pw_ni *ni, enum pw_fault_site_id site, const pw_block_frame *block, uint32_t part, pw_time at_ns);
 
 /* engine_destination.c */
 pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream);

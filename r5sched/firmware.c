@@ -217,6 +217,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         pw_time cost_ns = id_ns + costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns +
                           (single ? costs->r5_completion_message_ns : 0);
         at_ns = pw_r5_work(firmware, at_ns, cost_ns);
+        pw_answers_trace_step(firmware, transaction, PW_TRANSACTION_FREE, PW_BLOCK_START, at_ns);
         pw_timeout_start(firmware, transaction, at_ns);
         transfer->notified = single;
         firmware->counters->blocks++;

@@ -142,6 +142,13 @@ void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_
  * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
                            pw_time sent_ns, pw_time at_ns);
+/* A further answer to an attempt, which has answers of its own: the network made a copy of the block.
+ * last: no ERR follows. */
+void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
+                              uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+/* An injected fault makes the attempt vain. After as many such attempts as there are sequence numbers the
+ * block's transfer fails. */
+void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity);
 /* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
 /* Handle one event; appends to actions (which the caller cleared). */

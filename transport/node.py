@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import dataclasses
 import heapq
 import os
 import resource
 import time
 from typing import Any, NamedTuple
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.domains import open_domain
 from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
 from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
-from pagewire.transport import platform, report, strategies
+from pagewire.transport import fault_injectors, platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
 from pagewire.transport.config import Config, ConfigError, load
 from pagewire.transport.wire import Wire
@@ -116,6 +117,11 @@ class Node:
             "engine",
         )
         self._ni = ni[0]
+        planned = fault_injectors.plan(
+            rank=self.rank, num_ranks=self.size, configured=config.faults
+        )
+        dataclasses.replace(config, faults=planned)  # refuses what the run's settings do not allow
+        faults.plan(self._ni, planned)
         open_domain(self._ni, _PDID)
         self._page_in: PolicyHost | None = None
         if own_policy is not None:
@@ -491,6 +497,7 @@ class Node:
         times = ffi.new("pw_time_histogram *")
         lib.pw_ni_read_interrupt_times(self._ni, times)
         counted["interrupt_times"] = {"bin_ns": int(times.bin_ns), "bins": list(times.bins)}
+        counted["faults"] = faults.counts(self._ni)
         counted["mpi_calls"] = dict(self.mpi_calls)
         counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
         counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.domains import open_domain
 from pagewire.native.settings import ConfigError
 from pagewire.smmu import policy
@@ -144,6 +144,7 @@ class Engines:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(costs, settings, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
+            faults.plan(ni[0], config.faults)
             open_domain(ni[0], _PDID)
             if not policy.is_built_in(config.run.policy):
                 own = policy.load(config.run.policy)
