@@ -119,6 +119,8 @@ def _costs_table(machine: platform.Platform) -> Table:
     for head in ("cost", "value", "unit", "source", "assumed because"):
         table.add_column(head, overflow="fold")
     values = {**machine.costs.as_dict(), **dataclasses.asdict(machine.rates)}
+    if machine.comparison:
+        values |= dataclasses.asdict(machine.comparison)
     for name, value in values.items():
         origin = machine.cost_origins[name]
         given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"

@@ -79,6 +79,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
         return code;
     }
     for (uint32_t peer = 0; peer < num_nodes; peer++) init_path(ni, peer);
+    ni->driver.faults = &ni->faults;
     *out = ni;
     return PW_OK;
 }
@@ -105,6 +106,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_smmu_destroy(&ni->smmu);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
+    free(ni->held_blocks);
     free(ni->trace.records);
     free(ni->regions);
     free(ni->host_events);
@@ -129,7 +131,7 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
 
 /* --- events to the host ------------------------------------------------------------------------ */
 
-void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer)
+void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event)
 {
     if (ni->num_host_events == ni->host_capacity) {
         uint32_t capacity = ni->host_capacity ? 2 * ni->host_capacity : 64;
@@ -142,8 +144,13 @@ void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at
         ni->host_capacity = capacity;
         ni->host_head = 0;
     }
-    ni->host_events[(ni->host_head + ni->num_host_events++) % ni->host_capacity] = (pw_host_event){
-        .kind = kind, .error = error, .id = id, .time_ns = at_ns, .num_bytes = num_bytes, .peer = peer};
+    ni->host_events[(ni->host_head + ni->num_host_events++) % ni->host_capacity] = *event;
+}
+
+void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer)
+{
+    pw_host_event event = {.kind = kind, .error = error, .id = id, .time_ns = at_ns, .num_bytes = num_bytes, .peer = peer};
+    pw_engine_emit_event(ni, &event);
 }
 
 /* --- frames ------------------------------------------------------------------------------------ */
@@ -277,7 +284,7 @@ int pw_ni_expose_scheduled(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t 
     region->num_bytes = num_bytes;
     region->peer = peer;
     region->scheduling = *scheduling;
-    region->reading = false;
+    region->reading = region->stays = false;
     region->key = (uint64_t)++region->generation << 32 | (uint64_t)(slot + 1);
     *key = region->key;
     ni->num_regions++;
@@ -295,15 +302,22 @@ static bool close_region(pw_ni *ni, uint64_t key)
     return true;
 }
 
+static bool region_stays(const pw_ni *ni, uint64_t key)
+{
+    uint64_t slot = (key & 0xffffffffu) - 1;
+    return key != 0 && slot < ni->regions_capacity && ni->regions[slot].key == key && ni->regions[slot].stays;
+}
+
 int pw_ni_unexpose(pw_ni *ni, uint64_t key) { return close_region(ni, key) ? PW_OK : PW_ERR_INVALID; }
 
-int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
-                uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id)
+int64_t pw_engine_request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t key, uint64_t source_address,
+                               uint64_t destination_address, uint64_t num_bytes, const pw_notification *notification,
+                               pw_time at_ns, uint64_t *id)
 {
     if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
     if (!pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_CONTEXT;
     uint32_t stream = (ni->next_read++ & ~PW_STREAM_READ) | PW_STREAM_READ;
-    pw_landing *landing = pw_landing_create(ni, peer, stream, destination_address, num_bytes);
+    pw_landing *landing = pw_landing_create(ni, peer, stream, destination_address, num_bytes, notification);
     if (!landing) return PW_ERR_NOMEM;
     landing->pdid = pdid;
     pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
@@ -314,12 +328,21 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
                    .source_node = ni->node, .pdid = pdid, .stream = stream,
                    .time_ns = posted_ns + ni->paths[peer].latency_ns},
         .source_address = source_address, .destination_address = destination_address, .num_bytes = num_bytes, .key = key,
+        .notification = *notification,
     };
     pw_frame_seal(&frame->header, sizeof *frame);
     *id = stream;
     pw_engine_begin_transfer(ni, pdid, destination_address, num_bytes);
     pw_destination_grant(ni, landing);
-    return PW_OK;
+    return posted_ns;
+}
+
+int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
+                uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id)
+{
+    const pw_notification none = {0};
+    int64_t posted_ns = pw_engine_request_read(ni, pdid, peer, key, source_address, destination_address, num_bytes, &none, at_ns, id);
+    return posted_ns < 0 ? (int)posted_ns : PW_OK;
 }
 
 /* Words of the descriptor that the user writes: five addresses and data, then size with done. */
@@ -339,7 +362,7 @@ int pw_ni_write_scheduled(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t sour
     if (channel < 0) return channel;
     pw_transfer transfer = {
         .source_address = source_address, .destination_address = destination_address, .num_bytes = num_bytes,
-        .peer = peer, .pdid = pdid, .stream = ni->firmware.next_stream++ & ~PW_STREAM_READ,
+        .peer = peer, .pdid = pdid, .stream = pw_firmware_new_stream(&ni->firmware),
         .hint = (uint8_t)scheduling->hint, .window_blocks = (uint8_t)scheduling->window_blocks,
     };
     transfer.cookie = transfer.stream;
@@ -365,7 +388,7 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
                           pw_page_of(transfer->source_address + transfer->num_bytes - 1) - pw_page_of(transfer->source_address) + 1);
     if (!is_read) {
         pw_engine_emit(ni, PW_HOST_WRITE_DONE, transfer->cookie, error, action->at_ns, transfer->num_bytes, transfer->peer);
-    } else if (close_region(ni, transfer->cookie)) {
+    } else if (!region_stays(ni, transfer->cookie) && close_region(ni, transfer->cookie)) {
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns, transfer->num_bytes, transfer->peer);
     }
 }
@@ -444,7 +467,8 @@ static int read_request(pw_ni *ni, const pw_read_request_frame *request)
     const pw_frame_header *header = &request->header;
     bool sane = request->num_bytes <= PW_TRANSFER_MAX_BYTES && (header->stream & PW_STREAM_READ) &&
                 request->source_address + request->num_bytes >= request->source_address &&
-                request->destination_address + request->num_bytes >= request->destination_address;
+                request->destination_address + request->num_bytes >= request->destination_address &&
+                request->notification.address % PW_NOTIFICATION_BYTES == 0;
     if (!sane) refuse_read(ni, request, PW_NACK_DECODE);
     else if (!pw_smmu_bank(&ni->smmu, header->pdid) || !pw_firmware_has_page(&ni->firmware, header->pdid))
         refuse_read(ni, request, PW_NACK_NO_CONTEXT);
@@ -453,7 +477,7 @@ static int read_request(pw_ni *ni, const pw_read_request_frame *request)
         pw_read_request kept = {
             .source_address = request->source_address, .destination_address = request->destination_address,
             .num_bytes = request->num_bytes, .cookie = request->key, .peer = header->source_node,
-            .stream = header->stream, .pdid = header->pdid,
+            .stream = header->stream, .pdid = header->pdid, .notification = request->notification,
         };
         if (request->key) {
             const pw_scheduling *scheduling = &ni->regions[(request->key & 0xffffffffu) - 1].scheduling;
@@ -475,6 +499,15 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     if (is_answer && frame->argument1 > (uint64_t)header->time_ns) return PW_ERR_MALFORMED;
     bool known = frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL && frame->code != PW_NACK_RESERVED;
     if (header->kind == PW_FRAME_NACK && !known) return PW_ERR_MALFORMED;
+    if (is_answer && header->flags & PW_FLAG_SPOILED)
+        pw_firmware_spoiled(firmware, frame->transaction_id, frame->sequence, identity);
+    if (is_answer && header->flags & PW_FLAG_COPY) {
+        enum pw_event_kind kind = header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK;
+        if (header->kind == PW_FRAME_NO_ANSWER) return PW_ERR_MALFORMED;
+        pw_firmware_extra_answer(firmware, kind, frame->transaction_id, frame->sequence, frame->code, identity,
+                                 !(header->flags & PW_FLAG_ERR_FOLLOWS), header->time_ns);
+        return PW_OK;
+    }
     switch ((enum pw_frame_kind)header->kind) {
     case PW_FRAME_ACK:
         pw_firmware_answer(firmware, PW_EVENT_ACK, frame->transaction_id, frame->sequence, 0, identity, true,
@@ -503,7 +536,8 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
     }
     if (!landing) {
         bool empty_write = !(header->stream & PW_STREAM_READ) && header->kind == PW_FRAME_COMPLETION;
-        if (empty_write) landing = pw_landing_create(ni, header->source_node, header->stream, 0, 0);
+        const pw_notification none = {0};
+        if (empty_write) landing = pw_landing_create(ni, header->source_node, header->stream, 0, 0, &none);
         if (!landing) {
             ni->counters.stale_frames++;
             return PW_OK;
@@ -518,6 +552,8 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
 static uint32_t covered_bytes(const pw_frame_header *header, uint32_t room)
 {
     if (header->kind == PW_FRAME_GRANT) return header->frame_bytes == sizeof(pw_grant_frame) ? (uint32_t)sizeof(pw_grant_frame) : 0;
+    if (header->kind == PW_FRAME_READ_REQUEST)
+        return header->frame_bytes == sizeof(pw_read_request_frame) ? (uint32_t)sizeof(pw_read_request_frame) : 0;
     if (header->kind != PW_FRAME_BLOCK) return header->frame_bytes == sizeof(pw_control_frame) ? (uint32_t)sizeof(pw_control_frame) : 0;
     const pw_block_frame *block = (const pw_block_frame *)header;
     if (room < sizeof *block || block->num_packets == 0 || block->num_packets > PW_BLOCK_PACKETS) return 0;

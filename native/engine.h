@@ -6,9 +6,11 @@
 #define PW_NATIVE_ENGINE_H
 #include "native/burst.h"
 #include "native/config.h"
+#include "native/fault_injection.h"
 #include "native/memory.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
+#include "r5sched/descriptor.h"
 #include "smmu/smmu.h"
 
 /* cdef begin */
@@ -21,6 +23,7 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_DECISION 5      /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages
                                  * to bring in */
 #define PW_HOST_DEADLOCK 6      /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
+#define PW_HOST_NOTIFIED 7      /* id: address of the notification, which stands there; with an error: never will */
 
 typedef struct {
     uint32_t kind;
@@ -30,6 +33,7 @@ typedef struct {
     uint64_t num_bytes;
     uint32_t peer;
     uint32_t reserved;
+    uint64_t data[2];           /* of the notification */
 } pw_host_event;
 
 /* node < num_nodes <= 2^22. The memory backend stays the caller's. */
@@ -39,6 +43,12 @@ void pw_ni_destroy(pw_ni *ni);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the scratchpad
  * has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not open yet. */
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
+
+/* Let events of one site (enum pw_fault_site_id) fail as planned; before the first transfer. With any
+ * site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+int pw_ni_plan_fault(pw_ni *ni, uint32_t site, const pw_fault_site *plan);
+/* The plan of a site, with how many events were eligible and injected. */
+int pw_ni_read_fault(const pw_ni *ni, uint32_t site, pw_fault_site *out);
 
 /* How the firmware shall treat one transfer; 0 and 0: by size, with the window of the settings. */
 typedef struct {
@@ -62,6 +72,28 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
                 uint64_t num_bytes, int64_t at_ns, uint64_t *id, uint32_t *stream);
 int pw_ni_write_scheduled(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t destination_address,
                           uint64_t num_bytes, const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id, uint32_t *stream);
+
+/* The user's write channels and reads, as the library's calls reach them. Times: when the CPU, which began at
+ * now_ns, has done its register accesses; negative: PW_ERR_*. */
+
+/* A write channel for the caller until it is closed: its index. PW_ERR_FULL when the 32 are taken. */
+int pw_ni_open_channel(pw_ni *ni, uint16_t pdid);
+/* PW_ERR_INVALID when it is not open, or its transfer not over. */
+int pw_ni_close_channel(pw_ni *ni, uint32_t channel);
+int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer, const pw_descriptor *descriptor, int64_t now_ns);
+/* Start what was inserted. *id: of PW_HOST_WRITE_DONE. */
+int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id);
+/* PW_CHANNEL_* of the last transfer as it stands at now_ns, up to which pw_ni_run has been. The register access
+ * is the caller's to count. */
+int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns);
+/* What stands in the scratchpad for a channel, the user's or not; PW_ERR_INVALID when there is no such channel. */
+int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out);
+/* Read from the peer; the descriptor's source is there, destination and notification are here. *id: of
+ * PW_HOST_FETCH_DONE. key: what pw_ni_register or pw_ni_expose gave there; 0: protection by PDID alone. */
+int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor *descriptor, uint64_t key, int64_t now_ns,
+                   uint64_t *id);
+/* Let any peer that has the key read [address, +num_bytes) as often as it wants, until pw_ni_unexpose. */
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key);
 
 /* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can be done
  * before a frame arrives. Returns how many events were written. */

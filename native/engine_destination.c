@@ -20,7 +20,8 @@ pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream)
     return landing;
 }
 
-pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes)
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification)
 {
     uint32_t num_blocks = pw_num_blocks(destination_address, num_bytes);
     uint32_t num_words = (num_blocks + 63) / 64;
@@ -44,6 +45,7 @@ pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_
     landing->destination_address = destination_address;
     landing->num_bytes = num_bytes;
     landing->num_blocks = num_blocks;
+    landing->notification = *notification;
     landing->is_read = (stream & PW_STREAM_READ) != 0;
     uint32_t home = bucket(peer, stream);
     landing->next = ni->landings[home];
@@ -62,6 +64,8 @@ static void destroy_landing(pw_ni *ni, pw_landing *landing)
         pw_page_in_forget(&ni->driver.page_in, pw_page_of(landing->destination_address),
                           pw_page_of(landing->destination_address + landing->num_bytes - 1) -
                               pw_page_of(landing->destination_address) + 1);
+    if (landing->has_page_ins && landing->notification.address)
+        pw_page_in_forget(&ni->driver.page_in, pw_page_of(landing->notification.address), 1);
     landing->next = ni->free_landings;
     ni->free_landings = landing;
     ni->num_landings--;
@@ -69,11 +73,17 @@ static void destroy_landing(pw_ni *ni, pw_landing *landing)
 
 static void complete(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
 {
+    const pw_notification *notification = &landing->notification;
+    if (error == PW_OK && notification->address) error = pw_notification_write(ni, landing, &at_ns);
     landing->complete = true;
     landing->error = error;
     uint32_t kind = landing->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, landing->stream, landing->num_bytes);
     pw_engine_emit(ni, kind, landing->stream, error, at_ns, landing->num_bytes, landing->peer);
+    if (!notification->address) return;
+    pw_host_event event = {.kind = PW_HOST_NOTIFIED, .error = error, .id = notification->address, .time_ns = at_ns,
+                           .num_bytes = landing->num_bytes, .peer = landing->peer, .data = {notification->data[0], notification->data[1]}};
+    pw_engine_emit_event(ni, &event);
 }
 
 static void complete_when_whole(pw_ni *ni, pw_landing *landing)
@@ -104,10 +114,21 @@ void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns)
 
 /* sent_ns: a receive engine that is busy holds the block in the source's NI until then (flow control of
  * the links), and there the timeout must not run. */
-static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum pw_frame_kind kind, uint32_t code,
-                   uint8_t flags, pw_time at_ns)
+static void answer_part(pw_ni *ni, const pw_block_frame *block, uint32_t part, pw_time sent_ns, enum pw_frame_kind kind,
+                        uint32_t code, uint8_t flags, pw_time at_ns)
 {
     uint32_t peer = block->header.source_node;
+    enum pw_fault_site_id site = kind == PW_FRAME_ACK ? PW_FAULT_LOST_ACK : PW_FAULT_LOST_NACK;
+    if (ni->faults.any && kind != PW_FRAME_NO_ANSWER && pw_answer_is_lost(ni, site, block, part, at_ns)) {
+        if (flags & PW_FLAG_ERR_FOLLOWS) return;
+        kind = PW_FRAME_NO_ANSWER;
+        code = 0;
+        flags |= PW_FLAG_SPOILED;
+    }
+    if (block->header.flags & PW_FLAG_COPY) {
+        if (kind == PW_FRAME_NO_ANSWER) return;     /* that is for the block itself to say */
+        flags |= PW_FLAG_COPY;
+    }
     pw_control_frame frame = {
         .header = {.kind = (uint8_t)kind, .flags = flags, .pdid = block->header.pdid, .stream = block->header.stream,
                    .time_ns = at_ns + ni->paths[peer].latency_ns},
@@ -117,6 +138,12 @@ static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum
     pw_engine_send_control(ni, peer, &frame);
     if (kind == PW_FRAME_ACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_ACK_SENT, block->transaction_id, block->sequence);
     if (kind == PW_FRAME_NACK) pw_trace_add(&ni->trace, at_ns, PW_TRACE_NACK_SENT, block->transaction_id, code);
+}
+
+static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum pw_frame_kind kind, uint32_t code,
+                   uint8_t flags, pw_time at_ns)
+{
+    answer_part(ni, block, PW_BLOCK_PACKETS, sent_ns, kind, code, flags, at_ns);
 }
 
 static bool is_well_formed(const pw_block_frame *block)
@@ -130,27 +157,40 @@ static bool is_well_formed(const pw_block_frame *block)
     if (block->block_bytes != pw_block_bytes(block->transfer_bytes, first_bytes, block->block_idx)) return false;
     if (block->num_packets != (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES) return false;
     if (block->packet_interval_ps > UINT32_MAX) return false;
+    if (block->notification.address % PW_NOTIFICATION_BYTES) return false;
     if (block->last_packet_ns < block->header.time_ns || block->last_packet_ns > PW_FRAME_TIME_MAX) return false;
+    if (block->held_ns < 0 || block->held_ns > block->header.time_ns) return false;
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     if (block->packet_mask == 0 || (block->packet_mask & ~all)) return false;
     uint64_t frame_bytes = sizeof *block + ((block->num_packets * 4u + 7u) & ~7u) + block->block_bytes;
     return block->header.frame_bytes == ((frame_bytes + 7) & ~UINT64_C(7));
 }
 
-static bool payload_is_sound(const pw_block_frame *block, const uint32_t *crcs, const uint8_t *payload)
+/* Mask of the packets that came and whose CRC is wrong. */
+static uint64_t corrupt_packets(const pw_block_frame *block, const uint32_t *crcs, const uint8_t *payload)
 {
     uint32_t computed[PW_BLOCK_PACKETS];
+    uint64_t mask = 0;
     pw_crc32c_packets(payload, block->block_bytes, PW_PACKET_BYTES, computed);
     for (uint32_t packet = 0; packet < block->num_packets; packet++)
-        if ((block->packet_mask >> packet & 1) && computed[packet] != crcs[packet]) return false;
-    return true;
+        mask |= (uint64_t)(computed[packet] != crcs[packet]) << packet;
+    return mask & block->packet_mask;
+}
+
+/* A NACK for each: up to 64 for one block [R5 3.4], of which the source heeds the first. */
+static void refuse_packets(pw_ni *ni, const pw_block_frame *block, uint64_t corrupt, pw_time sent_ns, pw_time at_ns)
+{
+    for (; corrupt; corrupt &= corrupt - 1) {
+        ni->counters.crc_errors++;
+        answer_part(ni, block, (uint32_t)__builtin_ctzll(corrupt), sent_ns, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, at_ns);
+    }
 }
 
 /* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page is no
  * promise; with a single walker a walk may have to wait. */
 static bool may_grant(const pw_ni *ni, const pw_landing *landing)
 {
-    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && !ni->faults.any && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
            landing->peer != ni->node;
 }
 
@@ -187,11 +227,12 @@ static bool grant_holds(pw_ni *ni, pw_landing *landing, const pw_block_frame *bl
 
 void pw_destination_grant(pw_ni *ni, pw_landing *landing)
 {
-    if (!may_grant(ni, landing) || landing->granted_end == landing->num_blocks) return;
+    uint32_t num_blocks = landing->num_blocks - (landing->notification.address != 0);   /* the last one may fault for its notification */
+    if (!may_grant(ni, landing) || landing->granted_end == num_blocks) return;
     if (landing->granted_end && landing->granted_generation != pw_memory_generation(ni->memory)) return;    /* no more */
     landing->granted_generation = pw_memory_generation(ni->memory);
     uint32_t first = landing->num_delivered, end = landing->granted_end;   /* those under way again: the source keeps the last grant */
-    while (end < landing->num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
+    while (end < num_blocks && end - first < PW_GRANT_BLOCKS && grant_block(ni, landing, end)) end++;
     pw_grant_frame *frame = end > landing->granted_end ? pw_burst_append(ni->bursts, landing->peer, sizeof *frame) : NULL;
     if (!frame) return;
     *frame = (pw_grant_frame){
@@ -258,6 +299,7 @@ static bool is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, const p
 static pw_fault fault_of(const pw_block_frame *block)
 {
     return (pw_fault){
+        .identity = pw_identity(block->header.stream, block->block_idx),
         .source_node = block->header.source_node, .transaction_id = block->transaction_id, .sequence = block->sequence,
         .pdid = block->header.pdid, .at_destination = true,
         .block_first_page = pw_page_of(block->destination_address),
@@ -322,6 +364,17 @@ static void report_faults(pw_ni *ni, const pw_block_frame *block, const pw_block
         if (!view->present[i]) pw_engine_count_fault(ni, true, view->is_permission[i]);
 }
 
+/* Take away the ERRs that get lost. True when the fault will not be resolved as it was meant to be. */
+static bool lose_errs(pw_ni *ni, const pw_block_frame *block, pw_service *service, uint64_t num_fifo_full)
+{
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < service->num_errs; i++)
+        if (!pw_answer_is_lost(ni, PW_FAULT_LOST_ERR, block, i, service->errs[i].at_ns)) service->errs[num_kept++] = service->errs[i];
+    bool spoiled = num_kept < service->num_errs || ni->faults.sites[PW_FAULT_FIFO_FULL].injected != num_fifo_full;
+    service->num_errs = num_kept;
+    return spoiled;
+}
+
 static void send_errs(pw_ni *ni, const pw_block_frame *block, const pw_service *service)
 {
     for (uint32_t i = 0; i < service->num_errs; i++) {
@@ -350,14 +403,58 @@ void pw_destination_refuse(pw_ni *ni)
 {
     const pw_arrival *arrival = &ni->arrival;
     const pw_block_frame *block = arrival->block;
-    const pw_service *service = &ni->service;
+    pw_service *service = &ni->service;
     pw_walk_forget(&arrival->landing->walk);
     arrival->landing->has_page_ins = true;
     uint32_t code = service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE : service->code < 0 ? PW_NACK_PROTECTION : PW_NACK_PAGE_FAULT;
+    uint8_t flags = ni->faults.any && lose_errs(ni, block, service, arrival->num_fifo_full) ? PW_FLAG_SPOILED : 0;
+    if (service->num_errs && code == PW_NACK_PAGE_FAULT) flags |= PW_FLAG_ERR_FOLLOWS;
     bool nacks = arrival->whole || code != PW_NACK_PAGE_FAULT;   /* a block that lacks packets never ends */
-    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, service->num_errs ? PW_FLAG_ERR_FOLLOWS : 0, arrival->end_ns);
-    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, 0, arrival->end_ns);
+    if (nacks) answer(ni, block, arrival->sent_ns, PW_FRAME_NACK, code, flags, arrival->end_ns);
+    else if (!service->num_errs) answer(ni, block, arrival->sent_ns, PW_FRAME_NO_ANSWER, 0, flags, arrival->end_ns);
     if (code == PW_NACK_PAGE_FAULT) send_errs(ni, block, service);
+}
+
+static void refuse_or_ask(pw_ni *ni, pw_arrival arrival)
+{
+    ni->arrival = arrival;
+    if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
+    else pw_engine_ask(ni);
+}
+
+/* The last block brings its transfer's notification: can that be written? If not, the block is answered. */
+static bool notification_is_fine(pw_ni *ni, pw_landing *landing, const pw_block_frame *block, pw_context_bank *bank,
+                                 pw_time sent_ns, pw_time end_ns)
+{
+    bool present;
+    int result = pw_notification_check(ni, landing, end_ns, &present);
+    if (result < 0) {
+        answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, end_ns);
+        return false;
+    }
+    uint64_t page = pw_page_of(landing->notification.address);
+    pw_fault fault = fault_of(block);
+    fault.block_first_page = fault.transfer_first_page = page;
+    fault.block_end_page = fault.transfer_end_page = page + 1;
+    if (ni->settings.stall) {   /* the access waits, the block does not */
+        pw_walk walk = {.for_write = true};
+        landing->notification_ns = pw_engine_access(ni, &walk, &fault, page, end_ns, &result);
+        landing->has_page_ins = true;
+        if (result < 0) answer(ni, block, sent_ns, PW_FRAME_NACK, pw_nack_of_error(result), 0, landing->notification_ns);
+        return result == PW_OK;
+    }
+    uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
+    bool blocked = pw_smmu_is_blocked(&ni->smmu, bank, end_ns);
+    if (present && !blocked) return true;
+    ni->counters.accesses_blocked += blocked;
+    ni->counters.translation_faults_destination += !present;
+    uint32_t how;
+    if (!present) pw_smmu_translate(&ni->smmu, block->header.pdid, page, false, false, end_ns, &how);
+    pw_trace_add(&ni->trace, end_ns, PW_TRACE_FAULT_DESTINATION, page, block->transaction_id);
+    pw_driver_packet_fault(&ni->driver, bank, &fault, page, end_ns);
+    refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns,
+                                   .num_fifo_full = num_fifo_full, .whole = true});
+    return false;
 }
 
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
@@ -378,30 +475,33 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
     pw_time booked_ns = pw_calendar_book(&ni->receive_engine, block->header.time_ns, engine_ns);
     pw_time start_ns = booked_ns;
     pw_time end_ns = pw_later(block->last_packet_ns + (booked_ns - block->header.time_ns), booked_ns);
-    pw_time sent_ns = end_ns - ni->paths[block->header.source_node].latency_ns;
+    pw_time sent_ns = end_ns - ni->paths[block->header.source_node].latency_ns - block->held_ns;
     pw_trace_add(&ni->trace, start_ns, PW_TRACE_BLOCK_FIRST_PACKET, block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id, block->sequence);
 
-    const pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->header.pdid);
     if (!bank) {
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_NO_CONTEXT, 0, end_ns);
         return;
     }
     pw_landing *landing = pw_landing_find(ni, block->header.source_node, block->header.stream);
     if (!landing && !(block->header.stream & PW_STREAM_READ)) {
-        landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes);
+        landing = pw_landing_create(ni, block->header.source_node, block->header.stream, block->transfer_address, block->transfer_bytes,
+                                    &block->notification);
         if (landing) pw_engine_begin_transfer(ni, block->header.pdid, block->transfer_address, block->transfer_bytes);
     }
+    if (landing && !landing->is_read) landing->pdid = block->header.pdid;
     bool right_range = landing && landing->destination_address == block->transfer_address &&
-                       landing->num_bytes == block->transfer_bytes;
+                       landing->num_bytes == block->transfer_bytes &&
+                       landing->notification.address == block->notification.address;
     if (!right_range) {         /* a read that was never asked for, or another range than asked for */
         ni->counters.stale_frames++;
         answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_PROTECTION, 0, end_ns);
         return;
     }
-    if (!payload_is_sound(block, crcs, payload)) {
-        ni->counters.crc_errors++;
-        answer(ni, block, sent_ns, PW_FRAME_NACK, PW_NACK_CORRUPT, 0, end_ns);
+    uint64_t corrupt = corrupt_packets(block, crcs, payload);
+    if (corrupt) {
+        refuse_packets(ni, block, corrupt, sent_ns, end_ns);
         return;
     }
     uint64_t bit = UINT64_C(1) << (block->block_idx & 63);
@@ -432,16 +532,18 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
         return;
     }
     if (view.num_absent || (!ni->settings.stall && is_blocked(&ni->smmu, bank, block, start_ns + view.delay_ns))) {
+        uint64_t num_fifo_full = ni->faults.sites[PW_FAULT_FIFO_FULL].injected;
         report_faults(ni, block, &view, start_ns + view.delay_ns);
-        ni->arrival = (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns, .whole = whole};
-        if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
-        else pw_engine_ask(ni);
+        refuse_or_ask(ni, (pw_arrival){.block = block, .landing = landing, .sent_ns = sent_ns, .end_ns = end_ns,
+                                       .num_fifo_full = num_fifo_full, .whole = whole});
         return;
     }
     if (!whole) {
         answer(ni, block, sent_ns, PW_FRAME_NO_ANSWER, 0, 0, end_ns);
         return;
     }
+    bool last = block->block_idx + 1 == landing->num_blocks;
+    if (last && landing->notification.address && !notification_is_fine(ni, landing, block, bank, sent_ns, end_ns)) return;
     memcpy((void *)(uintptr_t)block->destination_address, payload, block->block_bytes);
     *word |= bit;
     landing->num_delivered++;

@@ -12,7 +12,8 @@ int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request)
     uint64_t slot = (request->key & 0xffffffffu) - 1;
     if (slot >= ni->regions_capacity) return PW_ERR_PROTECTION;
     pw_region *region = &ni->regions[slot];
-    if (region->key != request->key || region->peer != request->header.source_node || region->reading) return PW_ERR_PROTECTION;
+    if (region->key != request->key) return PW_ERR_PROTECTION;
+    if (!region->stays && (region->peer != request->header.source_node || region->reading)) return PW_ERR_PROTECTION;
     if (request->source_address < region->address || request->num_bytes > region->num_bytes ||
         request->source_address - region->address > region->num_bytes - request->num_bytes) return PW_ERR_PROTECTION;
     region->reading = true;
@@ -38,7 +39,7 @@ static bool foresee_ack(pw_ni *ni, const pw_transfer *transfer, const pw_transac
     const pw_grant_frame *grant = grant_slot(ni, transfer->peer, transfer->stream);
     uint32_t i = transaction->block_idx - grant->first_block;
     if (grant->header.stream != transfer->stream || grant->header.source_node != transfer->peer || i >= grant->num_blocks ||
-        transaction->sequence != 0 || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
+        transaction->sequence != 0 || ni->faults.any || !pw_firmware_may_predict(&ni->firmware, transaction->channel)) return false;
     uint32_t how = grant->translations[i / 16] >> 4 * (i % 16) & 15;
     *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) + pw_smmu_latency_ns(&ni->smmu, how) +
               ni->paths[transfer->peer].latency_ns;
@@ -79,6 +80,7 @@ static uint64_t translate_source(pw_ni *ni, const pw_transfer *transfer, pw_walk
 static pw_fault fault_of(const pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction, uint64_t address, uint32_t num_bytes)
 {
     return (pw_fault){
+        .identity = pw_identity(transfer->stream, transaction->block_idx),
         .source_node = ni->node, .transaction_id = transaction->id, .sequence = transaction->sequence, .pdid = transfer->pdid,
         .at_destination = false,
         .block_first_page = pw_page_of(address), .block_end_page = pw_page_of(address + num_bytes - 1) + 1,
@@ -202,7 +204,12 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
         return;
     }
     uint64_t identity = pw_identity(transfer->stream, transaction->block_idx);
-    if (mask == 0) {
+    ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
+    pw_time first_ns = departure->first_ns, last_ns = departure->last_ns, held_ns = 0;
+    if (ni->faults.any && mask) mask = pw_network_lose(ni, transfer->peer, transaction, identity, mask, transaction->sending_until_ns);
+    bool kept = ni->faults.any && mask &&
+                pw_network_keep(ni, transfer->peer, transaction, identity, &first_ns, &last_ns, &held_ns);
+    if (mask == 0 || kept) {
         pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, INT64_MIN,
                               transaction->sending_until_ns);
         return;
@@ -216,12 +223,13 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
     }
     *frame = (pw_block_frame){
         .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_BLOCK, .flags = transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0,
-                   .frame_bytes = frame_bytes, .source_node = ni->node, .pdid = transfer->pdid, .time_ns = departure->first_ns,
+                   .frame_bytes = frame_bytes, .source_node = ni->node, .pdid = transfer->pdid, .time_ns = first_ns,
                    .stream = transfer->stream},
         .block_idx = transaction->block_idx, .transaction_id = transaction->id, .sequence = transaction->sequence,
         .destination_address = transfer->destination_address + offset, .transfer_address = transfer->destination_address,
         .transfer_bytes = transfer->num_bytes, .packet_mask = mask, .block_bytes = num_bytes, .num_packets = num_packets,
-        .packet_interval_ps = departure->interval_ps, .last_packet_ns = departure->last_ns,
+        .packet_interval_ps = departure->interval_ps, .last_packet_ns = last_ns, .held_ns = held_ns,
+        .notification = transfer->notification,
     };
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)crcs + crc_bytes;
@@ -241,6 +249,6 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
     pw_time ack_ns;
     if (mask == all && foresee_ack(ni, transfer, transaction, frame, &ack_ns)) pw_firmware_predict(&ni->firmware, transaction, ack_ns);
-    else pw_transactions_await(&ni->firmware.transactions, transaction, frame->last_packet_ns + ni->paths[transfer->peer].latency_ns);
-    ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
+    else pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + ni->paths[transfer->peer].latency_ns);
+    if (ni->faults.any) pw_network_alter(ni, transfer->peer, frame, (uint32_t)sizeof *frame + crc_bytes);
 }

@@ -4,6 +4,7 @@
 #define PW_NATIVE_ENGINE_STATE_H
 #include "native/calendar.h"
 #include "native/engine.h"
+#include "native/fault_injection.h"
 #include "native/frames.h"
 #include "r5sched/firmware.h"
 #include "smmu/driver.h"
@@ -25,8 +26,10 @@ typedef struct pw_landing {
     uint64_t destination_address, num_bytes;
     uint64_t *delivered;        /* bit a block; inside small while that is enough */
     uint64_t small[8];
+    pw_notification notification;
+    pw_time notification_ns;    /* stall: its access waits until then */
     uint32_t peer, stream;
-    uint16_t pdid;              /* of a read */
+    uint16_t pdid;
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
     uint64_t granted_generation;    /* of the memory, when the blocks were granted */
@@ -46,13 +49,23 @@ typedef struct {
     uint32_t peer, generation;
     int32_t next_free;
     bool reading;
+    bool stays;                         /* any peer may read, any number of times */
 } pw_region;
+
+/* An attempt that the network keeps for longer than its timeout. */
+typedef struct {
+    uint64_t identity;
+    pw_time first_ns, last_ns;
+    uint16_t sequence;
+    bool held;
+} pw_held_block;
 
 /* A block that met an absent page, until the driver has run. */
 typedef struct {
     const pw_block_frame *block;    /* in the host's burst, or in a held one */
     pw_landing *landing;
     pw_time sent_ns, end_ns;
+    uint64_t num_fifo_full;         /* injected until then */
     bool whole;
 } pw_arrival;
 
@@ -76,6 +89,8 @@ struct pw_ni {
     pw_firmware firmware;
     pw_smmu smmu;
     pw_driver driver;
+    pw_faults faults;
+    pw_held_block *held_blocks;     /* by transaction; NULL without injected delays */
     pw_burst_pool *bursts;
     pw_calendar send_engine, receive_engine;
     uint64_t engine_byte_ps_1000;
@@ -105,8 +120,13 @@ struct pw_ni {
 int pw_error_of_nack(uint32_t code);
 uint32_t pw_nack_of_error(int code);
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns, uint64_t num_bytes, uint32_t peer);
+void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event);
 /* Append a control frame that arrives at arrival_ns; CRC is filled in. */
 void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);
+/* Ask the peer's R5 for a read. When the request is posted, or PW_ERR_*. */
+int64_t pw_engine_request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t key, uint64_t source_address,
+                               uint64_t destination_address, uint64_t num_bytes, const pw_notification *notification,
+                               pw_time at_ns, uint64_t *id);
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 
@@ -155,9 +175,28 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures);
 void pw_source_accept_grant(pw_ni *ni, const pw_grant_frame *grant);
 int pw_source_accept_read(pw_ni *ni, const pw_read_request_frame *request);
 
+/* engine_notification.c */
+/* May the notification of the landing be written at at_ns? Negative: never. */
+int pw_notification_check(pw_ni *ni, const pw_landing *landing, pw_time at_ns, bool *present);
+/* Write it; *at_ns: when it stands in memory. Negative when the mapping has gone since the last block came. */
+int pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time *at_ns);
+
+/* engine_faults.c; only when ni->faults.any */
+/* The packets of the mask that the network does not lose. */
+uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity, uint64_t mask, pw_time at_ns);
+/* Delay the block. True when the attempt is over before it arrives: send nothing, there will be no answer. */
+bool pw_network_keep(pw_ni *ni, uint32_t peer, const pw_transaction *transaction, uint64_t identity,
+                     pw_time *first_ns, pw_time *last_ns, pw_time *held_ns);
+/* Damage a sealed frame's payload and append the copies that the network makes. The frame given may be
+ * another attempt's afterwards. */
+void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t covered_bytes);
+/* Is the answer to a block lost? part: which of several. */
+bool pw_answer_is_lost(pw_ni *ni, enum pw_fault_site_id site, const pw_block_frame *block, uint32_t part, pw_time at_ns);
+
 /* engine_destination.c */
 pw_landing *pw_landing_find(pw_ni *ni, uint32_t peer, uint32_t stream);
-pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes);
+pw_landing *pw_landing_create(pw_ni *ni, uint32_t peer, uint32_t stream, uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification);
 void pw_landing_close(pw_ni *ni, pw_landing *landing);
 void pw_landing_fail(pw_ni *ni, pw_landing *landing, int error, pw_time at_ns);
 void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);

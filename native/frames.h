@@ -37,6 +37,8 @@ enum pw_nack_code {
 
 #define PW_FLAG_ERR_FOLLOWS 1   /* on NACK: an ERR or a NO_ANSWER comes for this attempt */
 #define PW_FLAG_NOTIFY 2        /* on BLOCK: the arrival of this block completes the transfer */
+#define PW_FLAG_COPY 4          /* on BLOCK: the network made it of an attempt that has its own answer; on its answers */
+#define PW_FLAG_SPOILED 8       /* on NACK, NO_ANSWER: an injected fault took (a part of) the answer */
 
 typedef struct {
     uint16_t magic;
@@ -72,8 +74,9 @@ typedef struct {
     uint64_t destination_address;
     uint64_t num_bytes;
     uint64_t key;               /* 0: protection by PDID alone */
+    pw_notification notification;
 } pw_read_request_frame;
-_Static_assert(sizeof(pw_read_request_frame) == 64, "read request frame");
+_Static_assert(sizeof(pw_read_request_frame) == 88, "read request frame");
 
 /* The reader has looked at the pages of these blocks of its stream already. So their acknowledgements can
  * be foreseen, and the source need not wait for each physically (emulation only: in virtual time nothing
@@ -101,8 +104,10 @@ typedef struct {
     uint32_t num_packets;
     uint64_t packet_interval_ps;            /* between arrivals of packets; the first is at time_ns */
     int64_t last_packet_ns;                 /* the last one may be shorter */
+    int64_t held_ns;                        /* of the way: an injected delay in the network */
+    pw_notification notification;           /* of the transfer */
 } pw_block_frame;
-_Static_assert(sizeof(pw_block_frame) == 96, "block frame");
+_Static_assert(sizeof(pw_block_frame) == 128, "block frame");
 
 /* A burst holds at most this; one block with its CRCs always fits. */
 /* cdef begin */

@@ -28,7 +28,9 @@ enum pw_trace_kind {
     PW_TRACE_TIMEOUT,               /* transaction, sequence */
     PW_TRACE_NOTIFIED,              /* destination: stream, bytes */
     PW_TRACE_TRANSFER_DONE,         /* source: stream, bytes */
-    PW_TRACE_RESUME                 /* stall: page, PW_RESUME_* */
+    PW_TRACE_RESUME,                /* stall: page, PW_RESUME_* */
+    PW_TRACE_INJECTED,              /* enum pw_fault_site_id, transaction */
+    PW_TRACE_TRANSITION             /* transaction | sequence << 16, state | enum pw_block_event << 8 | next state << 16 */
 };
 
 typedef struct {

@@ -23,6 +23,7 @@ typedef int64_t pw_time;
 #define PW_CHANNELS_PER_PAGE 64
 #define PW_WRITE_CHANNELS 32        /* channels 0..31 of a page write, 32..63 read */
 #define PW_TRANSFER_MAX_BYTES 4294967296
+#define PW_NOTIFICATION_BYTES 16    /* two words, written at once: 16-byte aligned */
 
 /* Status codes: 0 or a negative PW_ERR_*. */
 #define PW_OK 0
@@ -39,6 +40,12 @@ typedef int64_t pw_time;
 /* cdef end */
 
 #define PW_NEVER INT64_MAX
+
+/* Completion notification of a transfer: the words that appear at the destination. */
+typedef struct {
+    uint64_t address;           /* 0: none */
+    uint64_t data[2];
+} pw_notification;
 
 static inline pw_time pw_later(pw_time a, pw_time b) { return a > b ? a : b; }
 static inline uint64_t pw_page_of(uint64_t address) { return address >> PW_PAGE_SHIFT; }

@@ -4,6 +4,23 @@
 
 #define FORESEEN 1              /* code of an ACK event that was foreseen */
 
+void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state, enum pw_block_event event, pw_time at_ns)
+{
+    uint64_t next = pw_block_transition_of(state, event)->next;
+    pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSITION, (uint64_t)transaction->id | (uint64_t)transaction->sequence << 16,
+                 (uint64_t)state | (uint64_t)event << 8 | next << 16);
+}
+
+/* Take the step that the table has for the event. Who reacts gives the entry back when it says FREE. */
+static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transaction, enum pw_block_event event, pw_time at_ns)
+{
+    const pw_block_transition *transition = pw_block_transition_of(transaction->state, event);
+    if (transition->reaction == PW_REACT_NONE) return PW_REACT_NONE;
+    pw_answers_trace_step(firmware, transaction, transaction->state, event, at_ns);
+    if (transition->next != PW_TRANSACTION_FREE) transaction->state = transition->next;
+    return (enum pw_block_reaction)transition->reaction;
+}
+
 static void release(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     pw_transactions_release(&firmware->transactions, transaction);
@@ -30,14 +47,13 @@ static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t 
     return identity_of(firmware, transaction) == identity ? transaction : NULL;
 }
 
-static void acked(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions, pw_time at_ns)
+static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold, pw_actions *actions, pw_time at_ns)
 {
     uint32_t channel = transaction->channel;
     pw_transfer *transfer = &firmware->transfers[channel];
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_ACK, transaction->id, transaction->sequence);
-    transaction->state = PW_TRANSACTION_ACKED;
-    if (transaction->predicted && !transaction->confirmed) pw_transactions_disarm(&firmware->transactions, transaction);
+    if (hold) pw_transactions_disarm(&firmware->transactions, transaction);
     else release(firmware, transaction, at_ns);
     firmware->counters->acks++;
     transfer->num_acked++;
@@ -62,7 +78,6 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
 {
     const pw_costs *costs = firmware->costs;
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
-    transaction->state = PW_TRANSACTION_RETRANSMITTED;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
     transaction->answer_ns = INT64_MIN;
     at_ns = pw_r5_work(firmware, at_ns, costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns);
@@ -80,7 +95,9 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
     transfer->error = (uint8_t)code;
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         pw_transaction *transaction = &firmware->transactions.entries[i];
-        if (transaction->state != PW_TRANSACTION_FREE && transaction->channel == channel) release(firmware, transaction, at_ns);
+        if (transaction->state == PW_TRANSACTION_FREE || transaction->channel != channel) continue;
+        step(firmware, transaction, PW_BLOCK_ABANDONED, at_ns);
+        release(firmware, transaction, at_ns);
     }
     transfer->outstanding = 0;
     if (transfer->queued) {         /* the channel's next transfer must not inherit the place */
@@ -90,22 +107,63 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
     pw_r5_finish(firmware, channel, actions, at_ns);
 }
 
-static void nacked(pw_firmware *firmware, pw_transaction *transaction, uint32_t code, pw_actions *actions, pw_time at_ns)
+/* Page fault: wait for the ERR, and for the timeout unless the NACK takes it away. */
+static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction)
 {
-    firmware->counters->nacks[code & 7]++;
-    pw_trace_add(firmware->trace, at_ns, PW_TRACE_NACK, transaction->id, code);
-    transaction->state = PW_TRANSACTION_NACKED;
+    if (!firmware->settings->nack_cancels_timer) return;
+    transaction->timer_cancelled = true;
+    pw_transactions_disarm(&firmware->transactions, transaction);
+}
+
+static enum pw_block_event event_of_nack(uint32_t code)
+{
     switch (code) {
-    case 1:                     /* page fault: wait for the ERR or the timeout */
-        if (!firmware->settings->nack_cancels_timer) return;
-        transaction->timer_cancelled = true;
-        pw_transactions_disarm(&firmware->transactions, transaction);
+    case 1: return PW_BLOCK_NACK_PAGE_FAULT;
+    case 2: case 3: case 5: case PW_UNRECOVERABLE: return PW_BLOCK_NACK_FATAL;     /* bad address, no context, protection */
+    default: return PW_BLOCK_NACK_RETRY;
+    }
+}
+
+static enum pw_block_event event_of(const pw_event *event, const pw_transaction *transaction)
+{
+    bool sending = transaction->sending_until_ns > event->time_ns;      /* retransmission bit */
+    switch ((enum pw_event_kind)event->kind) {
+    case PW_EVENT_ACK: return transaction->predicted && !transaction->confirmed ? PW_BLOCK_FORESEEN_ACK : PW_BLOCK_ACK;
+    case PW_EVENT_NACK: return event_of_nack((uint32_t)(event->subject >> 32));
+    case PW_EVENT_ERR: return sending ? PW_BLOCK_ERR_WHILE_SENT : PW_BLOCK_ERR;
+    case PW_EVENT_TIMEOUT: return sending ? PW_BLOCK_TIMEOUT_WHILE_SENT : PW_BLOCK_TIMEOUT;
+    default: return PW_BLOCK_HOPELESS;
+    }
+}
+
+/* Would the block be sent again after as many attempts in vain as there are sequence numbers? */
+static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
+{
+    if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT) return false;
+    bool damaged = event == PW_BLOCK_NACK_RETRY && code == 4;
+    transaction->num_spoiled = (uint16_t)(transaction->num_spoiled + (transaction->spoiled || damaged));
+    transaction->spoiled = false;
+    return transaction->num_spoiled > PW_SEQUENCE_MASK;
+}
+
+static void count(pw_firmware *firmware, const pw_event *event, const pw_transaction *transaction, pw_time at_ns)
+{
+    uint32_t code = (uint32_t)(event->subject >> 32);
+    switch ((enum pw_event_kind)event->kind) {
+    case PW_EVENT_NACK:
+        firmware->counters->nacks[code & 7]++;
+        pw_trace_add(firmware->trace, at_ns, PW_TRACE_NACK, transaction->id, code);
         return;
-    case 2: case 3: case 5: case PW_UNRECOVERABLE:  /* bad address, no context, protection: fatal */
-        pw_firmware_fail(firmware, transaction->channel, code, actions, at_ns);
+    case PW_EVENT_ERR:
+        firmware->counters->err_messages++;
+        pw_trace_add(firmware->trace, at_ns, PW_TRACE_ERR, transaction->id, transaction->sequence);
+        return;
+    case PW_EVENT_TIMEOUT:
+        firmware->counters->timeouts++;
+        pw_trace_add(firmware->trace, at_ns, PW_TRACE_TIMEOUT, transaction->id, transaction->sequence);
         return;
     default:
-        retransmit(firmware, transaction, actions, at_ns);
+        return;
     }
 }
 
@@ -126,25 +184,35 @@ static pw_time read_mailbox(pw_firmware *firmware, pw_time at_ns)
     return read_ns;
 }
 
+/* The event comes while the block is still being sent. True when that settles it for now. */
+static bool comes_too_early(pw_firmware *firmware, const pw_event *event, pw_transaction *transaction, enum pw_block_event block_event)
+{
+    pw_event later = *event;
+    switch (pw_block_transition_of(transaction->state, block_event)->reaction) {
+    case PW_REACT_REARM:                    /* a timer does not run out while the block is sent */
+        transaction->timer_decided = false;
+        pw_timeout_start(firmware, transaction, transaction->sending_until_ns);
+        pw_timeout_decide(firmware, transaction, event->detail);
+        break;
+    case PW_REACT_DEFER:
+        later.time_ns = transaction->sending_until_ns;
+        pw_event_queue_push(firmware->events, &later);
+        break;
+    default:
+        return false;
+    }
+    step(firmware, transaction, block_event, event->time_ns);
+    return true;
+}
+
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
 {
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
     pw_transaction *transaction = current(firmware, event->subject, event->detail);
     if (from_timer && (!transaction || transaction->timer_cancelled)) return;
     if (event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN && (!transaction || !transaction->predicted)) return;
-    bool restarts = from_timer || event->kind == PW_EVENT_ERR;
-    if (restarts && transaction && transaction->sending_until_ns > event->time_ns) {
-        if (from_timer) {           /* retransmission bit: a timer does not run out while the block is sent */
-            transaction->timer_decided = false;
-            pw_timeout_start(firmware, transaction, transaction->sending_until_ns);
-            pw_timeout_decide(firmware, transaction, event->detail);
-            return;
-        }
-        pw_event later = *event;
-        later.time_ns = transaction->sending_until_ns;
-        pw_event_queue_push(firmware->events, &later);
-        return;
-    }
+    enum pw_block_event block_event = transaction ? event_of(event, transaction) : PW_BLOCK_EVENTS;
+    if (transaction && comes_too_early(firmware, event, transaction, block_event)) return;
     pw_r5_pass(firmware, !from_timer, event->time_ns);
     pw_time at_ns = from_timer ? pw_r5_work(firmware, event->time_ns, 0) : read_mailbox(firmware, event->time_ns);
     if (!transaction) {
@@ -152,25 +220,27 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
         if (event->kind == PW_EVENT_ACK) late_ack(firmware, event, actions, at_ns);
         return;
     }
-    switch ((enum pw_event_kind)event->kind) {
-    case PW_EVENT_ACK:
-        acked(firmware, transaction, actions, at_ns);
+    count(firmware, event, transaction, at_ns);
+    if (is_exhausted(transaction, block_event, (uint32_t)(event->subject >> 32))) block_event = PW_BLOCK_HOPELESS;
+    switch (step(firmware, transaction, block_event, at_ns)) {
+    case PW_REACT_COMPLETE:
+        acked(firmware, transaction, false, actions, at_ns);
         return;
-    case PW_EVENT_NACK:
-        nacked(firmware, transaction, (uint32_t)(event->subject >> 32), actions, at_ns);
+    case PW_REACT_HOLD:
+        acked(firmware, transaction, true, actions, at_ns);
         return;
-    case PW_EVENT_ERR:
-        firmware->counters->err_messages++;
-        pw_trace_add(firmware->trace, at_ns, PW_TRACE_ERR, transaction->id, transaction->sequence);
+    case PW_REACT_WAIT:
+        wait_for_err(firmware, transaction);
+        return;
+    case PW_REACT_RETRANSMIT:
         retransmit(firmware, transaction, actions, at_ns);
         return;
-    case PW_EVENT_HOPELESS:
-        pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
+    case PW_REACT_FAIL:
+        pw_firmware_fail(firmware, transaction->channel,
+                         block_event == PW_BLOCK_NACK_FATAL ? (uint32_t)(event->subject >> 32) : PW_UNRECOVERABLE, actions, at_ns);
         return;
-    default:
-        firmware->counters->timeouts++;
-        pw_trace_add(firmware->trace, at_ns, PW_TRACE_TIMEOUT, transaction->id, transaction->sequence);
-        retransmit(firmware, transaction, actions, at_ns);
+    default:                                /* not in the table */
+        firmware->counters->stale_answers++;
     }
 }
 
@@ -207,7 +277,7 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
         transaction->predicted = false;
         transaction->answer_ns = INT64_MIN;
         if (!handled) return false;
-        transaction->state = PW_TRANSACTION_ISSUED;
+        step(firmware, transaction, PW_BLOCK_REFUTED, at_ns);
         transfer->num_acked--;
         transfer->outstanding++;
         transfer->awaits_confirmation = false;
@@ -216,7 +286,10 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
         return false;
     }
     transaction->confirmed = true;
-    if (handled) release(firmware, transaction, at_ns);
+    if (handled) {
+        step(firmware, transaction, PW_BLOCK_CONFIRMED, at_ns);
+        release(firmware, transaction, at_ns);
+    }
     if (transfer->awaits_confirmation && !transfer->num_unconfirmed)
         pw_r5_push(firmware, PW_EVENT_CONFIRMED, PRIORITY_MAILBOX, transfer->done_ns, transaction->channel, 0);
     return true;
@@ -227,7 +300,8 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
 {
     uint64_t answer = pw_answers_subject(transaction_id, sequence, code);
     pw_transaction *transaction = current(firmware, answer, identity);
-    if (transaction && transaction->predicted && confirm(firmware, transaction, kind == PW_EVENT_ACK, at_ns)) return;
+    bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
+    if (foreseen && confirm(firmware, transaction, kind == PW_EVENT_ACK, at_ns)) return;
     if (transaction) {
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, at_ns);
@@ -237,6 +311,24 @@ void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t
     if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
     if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
     if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, sent_ns, at_ns);
+}
+
+void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
+                              uint32_t code, uint64_t identity, bool last, pw_time at_ns)
+{
+    uint64_t answer = pw_answers_subject(transaction_id, sequence, code);
+    pw_r5_push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
+    if (!last || kind != PW_EVENT_NACK || code != 1 || !firmware->settings->nack_cancels_timer) return;
+    const pw_transaction *transaction = current(firmware, answer, identity);
+    /* it takes away the timer, on which the block itself relies */
+    if (transaction && transaction->answer_ns == PW_NEVER)
+        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);
+}
+
+void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity)
+{
+    pw_transaction *transaction = current(firmware, pw_answers_subject(transaction_id, sequence, 0), identity);
+    if (transaction) transaction->spoiled = true;
 }
 
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,

@@ -48,7 +48,7 @@ int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to
         if (firmware->page_pdid[page] != pdid) continue;
         for (uint32_t slot = from; slot < to; slot++) {
             uint32_t channel = page * PW_CHANNELS_PER_PAGE + slot;
-            if (!firmware->transfers[channel].active) return (int)channel;
+            if (!firmware->transfers[channel].active && !firmware->user_states[channel]) return (int)channel;
         }
         return PW_ERR_FULL;
     }
@@ -63,6 +63,9 @@ bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid)
 }
 
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid) { return pw_r5_claim(firmware, pdid, 0, FIRST_READ_CHANNEL); }
+
+/* The upper half of stream ids belongs to readers (PW_STREAM_READ). */
+uint32_t pw_firmware_new_stream(pw_firmware *firmware) { return firmware->next_stream++ & INT32_MAX; }
 
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
 {
@@ -121,6 +124,9 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     pw_descriptor *descriptor = &firmware->descriptors[channel];
     descriptor->source_address = own->source_address;
     descriptor->destination_address = own->destination_address;
+    descriptor->destination_address_notification = own->notification.address;
+    descriptor->first_data_notification = own->notification.data[0];
+    descriptor->last_data_notification = own->notification.data[1];
     descriptor->transfer_bytes = (uint32_t)own->num_bytes;
     descriptor->done = 0;
     descriptor->reserved[0] = own->hint;
@@ -159,6 +165,7 @@ void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     action->code = transfer->error;
     action->transfer = *transfer;
     transfer->active = false;
+    transfer->finished_ns = at_ns;
     if (transfer->num_unconfirmed) firmware->lookahead_full = false;    /* given up */
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
@@ -212,6 +219,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         pw_time cost_ns = id_ns + costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns +
                           (single ? costs->r5_completion_message_ns : 0);
         at_ns = pw_r5_work(firmware, at_ns, cost_ns);
+        pw_answers_trace_step(firmware, transaction, PW_TRANSACTION_FREE, PW_BLOCK_START, at_ns);
         pw_timeout_start(firmware, transaction, at_ns);
         transfer->notified = single;
         firmware->counters->blocks++;

@@ -9,22 +9,10 @@
 #include "native/config.h"
 #include "native/event_queue.h"
 #include "native/trace.h"
+#include "r5sched/descriptor.h"
 #include "r5sched/mailbox.h"
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
-
-/* Transfer descriptor as the user writes it to a virtual channel [R5 2.3.3]. */
-typedef struct {
-    uint64_t source_address;
-    uint64_t destination_address;
-    uint64_t destination_address_notification;
-    uint64_t first_data_notification;
-    uint64_t last_data_notification;
-    uint32_t transfer_bytes;
-    uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
-    uint64_t reserved[2];       /* [0]: PW_HINT_* (assumed: the sources name no field for the hint) */
-} pw_descriptor;
-_Static_assert(sizeof(pw_descriptor) == 64, "transfer descriptor");
 
 /* What the engine and the firmware know of the transfer on a channel. */
 typedef struct {
@@ -37,16 +25,19 @@ typedef struct {
     bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
     bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
+    pw_time finished_ns;        /* when the user may see that it is over */
     uint32_t num_unconfirmed;
     uint8_t hint;               /* PW_HINT_*; none: the class is by size */
     uint8_t window_blocks;      /* 0 when triggered: the setting */
     uint8_t queue;              /* enum pw_class */
     uint8_t error;              /* NACK code that ended it, 0 while fine */
     uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
+    pw_notification notification;
 } pw_transfer;
 
 typedef struct {
     uint64_t source_address, destination_address, num_bytes, cookie;
+    pw_notification notification;
     uint32_t peer, stream;
     uint16_t pdid;
     uint8_t hint, window_blocks;
@@ -108,6 +99,7 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
+    uint8_t user_states[PW_NUM_CHANNELS];   /* of channels that a user opened; channels.c alone knows more */
     uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
@@ -130,6 +122,8 @@ void pw_firmware_destroy(pw_firmware *firmware);
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
 /* Claim a free write channel of the domain's page: its index, PW_ERR_FULL or PW_ERR_CONTEXT. */
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
+/* The id of a new write, by which source and destination know it. */
+uint32_t pw_firmware_new_stream(pw_firmware *firmware);
 /* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
@@ -148,6 +142,13 @@ void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_
  * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
 void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
                            pw_time sent_ns, pw_time at_ns);
+/* A further answer to an attempt, which has answers of its own: the network made a copy of the block.
+ * last: no ERR follows. */
+void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
+                              uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+/* An injected fault makes the attempt vain. After as many such attempts as there are sequence numbers the
+ * block's transfer fails. */
+void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity);
 /* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
 /* Handle one event; appends to actions (which the caller cleared). */

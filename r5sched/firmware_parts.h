@@ -33,6 +33,8 @@ void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
 
 /* answers.c: an entry of the acknowledgement mailbox, or a timeout. */
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
+/* A step of protocol.h from a state, for the trace. */
+void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state, enum pw_block_event event, pw_time at_ns);
 uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code);
 
 /* timeouts.c */

@@ -33,7 +33,7 @@ pw_transaction *pw_transactions_claim(pw_transactions *table)
     table->num_free--;
     pw_transaction *transaction = &table->entries[id & SLOT_MASK];
     *transaction = (pw_transaction){
-        .id = id, .state = PW_TRANSACTION_ISSUED, .deadline_ns = PW_NEVER, .answer_ns = INT64_MIN,
+        .id = id, .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next, .deadline_ns = PW_NEVER, .answer_ns = INT64_MIN,
         .older = PW_NO_TRANSACTION, .newer = PW_NO_TRANSACTION,
     };
     return transaction;

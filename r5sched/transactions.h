@@ -3,15 +3,7 @@
  * entry, the upper 4 count its reuse, so a late answer to an earlier holder is seen. Not thread-safe. */
 #ifndef PW_R5SCHED_TRANSACTIONS_H
 #define PW_R5SCHED_TRANSACTIONS_H
-#include "native/types.h"
-
-enum pw_transaction_state {
-    PW_TRANSACTION_FREE = 0,
-    PW_TRANSACTION_ISSUED = 1,
-    PW_TRANSACTION_ACKED = 2,
-    PW_TRANSACTION_NACKED = 3,
-    PW_TRANSACTION_RETRANSMITTED = 4
-};
+#include "r5sched/protocol.h"
 
 #define PW_NO_TRANSACTION 0xffffu
 #define PW_SEQUENCE_MASK 0xfffu
@@ -25,6 +17,8 @@ typedef struct {
     bool nack_seen;             /* a NACK for this attempt is in the event queue or was handled */
     bool timer_decided;         /* a timeout event for this attempt is in the event queue */
     uint16_t num_late_acks;     /* of earlier attempts */
+    bool spoiled;               /* damage or an injected fault makes this attempt vain */
+    uint16_t num_spoiled;       /* attempts of which that is so */
     bool predicted;             /* its ACK is in the event queue before it is physically here */
     bool confirmed;             /* and has come since */
     pw_time predicted_ns;

@@ -46,6 +46,15 @@ static void raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at
     pw_trace_add(driver->trace, start_ns, PW_TRACE_HANDLER, address >> PW_PAGE_SHIFT, bank->fsr);
 }
 
+/* Does a planned fault hit this page of the block? */
+static bool is_injected(pw_driver *driver, enum pw_fault_site_id site, const pw_fault *fault, uint64_t page, pw_time at_ns)
+{
+    uint64_t key = pw_fault_key(fault->source_node, fault->identity, fault->sequence, (uint32_t)(fault->block_end_page - page));
+    if (!pw_fault_draw(driver->faults, site, key)) return false;
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_INJECTED, (uint64_t)site, fault->transaction_id);
+    return true;
+}
+
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
     bool first = pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
@@ -57,7 +66,9 @@ void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_f
     if (fault->at_destination) {
         pw_fifo_fields fields = {.source_node = fault->source_node, .transaction_id = fault->transaction_id,
                                  .sequence = fault->sequence, .pdid = fault->pdid, .page = page, .code = 1};
-        enum pw_fifo_outcome outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields));
+        enum pw_fifo_outcome outcome = PW_FIFO_LOST;
+        if (!is_injected(driver, PW_FAULT_FIFO_FULL, fault, page, at_ns))
+            outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields));
         driver->counters->fifo_pushed += outcome == PW_FIFO_PUSHED;
         driver->counters->fifo_filtered += outcome == PW_FIFO_FILTERED;
         driver->counters->fifo_lost += outcome == PW_FIFO_LOST;
@@ -295,6 +306,8 @@ static pw_time begin_entry(pw_driver *driver, const pw_pending_fault *pending)
         driver->run_entries = 0;
     }
     if (!running) driver->tasklet_since_ns = pending->logged_ns;
+    if (!running && is_injected(driver, PW_FAULT_LATE_TASKLET, &pending->fault, pending->page, at_ns))
+        at_ns += driver->faults->sites[PW_FAULT_LATE_TASKLET].amount_ns;
     driver->run_entries++;
     driver->counters->tasklet_entries++;
     driver->entry_ns = at_ns;

@@ -10,6 +10,7 @@
 #ifndef PW_SMMU_DRIVER_H
 #define PW_SMMU_DRIVER_H
 #include "native/calendar.h"
+#include "native/fault_injection.h"
 #include "native/memory.h"
 #include "native/ni_fifo.h"
 #include "native/time_histogram.h"
@@ -22,6 +23,7 @@
 
 /* What the kernel and the library can know of the block that faulted. */
 typedef struct {
+    uint64_t identity;          /* stream << 32 | block: for injected faults, the driver does not know it */
     uint32_t source_node;
     uint16_t transaction_id, sequence, pdid;
     bool at_destination;
@@ -50,6 +52,7 @@ typedef struct {
     pw_trace *trace;
     pw_memory *memory;
     pw_smmu *smmu;
+    pw_faults *faults;
     pw_ni_fifo fifo;
     pw_page_in page_in;
     struct { pw_time start_ns, end_ns; } handlers[PW_HANDLERS_KEPT];    /* ring, newest at next_handler - 1 */

@@ -13,7 +13,7 @@ import mmap
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, faults, ffi, lib
 from pagewire.native.domains import open_domain
 from pagewire.smmu.policy import PageInPolicy
 from pagewire.smmu.policy_host import DECISION, PolicyHost
@@ -22,6 +22,7 @@ from pagewire.transport.platform import load as load_platform
 
 PAGE = 4096
 BLOCK = 16384
+PACKET = 256
 MADV_NOHUGEPAGE = 15
 PDID = 7
 FOREVER = 2**63 - 1
@@ -119,11 +120,28 @@ def pattern(num_bytes: int, seed: int = 1) -> bytes:
     return (unit * (num_bytes // 251 + 1))[:num_bytes]
 
 
+def make_descriptor(
+    source_address: int,
+    destination_address: int,
+    num_bytes: int,
+    notification: int = 0,
+    data: tuple[int, int] = (0, 0),
+) -> object:
+    """A transfer descriptor as the user writes it."""
+    out = ffi.new("pw_descriptor *")
+    out.source_address, out.destination_address = source_address, destination_address
+    out.destination_address_notification = notification
+    out.first_data_notification, out.last_data_notification = data
+    out.transfer_bytes = num_bytes
+    return out
+
+
 class Pair:
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
     `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `own_policy`
-    makes each node's page-in policy, instead of one of the engine's.
+    makes each node's page-in policy, instead of one of the engine's. `injected`: fields of FaultsConfig,
+    the plan of every node.
     """
 
     def __init__(
@@ -132,6 +150,7 @@ class Pair:
         costs: dict[str, int] | None = None,
         of_node: dict[int, dict[str, int]] | None = None,
         without_domain: Iterable[int] = (),
+        injected: dict[str, str | int] | None = None,
         own_policy: Callable[[], PageInPolicy] | None = None,
         **settings: int,
     ) -> None:
@@ -159,6 +178,8 @@ class Pair:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(self.costs, own, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
+            if injected:
+                faults.plan(ni[0], faults.FaultsConfig(**injected))
             if node not in without_domain:
                 open_domain(ni[0], PDID)
         self._policies = [
@@ -280,6 +301,54 @@ class Pair:
         check(code, "fetch")
         return int(id_[0])
 
+    def open_channel(self, node: int = 0) -> int:
+        return check(lib.pw_ni_open_channel(self.nis[node], PDID), "channel")
+
+    def post(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        channel: int | None = None,
+        node: int = 0,
+        peer: int = 1,
+    ) -> int:
+        """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's id."""
+        if channel is None:
+            channel = self.open_channel(node)
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        posted = check(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, at_ns), "insert")
+        check(lib.pw_ni_trigger(ni, channel, posted, id_), "trigger")
+        return int(id_[0])
+
+    def read_notified(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        key: int = 0,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+    ) -> int:
+        """A read with a notification; its id."""
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        check(lib.pw_ni_read(ni, PDID, peer, descriptor, key, at_ns, id_), "read")
+        return int(id_[0])
+
     def _collect(self) -> None:
         burst = ffi.new("pw_burst *")
         for node, ni in enumerate(self.nis):
@@ -347,12 +416,19 @@ class Pair:
         lib.pw_ni_read_counters(self.nis[node], out)
         return out
 
+    def injected(self, node: int) -> dict[str, dict[str, int]]:
+        """Eligible and injected events of the fault sites that are on."""
+        return faults.counts(self.nis[node])
+
     def trace(self, capacity: int = 10_000) -> None:
         for ni in self.nis:
             check(lib.pw_ni_trace_start(ni, capacity), "trace")
 
     def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
-        """(time, node, kind, a, b) of every engine's trace, in time order; all kinds by default."""
+        """(time, node, kind, a, b) of every engine's trace, in time order.
+
+        By default all kinds but `transition`: the steps of the firmware's table, no events of the machine.
+        """
         names = {
             value: name.removeprefix("PW_TRACE_").lower()
             for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
@@ -362,7 +438,7 @@ class Pair:
             records = ffi.new("pw_trace_record **")
             count = lib.pw_ni_trace_read(ni, records)
             rows += [(r.time_ns, node, names[r.kind], r.a, r.b) for r in records[0][0:count]]
-        return sorted(row for row in rows if not kinds or row[2] in kinds)
+        return sorted(row for row in rows if (row[2] in kinds if kinds else row[2] != "transition"))
 
     def time_of(self, kind: str, index: int = 0) -> int:
         """When the index-th event of a kind happened."""

@@ -29,6 +29,8 @@ IN_PROCESS = (
     "psi-fig4.6",
     "psi-fig4.7",
     "psi-table4.1",
+    "r5-fig3.8",
+    *(f"r5-fig5.{i}" for i in range(1, 11)),
 )
 WITH_RANKS = ("part-fig16", "part-table2", "part-table3", "part-table4", "part-table5")
 
@@ -42,7 +44,8 @@ def quick(*, repetitions=2):
 
 @pytest.fixture(scope="module")
 def results():
-    return {name: registry.EXPERIMENTS[name].run(quick()) for name in IN_PROCESS}
+    chosen = [registry.EXPERIMENTS[name] for name in IN_PROCESS]
+    return {each.name: each.run(each.options(quick())) for each in chosen}
 
 
 def column(result, key, **where):
@@ -73,9 +76,9 @@ def test_rows_hold_finite_numbers_for_every_column(name, results):
 @pytest.mark.parametrize("name", IN_PROCESS)
 def test_files_are_written_and_say_where_numbers_come_from(name, results, tmp_path):
     experiment = registry.EXPERIMENTS[name]
-    output.write_files(experiment, results[name], quick(), tmp_path)
+    output.write_files(experiment, results[name], experiment.options(quick()), tmp_path)
     document = json.loads((tmp_path / f"{name}.json").read_text())
-    assert document["platform"]["name"] == "exanest-qfdb"
+    assert document["platform"]["name"] == (experiment.platform or "exanest-qfdb")
     assert document["source"] == experiment.source
     assert document["numbers"] and document["notes"]
     assert len(document["rows"]) == len(results[name].rows)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pagewire.native import ffi, lib
 
 MALFORMED = lib.PW_ERR_MALFORMED
-HEADER_BYTES, CONTROL_BYTES, BLOCK_HEADER_BYTES = 32, 64, 96
+HEADER_BYTES, CONTROL_BYTES, READ_REQUEST_BYTES, BLOCK_HEADER_BYTES = 32, 64, 88, 128
 KIND_AT, FRAME_BYTES_AT, CRC_AT, NUM_PACKETS_AT = 2, 4, 24, 76
-KIND_BLOCK = 1
+KIND_BLOCK, KIND_READ_REQUEST = 1, 6
 CORRUPT = 4
 
 
@@ -28,6 +28,8 @@ def frames(burst: bytearray) -> list[int]:
 
 def covered_bytes(burst: bytearray, start: int) -> int:
     """Length of what the frame's own CRC covers."""
+    if burst[start + KIND_AT] == KIND_READ_REQUEST:
+        return READ_REQUEST_BYTES
     if burst[start + KIND_AT] != KIND_BLOCK:
         return CONTROL_BYTES
     (num_packets,) = struct.unpack_from("=I", burst, start + NUM_PACKETS_AT)

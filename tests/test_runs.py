@@ -145,3 +145,54 @@ def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
         assert done.returncode == 0, done.stderr
         times.add(tuple(rank["virtual_time_ns"] for rank in json.loads(path.read_text())["ranks"]))
     assert len(times) == 1
+
+
+@pytest.mark.parametrize(
+    "sites",
+    [
+        {"packet_loss": "1:100:7"},
+        {"packet_corruption": "1:200:7", "duplication": "1:20:7", "delay": "1:20:7"},
+        {"lost_ack": "1:10:7", "lost_nack": "1:10:7", "lost_err": "1:10:7", "fifo_full": "1:10:7"},
+    ],
+    ids=" ".join,
+)
+def test_lammps_with_injected_faults_keeps_its_trajectory(sites, plain_state, tmp_path):
+    state, report = tmp_path / "state.npz", tmp_path / "report.json"
+    options = [word for name, text in sites.items() for word in ("--set", f"faults.{name}={text}")]
+    words = ["lammps", *SMALL, "--fresh-buffers", "--dump-state", str(state)]
+    done = command(
+        "launch", "-n", "4", "--timeout", "100us", *options, "--json", str(report), *words
+    )
+    assert done.returncode == 0, done.stderr
+    assert same_state(plain_state, state)
+    whole = json.loads(report.read_text())
+    for name in sites:
+        counts = whole["totals"]["faults"][name]
+        assert 0 < counts["injected"] < counts["eligible"]
+        assert f"{name.replace('_', ' ')}, injected" in done.stdout
+        assert whole["summary"][f"{name}_injected"] == counts["injected"]
+        assert (
+            sum(rank["faults"][name]["injected"] for rank in whole["ranks"]) == counts["injected"]
+        )
+    assert whole["summary"]["timeouts"] + whole["summary"]["nacks"] > 0
+
+
+def test_fault_injector_of_the_users_own_module_plans_each_rank(tmp_path):
+    (tmp_path / "cables.py").write_text(
+        "import dataclasses\nfrom pagewire.transport.fault_injectors import FaultInjector\n\n"
+        "class Bad(FaultInjector):\n    def plan(self, *, rank, num_ranks, configured):\n"
+        "        return dataclasses.replace(configured, lost_ack='1:2:7') if rank == 1 else configured\n"
+    )
+    report = tmp_path / "report.json"
+    done = command("launch", "-n", "2", "--quiet", "--set", "faults.injector=cables:Bad", "--json", str(report),
+                   "lammps", *SMALL, environ={"PYTHONPATH": str(tmp_path)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ranks = json.loads(report.read_text())["ranks"]
+    assert ranks[0]["faults"] == {} and ranks[1]["faults"]["lost_ack"]["injected"] > 0
+
+
+def test_unknown_fault_injector_ends_the_run_with_its_name(tmp_path):
+    done = command("launch", "-n", "2", "--set", "faults.injector=unifrom", "lammps", *SMALL)
+    assert done.returncode != 0
+    assert "faults.injector = 'unifrom'" in done.stderr and "did you mean 'uniform'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -34,7 +34,9 @@ def test_compute_takes_the_longer_of_arithmetic_and_memory():
 def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
     machine = platform.load(name)
     assert set(machine.cost_origins) == {
-        field.name for part in (Costs, platform.Rates) for field in dataclasses.fields(part)
+        field.name
+        for part in (Costs, platform.Rates, *([platform.Comparison] if machine.comparison else []))
+        for field in dataclasses.fields(part)
     }
     assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
     for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
@@ -49,6 +51,27 @@ def test_default_platform_has_the_constants_of_the_papers():
     assert (costs.link_mbps, costs.link_between_mbps, costs.hop_ns) == (17_000, 10_000, 150)
     assert costs.smmu_clock_ps == 3_003
     assert all(type(value) is int for value in costs.as_dict().values())
+
+
+def test_prototype_differs_from_the_qfdb_in_its_links_alone():
+    qfdb, prototype = platform.load("exanest-qfdb"), platform.load("exanest-10g")
+    mine, theirs = prototype.costs.as_dict(), qfdb.costs.as_dict()
+    assert {name for name in mine if mine[name] != theirs[name]} == {"link_mbps"}
+    assert prototype.costs.link_mbps == prototype.costs.link_between_mbps == 10_000
+    assert (prototype.rates, prototype.tables) == (qfdb.rates, qfdb.tables)
+
+
+def test_kernels_rdma_is_a_start_and_a_rate():
+    comparison = platform.load("exanest-10g").comparison
+    assert comparison.duration_ns(0) == 11_000
+    assert comparison.duration_ns(3_000) == 11_000 + 8_000
+
+
+def test_platform_may_do_without_comparison(document):
+    del document["comparison"]
+    assert platform.parse(document, "test").comparison is None
+    document["comparison"] = {}
+    assert "missing comparison.kernel_start, comparison.kernel_rate" in refused(document)
 
 
 def test_hardware_latency_and_payload_rate_follow_from_the_components():

@@ -112,3 +112,15 @@ def test_quiet_prints_nothing(capsys):
 def test_path_that_cannot_be_written_is_reported(tmp_path, capsys):
     report.finish([rank(1)], Config(), str(tmp_path / "no" / "x.json"), quiet=True)
     assert "report not written" in capsys.readouterr().err
+
+
+def test_injected_faults_are_shown_when_a_site_is_on():
+    lossy = rank(1, faults={"packet_loss": {"eligible": 1000, "injected": 9}})
+    text = report.table([lossy, rank(2)], Config())
+    assert "packet loss, eligible" in text and "1,000" in text
+    assert report.totals([lossy, lossy])["faults"]["packet_loss"] == {
+        "eligible": 2000,
+        "injected": 18,
+    }
+    assert report.summary([lossy, rank(2)], Config())["packet_loss_injected"] == 9
+    assert "injected" not in report.table([rank(1)], Config())

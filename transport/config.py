@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
+from pagewire.native.faults import FaultsConfig
 from pagewire.native.settings import (
     ConfigError,
     Declaration,
@@ -138,6 +139,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "smmu": SmmuConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
+        "faults": FaultsConfig,
     }
 )
 
@@ -187,12 +189,14 @@ class Config:
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
+    faults: FaultsConfig = dataclasses.field(default_factory=FaultsConfig)
     sources: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), compare=False
     )
     """Where each setting that was given comes from, by dotted name."""
 
     def __post_init__(self) -> None:
+        self._check_faults()
         run = self.run
         if self.smmu.mode == "stall" and not page_in.is_built_in(run.policy):
             raise ConfigError(
@@ -207,6 +211,23 @@ class Config:
                 "a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' or another "
                 "memory strategy"
             )
+
+    def _check_faults(self) -> None:
+        run, sites = self.run, self.faults.sites()
+        if run.timeout_ns is None:
+            for name in ("packet_loss", "lost_ack", "lost_nack", "lost_err", "fifo_full"):
+                if sites[name].is_on:
+                    raise ConfigError(
+                        f"faults.{name} = '{sites[name]}' with run.timeout = none: only a timeout sends "
+                        "such a block again; set run.timeout"
+                    )
+        if run.nack_cancels_timer:
+            for name in ("lost_err", "fifo_full"):
+                if sites[name].is_on:
+                    raise ConfigError(
+                        f"faults.{name} = '{sites[name]}' with run.nack_cancels_timer = true: the NACK "
+                        "stops the timer, and no ERR comes; leave the timer on"
+                    )
 
     def settings(self) -> list[Setting]:
         """Every setting in the registry's order."""
@@ -254,9 +275,9 @@ class Config:
             "parallel_walks": smmu.parallel_walks,
             "outstanding_accesses": smmu.outstanding_accesses,
             "hupcf": smmu.hupcf,
+            "stall": FAULT_MODES[smmu.mode],
             **self.firmware.engine_settings(),
             "receive_buffer_blocks": self.ni.receive_buffer_blocks,
-            "stall": FAULT_MODES[smmu.mode],
             "ni_fifo_depth": self.ni.fifo_depth,
             "tasklet_entries": self.ni.entries_per_tasklet_run,
             "eager_limit_bytes": run.eager_limit_bytes,

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import dataclasses
+import heapq
 import os
 import resource
 import time
 from typing import Any, NamedTuple
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.domains import open_domain
 from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
 from pagewire.smmu.policy_host import DECISION, PolicyHost
 from pagewire.smmu.registers import ContextBank
-from pagewire.transport import platform, report, strategies
+from pagewire.transport import fault_injectors, platform, report, strategies
 from pagewire.transport.clock import SHORT_NS, ComputeSource, wall_ns
 from pagewire.transport.config import Config, ConfigError, load
 from pagewire.transport.wire import Wire
@@ -32,6 +34,7 @@ _PDID = 1  # the ranks of one job are one protection domain
 _NEVER = 2**63 - 1
 _FOREVER = _NEVER - 1
 _AT_ONCE = -(2**63)
+_ARRIVED, _NOTIFIED = int(lib.PW_HOST_ARRIVED), int(lib.PW_HOST_NOTIFIED)
 _EVENTS_AT_ONCE = 32
 _IDLE_TURNS = 8  # turns in vain before the core is yielded
 _PR_SET_THP_DISABLE = 41
@@ -47,6 +50,16 @@ class Envelope(NamedTuple):
     address: int
     key: int
     arrival_ns: int
+
+
+class Notice(NamedTuple):
+    """A completion notification that stands in this rank's memory; `error` as in Handle."""
+
+    time_ns: int
+    first_data: int
+    last_data: int
+    error: int
+    rank: int
 
 
 class Handle:
@@ -104,6 +117,11 @@ class Node:
             "engine",
         )
         self._ni = ni[0]
+        planned = fault_injectors.plan(
+            rank=self.rank, num_ranks=self.size, configured=config.faults
+        )
+        dataclasses.replace(config, faults=planned)  # refuses what the run's settings do not allow
+        faults.plan(self._ni, planned)
         open_domain(self._ni, _PDID)
         self._page_in: PolicyHost | None = None
         if own_policy is not None:
@@ -122,6 +140,7 @@ class Node:
         self._forks = 0
         self._next_ns = _NEVER
         self._handles: dict[int, Handle] = {}
+        self._watched: dict[int, list[Notice]] = {}
         self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
         self._burst = ffi.new("pw_burst *")
         self._key = ffi.new("uint64_t *")
@@ -161,6 +180,12 @@ class Node:
             self.clock_ns += self._call_ns
             self._program_ran = True
 
+    def enter_rdma(self) -> None:
+        """At every entry of the RDMA library: as `enter`, without what an MPI call costs."""
+        self.enter()
+        if self._depth == 1:
+            self.clock_ns -= self._call_ns
+
     def leave(self) -> None:
         """At every public MPI exit."""
         self._depth -= 1
@@ -187,10 +212,10 @@ class Node:
         self.clock_ns = max(self.clock_ns, complete_ns)
         self.clock_ns += self._poll_ns
 
-    def failed_test(self, future: bool) -> None:
+    def failed_test(self, future: bool, poll_ns: int | None = None) -> None:
         """A Test or Iprobe found nothing. future: what it looks for completes later in virtual time."""
         if future or self.clock_ns < self._next_ns < _NEVER:
-            self.clock_ns += self._poll_ns
+            self.clock_ns += self._poll_ns if poll_ns is None else poll_ns
 
     # -- messages through packetizer and mailbox
 
@@ -321,6 +346,31 @@ class Node:
         self._dirty = True
         return handle
 
+    # -- for the RDMA library (rdma.py)
+
+    @property
+    def ni(self) -> Any:
+        """The engine."""
+        return self._ni
+
+    @property
+    def pdid(self) -> int:
+        """Protection domain of all ranks."""
+        return _PDID
+
+    def started(self, event_id: int) -> Handle:
+        """Something was posted to the engine; done when its event has come."""
+        handle = self._handles[event_id] = Handle(0, None)
+        self._dirty = True
+        return handle
+
+    def watch(self, address: int) -> list[Notice]:
+        """Keep the notifications that arrive at `address`, a heap by time, until `unwatch`."""
+        return self._watched.setdefault(address, [])
+
+    def unwatch(self, address: int) -> None:
+        self._watched.pop(address, None)
+
     # -- progress
 
     def progress(self, waiting: bool) -> bool:
@@ -393,17 +443,26 @@ class Node:
             lib.pw_ni_tx_release(self._ni, data)
 
     def _dispatch(self, event: Any) -> None:
+        if event.kind >= _ARRIVED:  # its id is not one of a handle
+            self._dispatch_other(event)
+            return
         handle = self._handles.pop(event.id, None)
         if handle is None:
-            if event.kind == lib.PW_HOST_DEADLOCK:
-                check(event.error, "mailbox of the R5")
-            if event.kind == DECISION and self._page_in is not None:
-                self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
-                self._page_in.answer(event.id)
             return
         handle.complete_ns = event.time_ns + self._release(handle.prepared)
         handle.error = event.error
         handle.done = True
+
+    def _dispatch_other(self, event: Any) -> None:
+        if event.kind == _NOTIFIED and event.id in self._watched:
+            data, notices = event.data, self._watched[event.id]
+            notice = Notice(event.time_ns, data[0], data[1], event.error, event.peer)
+            heapq.heappush(notices, notice)
+        elif event.kind == DECISION and self._page_in is not None:
+            self._next_ns = _AT_ONCE  # should the policy raise, whoever waits comes back here
+            self._page_in.answer(event.id)
+        elif event.kind == lib.PW_HOST_DEADLOCK:
+            check(event.error, "mailbox of the R5")
 
     def idle(self) -> None:
         """A turn of a wait loop was in vain: the core goes to somebody else after a few."""
@@ -438,6 +497,7 @@ class Node:
         times = ffi.new("pw_time_histogram *")
         lib.pw_ni_read_interrupt_times(self._ni, times)
         counted["interrupt_times"] = {"bin_ns": int(times.bin_ns), "bins": list(times.bins)}
+        counted["faults"] = faults.counts(self._ni)
         counted["mpi_calls"] = dict(self.mpi_calls)
         counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
         counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]

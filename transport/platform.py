@@ -99,6 +99,19 @@ class Rates:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """RDMA that the kernel initiates, which experiments set beside the user's; the engine knows
+    nothing of it. A platform need not have it."""
+
+    kernel_start_ns: int
+    kernel_rate_mbps: int
+
+    def duration_ns(self, num_bytes: int) -> int:
+        """From the user's call until the last byte has left."""
+        return self.kernel_start_ns + round(num_bytes * 8e3 / self.kernel_rate_mbps)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
     """What the platform file says of one cost or table."""
 
@@ -149,9 +162,10 @@ class Platform:
     description: str
     costs: Costs
     rates: Rates
+    comparison: Comparison | None
     tables: Mapping[str, CostTable]
     cost_origins: Mapping[str, Origin]
-    """By field name of Costs and Rates."""
+    """By field name of Costs, Rates and Comparison."""
     table_origins: Mapping[str, Origin]
 
     def table(self, name: str) -> CostTable:
@@ -188,12 +202,17 @@ def load(name_or_path: str) -> Platform:
 
 def parse(document: Mapping[str, Any], name: str) -> Platform:
     """The platform of a TOML document; raises ConfigError that names key and reason."""
-    _check_keys("", document, required=("description", "costs", "rates", "tables"))
+    required = ("description", "costs", "rates", "tables")
+    rest = {key: value for key, value in document.items() if key != "comparison"}
+    _check_keys("", rest, required)
     tables = _table_of(document, "tables")
     _check_keys("tables.", tables, required=TABLES)
     cost_origins: dict[str, Origin] = {}
     costs = _values(document, "costs", Costs, cost_origins)
     rates = _values(document, "rates", Rates, cost_origins)
+    comparison = None
+    if "comparison" in document:
+        comparison = Comparison(**_values(document, "comparison", Comparison, cost_origins))
     parsed: dict[str, CostTable] = {}
     table_origins: dict[str, Origin] = {}
     for key in TABLES:
@@ -208,6 +227,7 @@ def parse(document: Mapping[str, Any], name: str) -> Platform:
         description=str(document["description"]),
         costs=Costs(**costs),
         rates=Rates(**rates),
+        comparison=comparison,
         tables=MappingProxyType(parsed),
         cost_origins=MappingProxyType(cost_origins),
         table_origins=MappingProxyType(table_origins),

@@ -5,6 +5,7 @@ those of COUNTER_GROUPS and TIME_KEYS, and besides:
 
 - mpi_calls: dict, MPI calls by name
 - nacks_by_code: list of 8, index = NACK code of MECHANISMS 3
+- faults: dict, eligible and injected events by fault site, of the sites that are on
 - interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, page_in_ns, touch_ns, pin_ns: parts
 - wall_time_s: float; peak_rss_bytes: int
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from pagewire.native.faults import total as total_faults
 from pagewire.transport.config import Config
 
 COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
@@ -184,6 +186,7 @@ def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             codes[code] += count
     result["mpi_calls"] = dict(sorted(calls.items()))
     result["nacks_by_code"] = codes
+    result["faults"] = total_faults([each.get("faults", {}) for each in per_rank])
     return result
 
 
@@ -201,6 +204,8 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
+    for site, counted in total["faults"].items():
+        entry.update({f"{site}_{key}": count for key, count in counted.items()})
     return entry
 
 
@@ -230,6 +235,14 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
             rows.append("other")
             for key in other:
                 add_count(f"  {key}", [each.get(key, 0) for each in per_rank])
+        if total["faults"]:
+            rows.append("injected faults")
+        for site, counted in total["faults"].items():
+            for key in counted:
+                label = f"  {site.replace('_', ' ')}, {key}"
+                add_count(
+                    label, [each.get("faults", {}).get(site, {}).get(key, 0) for each in per_rank]
+                )
         rows.append("virtual time (ms; total is the maximum)")
         for key, label in TIME_KEYS.items():
             label = f"  {label}" if key == "virtual_time_ns" else f"    {label}"

@@ -125,6 +125,15 @@ class Experiment:
     run: Callable[[Options], Result]
     repeats: bool = True
     """False: nothing is measured more than once"""
+    platform: str = ""
+    """the machine that the source measured, when it is not the default one"""
+
+    def options(self, options: Options) -> Options:
+        """The user's options, on the experiment's platform unless they choose one."""
+        if not self.platform or "run.platform" in options.settings().sources:
+            return options
+        environ = {**options.environ, "PAGEWIRE_RUN_PLATFORM": self.platform}
+        return dataclasses.replace(options, environ=environ)
 
 
 def size_text(num_bytes: float) -> str:

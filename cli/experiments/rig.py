@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.domains import open_domain
 from pagewire.native.settings import ConfigError
 from pagewire.smmu import policy
@@ -144,6 +144,7 @@ class Engines:
             ni = ffi.new("pw_ni **")
             check(lib.pw_ni_create(costs, settings, node, num_nodes, memory[0], ni), "engine")
             self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
+            faults.plan(ni[0], config.faults)
             open_domain(ni[0], _PDID)
             if not policy.is_built_in(config.run.policy):
                 own = policy.load(config.run.policy)
@@ -186,7 +187,7 @@ class Engines:
         times: dict[tuple[int, int], int] = {}
         busy = True
         while busy:
-            busy = self._deliver()
+            busy = self.deliver()
             for node, ni in enumerate(self.nis):
                 count = lib.pw_ni_run(ni, _FOREVER, self._events, 16)
                 check(count, "run")
@@ -197,10 +198,11 @@ class Engines:
                         continue
                     check(event.error, "transfer")
                     times[node, event.kind] = event.time_ns
-            busy = self._deliver() or busy
+            busy = self.deliver() or busy
         return times
 
-    def _deliver(self) -> bool:
+    def deliver(self) -> bool:
+        """Hand over every burst that waits; True when there was one."""
         burst = ffi.new("pw_burst *")
         for node, ni in enumerate(self.nis):
             while lib.pw_ni_tx_burst(ni, burst):

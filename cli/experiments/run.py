@@ -36,7 +36,7 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
     for experiment in chosen:
         start_s = time.monotonic()
         try:
-            result = experiment.run(options)
+            result = experiment.run(experiment.options(options))
         except ConfigError as error:
             if len(chosen) == 1:
                 raise
@@ -44,7 +44,7 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
             failed.append(experiment.name)
             continue
         output.print_result(experiment, result)
-        output.write_files(experiment, result, options, folder)
+        output.write_files(experiment, result, experiment.options(options), folder)
         say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s")
     if failed:
         say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")

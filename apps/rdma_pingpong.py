@@ -1,0 +1,226 @@
+"""One-sided RDMA between ranks 0 and 1: latency and bandwidth of writes and reads over size.
+
+No MPI message carries data: addresses are exchanged once, then rank 0 and 1 answer each other's
+writes by the notifications that they find in their memory, and rank 0 reads what rank 1 has laid out.
+"""
+
+import dataclasses
+from typing import Any
+
+from pagewire.apps.command import run_app
+from pagewire.apps.errors import AppError
+from pagewire.apps.options import Parser, require
+
+MAX_BYTES = 2**30
+MAX_CHANNELS = 32
+_HEADER = "      bytes  write (us)   read (us)  write (MB/s)  read (MB/s)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one run is made of."""
+
+    max_bytes: int = 4 * 2**20
+    """sizes go from 16 bytes up to here by a factor of 4"""
+    repetitions: int = 20
+    num_channels: int = 4
+    """transfers on their way at a time when bandwidth is measured"""
+    fresh: bool = False
+    """do not touch the buffers before: the first transfer to each page faults"""
+
+    def sizes(self) -> list[int]:
+        return [4**i for i in range(2, 16) if 4**i <= self.max_bytes]
+
+
+def make_parser() -> Parser:
+    parser = Parser(
+        prog="rdma_pingpong",
+        description=(__doc__ or "").partition("\n")[0],
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--help", "-h", action="store_true", help="print this text and stop")
+    default = Options()
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=default.max_bytes,
+        help="largest transfer, from 16 on by a factor of 4 (%(default)s)",
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=int,
+        default=default.repetitions,
+        help="transfers for each figure (%(default)s)",
+    )
+    parser.add_argument(
+        "--channels",
+        type=int,
+        default=default.num_channels,
+        help="transfers at a time for bandwidth (%(default)s)",
+    )
+    parser.add_argument("--fresh", action="store_true", help="leave buffers untouched: pages fault")
+    return parser
+
+
+def parse_options(argv: list[str] | None) -> Options | None:
+    """Options from the command line, None when help is asked for; raises InputError."""
+    found = make_parser().parse_args(argv)
+    if found.help:
+        return None
+    limits = (
+        ("--max-bytes", found.max_bytes, 16, MAX_BYTES),
+        ("--repetitions", found.repetitions, 1, 10**6),
+        ("--channels", found.channels, 1, MAX_CHANNELS),
+    )
+    for name, value, low, high in limits:
+        require(low <= value <= high, name, value, f"{low} to {high}", "choose a value inside")
+    return Options(
+        max_bytes=found.max_bytes,
+        repetitions=found.repetitions,
+        num_channels=found.channels,
+        fresh=found.fresh,
+    )
+
+
+class Side:
+    """What rank 0 and rank 1 set up alike; `other` is the peer's rank."""
+
+    def __init__(self, world: Any, options: Options) -> None:
+        from pagewire.transport import rdma
+
+        self._world, self._status = world, rdma.Status
+        self.options, self.rank = options, world.Get_rank()
+        self.outgoing = rdma.Buffer(options.max_bytes)
+        self.incoming = rdma.Buffer(options.max_bytes + 32)
+        # The notification lies behind the data, 16-byte aligned.
+        self.arrival = rdma.Notification(self.incoming, (options.max_bytes + 15) // 16 * 16)
+        remotes = world.allgather((self.incoming.remote, self.outgoing.remote, self.arrival.remote))
+        self.target, self.source, self.mailbox = (
+            remotes[1 - self.rank] if self.rank < 2 else remotes[0]
+        )
+        self.channels = [rdma.Channel() for _ in range(options.num_channels)]
+        self.readers = [rdma.ReadChannel() for _ in range(options.num_channels)]
+
+    def write(self, num_bytes: int, turn: int) -> None:
+        """Write with a notification that says which turn it is."""
+        channel = self.channels[0]
+        channel.insert(
+            self.outgoing, self.target, num_bytes, notification=self.mailbox, first_data=turn
+        )
+        channel.trigger()
+
+    def expect(self, turn: int) -> None:
+        """Wait for the peer's write of this turn."""
+        notice = self.arrival.wait()
+        if notice.first_data != turn:
+            raise AssertionError(f"notification of turn {notice.first_data} instead of {turn}")
+
+    def finish(self, channel: Any) -> None:
+        """Wait for a transfer that must not fail."""
+        if channel.wait() is not self._status.FINISHED:
+            raise AppError(str(channel.error))
+
+    def stream(self, channels: list[Any], insert: Any) -> None:
+        """`repetitions` transfers, as many at a time as there are channels."""
+        for i in range(self.options.repetitions):
+            channel = channels[i % len(channels)]
+            if i >= len(channels):
+                self.finish(channel)
+            insert(channel)
+            channel.trigger()
+        for channel in channels[: self.options.repetitions]:
+            self.finish(channel)
+
+
+def _check(side: Side, num_bytes: int, seed: int) -> None:
+    if not (side.incoming.array[:num_bytes] == seed).all():
+        raise AssertionError(f"wrong data at rank {side.rank} after {num_bytes} bytes")
+
+
+def _round(mpi: Any, side: Side, num_bytes: int, seed: int) -> tuple[float, ...]:
+    """Virtual times in s on rank 0: write (half a ping-pong), read, stream of writes, of reads."""
+    world, repetitions = mpi.COMM_WORLD, side.options.repetitions
+    side.outgoing.array[:num_bytes] = seed
+    if not side.options.fresh:
+        side.incoming.array[:] = 0
+    world.Barrier()
+    start = mpi.Wtime()
+    for turn in range(repetitions if side.rank < 2 else 0):
+        if side.rank == 1:
+            side.expect(turn)
+        side.write(num_bytes, turn)
+        if side.rank == 0:
+            side.expect(turn)
+        side.finish(side.channels[0])
+    times = [(mpi.Wtime() - start) / repetitions / 2]
+    world.Barrier()
+    if side.rank < 2:
+        _check(side, num_bytes, seed)
+    side.incoming.array[:num_bytes] = 0
+    world.Barrier()
+    if side.rank == 0:  # the others wait at the barrier, where their NIs work
+        reader = side.readers[0]
+        start = mpi.Wtime()
+        for _ in range(repetitions):
+            reader.insert(side.source, side.incoming, num_bytes)
+            reader.trigger()
+            side.finish(reader)
+        times.append((mpi.Wtime() - start) / repetitions)
+        _check(side, num_bytes, seed)
+        start = mpi.Wtime()
+        side.stream(
+            side.channels, lambda channel: channel.insert(side.outgoing, side.target, num_bytes)
+        )
+        times.append((mpi.Wtime() - start) / repetitions)
+        start = mpi.Wtime()
+        side.stream(
+            side.readers, lambda reader: reader.insert(side.source, side.incoming, num_bytes)
+        )
+        times.append((mpi.Wtime() - start) / repetitions)
+    world.Barrier()
+    return tuple(times)
+
+
+def _run(mpi: Any, argv: list[str] | None) -> int:
+    world = mpi.COMM_WORLD
+    options = parse_options(argv)
+    if options is None:
+        if world.Get_rank() == 0:
+            print(make_parser().format_help(), flush=True)
+        return 0
+    require(world.Get_size() >= 2, "number of ranks", world.Get_size(), "2 or more", "-n 2")
+    side = Side(world, options)
+
+    def say(line: str) -> None:
+        if side.rank == 0:
+            print(line, flush=True)
+
+    say(
+        f"one-sided RDMA between ranks 0 and 1: {options.repetitions} repetitions, bandwidth with "
+        f"{options.num_channels} transfers at a time"
+    )
+    say(_HEADER)
+    for i, num_bytes in enumerate(options.sizes()):
+        times = _round(mpi, side, num_bytes, i + 1)
+        if side.rank == 0:
+            write, read, writes, reads = times
+            say(
+                f"{num_bytes:11d} {write * 1e6:11.3f} {read * 1e6:11.3f} "
+                f"{num_bytes / writes / 1e6:13.2f} {num_bytes / reads / 1e6:12.2f}"
+            )
+    side.arrival.close()
+    for channel in side.channels:
+        channel.close()
+    for buffer in (side.outgoing, side.incoming):
+        buffer.free()
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run on all ranks of COMM_WORLD; 0, or 2 for bad input, alike on all ranks."""
+    return run_app("rdma_pingpong", lambda mpi: _run(mpi, argv))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,159 @@
+"""The bench of the R5 thesis's experiments: single transfers and streams by the user's interface.
+
+Two engines in one process, or one that talks to itself (loopback: both NIs' costs, no hop). A write goes
+through a channel with descriptor and notification, a read by a request with a notification in the
+reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs know them.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from pagewire.cli.experiments.rig import Buffer, Engines, Record
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.settings import ConfigError
+from pagewire.transport.config import Config
+from pagewire.transport.platform import load as load_platform
+
+WRITE, READ = "write", "read"
+NUM_OUTSTANDING = 8
+"""Transfers of a stream that are on their way at a time."""
+_PDID = 1
+_REST_NS = 100_000_000
+_FOREVER = 2**63 - 1
+_NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
+_WORDS = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Times:
+    """One transfer, in ns from the user's call."""
+
+    notified_ns: int
+    """until the notification's words stand in the receiver's memory"""
+    done_ns: int
+    """until the initiator's R5 has everything: a write's last acknowledgement, a read's last byte"""
+    trace: tuple[Record, ...]
+    counters: dict[str, int]
+
+
+class Bench:
+    """One source, one destination with a notification behind it; transfers follow each other at rest."""
+
+    def __init__(self, config: Config, max_bytes: int, *, loopback: bool = False) -> None:
+        if config.memory_backend.backend != "host":
+            raise ConfigError(
+                "memory_backend.backend = 'model': these experiments use real pages, use 'host'"
+            )
+        self.platform = load_platform(config.run.platform)
+        self.engines = Engines(config, self.platform, 1 if loopback else 2)
+        self._initiator, self._target = 0, 0 if loopback else 1
+        room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
+        self._notification_at = room
+        self._source, self._destination = Buffer(max_bytes), Buffer(room + _NOTIFICATION_BYTES)
+        unit = bytes((i * 7 + 1) % 251 for i in range(251))
+        self._data = (unit * (max_bytes // 251 + 1))[:max_bytes]
+        self._source.fill(self._data)
+        self._destination.touch()
+        ni = self.engines.nis[self._initiator]
+        self._channels = [
+            check(lib.pw_ni_open_channel(ni, _PDID), "channel") for _ in range(NUM_OUTSTANDING)
+        ]
+        self._id = ffi.new("uint64_t *")
+        self._event = ffi.new("pw_host_event[1]")
+        self._now_ns = 0
+
+    def transfer(self, num_bytes: int, operation: str = WRITE, *, traced: bool = False) -> Times:
+        """One transfer of num_bytes from the user's call on, alone on both nodes."""
+        self._transfer(num_bytes, operation, False)  # the TLBs know the buffers from here
+        return self._transfer(num_bytes, operation, traced)
+
+    def _transfer(self, num_bytes: int, operation: str, traced: bool) -> Times:
+        engines = self.engines
+        self._destination.fill(bytes(self._destination.num_bytes))
+        if traced:
+            engines.trace_start()
+        before, call_ns = engines.counters(), self._now_ns
+        self._post(0, num_bytes, operation, call_ns)
+        times = engines.run()
+        receiver = self._target if operation == WRITE else self._initiator
+        done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
+        self._now_ns = max(times.values()) + _REST_NS
+        self._check(num_bytes, operation)
+        return Times(
+            notified_ns=times[receiver, lib.PW_HOST_NOTIFIED] - call_ns,
+            done_ns=times[self._initiator, done_kind] - call_ns,
+            trace=engines.trace(call_ns) if traced else (),
+            counters={name: value - before[name] for name, value in engines.counters().items()},
+        )
+
+    def stream_gbps(self, num_bytes: int, operation: str = WRITE, num_transfers: int = 64) -> float:
+        """Rate of num_transfers one behind the other, NUM_OUTSTANDING on their way at a time.
+
+        The user's CPU posts the next one when a channel is free, and posts serially.
+        """
+        self.transfer(num_bytes, operation)
+        self._destination.fill(bytes(self._destination.num_bytes))
+        start_ns = cpu_ns = self._now_ns
+        posted, end_ns = 0, start_ns
+        channels: dict[int, int] = {}
+        for channel in range(min(NUM_OUTSTANDING, num_transfers)):
+            cpu_ns = self._post(channel, num_bytes, operation, cpu_ns)
+            channels[self._id[0]] = channel
+            posted += 1
+        done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
+        for event_id, kind, time_ns in self._events():
+            end_ns = max(end_ns, time_ns)
+            if kind != done_kind:
+                continue
+            channel = channels.pop(event_id)
+            if posted < num_transfers:
+                cpu_ns = self._post(channel, num_bytes, operation, max(cpu_ns, time_ns))
+                channels[self._id[0]] = channel
+                posted += 1
+        self._now_ns = end_ns + _REST_NS
+        self._check(num_bytes, operation)
+        return num_transfers * num_bytes * 8 / (end_ns - start_ns)
+
+    def _events(self) -> Iterator[tuple[int, int, int]]:
+        """Host events of all nodes one by one, so that the caller can post when one happens.
+
+        A node comes to rest before the next one runs: what it posts is then there in time.
+        """
+        busy = True
+        while busy:
+            busy = self.engines.deliver()
+            for ni in self.engines.nis:
+                while check(lib.pw_ni_run(ni, _FOREVER, self._event, 1), "run"):
+                    event = self._event[0]
+                    check(event.error, "transfer")
+                    busy = True
+                    yield int(event.id), int(event.kind), int(event.time_ns)
+            busy = self.engines.deliver() or busy
+
+    def _post(self, channel: int, num_bytes: int, operation: str, at_ns: int) -> int:
+        """Insert and trigger at at_ns; when the CPU has done so."""
+        descriptor: Any = ffi.new("pw_descriptor *")
+        descriptor.source_address = self._source.address
+        descriptor.destination_address = self._destination.address
+        notification_address = self._destination.address + self._notification_at
+        descriptor.destination_address_notification = notification_address
+        descriptor.first_data_notification, descriptor.last_data_notification = _WORDS
+        descriptor.transfer_bytes = num_bytes
+        ni = self.engines.nis[self._initiator]
+        if operation == READ:
+            peer = self._target
+            posted = lib.pw_ni_read(ni, _PDID, peer, descriptor, 0, at_ns, self._id)
+            return check(posted, "read")
+        number = self._channels[channel]
+        posted = lib.pw_ni_insert_descriptor(ni, number, self._target, descriptor, at_ns)
+        return check(lib.pw_ni_trigger(ni, number, check(posted, "insert"), self._id), "trigger")
+
+    def _check(self, num_bytes: int, operation: str) -> None:
+        seen = self._destination.read()
+        words = seen[self._notification_at :][:_NOTIFICATION_BYTES]
+        expected = b"".join(word.to_bytes(8, "little") for word in _WORDS)
+        if seen[:num_bytes] != self._data[:num_bytes] or words != expected:
+            raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: wrong data")
+        if not self.engines.is_quiet:
+            raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: not over")

@@ -1,0 +1,411 @@
+"""The RDMA engine's user library: one-sided writes and reads between ranks, without MPI for the data.
+
+As the library of the emulated machine [R5 2.3.3, 3.2.1]: allocate a buffer that the NI may use, open a
+channel, insert a descriptor with a completion notification, trigger, poll. What a peer must know, a
+buffer's `remote` and a notification's `remote`, goes to it once, by MPI for example.
+
+A rank's NI moves only while the rank is inside a call of MPI or of this library, as with blocking
+one-sided MPI: a target that computes for long keeps its peers waiting (in wall time, not in virtual
+time). Reading a notification's words from memory takes no virtual time and may see what arrives later in
+it, so look with `Notification.poll` or `wait`. Not for several threads of a rank. Transfers that nobody
+waited for before MPI is finalized may be lost.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import heapq
+import mmap
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.transport.loader import activate
+
+activate()
+
+from pagewire.transport.node import Handle, Notice
+from pagewire.transport.progress import node, test_turn, turn
+
+MAX_BYTES = 2**32 - 1
+"""A descriptor's size field has 32 bits."""
+NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
+NUM_CHANNELS = int(lib.PW_WRITE_CHANNELS)
+
+_read_ns = node.platform.costs.core_register_read_ns
+_poll_ns = node.platform.costs.poll_ns
+_page_shift = int(lib.PW_PAGE_SHIFT)
+_BLOCK_BYTES = int(lib.PW_BLOCK_BYTES)
+
+
+class Status(enum.Enum):
+    """State of the transfer that was triggered last."""
+
+    FINISHED = lib.PW_CHANNEL_FINISHED
+    ONGOING = lib.PW_CHANNEL_ONGOING
+    PAUSED = lib.PW_CHANNEL_PAUSED
+    """Without error: a block waits for its page."""
+    FAILED = lib.PW_CHANNEL_FAILED
+    """Finished with error; the channel's `error` tells which."""
+
+
+class RemoteBuffer(NamedTuple):
+    """What a peer needs to know of a buffer; can be sent as an object."""
+
+    rank: int
+    address: int
+    num_bytes: int
+    key: int
+    """Asked for by reads. Writes are protected by the protection domain alone."""
+
+
+class RemoteNotification(NamedTuple):
+    """What a peer needs to know of a notification; can be sent as an object."""
+
+    rank: int
+    address: int
+
+
+class Buffer:
+    """Zeroed memory of its own pages that this rank's NI and, by `remote`, its peers may use.
+
+    `array` is the memory as uint8, aligned to a block (16 KB). Nothing is pinned unless `run.memory` says so; it is pinned or
+    touched once, here. Alive until `free`, which must wait until no peer uses it any more.
+    """
+
+    def __init__(self, num_bytes: int) -> None:
+        if not 0 < num_bytes <= MAX_BYTES:
+            raise ValueError(f"buffer of {num_bytes} bytes: allowed is 1 to {MAX_BYTES}")
+        whole = np.frombuffer(mmap.mmap(-1, num_bytes + _BLOCK_BYTES), np.uint8)
+        skew = -whole.ctypes.data % _BLOCK_BYTES  # blocks end alike in every run
+        self.array: NDArray[np.uint8] = whole[skew : skew + num_bytes]
+        self.address: int = self.array.ctypes.data
+        self.num_bytes = num_bytes
+        node.enter_rdma()
+        try:
+            node.clock_ns += node.platform.table("mmap").cost_ns(num_bytes)
+            self._prepared = node.prepare_receive(self.address, num_bytes)
+            key = ffi.new("uint64_t *")
+            check(lib.pw_ni_register(node.ni, self.address, num_bytes, key), "registration")
+        finally:
+            node.leave()
+        self.remote = RemoteBuffer(node.rank, self.address, num_bytes, key[0])
+        _allocated.add(self)
+
+    def view(self, dtype: DTypeLike, offset: int = 0, count: int = -1) -> NDArray[Any]:
+        """The memory from `offset` on as an array of another type."""
+        return np.frombuffer(self.array, dtype, count, offset)
+
+    def free(self) -> None:
+        """Take the peers' permission to read back. The pages go when no array refers to them."""
+        if self not in _allocated:
+            raise ValueError("the buffer has been freed before")
+        _allocated.remove(self)
+        node.enter_rdma()
+        try:
+            check(lib.pw_ni_unexpose(node.ni, self.remote.key), "buffer")
+            node.release_receive(self._prepared)
+            node.clock_ns += node.platform.table("munmap").cost_ns(self.num_bytes)
+            first_page = self.address >> _page_shift
+            num_pages = (self.address + self.num_bytes - 1 >> _page_shift) - first_page + 1
+            lib.pw_ni_invalidate(node.ni, node.pdid, first_page, num_pages)
+        finally:
+            node.leave()
+        del self.array
+
+
+# A peer may still have the address of a buffer that the program has dropped.
+_allocated: set[Buffer] = set()
+
+
+class Notification:
+    """Two words of a buffer that a transfer writes when all of its data stand at the destination.
+
+    Make it before a peer gets its `remote`. offset: multiple of 16 in the buffer.
+    """
+
+    def __init__(self, buffer: Buffer, offset: int) -> None:
+        if offset % NOTIFICATION_BYTES or not 0 <= offset <= buffer.num_bytes - NOTIFICATION_BYTES:
+            raise ValueError(
+                f"notification at offset {offset}: allowed is a multiple of {NOTIFICATION_BYTES} "
+                f"up to {buffer.num_bytes - NOTIFICATION_BYTES} in this buffer"
+            )
+        self.remote = RemoteNotification(node.rank, buffer.address + offset)
+        self._notices = node.watch(self.remote.address)
+
+    def poll(self) -> Notice | None:
+        """The earliest notification that stands in memory and was not returned before."""
+        node.enter_rdma()
+        try:
+            test_turn()
+            if self._notices and self._notices[0].time_ns <= node.clock_ns:
+                return self._take()
+            node.failed_test(bool(self._notices))
+            return None
+        finally:
+            node.leave()
+
+    def wait(self) -> Notice:
+        """The same, once it is there; EngineError when the transfer ended with an error."""
+        node.enter_rdma()
+        try:
+            while not self._notices:
+                turn()
+            return self._take()
+        finally:
+            node.leave()
+
+    def _take(self) -> Notice:
+        notice = heapq.heappop(self._notices)
+        node.completed(notice.time_ns)
+        check(notice.error, f"transfer of rank {notice.rank} that was to notify")
+        return notice
+
+    def close(self) -> None:
+        """Forget it: notifications that arrive from now on are not kept."""
+        node.unwatch(self.remote.address)
+
+
+class _Transfers(abc.ABC):
+    """Insert, trigger, poll: what both kinds of channel have in common."""
+
+    _cost_ns: int
+
+    def __init__(self) -> None:
+        self._descriptor = ffi.new("pw_descriptor *")
+        self._id = ffi.new("uint64_t *")
+        self._peer = -1
+        self._key = 0
+        self._inserted = False
+        self._handle: Handle | None = None
+
+    def _fill(
+        self,
+        local: Buffer,
+        local_offset: int,
+        remote: RemoteBuffer,
+        remote_offset: int,
+        num_bytes: int | None,
+        notification: RemoteNotification | None,
+        data: tuple[int, int],
+    ) -> tuple[int, int]:
+        """Check and write all of the descriptor but its two addresses; returns local, remote one."""
+        if self._handle is not None and not self._handle.done:
+            raise ValueError("the channel has a transfer that is not finished: wait for it first")
+        if num_bytes is None:
+            num_bytes = min(local.num_bytes - local_offset, remote.num_bytes - remote_offset)
+        if not 0 < num_bytes <= MAX_BYTES:
+            raise ValueError(f"transfer of {num_bytes} bytes: allowed is 1 to {MAX_BYTES}")
+        for what, offset, limit in (
+            ("local", local_offset, local.num_bytes),
+            ("remote", remote_offset, remote.num_bytes),
+        ):
+            if offset < 0 or offset + num_bytes > limit:
+                raise ValueError(
+                    f"transfer of {num_bytes} bytes at offset {offset} of the {what} buffer: "
+                    f"it has {limit} bytes"
+                )
+        if not 0 <= remote.rank < node.size:
+            raise ValueError(f"remote buffer of rank {remote.rank}: there are {node.size} ranks")
+        descriptor = self._descriptor
+        descriptor.destination_address_notification = notification.address if notification else 0
+        descriptor.first_data_notification, descriptor.last_data_notification = data
+        descriptor.transfer_bytes = num_bytes
+        self._peer, self._key = remote.rank, remote.key
+        return local.address + local_offset, remote.address + remote_offset
+
+    def trigger(self) -> None:
+        """Start what was inserted."""
+        if not self._inserted:
+            raise ValueError("nothing to trigger: insert a descriptor first")
+        self._inserted = False
+        node.enter_rdma()
+        try:
+            node.clock_ns = check(self._start(), f"transfer with rank {self._peer}")
+            self._handle = node.started(self._id[0])
+        finally:
+            node.leave()
+
+    def poll(self) -> Status:
+        """State of the transfer that was triggered last, at this rank's virtual time."""
+        handle = self._started()
+        node.enter_rdma()
+        try:
+            test_turn()
+            status = self._look(handle)
+            if status in (Status.FINISHED, Status.FAILED):
+                node.clock_ns += self._cost_ns
+            else:
+                node.failed_test(handle.done, self._cost_ns)
+            return status
+        finally:
+            node.leave()
+
+    def wait(self) -> Status:
+        """Poll until the transfer is finished, with or without error."""
+        handle = self._started()
+        node.enter_rdma()
+        try:
+            while not handle.done:
+                turn()
+            node.clock_ns = max(node.clock_ns, handle.complete_ns) + self._cost_ns
+            return self._look(handle)
+        finally:
+            node.leave()
+
+    @property
+    def error(self) -> EngineError | None:
+        """Why the transfer that was triggered last has failed; None while it has not."""
+        handle = self._started()
+        if not handle.done or not handle.error:
+            return None
+        try:
+            check(handle.error, f"transfer with rank {self._peer}")
+        except EngineError as error:
+            return error
+        return None
+
+    def _started(self) -> Handle:
+        if self._handle is None:
+            raise ValueError("nothing was triggered on this channel")
+        if self._inserted:
+            raise ValueError("the channel has a new descriptor: trigger it first")
+        return self._handle
+
+    @abc.abstractmethod
+    def _start(self) -> int:
+        """Start; when the CPU has done so, or a negative code."""
+
+    @abc.abstractmethod
+    def _look(self, handle: Handle) -> Status: ...
+
+
+class Channel(_Transfers):
+    """One of the 32 write channels of this rank's scratchpad page, until `close`."""
+
+    _cost_ns = _read_ns  # the done flag lies in the scratchpad
+
+    def __init__(self) -> None:
+        super().__init__()
+        channel = lib.pw_ni_open_channel(node.ni, node.pdid)
+        if channel == lib.PW_ERR_FULL:
+            raise EngineError(
+                channel,
+                f"no free channel: a process has {NUM_CHANNELS} write channels, all are taken; "
+                "close one or wait for a transfer",
+            )
+        self.number = check(channel, "channel")
+
+    def insert(
+        self,
+        source: Buffer,
+        destination: RemoteBuffer,
+        num_bytes: int | None = None,
+        *,
+        source_offset: int = 0,
+        destination_offset: int = 0,
+        notification: RemoteNotification | None = None,
+        first_data: int = 0,
+        last_data: int = 0,
+    ) -> None:
+        """Put the descriptor of a write into the channel; offsets in bytes, as they are wanted.
+
+        num_bytes: all that fits when not given. notification: of the destination's rank; the two
+        words of data, unsigned, appear there with the transfer's end.
+        """
+        if notification is not None and notification.rank != destination.rank:
+            raise ValueError(
+                f"notification at rank {notification.rank} of a write to rank {destination.rank}: "
+                "it must be the same rank"
+            )
+        descriptor = self._descriptor
+        descriptor.source_address, descriptor.destination_address = self._fill(
+            source,
+            source_offset,
+            destination,
+            destination_offset,
+            num_bytes,
+            notification,
+            (first_data, last_data),
+        )
+        node.enter_rdma()
+        try:
+            node.clock_ns = check(
+                lib.pw_ni_insert_descriptor(
+                    node.ni, self.number, self._peer, descriptor, node.clock_ns
+                ),
+                f"descriptor for rank {self._peer}",
+            )
+        finally:
+            node.leave()
+        self._inserted = True
+
+    def close(self) -> None:
+        """Give the channel back. EngineError while its transfer goes on."""
+        check(lib.pw_ni_close_channel(node.ni, self.number), "close of a channel that is in use")
+
+    def _start(self) -> int:
+        return int(lib.pw_ni_trigger(node.ni, self.number, node.clock_ns, self._id))
+
+    def _look(self, handle: Handle) -> Status:
+        return Status(lib.pw_ni_poll_channel(node.ni, self.number, node.clock_ns))
+
+
+class ReadChannel(_Transfers):
+    """Reads: a request goes through the packetizer to the peer, whose R5 claims one of its 32 read
+    channels for it; when none is free the request waits there. So none is taken here, and a block that
+    waits for its page cannot be told from one under way: PAUSED is never seen."""
+
+    _cost_ns = _poll_ns
+
+    def insert(
+        self,
+        source: RemoteBuffer,
+        destination: Buffer,
+        num_bytes: int | None = None,
+        *,
+        source_offset: int = 0,
+        destination_offset: int = 0,
+        notification: Notification | None = None,
+        first_data: int = 0,
+        last_data: int = 0,
+    ) -> None:
+        """Prepare the request; as `Channel.insert`, with the notification on this rank."""
+        descriptor = self._descriptor
+        descriptor.destination_address, descriptor.source_address = self._fill(
+            destination,
+            destination_offset,
+            source,
+            source_offset,
+            num_bytes,
+            notification.remote if notification else None,
+            (first_data, last_data),
+        )
+        self._inserted = True
+
+    def _start(self) -> int:
+        return int(
+            lib.pw_ni_read(
+                node.ni, node.pdid, self._peer, self._descriptor, self._key, node.clock_ns, self._id
+            )
+        )
+
+    def _look(self, handle: Handle) -> Status:
+        if not handle.done or handle.complete_ns > node.clock_ns:
+            return Status.ONGOING
+        return Status.FAILED if handle.error else Status.FINISHED
+
+
+__all__ = [
+    "Buffer",
+    "Channel",
+    "Notice",
+    "Notification",
+    "ReadChannel",
+    "RemoteBuffer",
+    "RemoteNotification",
+    "Status",
+]
