@@ -60,7 +60,7 @@ class Tamper:
 def run(pair: Pair, tamper: Tamper, num_bytes: int = PAGE) -> tuple[Buffer, Buffer, dict[int, int]]:
     source, destination = resident(num_bytes)
     pair.tamper = tamper
-    pair.trace()
+    pair.trace(50_000)
     pair.write(source, destination)
     return source, destination, {event.kind: event.error for event in pair.run()}
 
@@ -109,11 +109,11 @@ def test_duplicate_err_starts_the_block_once(num_copies: int) -> None:
 def test_sequence_number_wraps_at_12_bits(ticket_queue: int) -> None:
     num_damaged = 2**12 + 3
     pair = Pair(ticket_queue=ticket_queue)
-    source, destination, errors = run(pair, Tamper(num_damaged), num_bytes=16)
+    source, destination, errors = run(pair, Tamper(num_damaged, code=BUFFER_FULL), num_bytes=16)
     assert set(errors.values()) == {0}
     assert destination.read() == source.read()
     own = pair.counters(0)
-    assert own.retransmitted_blocks == own.nacks[CORRUPT] == num_damaged
+    assert own.retransmitted_blocks == own.nacks[BUFFER_FULL] == num_damaged
     assert own.stale_answers == 0 and own.acks == 1
     sequences = [row[4] for row in pair.log("block_started")]
     assert sequences == [i % 2**12 for i in range(num_damaged + 1)]

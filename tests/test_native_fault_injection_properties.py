@@ -5,7 +5,17 @@ from __future__ import annotations
 from engine_pair import BLOCK, Pair
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_native_engine_properties import CORRUPT, ENDS, JOBS, SETTINGS, TRACE, Job, prepare, run
+from test_native_engine_properties import (
+    BUFFER_FULL,
+    CORRUPT,
+    ENDS,
+    JOBS,
+    SETTINGS,
+    TRACE,
+    Job,
+    prepare,
+    run,
+)
 
 from pagewire.native import lib
 from pagewire.native.faults import SITES
@@ -72,7 +82,7 @@ def assert_counts_add_up(pair: Pair, plan: dict[str, str | int], failed: bool) -
     assert all(own.malformed_frames == 0 for own in counters)
     for own in counters:
         assert failed or own.acks == own.blocks
-        restarts = own.timeouts + own.err_messages + own.nacks[CORRUPT]
+        restarts = own.timeouts + own.err_messages + own.nacks[CORRUPT] + own.nacks[BUFFER_FULL]
         assert own.retransmitted_blocks == restarts or failed
     if len(pair.log()) >= TRACE:
         return
@@ -104,8 +114,11 @@ def test_faults_never_spoil_data_nor_hang(
         and (is_on(plan, "lost_err") or is_on(plan, "fifo_full") or is_on(plan, "lost_nack"))
     )
     errs = values["err_enabled"] and values["ni_fifo_depth"] == 512
+    too_early = (
+        values["timeout_ns"] == 5_000
+    )  # less than a round trip: every answer may be a late one
     recoverable = (timer and (errs or not values["nack_cancels_timer"])) or (
-        errs and not faults_at_source and not needs_timer
+        errs and not faults_at_source and not needs_timer and not too_early
     )
     assert not (failed and recoverable)
     if not failed:
