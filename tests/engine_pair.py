@@ -421,8 +421,14 @@ class Pair:
         return faults.counts(self.nis[node])
 
     def trace(self, capacity: int = 10_000) -> None:
+        self._trace_capacity = capacity
         for ni in self.nis:
             check(lib.pw_ni_trace_start(ni, capacity), "trace")
+
+    def trace_is_full(self) -> bool:
+        """An engine's trace may have lost some of its last events."""
+        records = ffi.new("pw_trace_record **")
+        return any(lib.pw_ni_trace_read(ni, records) >= self._trace_capacity for ni in self.nis)
 
     def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
         """(time, node, kind, a, b) of every engine's trace, in time order.

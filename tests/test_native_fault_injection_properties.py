@@ -84,7 +84,7 @@ def assert_counts_add_up(pair: Pair, plan: dict[str, str | int], failed: bool) -
         assert failed or own.acks == own.blocks
         restarts = own.timeouts + own.err_messages + own.nacks[CORRUPT] + own.nacks[BUFFER_FULL]
         assert own.retransmitted_blocks == restarts or failed
-    if len(pair.log()) >= TRACE:
+    if pair.trace_is_full():
         return
     assert len(pair.log("injected")) == sum(injected.values())
     if is_on(plan, "lost_ack"):
