@@ -14,6 +14,7 @@ typedef struct {
     int64_t r5_mailbox_notice_ns;       /* through the mailbox */
     int64_t r5_queue_op_ns;
     int64_t r5_id_search_ns;            /* a free transaction id without ticket queue */
+    int64_t r5_bypass_check_ns;         /* is the high queue empty? */
     int64_t r5_start_block_ns;
     int64_t r5_completion_message_ns;
     int64_t r5_ack_read_ns;

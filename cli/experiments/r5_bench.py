@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from pagewire.cli.experiments.rig import Buffer, Engines, Record
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.config import Config
 from pagewire.transport.platform import load as load_platform
 
 WRITE, READ = "write", "read"
+NO_LOSS = "0:1:0"
 NUM_OUTSTANDING = 8
 """Transfers of a stream that are on their way at a time."""
 _PDID = 1
@@ -62,11 +63,41 @@ class Bench:
         self._id = ffi.new("uint64_t *")
         self._event = ffi.new("pw_host_event[1]")
         self._now_ns = 0
+        self._faults = config.faults
 
-    def transfer(self, num_bytes: int, operation: str = WRITE, *, traced: bool = False) -> Times:
-        """One transfer of num_bytes from the user's call on, alone on both nodes."""
+    def transfer(
+        self, num_bytes: int, operation: str = WRITE, *, traced: bool = False, loss: str = NO_LOSS
+    ) -> Times:
+        """One transfer of num_bytes from the user's call on, alone on both nodes.
+
+        loss: packets of it that get lost, as in `faults.packet_loss`.
+        """
         self._transfer(num_bytes, operation, False)  # the TLBs know the buffers from here
-        return self._transfer(num_bytes, operation, traced)
+        self.lose(loss)
+        times = self._transfer(num_bytes, operation, traced)
+        self.lose(NO_LOSS)
+        return times
+
+    def lose(self, loss: str = NO_LOSS) -> None:
+        """Which of the packets that leave the initiator's NI from now on get lost."""
+        faults.plan(
+            self.engines.nis[self._initiator],
+            dataclasses.replace(self._faults, packet_loss=loss)
+            if loss != NO_LOSS
+            else self._faults,
+        )
+
+    def arrives_whole(self, num_bytes: int, rest_ns: int) -> bool:
+        """Does a write arrive without help? The next one is rest_ns behind this one's call."""
+        self._destination.fill(bytes(self._destination.num_bytes))
+        call_ns = self._now_ns
+        self._post(0, num_bytes, WRITE, call_ns)
+        errors = [error for *_, error in self._events(failing=lib.PW_ERR_UNRECOVERABLE)]
+        self._now_ns = call_ns + rest_ns
+        if any(errors):
+            return False
+        self._check(num_bytes, WRITE)
+        return True
 
     def _transfer(self, num_bytes: int, operation: str, traced: bool) -> Times:
         engines = self.engines
@@ -102,7 +133,7 @@ class Bench:
             channels[self._id[0]] = channel
             posted += 1
         done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
-        for event_id, kind, time_ns in self._events():
+        for event_id, kind, time_ns, _ in self._events():
             end_ns = max(end_ns, time_ns)
             if kind != done_kind:
                 continue
@@ -115,10 +146,10 @@ class Bench:
         self._check(num_bytes, operation)
         return num_transfers * num_bytes * 8 / (end_ns - start_ns)
 
-    def _events(self) -> Iterator[tuple[int, int, int]]:
+    def _events(self, failing: int = 0) -> Iterator[tuple[int, int, int, int]]:
         """Host events of all nodes one by one, so that the caller can post when one happens.
 
-        A node comes to rest before the next one runs: what it posts is then there in time.
+        Each is its id, kind, time and error, which is none or `failing`. A node comes to rest before the next one runs: what it posts is then there in time.
         """
         busy = True
         while busy:
@@ -126,9 +157,10 @@ class Bench:
             for ni in self.engines.nis:
                 while check(lib.pw_ni_run(ni, _FOREVER, self._event, 1), "run"):
                     event = self._event[0]
-                    check(event.error, "transfer")
+                    if event.error != failing:
+                        check(event.error, "transfer")
                     busy = True
-                    yield int(event.id), int(event.kind), int(event.time_ns)
+                    yield int(event.id), int(event.kind), int(event.time_ns), int(event.error)
             busy = self.engines.deliver() or busy
 
     def _post(self, channel: int, num_bytes: int, operation: str, at_ns: int) -> int:

@@ -12,6 +12,7 @@ from pagewire.cli.experiments import (
     psi_faults,
     psi_tables,
     r5_breakdown,
+    r5_losses,
     r5_optimisations,
     r5_transfers,
 )
@@ -221,6 +222,29 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "R5, figure 5.10",
             r5_optimisations.figure_5_10,
             repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.11",
+            "latency of writes with one timeout of 20 ms",
+            "R5, figure 5.11",
+            r5_losses.figure_5_11,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.12",
+            "throughput of writes with one timeout of 20 ms",
+            "R5, figure 5.12",
+            r5_losses.figure_5_12,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-livelock",
+            "packet loss: failing blocks of 16 KiB against unsegmented 1 MiB",
+            "R5, 3.4: livelock",
+            r5_losses.livelock,
             platform="exanest-10g",
         ),
     )
