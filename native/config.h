@@ -129,6 +129,7 @@ typedef struct {
     uint64_t mailbox_full;              /* entries that found a mailbox full and waited before it */
     uint64_t empty_queue_reads, countdown_decrements;
     uint64_t buffer_full;               /* blocks refused with NACK 7 */
+    uint64_t errs_refused;              /* wired and claimed PDID differ */
     uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;
