@@ -126,8 +126,8 @@ def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
         "from mpi4py import MPI\nimport mmap, numpy as np\n"
         "comm = MPI.COMM_WORLD\n"
         "sizes = (8, 3000, 70000, 1 << 20)\n"
-        "maps = [np.frombuffer(mmap.mmap(-1, num_bytes + 16384), 'u1') for num_bytes in sizes]\n"
-        "starts = [-whole.ctypes.data % 16384 for whole in maps]\n"  # blocks end at 16 KB of the address
+        "maps = [np.frombuffer(mmap.mmap(-1, num_bytes + (1 << 21)), 'u1') for num_bytes in sizes]\n"
+        "starts = [-whole.ctypes.data % (1 << 21) for whole in maps]\n"  # page tables end at 2 MB of the address
         "for whole, start, num_bytes in zip(maps, starts, sizes):\n"
         "    buffer = whole[start : start + num_bytes]\n"
         "    for peer in range(1, comm.size):\n"
