@@ -288,9 +288,10 @@ class Model:
         if transition.reaction == "complete":
             if not state.written[entry.block]:
                 raise _Broken(f"block {entry.block} is completed and was never written")
+            is_free = transition.next == "free"
+            after = self._released(entry) if is_free else entry._replace(state=transition.next)
             return state._replace(
-                entries=_replaced(state.entries, idx, self._released(entry)),
-                completed=state.completed + 1,
+                entries=_replaced(state.entries, idx, after), completed=state.completed + 1
             )
         if transition.reaction == "fail":
             abandoned = tuple(

@@ -1,8 +1,12 @@
 """Exhaustive search of the reduced model: the protocol is sound, and broken ones are found."""
 
+import dataclasses
+import itertools
+
 import pytest
 
-from pagewire.r5sched import protocol_model
+from pagewire.native import lib
+from pagewire.r5sched import protocol, protocol_model
 from pagewire.r5sched.protocol import Transition
 from pagewire.r5sched.protocol_model import BROKEN, SCENARIOS, Limits, Rules, Violation, search
 
@@ -36,14 +40,68 @@ def test_every_rule_has_its_broken_protocol():
     assert len(switched_off) == len(Rules.__slots__)
 
 
-@pytest.mark.parametrize(
-    "pair", [("nacked", "err"), ("nacked", "timeout"), ("issued", "ack"), ("nacked", "ack")]
-)
+STEPS = list(itertools.product(protocol_model.PENDING, protocol_model.ANSWER_EVENTS.values()))
+STEPS += [(state, "timeout") for state in protocol_model.PENDING]
+ABSENT = Limits(blocks=1, ids=1, sequences=8, damages=1, fatal=1)
+PRESENT = dataclasses.replace(ABSENT, absent_pages=False)
+
+
+def test_the_searched_table_is_the_firmwares():
+    for state, event in STEPS:
+        found = lib.pw_block_transition_of(
+            protocol.STATES.index(state), protocol.EVENTS.index(event)
+        )
+        assert protocol_model.TRANSITIONS[state, event] == (
+            protocol.STATES[found.next],
+            protocol.REACTIONS[found.reaction],
+        )
+
+
+def search_with(monkeypatch, steps, *all_limits):
+    """Search with these steps instead of the table's; None: without the step."""
+    table = {**protocol_model.TRANSITIONS, **steps}
+    kept = {pair: transition for pair, transition in table.items() if transition is not None}
+    monkeypatch.setattr(protocol_model, "TRANSITIONS", kept)
+    for limits in all_limits:
+        search(limits)
+
+
+@pytest.mark.parametrize("pair", STEPS, ids="-".join)
 def test_missing_step_of_the_table_is_found(monkeypatch, pair):
-    table = {key: value for key, value in protocol_model.TRANSITIONS.items() if key != pair}
-    monkeypatch.setattr(protocol_model, "TRANSITIONS", table)
     with pytest.raises(Violation, match=f"no step from {pair[0]} by {pair[1]}"):
-        search(SMALL)
+        search_with(monkeypatch, {pair: None}, PRESENT, ABSENT)
+
+
+@pytest.mark.parametrize("pair", [pair for pair in STEPS if pair[1] != "ack"], ids="-".join)
+def test_step_that_completes_without_an_ack_is_found(monkeypatch, pair):
+    with pytest.raises(Violation, match="is completed and was never written"):
+        search_with(monkeypatch, {pair: Transition("free", "complete")}, PRESENT, ABSENT)
+
+
+@pytest.mark.parametrize("state", protocol_model.PENDING)
+def test_step_that_gives_the_entry_back_and_sends_is_found(monkeypatch, state):
+    with pytest.raises(Violation):
+        search_with(monkeypatch, {(state, "timeout"): Transition("free", "retransmit")}, SMALL)
+
+
+@pytest.mark.parametrize(
+    "pair,broken",
+    [
+        (("nacked", "timeout"), Transition("nacked", "wait")),
+        (("retransmitted", "ack"), Transition("retransmitted", "retransmit")),
+        (("retransmitted", "ack"), Transition("nacked", "wait")),
+    ],
+    ids=str,
+)
+def test_step_that_leads_nowhere_is_found(monkeypatch, pair, broken):
+    with pytest.raises(Violation, match="the end cannot be reached|is taken for"):
+        search_with(monkeypatch, {pair: broken}, SMALL)
+
+
+def test_entry_that_is_not_given_back_is_found(monkeypatch):
+    one_id = Limits(ids=1, losses=0, duplicates=0, early_timeouts=0, absent_pages=False)
+    with pytest.raises(Violation, match="deadlock"):
+        search_with(monkeypatch, {("issued", "ack"): Transition("acked", "complete")}, one_id)
 
 
 def test_step_that_forgets_to_retransmit_is_found(monkeypatch):
