@@ -11,7 +11,8 @@ typedef struct {
     uint64_t first_data_notification;           /* written there when the last block has arrived */
     uint64_t last_data_notification;            /* and 8 bytes behind it */
     uint32_t transfer_bytes;
-    uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
+    uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0 ongoing, and 2 again
+                                 * in the step that completes it (1), so that 1 is never seen */
     uint64_t reserved[2];       /* PW_HINT_*, window in blocks (0: the setting); assumed: the sources name no field */
 } pw_descriptor;
 /* cdef end */
