@@ -299,7 +299,8 @@ class TestLaunch:
             [*PAGEWIRE, "launch", "-n", "2", "-q", script(WAITING), str(tmp_path)],
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # who tests may ignore it
+            # who tests may ignore it, and a child inherits that
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
         )
         while not all((tmp_path / str(rank)).exists() for rank in range(2)):
             assert launcher.poll() is None
