@@ -5,7 +5,8 @@ those of COUNTER_GROUPS and TIME_KEYS, and besides:
 
 - mpi_calls: dict, MPI calls by name
 - nacks_by_code: list of 8, index = NACK code of MECHANISMS 3
-- faults: dict, eligible and injected events by fault site, of the sites that are on
+- faults: dict, eligible and injected events by fault site, of the sites that are on; late_after_end of those
+  that keep blocks
 - interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, page_in_ns, touch_ns, pin_ns: parts
 - wall_time_s: float; peak_rss_bytes: int
@@ -239,7 +240,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
             rows.append("injected faults")
         for site, counted in total["faults"].items():
             for key in counted:
-                label = f"  {site.replace('_', ' ')}, {key}"
+                label = f"  {site}, {key}".replace("_", " ")
                 add_count(
                     label, [each.get("faults", {}).get(site, {}).get(key, 0) for each in per_rank]
                 )
