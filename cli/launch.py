@@ -104,11 +104,14 @@ def find_mpiexec() -> str:
 
 
 def rank_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the ranks: more ranks than cores must neither be refused nor spin."""
+    """Environment of the ranks, below the user's: more ranks than cores must neither be refused nor
+    spin, and equal runs shall allocate alike."""
     result = {
         # One thread a rank: numpy's own would fight over the same few cores.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        # Like addresses: what the order of a set decides shall be the same in every run.
+        "PYTHONHASHSEED": "0",
         "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",

@@ -156,3 +156,40 @@ def test_stream_of_fewer_transfers_than_channels():
 def test_bench_refuses_model_memory():
     with pytest.raises(ConfigError, match="memory_backend.backend"):
         prototype("memory_backend.backend=model")
+
+
+def test_one_timeout_delays_by_the_timeout_and_a_restart():
+    s = steps()
+    rows = run("r5-fig5.11").rows
+    assert [row["timeouts"] for row in rows] == [1] * len(rows)
+    for row in rows:
+        if row["num_bytes"] <= SIZE_OF_16_KIB:
+            assert row["more"] * 1e3 == pytest.approx(20_000_000 + s.restart())
+        else:  # the other blocks are sent meanwhile
+            assert 0 < row["more"] * 1e3 < 20_000_000 + s.restart()
+    assert rows[-1]["num_bytes"] > SIZE_OF_16_KIB
+
+
+def test_one_timeout_leaves_large_transfers_more_of_their_throughput():
+    shares = column(run("r5-fig5.12"), "share")
+    assert all(left < right for left, right in itertools.pairwise(shares))
+    assert 0 < shares[0] < 1
+
+
+def test_blocks_bound_what_a_lost_packet_costs():
+    rows = run("r5-livelock").rows
+    assert rows[0]["num_bytes"] == SIZE_OF_16_KIB and rows[-1]["num_bytes"] == 1 << 20
+    for row in rows:
+        num_packets = row["num_bytes"] / 256
+        assert row["attempts"] == pytest.approx(0.999**-num_packets)
+        assert row["segmented"] >= row["plain"]
+    last = rows[-1]
+    # 64 blocks, of which 1 - 0.999^64 fail at every attempt: a few are sent again, not all of them
+    expected = 64 * (0.999**-64 - 1)
+    assert last["resent"] == pytest.approx(expected, rel=0.5)
+    assert last["segmented"] < last["unsegmented"] / 5
+
+
+def test_livelock_needs_a_timeout():
+    with pytest.raises(ConfigError, match=r"run\.timeout = none"):
+        run("r5-livelock", options(PAGEWIRE_RUN_TIMEOUT="none"))

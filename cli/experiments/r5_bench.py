@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pagewire.cli.experiments.rig import Buffer, Engines, Record
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, faults, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.config import Config
 from pagewire.transport.platform import load as load_platform
@@ -46,6 +46,7 @@ class Bench:
                 "memory_backend.backend = 'model': these experiments use real pages, use 'host'"
             )
         self.platform = load_platform(config.run.platform)
+        self.timeout_ns = config.run.timeout_ns
         self.engines = Engines(config, self.platform, 1 if loopback else 2)
         self._initiator, self._target = 0, 0 if loopback else 1
         room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
@@ -63,10 +64,24 @@ class Bench:
         self._event = ffi.new("pw_host_event[1]")
         self._now_ns = 0
 
-    def transfer(self, num_bytes: int, operation: str = WRITE, *, traced: bool = False) -> Times:
-        """One transfer of num_bytes from the user's call on, alone on both nodes."""
+    def transfer(
+        self, num_bytes: int, operation: str = WRITE, *, traced: bool = False, losing: str = ""
+    ) -> Times:
+        """One transfer of num_bytes from the user's call on, alone on both nodes.
+
+        `losing` packets on the way, as in `faults.packet_loss`.
+        """
         self._transfer(num_bytes, operation, False)  # the TLBs know the buffers from here
-        return self._transfer(num_bytes, operation, traced)
+        if losing:
+            self._plan(faults.FaultsConfig(packet_loss=losing))
+        times = self._transfer(num_bytes, operation, traced)
+        if losing:
+            self._plan(faults.FaultsConfig())
+        return times
+
+    def _plan(self, plan: faults.FaultsConfig) -> None:
+        for ni in self.engines.nis:
+            faults.plan(ni, plan)
 
     def _transfer(self, num_bytes: int, operation: str, traced: bool) -> Times:
         engines = self.engines

@@ -12,6 +12,7 @@ from pagewire.cli.experiments import (
     psi_faults,
     psi_tables,
     r5_breakdown,
+    r5_losses,
     r5_optimisations,
     r5_transfers,
 )
@@ -221,6 +222,29 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "R5, figure 5.10",
             r5_optimisations.figure_5_10,
             repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.11",
+            "latency: one timeout of 20 ms",
+            "R5, figure 5.11",
+            r5_losses.figure_5_11,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-fig5.12",
+            "throughput: one timeout of 20 ms",
+            "R5, figure 5.12",
+            r5_losses.figure_5_12,
+            repeats=False,
+            platform="exanest-10g",
+        ),
+        Experiment(
+            "r5-livelock",
+            "one packet of 1000 lost: blocks sent again, or whole transfers",
+            "R5, 3.2: why transfers are segmented",
+            r5_losses.livelock,
             platform="exanest-10g",
         ),
     )
