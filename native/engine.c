@@ -73,14 +73,13 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     if (code == PW_OK)
         code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters, ni->events, &ni->trace);
     if (code == PW_OK)
-        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, memory, &ni->smmu);
+        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, memory, &ni->smmu, &ni->faults);
     if (code == PW_OK && !(ni->paths = calloc(num_nodes, sizeof *ni->paths))) code = PW_ERR_NOMEM;
     if (code < 0) {
         pw_ni_destroy(ni);
         return code;
     }
     for (uint32_t peer = 0; peer < num_nodes; peer++) init_path(ni, peer);
-    ni->driver.faults = &ni->faults;
     *out = ni;
     return PW_OK;
 }
