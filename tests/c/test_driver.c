@@ -15,7 +15,6 @@ typedef struct {
     pw_counters counters;
     pw_trace trace;
     pw_memory *memory;
-    pw_faults faults;           /* none planned */
     pw_smmu smmu;
     pw_faults faults;
     pw_driver driver;
@@ -32,12 +31,7 @@ static void run(machine *m, int64_t page_in, bool at_destination, int64_t policy
                                 .parallel_walks = 16, .outstanding_accesses = 256}};
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &m->memory) == PW_OK);
     assert(pw_smmu_init(&m->smmu, &costs, &m->settings, &m->counters) == PW_OK);
-<<<<<<< HEAD
-    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu) == PW_OK);
-    m->driver.faults = &m->faults;
-=======
     assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu, &m->faults) == PW_OK);
->>>>>>> 1c76174ee6a4d22d3bc8cfe322584211af4fed5b
     pw_context_bank *bank = &m->smmu.banks[pw_smmu_bind(&m->smmu, PDID)];
     pw_fault fault = {.source_node = NODE, .transaction_id = 5, .sequence = 1, .pdid = PDID, .at_destination = at_destination,
                       .block_end_page = PAGE + 4, .transfer_end_page = PAGE + 8};
