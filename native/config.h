@@ -14,6 +14,7 @@ typedef struct {
     int64_t r5_mailbox_notice_ns;       /* through the mailbox */
     int64_t r5_queue_op_ns;
     int64_t r5_id_search_ns;            /* a free transaction id without ticket queue */
+    int64_t r5_bypass_check_ns;         /* is the high queue empty? */
     int64_t r5_start_block_ns;
     int64_t r5_completion_message_ns;
     int64_t r5_ack_read_ns;
@@ -128,6 +129,7 @@ typedef struct {
     uint64_t mailbox_full;              /* entries that found a mailbox full and waited before it */
     uint64_t empty_queue_reads, countdown_decrements;
     uint64_t buffer_full;               /* blocks refused with NACK 7 */
+    uint64_t errs_refused;              /* wired and claimed PDID differ */
     uint64_t stale_answers;             /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;
     uint64_t translation_faults_source, translation_faults_destination;

@@ -522,7 +522,11 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
                            !(header->flags & PW_FLAG_ERR_FOLLOWS), (pw_time)frame->argument1, header->time_ns);
         return PW_OK;
     case PW_FRAME_ERR:
-        if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) return PW_ERR_PROTECTION;
+        if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
+            ni->counters.errs_refused++;
+            pw_firmware_no_answer(firmware, frame->transaction_id, frame->sequence, identity, INT64_MIN, header->time_ns);
+            return PW_OK;
+        }
         pw_firmware_answer(firmware, PW_EVENT_ERR, frame->transaction_id, frame->sequence, 0, identity, true,
                            INT64_MIN, header->time_ns);
         return PW_OK;

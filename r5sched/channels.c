@@ -25,7 +25,7 @@ int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer, co
 {
     if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED || is_busy(firmware, channel)) return PW_ERR_INVALID;
     if (descriptor->transfer_bytes == 0 || descriptor->destination_address_notification % PW_NOTIFICATION_BYTES) return PW_ERR_INVALID;
-    if (descriptor->reserved[0] > PW_HINT_LOW) return PW_ERR_INVALID;
+    if (descriptor->reserved[0] > PW_HINT_LOW || descriptor->reserved[1] > PW_WINDOW_MAX) return PW_ERR_INVALID;
     firmware->descriptors[channel] = *descriptor;
     firmware->descriptors[channel].done = 0;
     firmware->transfers[channel].peer = peer;
@@ -42,6 +42,7 @@ int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, u
         .num_bytes = descriptor->transfer_bytes, .peer = firmware->transfers[channel].peer,
         .pdid = firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE], .stream = pw_firmware_new_stream(firmware),
         .notification = pw_descriptor_notification(descriptor), .hint = (uint8_t)descriptor->reserved[0],
+        .window_blocks = (uint8_t)descriptor->reserved[1],
     };
     transfer.cookie = transfer.stream;
     firmware->user_states[channel] = TRIGGERED;

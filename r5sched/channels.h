@@ -19,7 +19,7 @@ int pw_channel_open(pw_firmware *firmware, uint16_t pdid);
 /* PW_ERR_INVALID when the channel is not open or its transfer is not over. */
 int pw_channel_close(pw_firmware *firmware, uint32_t channel);
 /* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open or in
- * use, the transfer is empty, the notification is not 16-byte aligned, or the hint is none. */
+ * use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is none. */
 int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer, const pw_descriptor *descriptor);
 /* Start what was inserted, once, at at_ns. PW_ERR_INVALID when there is nothing to start. */
 int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream);

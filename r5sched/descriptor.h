@@ -12,7 +12,7 @@ typedef struct {
     uint64_t last_data_notification;            /* and 8 bytes behind it */
     uint32_t transfer_bytes;
     uint32_t done;              /* write: 0 initiated, 2 ongoing, 1 completed; read: 2 free, 0, 1 */
-    uint64_t reserved[2];       /* [0]: PW_HINT_* (assumed: the sources name no field for the hint) */
+    uint64_t reserved[2];       /* PW_HINT_*, window in blocks (0: the setting); assumed: the sources name no field */
 } pw_descriptor;
 /* cdef end */
 _Static_assert(sizeof(pw_descriptor) == 64, "transfer descriptor");

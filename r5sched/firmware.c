@@ -131,6 +131,7 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     descriptor->transfer_bytes = (uint32_t)own->num_bytes;
     descriptor->done = 0;
     descriptor->reserved[0] = own->hint;
+    descriptor->reserved[1] = transfer->window_blocks;
 }
 
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns)
@@ -242,7 +243,9 @@ void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, p
         pw_r5_finish(firmware, channel, actions, at_ns);
         return;
     }
-    bool bypass = firmware->settings->bypass && transfer->queue == PW_CLASS_HIGH && !firmware->scheduler.length[PW_CLASS_HIGH];
+    bool bypass = firmware->settings->bypass && transfer->queue == PW_CLASS_HIGH;
+    if (bypass) at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_bypass_check_ns);
+    bypass = bypass && !firmware->scheduler.length[PW_CLASS_HIGH];
     firmware->counters->scheduler_bypasses += bypass;
     if (bypass && issue(firmware, channel, actions, at_ns) && transfer->next_block == transfer->num_blocks) return;
     if (transfer->outstanding >= transfer->window_blocks) return;
@@ -250,13 +253,23 @@ void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, p
     enqueue(firmware, channel, at_ns);
 }
 
+/* The mailbox's first entry is of a transfer that the R5 knows from the word. */
+static void drop_duplicate(pw_firmware *firmware, pw_time at_ns)
+{
+    if (!firmware->duplicate_waits) return;
+    firmware->duplicate_waits = false;
+    firmware->counters->mailbox_duplicates++;
+    pw_r5_work(firmware, at_ns, firmware->costs->r5_ack_read_ns);
+}
+
 /* The user's trigger leaves the channel in the mailbox and, when the last one there was taken, in the
  * special scratchpad word, which the R5 looks at first: what it knows from the word it meets again in the
- * mailbox, and drops. */
+ * mailbox, and drops. It does so in the next pass, thus behind the scheduler, and before any other entry. */
 static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
     bool in_word = firmware->settings->fast_path && at_ns >= firmware->word_free_ns;
+    drop_duplicate(firmware, at_ns);
     pw_r5_pass(firmware, true, at_ns);
     at_ns = pw_r5_work(firmware, at_ns, in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel, firmware->transfers[channel].num_bytes);
@@ -265,8 +278,8 @@ static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *ac
     if (!in_word) return;
     firmware->word_free_ns = at_ns;
     firmware->counters->fast_path_hits++;
-    firmware->counters->mailbox_duplicates++;
-    pw_r5_work(firmware, at_ns, costs->r5_ack_read_ns);
+    firmware->duplicate_waits = true;
+    pw_r5_push(firmware, PW_EVENT_DUPLICATE, PRIORITY_DUPLICATE, pw_calendar_peek(&firmware->r5, at_ns, costs->r5_ack_read_ns), 0, 0);
 }
 
 static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
@@ -339,6 +352,9 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
     switch ((enum pw_event_kind)event->kind) {
     case PW_EVENT_NEW_TRANSFER:
         new_transfer(firmware, subject, actions, at_ns);
+        return;
+    case PW_EVENT_DUPLICATE:
+        drop_duplicate(firmware, at_ns);
         return;
     case PW_EVENT_READ_HANDED:
         pw_reads_serve(firmware, (int32_t)subject, (uint32_t)event->detail, actions,

@@ -71,6 +71,7 @@ typedef struct {
 
 enum pw_event_kind {
     PW_EVENT_NEW_TRANSFER,      /* subject: channel */
+    PW_EVENT_DUPLICATE,         /* of a transfer noticed through the word, in the mailbox */
     PW_EVENT_READ_REQUEST,      /* subject: index in reads */
     PW_EVENT_READ_HANDED,       /* subject: index in reads, detail: the channel it got */
     PW_EVENT_READ_RETRY,
@@ -108,6 +109,7 @@ typedef struct {
     uint32_t num_deferred;                  /* transfers that wait for a higher class (strict priority) */
     uint32_t num_stalled;                   /* transfers put back because the table was full */
     pw_time word_free_ns;                   /* the special scratchpad word was read */
+    bool duplicate_waits;                   /* what was in it is still in the mailbox */
     pw_mailbox mailboxes[PW_NUM_MAILBOXES];
     bool pumping, ticking, retrying;        /* the last two: such an event is in the queue */
     uint32_t num_buffered;                  /* in the FCFS buffer */

@@ -5,8 +5,8 @@
 #include "r5sched/firmware.h"
 
 /* Order of the main loop [R5 3]: new transfers, scheduler, acknowledgement mailbox, timeouts, pending
- * read requests. */
-enum { PRIORITY_NEW, PRIORITY_SCHEDULE, PRIORITY_MAILBOX, PRIORITY_TICK, PRIORITY_TIMEOUT, PRIORITY_READS };
+ * read requests. A duplicate in the mailbox of new transfers is of the next pass. */
+enum { PRIORITY_NEW, PRIORITY_SCHEDULE, PRIORITY_DUPLICATE, PRIORITY_MAILBOX, PRIORITY_TICK, PRIORITY_TIMEOUT, PRIORITY_READS };
 
 #define FIRST_READ_CHANNEL PW_WRITE_CHANNELS
 

@@ -41,6 +41,10 @@ class Steps:
         """Ticket; table and timeout list; three words to the logic."""
         return 2 * self.c.r5_queue_op_ns + self.c.r5_start_block_ns + self.c.r5_logic_round_trip_ns
 
+    def start_single(self) -> int:
+        """A lone block: the look at the high queue, the start, its completion message."""
+        return self.c.r5_bypass_check_ns + self.start() + self.c.r5_completion_message_ns
+
     def restart(self) -> int:
         """Timeout list; three words to the logic."""
         return self.c.r5_queue_op_ns + self.c.r5_start_block_ns + self.c.r5_logic_round_trip_ns

@@ -28,7 +28,7 @@ def test_latencies_are_sums_of_steps(printed):
     costs = load("exanest-qfdb").costs
     steps = Steps(costs)
     write, read, *_ = rows(printed)[256]
-    start = steps.start() + costs.r5_completion_message_ns
+    start = steps.start_single()
     moved = steps.l1_hit() + steps.wire(256) + steps.latency() + steps.l1_hit()
     # Rank 0 looks at its done flag after rank 1's answer, rank 1 while its answer is on the way.
     seen = steps.l1_hit() + costs.poll_ns + costs.core_register_read_ns / 2

@@ -30,7 +30,8 @@ IN_PROCESS = (
     "psi-fig4.7",
     "psi-table4.1",
     "r5-fig3.8",
-    *(f"r5-fig5.{i}" for i in range(1, 11)),
+    *(f"r5-fig5.{i}" for i in range(1, 13)),
+    "r5-livelock",
 )
 WITH_RANKS = ("part-fig16", "part-table2", "part-table3", "part-table4", "part-table5")
 

@@ -31,10 +31,10 @@ def moved(pair: Pair, source: Buffer, destination: Buffer, read: bool = False) -
 @pytest.mark.parametrize("num_bytes", [1, 255, 256, 257, PAGE, BLOCK])
 def test_single_block_takes_the_sum_of_its_steps(num_bytes: int, read: bool) -> None:
     pair = Pair()
-    steps, c = Steps(pair.costs), pair.costs
+    steps = Steps(pair.costs)
     times = moved(pair, *resident(num_bytes), read=read)
     noticed = steps.post_read() if read else steps.post_write() + steps.notice()
-    started = noticed + steps.start() + c.r5_completion_message_ns
+    started = noticed + steps.start_single()
     on_link = started + steps.walk()
     first = on_link + steps.first_packet(num_bytes) + steps.latency()
     last = on_link + steps.wire(num_bytes) + steps.latency()
@@ -79,7 +79,7 @@ def test_four_blocks_with_window_2_leave_one_by_one_as_answers_come() -> None:
     times = moved(pair, *resident(4 * BLOCK))
     noticed = steps.post_write() + steps.notice()
     queued = noticed + c.r5_queue_op_ns  # into the medium queue
-    scheduled = queued + steps.read_mailbox() + c.r5_queue_op_ns  # behind the duplicate's drop
+    scheduled = queued + c.r5_queue_op_ns  # before the duplicate's drop, which is of the next pass
     starts = [scheduled + steps.start(), scheduled + 2 * steps.start()]
     wire, links, acks = steps.wire(BLOCK), [], []
     link_free = 0
@@ -163,7 +163,7 @@ def test_to_itself_a_node_needs_no_hop() -> None:
     source, destination = resident(PAGE)
     pair.write(source, destination, peer=0)
     (arrived,) = (event for event in pair.run() if event.kind == ARRIVED)
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    started = steps.post_write() + steps.notice() + steps.start_single()
     assert arrived.time_ns == (
         started + 2 * steps.walk() + steps.wire(PAGE) + steps.latency() - c.hop_ns
     )

@@ -50,9 +50,9 @@ def posted(
 @pytest.mark.parametrize("num_bytes", [1, PAGE, BLOCK])
 def test_one_block_notifies_at_half_a_round_trip(num_bytes: int) -> None:
     pair, page = Pair(), notification_page()
-    steps, c = Steps(pair.costs), pair.costs
+    steps = Steps(pair.costs)
     source, destination, events = posted(pair, num_bytes, page, offset=48)
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    started = steps.post_write() + steps.notice() + steps.start_single()
     written = started + steps.walk() + steps.wire(num_bytes) + steps.latency() + steps.walk()
     assert events[NOTIFIED].time_ns == written + steps.walk()  # of the notification's own page
     assert events[NOTIFIED].id == page.address + 48
@@ -164,7 +164,7 @@ def test_read_only_notification_page_is_an_error() -> None:
 @pytest.mark.parametrize("absent", [False, True], ids=["present", "absent"])
 def test_read_notifies_in_the_readers_memory(num_bytes: int, absent: bool) -> None:
     pair, page = Pair(), notification_page(resident=not absent)
-    steps, c = Steps(pair.costs), pair.costs
+    steps = Steps(pair.costs)
     pair.trace()
     source, destination = resident(num_bytes)
     pair.read_notified(
@@ -178,7 +178,7 @@ def test_read_notifies_in_the_readers_memory(num_bytes: int, absent: bool) -> No
     assert events[FETCHED].time_ns == events[NOTIFIED].time_ns
     assert events[FETCHED].node == events[NOTIFIED].node == 1
     if not absent and num_bytes <= BLOCK:
-        started = steps.post_read() + steps.start() + c.r5_completion_message_ns
+        started = steps.post_read() + steps.start_single()
         written = started + steps.walk() + steps.wire(num_bytes) + steps.latency() + steps.walk()
         assert events[NOTIFIED].time_ns == written + steps.walk()
     assert pair.counters(0).nacks[1] == absent
@@ -279,6 +279,54 @@ def test_descriptor_stands_in_the_scratchpad_as_it_was_written() -> None:
     assert (kept.transfer_bytes, kept.done) == (100, 1)
     assert scratchpad(pair, 32).done == 2  # a read channel that is free
     assert lib.pw_ni_read_descriptor(pair.nis[0], 1024, ffi.new("pw_descriptor *")) < 0
+
+
+def test_descriptor_has_the_layout_of_the_machine() -> None:
+    """[R5 2.3.3]: 64 B, every field at its place."""
+    assert ffi.sizeof("pw_descriptor") == 64
+    descriptor = make_descriptor(0x11, 0x22, 0x66, 0x33, (0x44, 0x55))
+    descriptor.done = 0x77
+    descriptor.reserved = (0x88, 0x99)
+    assert bytes(ffi.buffer(descriptor)) == struct.pack(
+        "=5Q2I2Q", 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99
+    )
+
+
+def test_scratchpad_has_16_pages_of_64_channels() -> None:
+    assert (lib.PW_CHANNEL_PAGES, lib.PW_CHANNELS_PER_PAGE, lib.PW_WRITE_CHANNELS) == (16, 64, 32)
+    pair = Pair()
+    for page in range(1, 16):
+        assert lib.pw_ni_open_domain(pair.nis[0], 100 + page) == 0
+    for channel in range(1024):  # a read channel is free from the start on
+        assert scratchpad(pair, channel).done == (2 if channel % 64 >= 32 else 0)
+
+
+@pytest.mark.parametrize("hint,window_blocks", [(0, 0), (1, 1), (3, 7), (2, 64)])
+def test_hint_and_window_of_a_descriptor_reach_the_firmware(hint: int, window_blocks: int) -> None:
+    pair = Pair(bypass=0)
+    pair.trace()
+    source, destination = resident(70 * BLOCK)
+    channel, ni = pair.open_channel(), pair.nis[0]
+    descriptor = make_descriptor(source.address, destination.address, source.num_bytes)
+    descriptor.reserved = (hint, window_blocks)
+    check = lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0)
+    assert check > 0 and lib.pw_ni_trigger(ni, channel, check, ffi.new("uint64_t *")) > 0
+    pair.run()
+    first_ack = pair.time_of("ack")
+    assert len([t for t, *_ in pair.log("block_started") if t < first_ack]) == (window_blocks or 2)
+    own = pair.counters(0)
+    by_class = {
+        0: own.requeues_low,
+        1: own.requeues_high,
+        2: own.requeues_medium,
+        3: own.requeues_low,
+    }
+    assert by_class[hint] == own.requeues_high + own.requeues_medium + own.requeues_low > 0
+    assert tuple(scratchpad(pair, channel).reserved) == (hint, window_blocks)
+    assert destination.read() == source.read()
+    for bad in ((4, 0), (0, 65), (2**40, 0)):
+        descriptor.reserved = bad
+        assert lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0) == lib.PW_ERR_INVALID
 
 
 def test_write_through_a_channel_takes_the_time_of_a_plain_write() -> None:

@@ -38,7 +38,7 @@ def test_write_to_an_absent_page_takes_38_us_the_sum_of_its_steps() -> None:
 
     c, steps = pair.costs, Steps(pair.costs)
     # 1 to the destination: user, R5, send engine, link
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    started = steps.post_write() + steps.notice() + steps.start_single()
     first_packet = started + steps.walk() + steps.first_packet(PAGE) + steps.latency()
     # 2 the walk finds no page: packet after packet is terminated; FSR clear again -> next interrupt
     faults = [first_packet + steps.walk() + steps.packet_offset(i) for i in range(16)]
@@ -426,7 +426,7 @@ def test_present_page_faults_while_a_source_fault_is_active_only_without_hupcf(h
     assert written_at_2.read() == bytes(PAGE)
     pair.assert_quiet()
 
-    start = at_ns + steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    start = at_ns + steps.post_write() + steps.notice() + steps.start_single()
     fault = start + steps.walk() + arrives - ahead_ns
     assert pair.time_of("handler") == pair.time_of("fault_source") == fault
     source_packets = [fault + steps.packet_offset(i) for i in range(16)]

@@ -133,9 +133,9 @@ def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None
     assert destination.read() == source.read()
     pair.assert_quiet()
 
-    c, steps = pair.costs, Steps(pair.costs)
+    steps = Steps(pair.costs)
     num_bytes = num_pages * PAGE
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    started = steps.post_write() + steps.notice() + steps.start_single()
     first = started + steps.walk() + steps.first_packet(num_bytes) + steps.latency() + steps.walk()
     driver = Driver(pair, DESTINATION, destination.first_page, num_pages)
     tasklet = driver.handlers(first, num_pages * 16)
@@ -169,8 +169,8 @@ def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> N
     assert destination.read() == bytes(BLOCK)
     pair.assert_quiet()
 
-    c, steps = pair.costs, Steps(pair.costs)
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    steps = Steps(pair.costs)
+    started = steps.post_write() + steps.notice() + steps.start_single()
     driver = Driver(pair, SOURCE, source.first_page, BLOCK_PAGES)
     tasklet = driver.handlers(started + steps.walk(), 64)
     most = touch_ahead_pages if way == AHEAD else 1
@@ -194,8 +194,8 @@ def test_fault_at_both_ends(way: int, policy: int) -> None:
     assert destination.read() == bytes(PAGE)
     pair.assert_quiet()
 
-    c, steps = pair.costs, Steps(pair.costs)
-    started = steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    steps = Steps(pair.costs)
+    started = steps.post_write() + steps.notice() + steps.start_single()
     at_source = Driver(pair, SOURCE, source.first_page, 1)
     at_source.entries(at_source.handlers(started + steps.walk(), 16), way, [1])
     at_source.assert_logged(10 * MS)

@@ -138,7 +138,7 @@ def test_present_page_meets_a_source_fault_of_its_bank_only_without_hupcf(
     arrived = {event.node: event.time_ns for event in pair.run() if event.kind == ARRIVED}
     assert destination.read() == source.read() and written_at_2.read() == bytes(PAGE)
 
-    start = at_ns + steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    start = at_ns + steps.post_write() + steps.notice() + steps.start_single()
     fault = start + steps.walk() + arrives - ahead_ns
     assert pair.time_of("fault_source") == fault
     undisturbed = start + 2 * steps.walk() + steps.wire(PAGE) + steps.latency()
@@ -311,14 +311,14 @@ def test_walks_share_the_walkers(walkers: int) -> None:
     """Node 1 reads a page for node 2 while a packet comes: two walks, 100 ns apart."""
     pair = Pair(3, parallel_walks=walkers)
     pair.trace()
-    c, steps = pair.costs, Steps(pair.costs)
+    steps = Steps(pair.costs)
     at_ns, ahead_ns = 100_000, 100
     arrives = steps.first_packet(PAGE) + steps.latency() + steps.walk()
     buffers = [resident(PAGE), resident(PAGE)]
     pair.write(*buffers[0], node=1, peer=2, at_ns=at_ns + arrives - ahead_ns)
     pair.write(*buffers[1], node=0, peer=1, at_ns=at_ns)
     arrived = {event.node: event.time_ns for event in pair.run() if event.kind == ARRIVED}
-    start = at_ns + steps.post_write() + steps.notice() + steps.start() + c.r5_completion_message_ns
+    start = at_ns + steps.post_write() + steps.notice() + steps.start_single()
     undisturbed = start + 2 * steps.walk() + steps.wire(PAGE) + steps.latency()
     waits = steps.walk() - ahead_ns if walkers == 1 else 0
     assert arrived[1] == undisturbed + waits

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from engine_pair import BLOCK, PAGE, PDID, Buffer, Pair, resident
 from test_native_engine_frames import (
     FRAME_BYTES_AT,
     KIND_AT,
@@ -18,7 +18,7 @@ from pagewire.native import lib
 
 DONE = lib.PW_HOST_WRITE_DONE
 KIND_NACK, KIND_ERR = 3, 4
-CODE_AT = 40
+CODE_AT, ARGUMENT0_AT = 40, 48
 PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
 
 
@@ -102,6 +102,34 @@ def test_duplicate_err_starts_the_block_once(num_copies: int) -> None:
     own = pair.counters(0)
     assert (own.err_messages, own.retransmitted_blocks, own.stale_answers) == (1, 1, num_copies)
     assert pair.counters(1).duplicate_blocks == 0
+    pair.assert_quiet()
+
+
+def test_err_that_claims_another_domain_is_refused_and_the_timeout_recovers() -> None:
+    """[R5 3.4]: the packetizer wires the sender's PDID in, whatever the message claims."""
+    pair, done = Pair(timeout_ns=500_000), []
+
+    def tamper(node: int, peer: int, burst: bytearray) -> None:
+        for start in frames(burst):
+            if burst[start + KIND_AT] == KIND_ERR and not done:
+                (word,) = struct.unpack_from("=Q", burst, start + ARGUMENT0_AT)
+                sequence, transaction = word >> 32 & 0xFFF, word >> 18 & 0x3FFF
+                done.append((word & 3, word >> 2 & 0xFFFF, transaction, sequence, word >> 44))
+                struct.pack_into("=Q", burst, start + ARGUMENT0_AT, word ^ 1 << 44)
+                seal(burst, start)
+
+    pair.tamper = tamper
+    source, destination = resident(PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    assert {event.error for event in pair.run()} == {0}
+    assert done == [
+        (2, PDID, 0, 0, PDID)
+    ]  # opcode, wired PDID, transaction, sequence, claimed PDID
+    own = pair.counters(0)
+    assert own.errs_refused == 1 and own.malformed_frames == 0
+    assert (own.err_messages, own.timeouts, own.retransmitted_blocks) == (0, 1, 1)
+    assert destination.read() == source.read()
     pair.assert_quiet()
 
 

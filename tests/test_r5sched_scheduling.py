@@ -227,6 +227,40 @@ def test_run_with_a_policy_gives_the_hints_to_the_firmware(tmp_path: pathlib.Pat
     assert totals["requeues_medium"] > totals["requeues_high"] == 0
 
 
+def test_policy_is_asked_for_the_writes_of_a_channel(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "mine.py").write_text("""
+from pagewire.r5sched.scheduling import Hint, Scheduling, SchedulingPolicy
+class Mine(SchedulingPolicy):
+    def schedule(self, *, transfer):
+        if transfer.is_read:  # an MPI message
+            return Scheduling()
+        assert (transfer.peer, transfer.num_bytes) == (1, 100_000)
+        return Scheduling(Hint.HIGH, window_blocks=1)
+""")
+    (tmp_path / "program.py").write_text("""
+import sys
+from mpi4py import MPI
+from pagewire.transport import rdma
+comm = MPI.COMM_WORLD
+buffer = rdma.Buffer(100_000)
+remote = comm.allgather(buffer.remote)[1]
+if comm.rank == 0:
+    channel = rdma.Channel()
+    for how in ({}, {"hint": rdma.Hint.LOW}):
+        channel.insert(buffer, remote, **how)
+        channel.trigger()
+        assert channel.wait() is rdma.Status.FINISHED
+comm.Barrier()
+""")
+    report = tmp_path / "report.json"
+    done = run("pagewire", "launch", "-n", "2", "--json", str(report), "--set",
+               "firmware.scheduling=mine:Mine", "program.py", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    totals = json.loads(report.read_text())["totals"]
+    assert (totals["requeues_high"], totals["requeues_medium"]) == (6, 0)  # 7 blocks one by one
+    assert totals["requeues_low"] > 0  # the user's own hint
+
+
 def test_run_whose_policy_answers_nonsense_ends_with_its_name(tmp_path: pathlib.Path) -> None:
     code, text, _ = run_program(tmp_path, "firmware.scheduling=mine:Bad")
     assert code != 0

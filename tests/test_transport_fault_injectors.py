@@ -34,6 +34,11 @@ class Empty(FaultInjector):
         return None
 
 
+class Raises(FaultInjector):
+    def plan(self, *, rank, num_ranks, configured):
+        raise KeyError("nothing")
+
+
 @pytest.mark.parametrize("name", fault_injectors.REGISTRY)
 def test_every_registered_injector_conforms(name):
     check_conformance(create(name))
@@ -74,10 +79,11 @@ def test_registered_class_is_found_by_its_name(monkeypatch):
     ("name", "reason"),
     [
         ("unifrom", "did you mean 'uniform'"),
-        ("no_such_module:X", "No module named 'no_such_module'"),
-        (f"{__name__}:Missing", "no attribute 'Missing'"),
-        (f"{__name__}:ON", "not a subclass of FaultInjector"),
+        ("no_such_module:X", "no module named 'no_such_module'"),
+        (f"{__name__}:Missing", "has no 'Missing'"),
+        (f"{__name__}:ON", "is not a subclass of"),
         (f"{__name__}:Empty", "plan() gave NoneType"),
+        (f"{__name__}:Raises", "plan() raised KeyError: 'nothing'"),
     ],
 )
 def test_bad_injector_is_refused_by_name(name, reason):
@@ -90,7 +96,7 @@ def test_documented_example_is_short_and_works(tmp_path, monkeypatch):
     example = textwrap.dedent(text[text.index("    from pagewire") : text.index("in a file")])
     assert len(example.splitlines()) < 30
     (tmp_path / "cables.py").write_text("import dataclasses\n" + example)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     configured = FaultsConfig(injector="cables:BadCable")
     check_conformance(create("cables:BadCable"))
     assert plan(rank=1, num_ranks=2, configured=configured).packet_loss == "1:50:7"

@@ -303,15 +303,23 @@ class Node:
         self.pin_ns += cost.pin_ns
         return cost.pin_ns
 
+    def schedule(self, num_bytes: int, peer: int, *, is_read: bool) -> Any:
+        """What the user's scheduling policy says of a transfer (pw_scheduling); None without one."""
+        if self._scheduler is None:
+            return None
+        return self._scheduler.decide(
+            scheduling.PostedTransfer(num_bytes, peer, is_read, self.clock_ns)
+        )
+
     def expose(self, address: int, num_bytes: int, peer: int) -> Handle:
         """Let `peer` read the buffer once; done when it has. The buffer stays alive until then."""
         prepared = self._prepare(address, num_bytes)
-        if self._scheduler is None:
+        decision = self.schedule(num_bytes, peer, is_read=True)
+        if decision is None:
             code = lib.pw_ni_expose(self._ni, peer, address, num_bytes, self._key)
         else:
-            posted = scheduling.PostedTransfer(num_bytes, peer, True, self.clock_ns)
             code = lib.pw_ni_expose_scheduled(
-                self._ni, peer, address, num_bytes, self._scheduler.decide(posted), self._key
+                self._ni, peer, address, num_bytes, decision, self._key
             )
         check(code, f"send of {num_bytes} bytes to rank {peer}")
         key = self._key[0]

@@ -46,6 +46,7 @@ class Costs:
     r5_mailbox_notice_ns: int
     r5_queue_op_ns: int
     r5_id_search_ns: int
+    r5_bypass_check_ns: int
     r5_start_block_ns: int
     r5_completion_message_ns: int
     r5_ack_read_ns: int

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
 from pagewire.transport.loader import activate
 
 activate()
@@ -310,12 +311,19 @@ class Channel(_Transfers):
         notification: RemoteNotification | None = None,
         first_data: int = 0,
         last_data: int = 0,
+        hint: Hint = Hint.NONE,
+        window_blocks: int | None = None,
     ) -> None:
         """Put the descriptor of a write into the channel; offsets in bytes, as they are wanted.
 
         num_bytes: all that fits when not given. notification: of the destination's rank; the two
-        words of data, unsigned, appear there with the transfer's end.
+        words of data, unsigned, appear there with the transfer's end. hint: class of the transfer,
+        by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A scheduling
+        policy is asked when neither is.
         """
+        if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
+            raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
+        hint = Hint(hint)
         if notification is not None and notification.rank != destination.rank:
             raise ValueError(
                 f"notification at rank {notification.rank} of a write to rank {destination.rank}: "
@@ -333,6 +341,11 @@ class Channel(_Transfers):
         )
         node.enter_rdma()
         try:
+            descriptor.reserved = (hint, window_blocks or 0)
+            if hint is Hint.NONE and window_blocks is None:
+                decision = node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
+                if decision is not None:
+                    descriptor.reserved = (decision.hint, decision.window_blocks)
             node.clock_ns = check(
                 lib.pw_ni_insert_descriptor(
                     node.ni, self.number, self._peer, descriptor, node.clock_ns

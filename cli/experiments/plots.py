@@ -118,7 +118,12 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
         axes.set_ylim(bottom=0, top=max(all_y) * 1.08 or 1)
         if all(float(y).is_integer() for y in all_y):
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+
+
+def _number(value: float) -> str:
+    """1,000 or 0.00001: no powers."""
+    return f"{value:,g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.9f}".rstrip("0")
 
 
 def _draw_stacks(panel: Panel, axes: Any) -> None:

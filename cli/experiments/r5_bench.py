@@ -16,6 +16,7 @@ from pagewire.transport.config import Config
 from pagewire.transport.platform import load as load_platform
 
 WRITE, READ = "write", "read"
+NO_LOSS = "0:1:0"
 NUM_OUTSTANDING = 8
 """Transfers of a stream that are on their way at a time."""
 _PDID = 1
@@ -46,7 +47,6 @@ class Bench:
                 "memory_backend.backend = 'model': these experiments use real pages, use 'host'"
             )
         self.platform = load_platform(config.run.platform)
-        self.timeout_ns = config.run.timeout_ns
         self.engines = Engines(config, self.platform, 1 if loopback else 2)
         self._initiator, self._target = 0, 0 if loopback else 1
         room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
@@ -63,25 +63,41 @@ class Bench:
         self._id = ffi.new("uint64_t *")
         self._event = ffi.new("pw_host_event[1]")
         self._now_ns = 0
+        self._faults = config.faults
 
     def transfer(
-        self, num_bytes: int, operation: str = WRITE, *, traced: bool = False, losing: str = ""
+        self, num_bytes: int, operation: str = WRITE, *, traced: bool = False, loss: str = NO_LOSS
     ) -> Times:
         """One transfer of num_bytes from the user's call on, alone on both nodes.
 
-        `losing` packets on the way, as in `faults.packet_loss`.
+        loss: packets of it that get lost, as in `faults.packet_loss`.
         """
         self._transfer(num_bytes, operation, False)  # the TLBs know the buffers from here
-        if losing:
-            self._plan(faults.FaultsConfig(packet_loss=losing))
+        self.lose(loss)
         times = self._transfer(num_bytes, operation, traced)
-        if losing:
-            self._plan(faults.FaultsConfig())
+        self.lose(NO_LOSS)
         return times
 
-    def _plan(self, plan: faults.FaultsConfig) -> None:
-        for ni in self.engines.nis:
-            faults.plan(ni, plan)
+    def lose(self, loss: str = NO_LOSS) -> None:
+        """Which of the packets that leave the initiator's NI from now on get lost."""
+        faults.plan(
+            self.engines.nis[self._initiator],
+            dataclasses.replace(self._faults, packet_loss=loss)
+            if loss != NO_LOSS
+            else self._faults,
+        )
+
+    def arrives_whole(self, num_bytes: int, rest_ns: int) -> bool:
+        """Does a write arrive without help? The next one is rest_ns behind this one's call."""
+        self._destination.fill(bytes(self._destination.num_bytes))
+        call_ns = self._now_ns
+        self._post(0, num_bytes, WRITE, call_ns)
+        errors = [error for *_, error in self._events(failing=lib.PW_ERR_UNRECOVERABLE)]
+        self._now_ns = call_ns + rest_ns
+        if any(errors):
+            return False
+        self._check(num_bytes, WRITE)
+        return True
 
     def _transfer(self, num_bytes: int, operation: str, traced: bool) -> Times:
         engines = self.engines
@@ -117,7 +133,7 @@ class Bench:
             channels[self._id[0]] = channel
             posted += 1
         done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
-        for event_id, kind, time_ns in self._events():
+        for event_id, kind, time_ns, _ in self._events():
             end_ns = max(end_ns, time_ns)
             if kind != done_kind:
                 continue
@@ -130,10 +146,10 @@ class Bench:
         self._check(num_bytes, operation)
         return num_transfers * num_bytes * 8 / (end_ns - start_ns)
 
-    def _events(self) -> Iterator[tuple[int, int, int]]:
+    def _events(self, failing: int = 0) -> Iterator[tuple[int, int, int, int]]:
         """Host events of all nodes one by one, so that the caller can post when one happens.
 
-        A node comes to rest before the next one runs: what it posts is then there in time.
+        Each is its id, kind, time and error, which is none or `failing`. A node comes to rest before the next one runs: what it posts is then there in time.
         """
         busy = True
         while busy:
@@ -141,9 +157,10 @@ class Bench:
             for ni in self.engines.nis:
                 while check(lib.pw_ni_run(ni, _FOREVER, self._event, 1), "run"):
                     event = self._event[0]
-                    check(event.error, "transfer")
+                    if event.error != failing:
+                        check(event.error, "transfer")
                     busy = True
-                    yield int(event.id), int(event.kind), int(event.time_ns)
+                    yield int(event.id), int(event.kind), int(event.time_ns), int(event.error)
             busy = self.engines.deliver() or busy
 
     def _post(self, channel: int, num_bytes: int, operation: str, at_ns: int) -> int:

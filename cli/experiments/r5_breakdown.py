@@ -6,6 +6,7 @@ from pagewire.cli.experiments.result import Column, Options, Panel, Result, size
 PARTS = {
     "descriptor": "user writes the descriptor",
     "notice": "R5 notices the transfer",
+    "bypass": "look at the high queue",
     "ticket": "transaction id from the ticket queue",
     "table": "table and timeout list",
     "start": "three words to the logic, round trip",
@@ -25,6 +26,7 @@ def parts_of(bench: Bench, times: Times) -> dict[str, int]:
     parts = {
         "descriptor": descriptor,
         "notice": at["transfer_noticed"] - descriptor,
+        "bypass": costs.r5_bypass_check_ns,
         "ticket": costs.r5_queue_op_ns,
         "table": costs.r5_queue_op_ns,
         "start": costs.r5_start_block_ns + costs.r5_logic_round_trip_ns,

@@ -33,9 +33,9 @@ NOTE = (
 )
 SOURCE_NOTE = (
     "R5 3.3 gives as savings: fast path 200 ns, scheduler bypass 300 ns, ticket queue 200 ns. Here they "
-    "come out of the steps that are left out and added, whose costs are the platform file's: without "
-    "bypass a transfer enters and leaves a queue (2 x 200 ns), and meanwhile the R5 drops its copy in "
-    "the mailbox (140 ns). No saving is given for the queue counters."
+    "come out of the steps that are left out and added: without bypass a transfer enters and leaves a "
+    "queue (2 x 200 ns), with it the R5 looks whether the high queue is empty. That look (100 ns), the "
+    "mailbox and the search for an id have their costs by these savings. None is given for the queue counters."
 )
 
 

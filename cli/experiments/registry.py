@@ -226,7 +226,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         Experiment(
             "r5-fig5.11",
-            "latency: one timeout of 20 ms",
+            "latency of writes with one timeout of 20 ms",
             "R5, figure 5.11",
             r5_losses.figure_5_11,
             repeats=False,
@@ -234,7 +234,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         Experiment(
             "r5-fig5.12",
-            "throughput: one timeout of 20 ms",
+            "throughput of writes with one timeout of 20 ms",
             "R5, figure 5.12",
             r5_losses.figure_5_12,
             repeats=False,
@@ -242,8 +242,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         Experiment(
             "r5-livelock",
-            "one packet of 1000 lost: blocks sent again, or whole transfers",
-            "R5, 3.2: why transfers are segmented",
+            "packet loss: failing blocks of 16 KiB against unsegmented 1 MiB",
+            "R5, 3.4: livelock",
             r5_losses.livelock,
             platform="exanest-10g",
         ),

@@ -193,7 +193,12 @@ def test_misuse_names_value_and_limit(comm, rdma, make):
     elsewhere = rdma.RemoteNotification(comm.rank + 1, buffer.address)
     with pytest.raises(ValueError, match="must be the same rank"):
         channel.insert(buffer, buffer.remote, notification=elsewhere)
-    channel.insert(buffer, buffer.remote)
+    for window in (0, 65):
+        with pytest.raises(ValueError, match=f"window of {window} blocks: allowed is 1 to 64"):
+            channel.insert(buffer, buffer.remote, window_blocks=window)
+    with pytest.raises(ValueError, match="4 is not a valid Hint"):
+        channel.insert(buffer, buffer.remote, hint=4)
+    channel.insert(buffer, buffer.remote, hint=rdma.Hint.LOW, window_blocks=64)
     channel.trigger()
     assert channel.wait() is rdma.Status.FINISHED
     channel.close()
