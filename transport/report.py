@@ -44,6 +44,7 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "acks": "ACKs",
         "nacks": "NACKs",
         "err_messages": "ERRs",
+        "errs_refused": "ERRs of another domain",
         "timeouts": "timeouts",
         "retransmitted_blocks": "retransmitted blocks",
         "duplicate_blocks": "blocks that arrived again",
