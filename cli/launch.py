@@ -26,7 +26,7 @@ from pagewire.cli.program import Program, check_module
 from pagewire.native.settings import ConfigError
 from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
-from pagewire.transport import config, platform
+from pagewire.transport import config, fault_injectors, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -78,6 +78,7 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     if not policy.is_built_in(checked.run.policy):
         policy.load(checked.run.policy, folders=beside)
     scheduling.create(checked.firmware.scheduling, folders=beside)
+    fault_injectors.create(checked.faults.injector, folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked
