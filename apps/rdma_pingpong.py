@@ -200,6 +200,7 @@ def _run(mpi: Any, argv: list[str] | None) -> int:
         f"one-sided RDMA between ranks 0 and 1: {options.repetitions} repetitions, bandwidth with "
         f"{options.num_channels} transfers at a time"
     )
+    say("(virtual times; the interpreter's between calls is in them unless run.compute = none)")
     say(_HEADER)
     for i, num_bytes in enumerate(options.sizes()):
         times = _round(mpi, side, num_bytes, i + 1)

@@ -26,7 +26,7 @@ from pagewire.cli.program import Program, check_module
 from pagewire.native.settings import ConfigError
 from pagewire.r5sched import scheduling
 from pagewire.smmu import policy
-from pagewire.transport import config, platform
+from pagewire.transport import config, fault_injectors, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -78,6 +78,7 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     if not policy.is_built_in(checked.run.policy):
         policy.load(checked.run.policy, folders=beside)
     scheduling.create(checked.firmware.scheduling, folders=beside)
+    fault_injectors.create(checked.faults.injector, folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked
@@ -104,11 +105,14 @@ def find_mpiexec() -> str:
 
 
 def rank_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the ranks: more ranks than cores must neither be refused nor spin."""
+    """Environment of the ranks, below the user's: more ranks than cores must neither be refused nor
+    spin, and equal runs shall allocate alike."""
     result = {
         # One thread a rank: numpy's own would fight over the same few cores.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        # Like addresses: what the order of a set decides shall be the same in every run.
+        "PYTHONHASHSEED": "0",
         "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",

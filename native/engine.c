@@ -63,6 +63,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     ni->num_nodes = num_nodes;
     ni->memory = memory;
     ni->free_region = -1;
+    ni->copy_answer_ns = PW_NEVER;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
     pw_calendar_init(&ni->send_engine);
     pw_calendar_init(&ni->receive_engine);
@@ -72,14 +73,13 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     if (code == PW_OK)
         code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters, ni->events, &ni->trace);
     if (code == PW_OK)
-        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, memory, &ni->smmu);
+        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, memory, &ni->smmu, &ni->faults);
     if (code == PW_OK && !(ni->paths = calloc(num_nodes, sizeof *ni->paths))) code = PW_ERR_NOMEM;
     if (code < 0) {
         pw_ni_destroy(ni);
         return code;
     }
     for (uint32_t peer = 0; peer < num_nodes; peer++) init_path(ni, peer);
-    ni->driver.faults = &ni->faults;
     *out = ni;
     return PW_OK;
 }
@@ -101,12 +101,12 @@ void pw_ni_destroy(pw_ni *ni)
     }
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
     pw_engine_drop_held(ni);
+    pw_network_forget(ni);
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
-    free(ni->held_blocks);
     free(ni->trace.records);
     free(ni->regions);
     free(ni->host_events);
@@ -419,6 +419,10 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
     while (!ni->decision_wanted && ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
+        if (event.kind == PW_EVENT_DEPARTURE) {
+            pw_network_let_go(ni, &event);
+            continue;
+        }
         ni->actions.num_actions = ni->next_action = 0;
         pw_firmware_handle(&ni->firmware, &event, &ni->actions);
         pw_engine_perform(ni);
@@ -442,7 +446,7 @@ int64_t pw_ni_next_ns(const pw_ni *ni)
 {
     if (ni->decision_wanted) return INT64_MIN;
     pw_time next_ns = pw_event_queue_next_ns(ni->events);
-    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns || ni->firmware.lookahead_full;
+    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns || next_ns > ni->copy_answer_ns || ni->firmware.lookahead_full;
     return waits ? PW_NEVER : next_ns;
 }
 
@@ -503,7 +507,7 @@ static int control_frame(pw_ni *ni, const pw_control_frame *frame)
         pw_firmware_spoiled(firmware, frame->transaction_id, frame->sequence, identity);
     if (is_answer && header->flags & PW_FLAG_COPY) {
         enum pw_event_kind kind = header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK;
-        if (header->kind == PW_FRAME_NO_ANSWER) return PW_ERR_MALFORMED;
+        if (header->kind == PW_FRAME_NO_ANSWER) return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
         pw_firmware_extra_answer(firmware, kind, frame->transaction_id, frame->sequence, frame->code, identity,
                                  !(header->flags & PW_FLAG_ERR_FOLLOWS), header->time_ns);
         return PW_OK;
@@ -583,6 +587,7 @@ uint32_t pw_engine_receive(pw_ni *ni, uint32_t source, const uint8_t *data, uint
         int code = PW_ERR_MALFORMED;
         if (sound && header->kind == PW_FRAME_BLOCK) {
             pw_destination_block(ni, (const pw_block_frame *)(const void *)data);
+            if (!ni->decision_wanted) pw_destination_answered(ni, (const pw_block_frame *)(const void *)data);
             code = PW_OK;
         } else if (sound && header->kind == PW_FRAME_GRANT) {
             pw_source_accept_grant(ni, (const pw_grant_frame *)(const void *)data);
@@ -616,7 +621,7 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 uint32_t pw_ni_num_pending(const pw_ni *ni)
 {
     uint32_t num_pending = ni->num_landings + ni->num_regions + (uint32_t)pw_event_queue_length(ni->events) + ni->decision_wanted;
-    num_pending += ni->firmware.num_buffered;
+    num_pending += ni->firmware.num_buffered + ni->num_copies_under_way;
     for (int i = 0; i < PW_NUM_MAILBOXES; i++) num_pending += ni->firmware.mailboxes[i].num_waiting;
     for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
     return num_pending;

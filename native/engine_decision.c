@@ -84,8 +84,10 @@ int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages
         pw_engine_ask(ni);
         return PW_OK;
     }
-    if (at_destination) pw_destination_refuse(ni);
-    else pw_source_send_block(ni, &ni->actions);
+    if (at_destination) {
+        pw_destination_refuse(ni);
+        pw_destination_answered(ni, ni->arrival.block);
+    } else pw_source_send_block(ni, &ni->actions);
     pw_engine_perform(ni);
     return receive_held(ni);
 }

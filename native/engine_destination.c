@@ -126,7 +126,7 @@ static void answer_part(pw_ni *ni, const pw_block_frame *block, uint32_t part, p
         flags |= PW_FLAG_SPOILED;
     }
     if (block->header.flags & PW_FLAG_COPY) {
-        if (kind == PW_FRAME_NO_ANSWER) return;     /* that is for the block itself to say */
+        if (kind == PW_FRAME_NO_ANSWER) return;     /* said when the copy is answered */
         flags |= PW_FLAG_COPY;
     }
     pw_control_frame frame = {
@@ -144,6 +144,17 @@ static void answer(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, enum
                    uint8_t flags, pw_time at_ns)
 {
     answer_part(ni, block, PW_BLOCK_PACKETS, sent_ns, kind, code, flags, at_ns);
+}
+
+void pw_destination_answered(pw_ni *ni, const pw_block_frame *block)
+{
+    if (!(block->header.flags & PW_FLAG_COPY)) return;
+    pw_control_frame frame = {
+        .header = {.kind = PW_FRAME_NO_ANSWER, .flags = PW_FLAG_COPY, .pdid = block->header.pdid, .stream = block->header.stream,
+                   .time_ns = block->last_packet_ns},
+        .block_idx = block->block_idx, .transaction_id = block->transaction_id, .sequence = block->sequence,
+    };
+    pw_engine_send_control(ni, block->header.source_node, &frame);
 }
 
 static bool is_well_formed(const pw_block_frame *block)

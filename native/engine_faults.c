@@ -1,7 +1,9 @@
 /* Faults of the network that the source of a block acts out: its send engine knows the plan, so a block
  * that the network loses, damages, doubles or keeps is made that way as it leaves. Copies are whole
- * frames with times of their own. A block that the network keeps for longer than its timeout leaves
- * physically with the next attempt, so that both are seen in the order of their arrival. */
+ * frames with times of their own. What arrives later than it would is put aside and leaves physically when
+ * the source's clock is at its departure: the destination acts on a frame as soon as it is there, so a source's
+ * frames must come in the order of their arrival. A frame whose transfer is over by then is dropped: the
+ * destination has closed the transfer and would ignore it. */
 #include "native/engine_state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +15,6 @@ static void injected(pw_ni *ni, enum pw_fault_site_id site, uint16_t transaction
 
 int pw_ni_plan_fault(pw_ni *ni, uint32_t site, const pw_fault_site *plan)
 {
-    if (site == PW_FAULT_DELAY && plan->num && !ni->held_blocks) {
-        ni->held_blocks = calloc(PW_TRANSACTIONS, sizeof *ni->held_blocks);
-        if (!ni->held_blocks) return PW_ERR_NOMEM;
-    }
     return pw_faults_plan(&ni->faults, ni->node, site, plan);
 }
 
@@ -51,49 +49,98 @@ uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, 
     return kept;
 }
 
-bool pw_network_keep(pw_ni *ni, uint32_t peer, const pw_transaction *transaction, uint64_t identity,
-                     pw_time *first_ns, pw_time *last_ns, pw_time *held_ns)
+bool pw_network_delay(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity,
+                      pw_time *first_ns, pw_time *last_ns, pw_time *held_ns)
 {
     *held_ns = 0;
     if (!pw_fault_draw(&ni->faults, PW_FAULT_DELAY, pw_fault_key(peer, identity, transaction->sequence, 0))) return false;
     injected(ni, PW_FAULT_DELAY, transaction->id, transaction->sending_until_ns);
     *held_ns = ni->faults.sites[PW_FAULT_DELAY].amount_ns;
+    if (!*held_ns) return false;
     *first_ns += *held_ns;
     *last_ns += *held_ns;
-    pw_time deadline_ns = transaction->deadline_ns;
-    if (transaction->sending_until_ns > deadline_ns)            /* it will be set again then */
-        deadline_ns = transaction->sending_until_ns + ni->settings.timeout_ns;
-    if (*last_ns + ni->paths[peer].latency_ns <= deadline_ns) return false;
-    ni->held_blocks[transaction->id % PW_TRANSACTIONS] = (pw_held_block){
-        .identity = identity, .first_ns = *first_ns, .last_ns = *last_ns, .sequence = transaction->sequence, .held = true};
+    if (*last_ns + ni->paths[peer].latency_ns <= pw_firmware_deadline(&ni->firmware, transaction)) return false;
+    transaction->spoiled = true;
     return true;
 }
 
-/* Append a copy of the frame. */
-static pw_block_frame *copy_frame(pw_ni *ni, uint32_t peer, const pw_block_frame *frame)
+typedef struct pw_kept_frame {
+    struct pw_kept_frame *next;     /* copy that has left after this one */
+    enum pw_fault_site_id site;
+    uint32_t peer, channel;
+    pw_time answer_ns;              /* its answers are not here before */
+    _Alignas(8) uint8_t frame[];    /* a whole one */
+} pw_kept_frame;
+
+pw_block_frame *pw_network_keep(pw_ni *ni, enum pw_fault_site_id site, uint32_t peer, uint32_t channel,
+                                uint32_t frame_bytes, pw_time arrival_ns)
 {
-    pw_block_frame *copy = pw_burst_append(ni->bursts, peer, frame->header.frame_bytes);
-    if (!copy) abort();             /* the host has no memory left */
-    memcpy(copy, frame, frame->header.frame_bytes);
-    return copy;
+    pw_kept_frame *kept = malloc(sizeof *kept + frame_bytes);
+    if (!kept) abort();             /* the host has no memory left */
+    *kept = (pw_kept_frame){.site = site, .peer = peer, .channel = channel};
+    pw_event departure = {.time_ns = arrival_ns - ni->paths[peer].latency_ns, .kind = PW_EVENT_DEPARTURE,
+                          .subject = (uint64_t)(uintptr_t)kept};
+    if (pw_event_queue_push(ni->events, &departure) < 0) abort();
+    return (pw_block_frame *)(void *)kept->frame;
 }
 
-static void release_held(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint64_t identity, uint32_t covered_bytes)
+/* The transaction awaits its own answer; those to a copy are awaited here. */
+static void await_answers(pw_ni *ni, pw_kept_frame *copy, pw_time answer_ns)
 {
-    pw_held_block *held = &ni->held_blocks[frame->transaction_id % PW_TRANSACTIONS];
-    if (!held->held || held->identity != identity) return;
-    held->held = false;
-    pw_block_frame *copy = copy_frame(ni, peer, frame);
-    pw_block_frame *late = held->last_ns < frame->last_packet_ns ? frame : copy;    /* physically first what comes first */
-    late->sequence = held->sequence;
-    late->header.flags |= PW_FLAG_COPY;
-    late->header.time_ns = held->first_ns;
-    late->last_packet_ns = held->last_ns;
-    late->held_ns = ni->faults.sites[PW_FAULT_DELAY].amount_ns;
-    pw_frame_seal(&late->header, covered_bytes);
+    copy->answer_ns = answer_ns;
+    copy->next = NULL;
+    pw_kept_frame **link = &ni->copies_under_way;
+    while (*link) link = &(*link)->next;
+    *link = copy;
+    ni->num_copies_under_way++;
+    if (answer_ns < ni->copy_answer_ns) ni->copy_answer_ns = answer_ns;
 }
 
-void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t covered_bytes)
+void pw_network_let_go(pw_ni *ni, const pw_event *event)
+{
+    pw_kept_frame *kept = (pw_kept_frame *)(uintptr_t)event->subject;
+    const pw_block_frame *block = (const pw_block_frame *)(void *)kept->frame;
+    const pw_transfer *transfer = &ni->firmware.transfers[kept->channel];
+    if (!transfer->active || transfer->stream != block->header.stream || transfer->peer != kept->peer) {
+        ni->faults.sites[kept->site].late_after_end++;
+        free(kept);
+        return;
+    }
+    void *frame = pw_burst_append(ni->bursts, kept->peer, block->header.frame_bytes);
+    if (!frame) abort();            /* as above: a block must not be lost silently */
+    memcpy(frame, block, block->header.frame_bytes);
+    if (block->header.flags & PW_FLAG_COPY) await_answers(ni, kept, block->last_packet_ns + ni->paths[kept->peer].latency_ns);
+    else free(kept);
+}
+
+bool pw_network_settle(pw_ni *ni, uint32_t peer)
+{
+    pw_kept_frame **link = &ni->copies_under_way;
+    while (*link && (*link)->peer != peer) link = &(*link)->next;
+    pw_kept_frame *settled = *link;
+    if (!settled) return false;
+    *link = settled->next;
+    free(settled);
+    ni->num_copies_under_way--;
+    ni->copy_answer_ns = PW_NEVER;
+    for (const pw_kept_frame *copy = ni->copies_under_way; copy; copy = copy->next)
+        if (copy->answer_ns < ni->copy_answer_ns) ni->copy_answer_ns = copy->answer_ns;
+    return true;
+}
+
+void pw_network_forget(pw_ni *ni)
+{
+    pw_event event;
+    while (ni->events && pw_event_queue_pop(ni->events, &event))
+        if (event.kind == PW_EVENT_DEPARTURE) free((void *)(uintptr_t)event.subject);
+    while (ni->copies_under_way) {
+        pw_kept_frame *copy = ni->copies_under_way;
+        ni->copies_under_way = copy->next;
+        free(copy);
+    }
+}
+
+void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame, uint32_t covered_bytes)
 {
     uint64_t identity = pw_identity(frame->header.stream, frame->block_idx);
     uint8_t *payload = (uint8_t *)frame + covered_bytes;
@@ -109,7 +156,9 @@ void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t 
     }
     if (pw_fault_draw(&ni->faults, PW_FAULT_DUPLICATION, pw_fault_key(peer, identity, frame->sequence, 0))) {
         pw_time later_ns = ni->faults.sites[PW_FAULT_DUPLICATION].amount_ns;
-        pw_block_frame *copy = copy_frame(ni, peer, frame);
+        pw_block_frame *copy = pw_network_keep(ni, PW_FAULT_DUPLICATION, peer, channel, frame->header.frame_bytes,
+                                               frame->header.time_ns + later_ns);
+        memcpy(copy, frame, frame->header.frame_bytes);
         copy->header.flags |= PW_FLAG_COPY;
         copy->header.time_ns += later_ns;
         copy->last_packet_ns += later_ns;
@@ -117,5 +166,4 @@ void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t 
         pw_frame_seal(&copy->header, covered_bytes);
         injected(ni, PW_FAULT_DUPLICATION, frame->transaction_id, frame->header.time_ns);
     }
-    if (ni->held_blocks) release_held(ni, peer, frame, identity, covered_bytes);
 }

@@ -207,22 +207,23 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
     ni->counters.packets += (uint64_t)__builtin_popcountll(mask);
     pw_time first_ns = departure->first_ns, last_ns = departure->last_ns, held_ns = 0;
     if (ni->faults.any && mask) mask = pw_network_lose(ni, transfer->peer, transaction, identity, mask, transaction->sending_until_ns);
-    bool kept = ni->faults.any && mask &&
-                pw_network_keep(ni, transfer->peer, transaction, identity, &first_ns, &last_ns, &held_ns);
-    if (mask == 0 || kept) {
+    bool late = ni->faults.any && mask &&
+                pw_network_delay(ni, transfer->peer, transaction, identity, &first_ns, &last_ns, &held_ns);
+    if (mask == 0 || late)
         pw_firmware_no_answer(&ni->firmware, transaction->id, transaction->sequence, identity, INT64_MIN,
                               transaction->sending_until_ns);
-        return;
-    }
+    if (mask == 0) return;
     uint32_t crc_bytes = (num_packets * 4 + 7) & ~7u;
     uint32_t frame_bytes = ((uint32_t)sizeof(pw_block_frame) + crc_bytes + num_bytes + 7) & ~7u;
-    pw_block_frame *frame = pw_burst_append(ni->bursts, transfer->peer, frame_bytes);
+    pw_block_frame *frame = held_ns ? pw_network_keep(ni, PW_FAULT_DELAY, transfer->peer, transaction->channel, frame_bytes, first_ns)
+                                    : pw_burst_append(ni->bursts, transfer->peer, frame_bytes);
     if (!frame) {
         pw_firmware_fail(&ni->firmware, transaction->channel, PW_UNRECOVERABLE, failures, departure->translated_ns);
         return;
     }
+    uint8_t flags = (uint8_t)((transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0) | (late ? PW_FLAG_COPY : 0));
     *frame = (pw_block_frame){
-        .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_BLOCK, .flags = transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0,
+        .header = {.magic = PW_FRAME_MAGIC, .kind = PW_FRAME_BLOCK, .flags = flags,
                    .frame_bytes = frame_bytes, .source_node = ni->node, .pdid = transfer->pdid, .time_ns = first_ns,
                    .stream = transfer->stream},
         .block_idx = transaction->block_idx, .transaction_id = transaction->id, .sequence = transaction->sequence,
@@ -249,6 +250,6 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
     pw_frame_seal(&frame->header, (uint32_t)sizeof *frame + crc_bytes);
     pw_time ack_ns;
     if (mask == all && foresee_ack(ni, transfer, transaction, frame, &ack_ns)) pw_firmware_predict(&ni->firmware, transaction, ack_ns);
-    else pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + ni->paths[transfer->peer].latency_ns);
-    if (ni->faults.any) pw_network_alter(ni, transfer->peer, frame, (uint32_t)sizeof *frame + crc_bytes);
+    else if (!late) pw_transactions_await(&ni->firmware.transactions, transaction, last_ns + ni->paths[transfer->peer].latency_ns);
+    if (ni->faults.any) pw_network_alter(ni, transfer->peer, transaction->channel, frame, (uint32_t)sizeof *frame + crc_bytes);
 }

@@ -52,14 +52,6 @@ typedef struct {
     bool stays;                         /* any peer may read, any number of times */
 } pw_region;
 
-/* An attempt that the network keeps for longer than its timeout. */
-typedef struct {
-    uint64_t identity;
-    pw_time first_ns, last_ns;
-    uint16_t sequence;
-    bool held;
-} pw_held_block;
-
 /* A block that met an absent page, until the driver has run. */
 typedef struct {
     const pw_block_frame *block;    /* in the host's burst, or in a held one */
@@ -90,7 +82,9 @@ struct pw_ni {
     pw_smmu smmu;
     pw_driver driver;
     pw_faults faults;
-    pw_held_block *held_blocks;     /* by transaction; NULL without injected delays */
+    struct pw_kept_frame *copies_under_way;     /* copies of blocks whose answers are not here, in the order they left */
+    uint32_t num_copies_under_way;
+    pw_time copy_answer_ns;         /* earliest answer to one of them; PW_NEVER when there is none */
     pw_burst_pool *bursts;
     pw_calendar send_engine, receive_engine;
     uint64_t engine_byte_ps_1000;
@@ -184,12 +178,20 @@ int pw_notification_write(pw_ni *ni, const pw_landing *landing, pw_time *at_ns);
 /* engine_faults.c; only when ni->faults.any */
 /* The packets of the mask that the network does not lose. */
 uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity, uint64_t mask, pw_time at_ns);
-/* Delay the block. True when the attempt is over before it arrives: send nothing, there will be no answer. */
-bool pw_network_keep(pw_ni *ni, uint32_t peer, const pw_transaction *transaction, uint64_t identity,
-                     pw_time *first_ns, pw_time *last_ns, pw_time *held_ns);
-/* Damage a sealed frame's payload and append the copies that the network makes. The frame given may be
- * another attempt's afterwards. */
-void pw_network_alter(pw_ni *ni, uint32_t peer, pw_block_frame *frame, uint32_t covered_bytes);
+/* Delay the block by *held_ns. True when its attempt is over before an answer can be here. */
+bool pw_network_delay(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity,
+                      pw_time *first_ns, pw_time *last_ns, pw_time *held_ns);
+/* Room for a frame that the network keeps: it leaves when the clock is at its arrival less the way. */
+pw_block_frame *pw_network_keep(pw_ni *ni, enum pw_fault_site_id site, uint32_t peer, uint32_t channel,
+                                uint32_t frame_bytes, pw_time arrival_ns);
+/* PW_EVENT_DEPARTURE: a kept frame leaves, or is dropped because its transfer is over. */
+void pw_network_let_go(pw_ni *ni, const pw_event *event);
+/* Every answer to the copy that left first for the peer is here. False when there is no such copy. */
+bool pw_network_settle(pw_ni *ni, uint32_t peer);
+/* Free what is kept still, with every other event. */
+void pw_network_forget(pw_ni *ni);
+/* Damage a sealed frame's payload and keep the copy that the network makes. */
+void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame, uint32_t covered_bytes);
 /* Is the answer to a block lost? part: which of several. */
 bool pw_answer_is_lost(pw_ni *ni, enum pw_fault_site_id site, const pw_block_frame *block, uint32_t part, pw_time at_ns);
 
@@ -203,6 +205,8 @@ void pw_landing_notified(pw_ni *ni, pw_landing *landing, pw_time at_ns);
 /* Look at the pages of the stream's next blocks and tell the source, when that can help. */
 void pw_destination_grant(pw_ni *ni, pw_landing *landing);
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block);
+/* The block is answered. A copy's source is told, since it cannot know how many answers there are. */
+void pw_destination_answered(pw_ni *ni, const pw_block_frame *block);
 /* Answer ni->arrival, the driver has run. */
 void pw_destination_refuse(pw_ni *ni);
 #endif

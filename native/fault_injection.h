@@ -28,6 +28,7 @@ typedef struct {
     uint64_t limit;             /* at most so many; 0: no limit */
     int64_t amount_ns;
     uint64_t eligible, injected;
+    uint64_t late_after_end;    /* blocks that the network kept until their transfer was over: dropped */
 } pw_fault_site;
 
 #define PW_FAULT_DENOM_MAX 1000000000

@@ -23,6 +23,10 @@ ALWAYS_FATAL = ("packet_loss", "packet_corruption", "lost_ack")
 """Sites at which nothing gets through when every event fails."""
 
 
+KEPT = ("duplication", "delay")
+"""Sites whose blocks the network keeps: one that would leave when its transfer is over is dropped."""
+
+
 class Site(NamedTuple):
     """num of denom eligible events fail, at most limit of them (0: no limit)."""
 
@@ -132,7 +136,10 @@ def plan(ni: Any, faults: FaultsConfig) -> None:
 
 
 def counts(ni: Any) -> dict[str, dict[str, int]]:
-    """Eligible and injected events of an engine's sites that are on, by name."""
+    """Eligible and injected events of an engine's sites that are on, by name.
+
+    `late_after_end`: blocks that were dropped because their transfer was over, of sites that keep blocks.
+    """
     from pagewire.native import check, ffi, lib
 
     found, out = {}, ffi.new("pw_fault_site *")
@@ -140,6 +147,8 @@ def counts(ni: Any) -> dict[str, dict[str, int]]:
         check(lib.pw_ni_read_fault(ni, _site_id(name), out), name)
         if out.num:
             found[name] = {"eligible": int(out.eligible), "injected": int(out.injected)}
+            if name in KEPT:
+                found[name]["late_after_end"] = int(out.late_after_end)
     return found
 
 

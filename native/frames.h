@@ -13,7 +13,7 @@ enum pw_frame_kind {
     PW_FRAME_ACK,
     PW_FRAME_NACK,              /* code: PW_NACK_* */
     PW_FRAME_ERR,               /* explicit request to retransmit: argument0 is the mailbox word */
-    PW_FRAME_NO_ANSWER,         /* no (further) answer will come for this attempt: only a timeout can act */
+    PW_FRAME_NO_ANSWER,         /* no (further) answer will come for this attempt: only a timeout can act; with PW_FLAG_COPY: for this copy */
     PW_FRAME_READ_REQUEST,
     PW_FRAME_READ_REFUSED,      /* code: PW_NACK_* */
     PW_FRAME_COMPLETION,        /* completion notification of a transfer of several blocks */

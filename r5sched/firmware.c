@@ -119,7 +119,8 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     own->first_block_bytes = pw_first_block_bytes(own->destination_address, own->num_bytes);
     own->num_blocks = pw_num_blocks(own->destination_address, own->num_bytes);
     own->next_block = own->outstanding = own->num_acked = 0;
-    own->queue = (uint8_t)(own->hint ? own->hint - PW_HINT_HIGH : pw_scheduler_classify(&firmware->scheduler, own->num_bytes));
+    own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH)
+                           : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
     if (!own->window_blocks) own->window_blocks = (uint8_t)firmware->settings->window_blocks;
     pw_descriptor *descriptor = &firmware->descriptors[channel];
     descriptor->source_address = own->source_address;

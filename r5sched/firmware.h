@@ -83,7 +83,8 @@ enum pw_event_kind {
     PW_EVENT_ERR,
     PW_EVENT_TIMEOUT,
     PW_EVENT_CONFIRMED,         /* subject: channel; the last foreseen answer is here */
-    PW_EVENT_HOPELESS           /* nothing configured can bring the block through */
+    PW_EVENT_HOPELESS,          /* nothing configured can bring the block through */
+    PW_EVENT_DEPARTURE          /* the engine's own, never the firmware's: a frame that the network keeps leaves */
 };
 
 /* Acknowledgements, and read requests when these share it; else the second is theirs. */
@@ -148,6 +149,8 @@ void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint1
  * last: no ERR follows. */
 void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
                               uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+/* When the timer of a block runs out that is being sent until sending_until_ns. */
+pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction);
 /* An injected fault makes the attempt vain. After as many such attempts as there are sequence numbers the
  * block's transfer fails. */
 void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity);

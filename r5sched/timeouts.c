@@ -28,6 +28,12 @@ void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_tim
     pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(settings, at_ns), 0, 0);
 }
 
+pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction)
+{
+    if (transaction->sending_until_ns <= transaction->deadline_ns) return transaction->deadline_ns;
+    return deadline(firmware->settings, transaction->sending_until_ns);     /* it will be set again then */
+}
+
 void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity)
 {
     if (transaction->timer_decided || transaction->answer_ns <= transaction->deadline_ns) return;

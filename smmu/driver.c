@@ -4,7 +4,7 @@
 #define CHUNK_PAGES 1024u
 
 int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings, pw_counters *counters,
-                   pw_trace *trace, pw_memory *memory, pw_smmu *smmu)
+                   pw_trace *trace, pw_memory *memory, pw_smmu *smmu, pw_faults *faults)
 {
     if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH || settings->touch_ahead_pages < 1 ||
         settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX) return PW_ERR_INVALID;
@@ -17,6 +17,7 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
     driver->trace = trace;
     driver->memory = memory;
     driver->smmu = smmu;
+    driver->faults = faults;
     driver->tasklet_since_ns = driver->tasklet_free_ns = driver->last_handler_end_ns = INT64_MIN;
     pw_calendar_init(&driver->handler_cpu);
     pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);

@@ -70,7 +70,7 @@ typedef struct {
 } pw_driver;
 
 int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings, pw_counters *counters,
-                   pw_trace *trace, pw_memory *memory, pw_smmu *smmu);
+                   pw_trace *trace, pw_memory *memory, pw_smmu *smmu, pw_faults *faults);
 void pw_driver_destroy(pw_driver *driver);
 /* One packet's access to the page was terminated at at_ns. */
 void pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault, uint64_t page, pw_time at_ns);

@@ -120,6 +120,15 @@ def marked() -> set[int]:
         (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
         (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
         (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
+        (
+            ["launch", "-n", "2", "--set", "firmware.scheduling=nil:B", "SELF"],
+            "firmware.scheduling = 'nil:B': no module",
+        ),
+        (
+            ["launch", "-n", "2", "--set", "faults.injector=nil:B", "SELF"],
+            "faults.injector = 'nil:B': no module",
+        ),
+        (["launch", "-n", "2", "--set", "faults.injector=uni", "SELF"], "did you mean 'uniform'"),
         (["launch", "-n", "2", "--set", "run.memori=pin", "SELF"], "did you mean 'run.memory'"),
         (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
         (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),

@@ -129,7 +129,9 @@ def run(pair: Pair, jobs: list[Job], buffers: list, order: int | None, step_ns: 
     if step_ns:
         for horizon_ns in range(0, 100 * step_ns, step_ns):
             pair.run(horizon_ns)
-    pair.run(FOREVER, limit=20_000)
+    # Not less: with a timeout below the time of a page-in, early attempts refill the NI FIFO, each of whose
+    # 512 entries costs the driver 17 us, so a page may take 9 ms and some thousand attempts go in vain.
+    pair.run(FOREVER, limit=200_000)
     return pair.events
 
 

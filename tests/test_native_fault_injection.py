@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PACKET, PAGE, PDID, Buffer, Event, Pair, resident
+from page_in_policies import twin
 from test_native_engine_frames import KIND_AT, frames
 
 from pagewire.native import ffi, lib
 from pagewire.native.faults import SITES, Site
 
 DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
-PAGE_FAULT, CORRUPT = 1, 4
+PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
+NOWHERE = 0x10_0000  # below what the kernel lets a process map
 KIND_ERR = 4
 TIMEOUT_NS = 200_000
 POLICY_BLOCK = 1
@@ -160,6 +162,7 @@ def test_block_comes_through_after_so_many_nacks_in_a_row(num_attempts: int) -> 
         ({"packet_loss": "1:1:0:1000000"}, 20_000),
         ({"lost_ack": "1:1:0:1000000"}, 20_000),
         ({"packet_loss": "999999:1000000:5"}, 20_000),
+        ({"delay": "1:1:0", "delay_by_ns": 10**9}, 20_000),
     ],
 )
 def test_block_that_never_comes_through_fails(
@@ -192,7 +195,7 @@ def test_duplicate_arrives_later_and_changes_nothing() -> None:
     _, plain = write(3 * BLOCK, None)
     pair, ended = write(3 * BLOCK, {"duplication": "1:1:0", "duplicate_after_ns": 7_000})
     assert pair.counters(1).duplicate_blocks == pair.counters(0).stale_answers == 3
-    assert pair.injected(0)["duplication"] == {"eligible": 3, "injected": 3}
+    assert pair.injected(0)["duplication"] == {"eligible": 3, "injected": 3, "late_after_end": 0}
     first, second = (row[0] for row in pair.log("block_last_packet")[:2])
     assert second > first
     assert ended[ARRIVED] > plain[ARRIVED]  # the copies take the receive engine's time
@@ -224,23 +227,122 @@ def test_delayed_block_arrives_so_much_later() -> None:
     assert pair.counters(0).timeouts == 0
 
 
-@pytest.mark.parametrize("delay_ns", [TIMEOUT_NS - 3_500, 2 * TIMEOUT_NS, 10 * TIMEOUT_NS])
-def test_block_delayed_beyond_its_timeout_is_a_late_duplicate(delay_ns: int) -> None:
-    """The first delay is so long that the ACK is late, and the block before the retransmission."""
+def arrivals(pair: Pair) -> dict[int, int]:
+    """When the last packet of each attempt of a page came."""
+    return {row[4]: row[0] for row in pair.log("block_last_packet")}
+
+
+def arrives(pair: Pair, attempt: int, delay_ns: int = 0) -> int:
+    """When the attempt's last packet comes, given when it was started."""
+    steps = Steps(pair.costs)
+    translated = steps.l1_hit() if attempt else steps.walk()
+    return restarted_at(pair, attempt) + translated + steps.wire(PAGE) + steps.latency() + delay_ns
+
+
+def test_block_delayed_beyond_its_timeout_can_come_before_its_retransmission() -> None:
+    """The delay is so long that the ACK is late, but not the block."""
+    delay_ns = TIMEOUT_NS - 3_500
     pair, ended = write(PAGE, {"delay": "1:1:0:1", "delay_by_ns": delay_ns})
     counters = pair.counters(0)
     assert counters.timeouts == counters.retransmitted_blocks == 1
     assert counters.acks == counters.stale_answers == 1  # the late ACK is ignored
     assert pair.counters(1).duplicate_blocks == 1
-    arrivals = [row[0] for row in pair.log("block_last_packet")]
-    attempts = [row[4] for row in pair.log("block_last_packet")]
-    steps = Steps(pair.costs)
-    retransmitted = restarted_at(pair) + steps.l1_hit() + steps.wire(PAGE) + steps.latency()
-    delayed = (
-        pair.time_of("block_started") + steps.walk() + steps.wire(PAGE) + steps.latency() + delay_ns
+    assert arrivals(pair) == {0: arrives(pair, 0, delay_ns), 1: arrives(pair, 1)}
+    assert ended[ARRIVED] == arrives(pair, 0, delay_ns) + Steps(pair.costs).walk()
+    assert pair.injected(0)["delay"] == {"eligible": 2, "injected": 1, "late_after_end": 0}
+
+
+def test_block_delayed_beyond_its_timeout_is_a_late_duplicate() -> None:
+    """The first ACK is lost: the transfer goes on when the delayed attempt comes."""
+    delay_ns = TIMEOUT_NS * 3 // 2
+    injected = {"delay": "1:1:0:1", "delay_by_ns": delay_ns, "lost_ack": "1:1:0:1"}
+    pair, ended = write(PAGE, injected)
+    counters = pair.counters(0)
+    assert counters.timeouts == counters.retransmitted_blocks == 2
+    assert counters.acks == counters.stale_answers == 1
+    assert pair.counters(1).duplicate_blocks == 2
+    assert arrivals(pair) == {
+        1: arrives(pair, 1),
+        0: arrives(pair, 0, delay_ns),
+        2: arrives(pair, 2),
+    }
+    assert ended[ARRIVED] == arrives(pair, 1) + Steps(pair.costs).walk()
+    assert pair.injected(0)["delay"]["late_after_end"] == 0
+
+
+@pytest.mark.parametrize("delay_ns", [2 * TIMEOUT_NS, 10 * TIMEOUT_NS])
+def test_block_delayed_beyond_its_transfer_is_dropped(delay_ns: int) -> None:
+    pair, ended = write(PAGE, {"delay": "1:1:0:1", "delay_by_ns": delay_ns})
+    counters = pair.counters(0)
+    assert counters.timeouts == counters.retransmitted_blocks == counters.acks == 1
+    assert counters.stale_answers == pair.counters(1).duplicate_blocks == 0
+    assert arrivals(pair) == {1: arrives(pair, 1)}
+    assert ended[ARRIVED] == arrives(pair, 1) + Steps(pair.costs).walk()
+    assert pair.injected(0)["delay"] == {"eligible": 2, "injected": 1, "late_after_end": 1}
+
+
+STALLING = {"stall": 1, "receive_buffer_blocks": 2, "outstanding_accesses": 1, "policy": 0}
+
+
+def test_block_that_is_kept_beyond_its_transfer_is_as_good_as_lost() -> None:
+    """Whatever its arrival would do then, in stall mode with a small receive buffer above all, must not
+    be done before it: the pages it needs would be in, and the receive engine booked, in the future."""
+    logs = []
+    for injected in (
+        {"delay": "1:1:0:1", "delay_by_ns": 3_000_000},
+        {"packet_loss": "1:1:0:64"},
+    ):
+        pair, _ = write(BLOCK + PAGE, injected, absent=True, timeout_ns=5_000, **STALLING)
+        logs.append([row[:3] for row in pair.log() if row[2] != "injected"])
+        assert pair.counters(0).nacks[BUFFER_FULL] > 0 and pair.counters(1).accesses_stalled > 0
+    assert logs[0] == logs[1]
+
+
+def test_copies_that_come_after_the_end_change_nothing() -> None:
+    logs = []
+    for injected in (None, {"duplication": "1:1:0", "duplicate_after_ns": 3_000_000}):
+        pair, _ = write(5 * BLOCK, injected, absent=True, timeout_ns=-1, **STALLING)
+        logs.append([row[:3] for row in pair.log() if row[2] != "injected"])
+    assert logs[0] == logs[1]
+    counts, counters = pair.injected(0)["duplication"], pair.counters(0)
+    attempts = counters.blocks + counters.retransmitted_blocks
+    assert counts == dict.fromkeys(("eligible", "injected", "late_after_end"), attempts)
+    assert counters.blocks == 5
+
+
+def test_block_of_a_transfer_that_fails_meanwhile_is_dropped() -> None:
+    pair = Pair(injected={"delay": "1:1:0:1", "delay_by_ns": 10**6}, timeout_ns=-1)
+    source, _ = resident(2 * BLOCK)
+    pair.write_raw(source.address, NOWHERE, 2 * BLOCK)
+    events = pair.run(10**5)
+    assert {event.kind: event.error for event in events} == dict.fromkeys(
+        (DONE, ARRIVED), lib.PW_ERR_ADDRESS
     )
-    assert dict(zip(attempts, arrivals, strict=True)) == {0: delayed, 1: retransmitted}
-    assert ended[ARRIVED] == min(delayed, retransmitted) + steps.walk()
+    assert lib.pw_ni_num_pending(pair.nis[0]) == 1  # the kept block; its source may go meanwhile
+    assert pair.run() == []
+    assert pair.injected(0)["delay"]["late_after_end"] == 1
+    pair.assert_quiet()
+
+
+def test_engine_can_go_while_blocks_are_kept_or_copies_not_answered() -> None:
+    for delay, duplication in (("1:1:0", "0:1:0"), ("0:1:0", "1:1:0")):
+        plan = {"delay": delay, "delay_by_ns": 10**6, "duplication": duplication}
+        pair = Pair(injected={**plan, "duplicate_after_ns": 0}, timeout_ns=-1)
+        source, destination = resident(4 * BLOCK)
+        pair.write(source, destination)
+        lib.pw_ni_run(pair.nis[0], 10**5, ffi.new("pw_host_event[16]"), 16)
+        assert lib.pw_ni_num_pending(pair.nis[0]) >= 3  # transfer, two blocks or copies
+        assert lib.pw_ni_next_ns(pair.nis[0]) > 10**5
+
+
+def test_copies_are_answered_when_the_host_decides_about_their_faults() -> None:
+    """What the engine does with its own policy it does as well when it has to ask."""
+    ends = []
+    for how in ({"policy": POLICY_BLOCK}, {"own_policy": twin(POLICY_BLOCK, 4)}):
+        pair, ended = write(3 * BLOCK, {"duplication": "1:1:0"}, absent=True, **how)
+        ends.append((ended, pair.log()))
+        assert pair.injected(0)["duplication"]["late_after_end"] == 0
+    assert ends[0] == ends[1]
 
 
 def test_lost_ack_is_found_by_the_timeout_and_the_block_written_once() -> None:

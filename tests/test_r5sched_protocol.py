@@ -44,7 +44,6 @@ def records(pair: Pair, node: int) -> list[object]:
     """The trace of a node in the order in which it was written."""
     out = ffi.new("pw_trace_record **")
     count = lib.pw_ni_trace_read(pair.nis[node], out)
-    assert count < TRACE
     return list(out[0][0:count])
 
 
@@ -59,8 +58,13 @@ def steps_of_blocks(pair: Pair, node: int) -> dict[int, list[Step]]:
 
 
 def assert_paths(pair: Pair) -> set[Pairing]:
-    """Every block's steps are a path from free to free; the pairs that were met."""
+    """Every block's steps are a path from free to free; the pairs that were met.
+
+    With a timeout below the time of a fault, early attempts can fill the NI FIFO for long, each with a
+    fault a packet, and the trace too: its paths then end where it does, and the counters tell of more.
+    """
     met = set()
+    whole = not pair.trace_is_full()
     for node in range(len(pair.nis)):
         reactions: collections.Counter[str] = collections.Counter()
         for path in steps_of_blocks(pair, node).values():
@@ -71,7 +75,9 @@ def assert_paths(pair: Pair) -> set[Pairing]:
                 reactions[TRANSITIONS[state, event].reaction] += 1
                 met.add((state, event))
                 present = after
-            assert present == "free"
+            assert present == "free" or not whole
+        if not whole:
+            continue
         counters = pair.counters(node)
         assert reactions["send"] == counters.blocks
         assert reactions["retransmit"] == counters.retransmitted_blocks

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from pagewire.native import ffi
 from pagewire.transport import report
 from pagewire.transport.config import Config, load
 
@@ -124,3 +125,19 @@ def test_injected_faults_are_shown_when_a_site_is_on():
     }
     assert report.summary([lossy, rank(2)], Config())["packet_loss_injected"] == 9
     assert "injected" not in report.table([rank(1)], Config())
+
+
+def test_lines_that_are_zero_everywhere_are_left_out_of_the_table_alone():
+    text = report.table([rank(1, reads_served=0), rank(2, fifo_pushed=7)], Config())
+    assert "NI FIFO entries" in text and "left out" in text
+    for label in ("reads served", "TLB", "SMMU", "pin"):
+        assert label not in text
+    for label in ("timeouts", "translation faults", "compute"):  # of interest when they are zero
+        assert label in text
+    assert report.totals([rank(1)])["reads_served"] == 0
+
+
+def test_every_counter_of_the_engine_has_a_label():
+    fields = {name for name, _ in ffi.typeof("pw_counters").fields}
+    labelled = {key for group in report.COUNTER_GROUPS.values() for key in group}
+    assert fields - labelled - {"page_in_ns"} == set()

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from pagewire.native import extension
@@ -66,8 +67,11 @@ def register(name: str, injector: type[FaultInjector]) -> None:
     REGISTRY[name] = injector
 
 
-def create(name: str) -> FaultInjector:
-    """The injector of a registered name or of `module:Class`; ConfigError says what is allowed."""
+def create(name: str, *, folders: Sequence[str] = ()) -> FaultInjector:
+    """The injector of a registered name or of `module:Class`; ConfigError says what is allowed.
+
+    `folders`: where the module is looked for besides the working directory and Python's path.
+    """
     if ":" not in name:
         if name not in REGISTRY:
             raise ConfigError(
@@ -77,7 +81,7 @@ def create(name: str) -> FaultInjector:
         return REGISTRY[name]()
     # The base class as such is what the user's has to be derived from, not what is made here.
     base: type[FaultInjector] = FaultInjector  # type: ignore[type-abstract]
-    return extension.create("faults.injector", name, base)
+    return extension.create("faults.injector", name, base, folders=folders)
 
 
 def plan(*, rank: int, num_ranks: int, configured: FaultsConfig) -> FaultsConfig:

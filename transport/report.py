@@ -5,14 +5,15 @@ those of COUNTER_GROUPS and TIME_KEYS, and besides:
 
 - mpi_calls: dict, MPI calls by name
 - nacks_by_code: list of 8, index = NACK code of MECHANISMS 3
-- faults: dict, eligible and injected events by fault site, of the sites that are on
+- faults: dict, eligible and injected events by fault site, of the sites that are on; late_after_end of those
+  that keep blocks
 - interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, page_in_ns, touch_ns, pin_ns: parts
 - wall_time_s: float; peak_rss_bytes: int
 
 A missing key counts as zero; a key not known here is summed when it is a number and goes into the
-JSON and under "other" in the table, so a new counter needs no change here. Plain text and no table
-library: this runs in the ranks.
+JSON and under "other" in the table. The table leaves out lines that are zero on every rank, the JSON
+has all. Plain text and no table library: this runs in the ranks.
 """
 
 import json
@@ -32,16 +33,25 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "eager_bytes": "eager bytes",
         "rdma_messages": "RDMA messages",
         "rdma_bytes": "RDMA bytes",
+        "message_packets": "packetizer messages",
     },
     "network interface": {
         "transfers": "transfers",
+        "transfers_failed": "failed transfers",
+        "reads_refused": "refused reads",
         "blocks": "blocks",
         "packets": "packets",
         "acks": "ACKs",
         "nacks": "NACKs",
         "err_messages": "ERRs",
+        "errs_refused": "ERRs of another domain",
         "timeouts": "timeouts",
         "retransmitted_blocks": "retransmitted blocks",
+        "duplicate_blocks": "blocks that arrived again",
+        "crc_errors": "damaged packets found",
+        "buffer_full": "blocks that found the receive buffer full",
+        "stale_frames": "frames of no transfer",
+        "malformed_frames": "malformed frames",
     },
     "R5 firmware": {
         "fast_path_hits": "seen in the scratchpad word",
@@ -53,43 +63,93 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "reads_served": "reads served",
         "reads_queued": "reads buffered",
         "reads_held": "reads left in the mailbox",
+        "read_retries": "looks for a free read channel",
         "mailbox_full": "mailbox full",
         "table_full": "transaction table full",
         "stale_answers": "answers to older attempts",
+        "empty_queue_reads": "reads of empty queues",
+        "countdown_decrements": "countdown decrements",
     },
     "page faults": {
         "translation_faults": "translation faults",
-        "translation_faults_source": "at the source",
-        "translation_faults_destination": "at the destination",
+        "translation_faults_source": "  at the source",
+        "translation_faults_destination": "  at the destination",
         "permission_faults": "permission faults",
-        "permission_faults_source": "at the source",
-        "permission_faults_destination": "at the destination",
+        "permission_faults_source": "  at the source",
+        "permission_faults_destination": "  at the destination",
+        "faults_multi": "faults while one is active (MULTI)",
+        "accesses_blocked": "accesses blocked by an active fault",
+        "accesses_stalled": "stalled accesses",
+        "stalled_ns": "  sum of their waits (ns)",
+        "outstanding_full": "  accesses held, too many outstanding",
+        "resumes_retry": "RESUME, retry",
+        "resumes_terminate": "RESUME, terminate",
         "fault_interrupts": "fault-handler invocations",
+        "interrupts_in_tasklet": "  that preempted the tasklet",
+        "fifo_pushed": "NI FIFO entries",
+        "fifo_filtered": "  not logged, equal to the last one",
+        "fifo_lost": "  lost, NI FIFO full",
+        "fifo_duplicates": "  dropped by the driver, seen before",
         "tasklet_runs": "tasklet runs",
+        "tasklet_entries": "entries handled by the tasklet",
         "pages_paged_in": "pages paged in",
-        "pages_copied": "of these write-protected (zero page, fork)",
-        "major_faults": "of these from swap (major faults)",
-        "pages_along": "of these along with a huge page",
+        "pages_copied": "  of these write-protected (zero page, fork)",
+        "major_faults": "  of these from swap (major faults)",
+        "pages_along": "  of these along with a huge page",
         "page_ins_present": "page-ins, page present",
+        "page_ins_failed": "page-ins failed",
         "netlink_messages": "Netlink messages",
-        "touch_segfaults": "segmentation faults of a touch",
+        "pages_touched": "pages touched by the user-space thread",
+        "touch_segfaults": "  segmentation faults of a touch",
+        "errs_sent": "ERRs sent",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
         "l1_misses": "L1 TLB misses",
         "l2_hits": "L2 TLB hits",
         "l2_misses": "L2 TLB misses",
+        "prefetch_hits": "prefetch-buffer hits",
+        "prefetches": "prefetches",
         "walks": "page-table walks",
+        "walk_accesses": "  their memory accesses",
+        "walks_delayed": "  that waited for a walker",
         "shootdowns_address": "shootdowns by address",
         "shootdowns_context": "shootdowns by context",
         "shootdowns_all": "shootdowns of all",
-        "translations_dropped": "translations dropped by them",
-        "walk_accesses": "their memory accesses",
+        "translations_dropped": "  translations dropped by them",
         "stale_translations": "stale translations",
-        "accesses_stalled": "stalled accesses",
+    },
+    "emulator": {
+        "lookahead_blocks": "answers foreseen",
+        "lookahead_misses": "  that came at another time",
+        "bursts_sent": "bursts sent",
+        "bursts_received": "bursts received",
+        "burst_bytes_sent": "bytes of bursts sent",
     },
 }
 """Counters that are summed over ranks, with the label of their line."""
+
+ALWAYS_SHOWN = frozenset(
+    {
+        "mpi_sends",
+        "mpi_bytes",
+        "transfers",
+        "blocks",
+        "packets",
+        "acks",
+        "nacks",
+        "err_messages",
+        "timeouts",
+        "retransmitted_blocks",
+        "translation_faults",
+        "fault_interrupts",
+        "pages_paged_in",
+        "virtual_time_ns",
+        "compute_ns",
+        "mpi_ns",
+    }
+)
+"""Lines of the table that are there when they are zero; others are left out then."""
 
 TIME_KEYS: Mapping[str, str] = {
     "virtual_time_ns": "virtual time",
@@ -217,35 +277,37 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
     rows: list[list[str] | str] = [["", "total", *heads]]
 
     def add(label: str, values: Sequence[float], whole: str, show: Any) -> None:
-        shown = [min(values), sum(values) / len(values), max(values)] if many else values
-        rows.append([label, whole, *(show(value) for value in shown)])
+        cells = [min(values), sum(values) / len(values), max(values)] if many else values
+        rows.append([label, whole, *(show(value) for value in cells)])
 
     def add_count(label: str, values: Sequence[int]) -> None:
         add(label, values, _count(sum(values)), _count)
 
+    def shown(keys: Iterable[str]) -> list[str]:
+        return [key for key in keys if key in ALWAYS_SHOWN or total[key]]
+
     if per_rank:
         for title, group in COUNTER_GROUPS.items():
-            rows.append(title)
-            for key, label in group.items():
-                add_count(f"  {label}", [each.get(key, 0) for each in per_rank])
+            keys = shown(group)
+            rows += [title] if keys else []
+            for key in keys:
+                add_count(f"  {group[key]}", [each.get(key, 0) for each in per_rank])
                 if key == "nacks":
                     _add_nacks(per_rank, total["nacks_by_code"], add_count)
-        other = [key for key in _other_keys(per_rank) if not _grouped(key)]
-        if other:
-            rows.append("other")
-            for key in other:
-                add_count(f"  {key}", [each.get(key, 0) for each in per_rank])
-        if total["faults"]:
-            rows.append("injected faults")
+        other = shown(key for key in _other_keys(per_rank) if not _grouped(key))
+        rows += ["other"] if other else []
+        for key in other:
+            add_count(f"  {key}", [each.get(key, 0) for each in per_rank])
+        rows += ["injected faults"] if total["faults"] else []
         for site, counted in total["faults"].items():
             for key in counted:
-                label = f"  {site.replace('_', ' ')}, {key}"
+                label = f"  {site}, {key}".replace("_", " ")
                 add_count(
                     label, [each.get("faults", {}).get(site, {}).get(key, 0) for each in per_rank]
                 )
         rows.append("virtual time (ms; total is the maximum)")
-        for key, label in TIME_KEYS.items():
-            label = f"  {label}" if key == "virtual_time_ns" else f"    {label}"
+        for key in shown(TIME_KEYS):
+            label = f"  {TIME_KEYS[key]}" if key == "virtual_time_ns" else f"    {TIME_KEYS[key]}"
             times = [each.get(key, 0) for each in per_rank]
             add(label, times, _milliseconds(total[key]), _milliseconds)
         rows.append("host (total is the maximum)")
@@ -254,7 +316,12 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         sizes = [each.get("peak_rss_bytes", 0) for each in per_rank]
         add("  peak RSS (MiB)", sizes, _mebibytes(total["peak_rss_bytes"]), _mebibytes)
     title = f"pagewire report: {program + ', ' if program else ''}{len(per_rank)} ranks"
-    lines = ["", title, *_align(rows)]
+    lines = [
+        "",
+        title,
+        *_align(rows),
+        "Counters that are zero on every rank are left out; --json has all.",
+    ]
     calls = [f"{name} {_count(count)}" for name, count in total["mpi_calls"].items()]
     lines += _wrap("MPI calls: ", calls or ["none"])
     changed = [f"{name} = {text}" for name, text in config.not_default().items()]

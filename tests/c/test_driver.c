@@ -16,6 +16,7 @@ typedef struct {
     pw_trace trace;
     pw_memory *memory;
     pw_smmu smmu;
+    pw_faults faults;
     pw_driver driver;
     pw_service service;
 } machine;
@@ -30,7 +31,7 @@ static void run(machine *m, int64_t page_in, bool at_destination, int64_t policy
                                 .parallel_walks = 16, .outstanding_accesses = 256}};
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &m->memory) == PW_OK);
     assert(pw_smmu_init(&m->smmu, &costs, &m->settings, &m->counters) == PW_OK);
-    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu) == PW_OK);
+    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu, &m->faults) == PW_OK);
     pw_context_bank *bank = &m->smmu.banks[pw_smmu_bind(&m->smmu, PDID)];
     pw_fault fault = {.source_node = NODE, .transaction_id = 5, .sequence = 1, .pdid = PDID, .at_destination = at_destination,
                       .block_end_page = PAGE + 4, .transfer_end_page = PAGE + 8};
