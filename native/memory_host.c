@@ -87,7 +87,7 @@ static int64_t probe_prefix(uint64_t first_page, uint64_t num_pages, uint8_t *st
             break;
         tried = known + (refused - known) / 2;
     }
-    for (uint64_t i = 0; i < known; i++)
+    for (uint64_t i = 0; i < num_pages && i < known; i++) /* the former for compilers that warn */
         state[i] &= 1; /* the other bits of mincore are undefined */
     return (int64_t)known;
 }
