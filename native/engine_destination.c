@@ -198,10 +198,12 @@ static void refuse_packets(pw_ni *ni, const pw_block_frame *block, uint64_t corr
 }
 
 /* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page is no
- * promise; with a single walker a walk may have to wait. */
+ * promise; with a single walker a walk may have to wait; a limited receive buffer may refuse the block. */
 static bool may_grant(const pw_ni *ni, const pw_landing *landing)
 {
-    return ni->settings.lookahead_blocks > 0 && ni->settings.hupcf && !ni->faults.any && ni->smmu.num_walkers > 1 && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
+    const pw_settings *settings = &ni->settings;
+    bool is_certain = settings->hupcf && !settings->receive_buffer_blocks && !ni->faults.any && ni->smmu.num_walkers > 1;
+    return settings->lookahead_blocks > 0 && is_certain && landing->is_read && landing->num_blocks > 2 && ni->num_landings == 1 &&
            landing->peer != ni->node;
 }
 

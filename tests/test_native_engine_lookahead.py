@@ -107,3 +107,19 @@ def test_no_lookahead_beside_another_transfer() -> None:
     # Only what was left of the second one when the first was over may be foreseen.
     assert pair.counters(0).lookahead_blocks < 20
     pair.assert_quiet()
+
+
+def test_nothing_is_foreseen_when_the_receive_buffer_may_refuse_a_block() -> None:
+    """Another node's write may fill it: NACK 7 to a block whose ACK was taken for certain."""
+    pair = Pair(3, receive_buffer_blocks=1)
+    pair.trace()
+    written, read = resident(BLOCK + 505), resident(2 * BLOCK + 1)
+    pair.write(*written, node=0, peer=1)
+    pair.read(*read, node=1, peer=2)
+    pair.run()
+    assert sum(pair.counters(node).nacks[7] for node in (0, 2)) > 0
+    assert sum(pair.counters(node).lookahead_blocks for node in range(3)) == 0
+    assert len(pair.log("ack")) == 5
+    for source, destination in (written, read):
+        assert destination.read() == source.read()
+    pair.assert_quiet()
