@@ -26,6 +26,8 @@ PACKET = 256
 MADV_NOHUGEPAGE = 15
 PDID = 7
 FOREVER = 2**63 - 1
+NOWHERE = 3 << 44
+"""An address far from where programs, the kernel and sanitizers map anything by themselves."""
 AT_ONCE = -(2**63)
 
 

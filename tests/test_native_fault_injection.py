@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PACKET, PAGE, PDID, Buffer, Event, Pair, resident
+from engine_pair import BLOCK, NOWHERE, PACKET, PAGE, PDID, Buffer, Event, Pair, resident
 from page_in_policies import twin
 from test_native_engine_frames import KIND_AT, frames
 
@@ -16,7 +16,6 @@ from pagewire.native.faults import SITES, Site
 
 DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
 PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
-NOWHERE = 0x10_0000  # below what the kernel lets a process map
 KIND_ERR = 4
 TIMEOUT_NS = 200_000
 POLICY_BLOCK = 1
@@ -445,7 +444,7 @@ def test_fatal_nack_that_was_lost_comes_again() -> None:
     pair = Pair(injected={"lost_nack": "1:1:0:3"}, timeout_ns=TIMEOUT_NS)
     source = Buffer(PAGE)
     source.touch()
-    pair.write_raw(source.address, 1 << 30, PAGE, pdid=PDID)
+    pair.write_raw(source.address, NOWHERE, PAGE, pdid=PDID)
     errors = {event.kind: event.error for event in pair.run()}
     assert errors[DONE] == lib.PW_ERR_ADDRESS
     assert pair.counters(0).timeouts == 3

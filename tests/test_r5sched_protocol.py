@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from engine_pair import BLOCK, PAGE, Pair, resident
+from engine_pair import BLOCK, NOWHERE, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_native_engine_frames import (
@@ -37,7 +37,7 @@ PENDING = ("issued", "nacked", "retransmitted")
 Step = tuple[str, str, str]
 Pairing = tuple[str, str]
 KIND_NACK, KIND_ERR, FLAGS_AT, CODE_AT = 3, 4, 3, 40
-ERR_FOLLOWS = 1
+ERR_FOLNOWHERES = 1
 
 
 def records(pair: Pair, node: int) -> list[object]:
@@ -158,8 +158,6 @@ def traffic(
     return assert_paths(pair)
 
 
-LOW = 1 << 30
-"""Where no allocation goes by itself."""
 MAP_FIXED_NOREPLACE = 0x100000
 
 
@@ -172,10 +170,10 @@ def half_mapped(num_bytes: int) -> Iterator[int]:
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
-    assert libc.mmap(LOW, num_bytes // 2, protection, flags, -1, 0) == LOW
-    ctypes.memset(LOW, 1, num_bytes // 2)
-    yield LOW
-    libc.munmap(LOW, num_bytes // 2)
+    assert libc.mmap(NOWHERE, num_bytes // 2, protection, flags, -1, 0) == NOWHERE
+    ctypes.memset(NOWHERE, 1, num_bytes // 2)
+    yield NOWHERE
+    libc.munmap(NOWHERE, num_bytes // 2)
 
 
 def unmapped_at(node: int, injected: dict[str, str | int] | None = None) -> set[Pairing]:
@@ -218,7 +216,7 @@ def early_nack() -> Callable[[int, int, bytearray], None]:
             if burst[start + KIND_AT] == KIND_ERR and not done:
                 done.append(start)
                 early = burst[start : start + CONTROL_BYTES]
-                early[KIND_AT], early[FLAGS_AT] = KIND_NACK, ERR_FOLLOWS
+                early[KIND_AT], early[FLAGS_AT] = KIND_NACK, ERR_FOLNOWHERES
                 struct.pack_into("=I", early, CODE_AT, 1)
                 seal(early, 0)
                 burst[start:start] = early
