@@ -150,6 +150,20 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
     return start_ns;
 }
 
+void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
+{
+    while (from_ns < to_ns) {
+        uint32_t position;
+        int64_t start_ns = find_gap(calendar, from_ns, 1, &position), end_ns = to_ns;
+        if (start_ns >= to_ns) return;
+        if (position < calendar->num_busy && calendar->busy[slot(calendar, position)].start_ns < to_ns)
+            end_ns = calendar->busy[slot(calendar, position)].start_ns;
+        insert(calendar, position, start_ns, end_ns);
+        calendar->booked_ns = add_ns(calendar->booked_ns, end_ns - start_ns);
+        from_ns = end_ns;
+    }
+}
+
 int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)
 {
     uint32_t position;

@@ -18,6 +18,8 @@ typedef struct {
 void pw_calendar_init(pw_calendar *calendar);
 /* Book duration_ns (>= 0) at the earliest gap at or after at_ns; returns the start. */
 int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
+/* Book every gap between from_ns and to_ns: nobody else gets the resource there. */
+void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns);
 /* When a booking of duration_ns at or after at_ns would start, without booking it. */
 int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
 /* cdef end */

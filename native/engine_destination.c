@@ -350,7 +350,7 @@ static pw_time write_stalling(pw_ni *ni, pw_landing *landing, const pw_block_fra
         last_ns = pw_later(last_ns, done_ns);
     }
     landing->has_page_ins = true;
-    if (admitted_ns > end_ns) pw_calendar_book(&ni->receive_engine, end_ns, admitted_ns - end_ns);
+    pw_calendar_fill(&ni->receive_engine, end_ns, admitted_ns);
     return last_ns;
 }
 

@@ -1,5 +1,7 @@
 """The calendar against a brute-force reference that knows every booked interval."""
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,3 +142,22 @@ def test_end_of_time_does_not_overflow() -> None:
     assert lib.pw_calendar_book(calendar, NEVER - 5, 100) == NEVER - 5
     assert intervals(calendar) == [(NEVER - 5, NEVER)]
     assert lib.pw_calendar_book(calendar, NEVER, 100) == NEVER
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12)), max_size=20),
+    st.integers(-5, 130),
+    st.integers(-5, 60),
+)
+def test_fill_takes_every_gap_and_nothing_else(bookings, start: int, num_ns: int) -> None:
+    calendar = new_calendar()
+    for at, duration in bookings:
+        lib.pw_calendar_book(calendar, at, duration)
+    before = {ns for begin, end in intervals(calendar) for ns in range(begin, end)}
+    lib.pw_calendar_fill(calendar, start, start + num_ns)
+    after = intervals(calendar)
+    assert {ns for begin, end in after for ns in range(begin, end)} == before | set(
+        range(max(start, 0), start + num_ns)
+    )
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(after))
+    assert calendar.booked_ns == sum(end - begin for begin, end in after)

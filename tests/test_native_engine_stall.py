@@ -12,6 +12,7 @@ from pagewire.smmu.registers import ContextBank, Fsr, Fsynr0, Resume, Sctlr
 DONE = lib.PW_HOST_WRITE_DONE
 ARRIVED = lib.PW_HOST_ARRIVED
 POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = 0, 1, 2
+BUFFER_FULL = 7
 
 
 def absent(num_bytes: int) -> tuple[Buffer, Buffer]:
@@ -233,6 +234,28 @@ def test_more_accesses_than_can_be_outstanding_hold_the_receive_engine() -> None
     assert own.accesses_stalled == 4 and own.outstanding_full > 0
     assert arrived == resumed + Steps(pair.costs).walk()
     assert own.faults_multi == 3
+    assert destination.read() == source.read()
+    pair.assert_quiet()
+
+
+def test_blocks_that_hold_the_receive_engine_at_the_same_time_do_not_add_up() -> None:
+    """One access at a time, each 3 ms late: timeouts send blocks again that wait for the same pages."""
+    num_pages, late_ns = 20, 3_000_000
+    pair = Pair(
+        stall=1,
+        outstanding_accesses=1,
+        timeout_ns=100_000,
+        window_blocks=4,
+        receive_buffer_blocks=2,
+        injected={"late_tasklet": "1:1:0", "tasklet_late_by_ns": late_ns},
+    )
+    source, destination = absent(num_pages * PAGE)
+    pair.write(source, destination)
+    arrived = times(pair.run())[ARRIVED]
+    c = pair.costs
+    page_ns = c.handler_ns + late_ns + c.page_in_fixed_ns + c.page_in_page_ns + 10_000
+    assert num_pages * late_ns < arrived < num_pages * page_ns
+    assert pair.counters(0).timeouts > 0 and pair.counters(0).nacks[BUFFER_FULL] > 0
     assert destination.read() == source.read()
     pair.assert_quiet()
 
