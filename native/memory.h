@@ -82,10 +82,11 @@ void pw_memory_enter(pw_memory *memory);
 /* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these calls. */
 void pw_memory_changed(pw_memory *memory);
 uint64_t pw_memory_generation(const pw_memory *memory);
-/* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that were
- * absent before for the access wanted: a write-protected page counts for a write, a huge page's pages each. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped before it
- * is paged in and counted), PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST
- * otherwise; model: PW_ERR_FULL when every frame is pinned. num_absent may be NULL here and in pin. */
+/* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that were absent
+ * before for the access wanted: a write-protected page counts for a write, a huge page's pages each. PW_OK,
+ * PW_ERR_ADDRESS when part of the range is not mapped (what is mapped before it is paged in and counted),
+ * PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST otherwise; model: PW_ERR_FULL when
+ * every frame is pinned. num_absent may be NULL here and in pin. */
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent);
 /* The same; effects[i] (PW_EFFECT_*) tells for each page, PW_EFFECT_UNMAPPED from a hole on. PW_ERR_ADDRESS

@@ -86,7 +86,8 @@ void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_ac
     pw_transfer transfer = {
         .source_address = request.source_address, .destination_address = request.destination_address,
         .num_bytes = request.num_bytes, .cookie = request.cookie, .peer = request.peer,
-        .stream = request.stream, .pdid = request.pdid, .notification = request.notification, .hint = request.hint, .window_blocks = request.window_blocks,
+        .stream = request.stream, .pdid = request.pdid, .notification = request.notification,
+        .hint = request.hint, .window_blocks = request.window_blocks,
     };
     pw_r5_start_transfer(firmware, channel, &transfer);
     firmware->counters->transfers++;
