@@ -144,6 +144,7 @@ def test_cancel_after_the_message_came_does_nothing(comm):
     request = comm.Irecv(received, source, 3)
     sending = comm.Isend(np.ones(5000), dest, 3)
     sending.Wait()
+    comm.Barrier()  # every rank's message has been received, this one's too
     request.Cancel()
     request.Wait(status)
     assert not status.Is_cancelled() and (received == 1).all()
