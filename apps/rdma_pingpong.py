@@ -1,15 +1,14 @@
 """One-sided RDMA between ranks 0 and 1: latency and bandwidth of writes and reads over size.
 
 No MPI message carries data: addresses are exchanged once, then rank 0 and 1 answer each other's
-writes by the notifications that they find in their memory, and rank 0 reads what rank 1 has laid out.
+writes by the notifications that they find in their memory, and rank 0 reads what rank 1 has laid
+out.
 """
 
 import dataclasses
 from typing import Any
 
-from pagewire.apps.command import run_app
-from pagewire.apps.errors import AppError
-from pagewire.apps.options import Parser, require
+from pagewire.apps.command import AppError, Parser, Say, require, run_mini_app
 
 MAX_BYTES = 2**30
 MAX_CHANNELS = 32
@@ -33,54 +32,42 @@ class Options:
 
 
 def make_parser() -> Parser:
-    parser = Parser(
-        prog="rdma_pingpong",
-        description=(__doc__ or "").partition("\n")[0],
-        add_help=False,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--help", "-h", action="store_true", help="print this text and stop")
+    parser = Parser("rdma_pingpong", (__doc__ or "").partition("\n")[0])
     default = Options()
     parser.add_argument(
         "--max-bytes",
         type=int,
         default=default.max_bytes,
-        help="largest transfer, from 16 on by a factor of 4 (%(default)s)",
+        help="largest transfer, from 16 on by a factor of 4",
     )
     parser.add_argument(
         "--repetitions",
         type=int,
         default=default.repetitions,
-        help="transfers for each figure (%(default)s)",
+        help="transfers for each figure",
     )
     parser.add_argument(
         "--channels",
+        dest="num_channels",
         type=int,
         default=default.num_channels,
-        help="transfers at a time for bandwidth (%(default)s)",
+        help="transfers at a time for bandwidth",
     )
-    parser.add_argument("--fresh", action="store_true", help="leave buffers untouched: pages fault")
+    parser.add_flag("--fresh", help="leave buffers untouched: pages fault")
     return parser
 
 
-def parse_options(argv: list[str] | None) -> Options | None:
-    """Options from the command line, None when help is asked for; raises InputError."""
-    found = make_parser().parse_args(argv)
-    if found.help:
-        return None
+def parse_options(argv: list[str] | None) -> Options:
+    """Options from the command line; raises InputError and HelpRequest."""
+    options = Options(**vars(make_parser().parse_args(argv)))
     limits = (
-        ("--max-bytes", found.max_bytes, 16, MAX_BYTES),
-        ("--repetitions", found.repetitions, 1, 10**6),
-        ("--channels", found.channels, 1, MAX_CHANNELS),
+        ("--max-bytes", options.max_bytes, 16, MAX_BYTES),
+        ("--repetitions", options.repetitions, 1, 10**6),
+        ("--channels", options.num_channels, 1, MAX_CHANNELS),
     )
     for name, value, low, high in limits:
         require(low <= value <= high, name, value, f"{low} to {high}", "choose a value inside")
-    return Options(
-        max_bytes=found.max_bytes,
-        repetitions=found.repetitions,
-        num_channels=found.channels,
-        fresh=found.fresh,
-    )
+    return options
 
 
 class Side:
@@ -182,20 +169,10 @@ def _round(mpi: Any, side: Side, num_bytes: int, seed: int) -> tuple[float, ...]
     return tuple(times)
 
 
-def _run(mpi: Any, argv: list[str] | None) -> int:
+def _run(mpi: Any, options: Options, say: Say) -> int:
     world = mpi.COMM_WORLD
-    options = parse_options(argv)
-    if options is None:
-        if world.Get_rank() == 0:
-            print(make_parser().format_help(), flush=True)
-        return 0
     require(world.Get_size() >= 2, "number of ranks", world.Get_size(), "2 or more", "-n 2")
     side = Side(world, options)
-
-    def say(line: str) -> None:
-        if side.rank == 0:
-            print(line, flush=True)
-
     say(
         f"one-sided RDMA between ranks 0 and 1: {options.repetitions} repetitions, bandwidth with "
         f"{options.num_channels} transfers at a time"
@@ -220,7 +197,7 @@ def _run(mpi: Any, argv: list[str] | None) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run on all ranks of COMM_WORLD; 0, or 2 for bad input, alike on all ranks."""
-    return run_app("rdma_pingpong", lambda mpi: _run(mpi, argv))
+    return run_mini_app("rdma_pingpong", parse_options, _run, argv)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError
 from pagewire.apps.team import Team
 
 

@@ -1,5 +1,7 @@
-"""Where a rank's time goes, by `MPI.Wtime`, which is virtual time under pagewire."""
+"""Where a rank's time goes, by `MPI.Wtime`, which is virtual time under pagewire; and work declared
+to the emulated node, for `--compute model`."""
 
+import sys
 from collections.abc import Callable, Sequence
 
 
@@ -31,3 +33,18 @@ class Stopwatch:
     def stop(self) -> None:
         """End the timed loop."""
         self.loop_seconds = self._wtime() - self._begin
+
+
+def declare(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
+    """This rank has just done so many floating-point operations and memory accesses in bytes.
+
+    Belongs after the kernel and before the next MPI call, which books it. Does nothing on plain
+    MPI.
+    """
+    # Not imported: on plain MPI the transport stays unloaded, and without its loader nobody
+    # emulates.
+    if "pagewire.transport.facade.loader" not in sys.modules:
+        return
+    compute = getattr(sys.modules["pagewire.transport"], "compute", None)
+    if compute is not None:
+        compute(flops=flops, num_bytes=num_bytes)

@@ -14,11 +14,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pagewire.cli import launch
+from pagewire.cli import fault_bench, launch
 from pagewire.cli.program import Program
 from pagewire.native import bench as lookups
 from pagewire.native.settings import ConfigError
-from pagewire.transport.report import write_json
+from pagewire.transport.node.report import write_json
 
 FAULT_FREE_FROM_BYTES = 262144
 """From this size on a fault-free transfer should take less wall than virtual time."""
@@ -110,12 +110,14 @@ def goals(
     )
     return [
         {"goal": "L2-hit lookup, ns", "limit": 20.0, "measured": l2_ns, "reached": l2_ns <= 20},
-        {"goal": "8 B latency / plain", "limit": 6.0, "measured": small["facade_s"] / small["plain_s"],
+        {"goal": "8 B latency / plain", "limit": 6.0,
+         "measured": small["facade_s"] / small["plain_s"],
          "reached": small["facade_s"] <= 6 * small["plain_s"]},
         {"goal": "4 MiB bandwidth / plain (at least)", "limit": 0.35,
          "measured": large["plain_s"] / large["facade_s"],
          "reached": large["plain_s"] >= 0.35 * large["facade_s"]},
-        {"goal": "wall / virtual time from 256 KiB", "limit": 1.0, "measured": slowest, "reached": slowest < 1},
+        {"goal": "wall / virtual time from 256 KiB", "limit": 1.0, "measured": slowest,
+         "reached": slowest < 1},
     ]  # fmt: skip
 
 
@@ -138,16 +140,24 @@ def main(words: Sequence[str]) -> int:
     launch.check_writable("--json", arguments.json)
     lookup_rows = lookups.lookup_table()
     rows = _ping_pong()
+    fault_rows = fault_bench.measure()
     reached = goals(lookup_rows, rows)
     console = Console()
     tables = (
         lookup_table(lookup_rows),
         latency_table(rows),
         bandwidth_table(rows),
+        fault_bench.table(fault_rows),
         goal_table(reached),
     )
     for table in tables:
         console.print(table)
     if arguments.json:
-        write_json(arguments.json, {"lookups": lookup_rows, "ping_pong": rows, "goals": reached})
+        figures = {
+            "lookups": lookup_rows,
+            "ping_pong": rows,
+            "page_faults": fault_rows,
+            "goals": reached,
+        }
+        write_json(arguments.json, figures)
     return 0

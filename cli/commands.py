@@ -1,7 +1,6 @@
 """The commands of `pagewire` other than `run`: options, help, and error lines."""
 
 import importlib.metadata
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
@@ -11,11 +10,12 @@ import typer
 
 from pagewire.cli import launch as launcher
 from pagewire.cli import options, program
+from pagewire.cli.setting_options import Given, takes_settings
 from pagewire.native.settings import ConfigError
 
 app = typer.Typer(
     name="pagewire",
-    help="Run MPI programs on an emulated virtual-address RDMA network interface.",
+    help="Run MPI programs on an emulated RDMA network interface with page-fault handling.",
     add_completion=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,52 +23,26 @@ app = typer.Typer(
 
 Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
-Memory = Annotated[str | None, typer.Option(help="memory strategy (run.memory)")]
-Policy = Annotated[str | None, typer.Option(help="page-in policy (run.policy)")]
-Timeout = Annotated[str | None, typer.Option(help="retransmission timeout, or none (run.timeout)")]
-Err = Annotated[bool | None, typer.Option("--err/--no-err", help="send ERRs (run.err)")]
-Eager = Annotated[str | None, typer.Option(help="longest eager message (run.eager_limit)")]
-PlatformName = Annotated[str | None, typer.Option(help="name or path of the platform file")]
-Compute = Annotated[str | None, typer.Option(help="measured, replay, model or none (run.compute)")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="print no report (run.quiet)")]
-JsonFile = Annotated[str | None, typer.Option("--json", metavar="FILE", help="write results here")]
-Assignments = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="any setting, repeatable")
-]
-ConfigFile = Annotated[str | None, typer.Option(metavar="FILE", help="configuration file (TOML)")]
 
 
 @app.command()
-def launch(
-    ranks: Ranks,
-    words: Words = None,
-    memory: Memory = None,
-    policy: Policy = None,
-    timeout: Timeout = None,
-    err: Err = None,
-    eager_limit: Eager = None,
-    platform: PlatformName = None,
-    compute: Compute = None,
-    quiet: Quiet = False,
-    json: JsonFile = None,
-    assignments: Assignments = None,
-    config: ConfigFile = None,
-) -> int:
-    """Run PROGRAM (an app, a .py file, or -m module) on a number of ranks."""
+@takes_settings(
+    "memory",
+    "policy",
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "compute",
+    "strict",
+    "quiet",
+    "json",
+)
+def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
+    """Run PROGRAM (an app, a .py file, or -m module) on RANKS ranks."""
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
-    given = {
-        "run.memory": memory,
-        "run.policy": policy,
-        "run.timeout": timeout,
-        "run.err": err,
-        "run.eager_limit": eager_limit,
-        "run.platform": platform,
-        "run.compute": compute,
-        "run.quiet": True if quiet else None,
-        "run.json": json,
-    }
-    environ = _environment(given, assignments, config)
+    environ = given.environ()
     launcher.check_settings(environ, chosen)
     outcome = launcher.launch(num_ranks, chosen, environ)
     if outcome.failure:
@@ -77,45 +51,42 @@ def launch(
 
 
 @app.command()
+@takes_settings("timeout", "err", "eager_limit", "platform", "strict")
 def compare(
     ranks: Ranks,
-    memory: Annotated[str, typer.Option(help="memory strategies, with commas")] = "pretouch,part",
+    memory: Annotated[
+        str, typer.Option(help="memory strategies to compare, separated by commas")
+    ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
-        str | None, typer.Option(help="page-in policies for part, with commas (run.policy)")
+        str | None,
+        typer.Option(
+            help="page-in policies to compare under part, separated by commas (run.policy)"
+        ),
     ] = None,
     compute: Annotated[
         str,
         typer.Option(
-            help="replay: record in the first run and replay in the others; or measured, model, none"
+            help="replay: measure in the first run, replay in the others; or measured, model, none"
         ),
     ] = "replay",
-    timeout: Timeout = None,
-    err: Err = None,
-    eager_limit: Eager = None,
-    platform: PlatformName = None,
     reports: Annotated[bool, typer.Option("--reports", help="print each run's report")] = False,
     quiet_app: Annotated[bool, typer.Option("--quiet-app", help="hide PROGRAM's output")] = False,
-    json: JsonFile = None,
-    assignments: Assignments = None,
-    config: ConfigFile = None,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
+    ] = None,
+    *,
+    given: Given,
 ) -> int:
-    """Run PROGRAM once with each memory strategy and print a table of the difference."""
+    """Run PROGRAM once with each memory strategy and print a table of the differences."""
     from pagewire.cli import compare as comparison
 
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
-    given = {
-        "run.timeout": timeout,
-        "run.err": err,
-        "run.eager_limit": eager_limit,
-        "run.platform": platform,
-        "run.quiet": None if reports else True,
-    }
     return comparison.compare(
         num_ranks,
         chosen,
-        _environment(given, assignments, config),
+        given.environ(quiet=None if reports else True),
         memory=memory,
         policy=policy,
         compute=compute,
@@ -125,6 +96,7 @@ def compare(
 
 
 @app.command()
+@takes_settings("platform")
 def experiment(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...|all", show_default=False)
@@ -135,21 +107,22 @@ def experiment(
     ] = "results",
     repetitions: Annotated[int, typer.Option(help="measurements of each point")] = 5,
     full: Annotated[
-        bool, typer.Option("--full", help="the papers' sizes where the default is smaller")
+        bool, typer.Option("--full", help="the papers' sizes, where the default is smaller")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="smallest sizes, to try it")] = False,
-    platform: PlatformName = None,
-    assignments: Assignments = None,
-    config: ConfigFile = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="smallest sizes, to try an experiment")
+    ] = False,
+    *,
+    given: Given,
 ) -> int:
-    """Run experiments of the papers: table on the terminal, files and plot in a folder."""
+    """Run experiments of the papers: a table on the terminal, files and a plot in DIR."""
     from pagewire.cli.experiments import run as experiments
     from pagewire.cli.experiments.result import Options
 
     if show_list:
         return experiments.list_all()
     options_given = Options(
-        environ=_environment({"run.platform": platform}, assignments, config),
+        environ=given.environ(),
         repetitions=repetitions,
         full=full,
         quick=quick,
@@ -159,6 +132,7 @@ def experiment(
 
 
 @app.command()
+@takes_settings("platform")
 def info(
     as_config: Annotated[
         bool, typer.Option("-c", "--as-config", help="print the settings as a configuration file")
@@ -166,14 +140,14 @@ def info(
     smmu: Annotated[
         bool, typer.Option("--smmu", help="print the SMMU's settings and its registers' layout")
     ] = False,
-    platform: PlatformName = None,
-    assignments: Assignments = None,
-    config: ConfigFile = None,
+    *,
+    given: Given,
 ) -> int:
-    """Show settings and where they come from, platform costs, versions, and what this host can do."""
+    """Show settings and where they come from, platform costs, versions, and what this host can
+    do."""
     from pagewire.cli import info as information
 
-    environ = _environment({"run.platform": platform}, assignments, config)
+    environ = given.environ()
     if as_config:
         information.print_config_file(environ)
     elif smmu:
@@ -208,7 +182,8 @@ def bench() -> int:
 
 @app.command(add_help_option=False)
 def test() -> int:
-    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy module:Class."""
+    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
+    module:Class."""
     return 0
 
 
@@ -263,19 +238,3 @@ def _typer(words: list[str]) -> int:
         context: Any = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "pagewire"
         raise ConfigError(f"{' '.join(text.split())} (`{path} --help` shows the usage)") from None
-
-
-def _environment(
-    given: dict[str, Any], assignments: list[str] | None, config_path: str | None
-) -> dict[str, str]:
-    """This process's environment with the options' settings in it."""
-    texts = [
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-        for name, value in given.items()
-        if value is not None
-    ]
-    environ = dict(os.environ)
-    options.apply(
-        options.as_environment([*texts, *(assignments or [])], config_path or ""), environ
-    )
-    return environ

@@ -14,10 +14,9 @@ from typing import Any
 
 from pagewire.cli import launch, options
 from pagewire.cli.program import Program
-from pagewire.native.settings import ConfigError
-from pagewire.smmu.policy import BUILT_IN
-from pagewire.transport import config
-from pagewire.transport.report import write_json
+from pagewire.native.settings import ConfigError, allowed
+from pagewire.transport.node.report import write_json
+from pagewire.transport.settings import config
 
 COMPUTE = ("replay", "measured", "model", "none")
 
@@ -51,23 +50,17 @@ def compare(
     base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
     with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
-        prepared = []
-        for idx, (strategy, page_in) in enumerate(choices):
-            run_environ = dict(environ)
-            assignments = [
-                f"run.memory={strategy}",
-                f"run.policy={page_in}",
-                f"run.json={directory}/{idx}.json",
-                *_compute(compute, idx, f"{directory}/compute"),
-            ]
-            options.apply(options.as_environment(assignments), run_environ)
-            launch.check_settings(run_environ, chosen)
-            prepared.append((strategy, page_in, run_environ))
+        environs = []
+        for idx, choice in enumerate(choices):
+            environs.append(_run_environ(environ, choice, compute, directory, idx))
+            launch.check_settings(environs[-1], chosen)
         entries: list[dict[str, Any]] = []
         documents: list[dict[str, Any]] = []
-        for idx, (strategy, page_in, run_environ) in enumerate(prepared):
+        for idx, ((strategy, page_in), run_environ) in enumerate(
+            zip(choices, environs, strict=True)
+        ):
             name = f"{strategy}/{page_in}" if strategy == "part" else strategy
-            _say(f"run {idx + 1} of {len(prepared)}: {chosen.label} on {num_ranks} ranks, {name}")
+            _say(f"run {idx + 1} of {len(choices)}: {chosen.label} on {num_ranks} ranks, {name}")
             output = subprocess.DEVNULL if quiet_app else None
             outcome = launch.launch(num_ranks, chosen, run_environ, stdout=output)
             if outcome.failure:
@@ -89,11 +82,24 @@ def compare(
             "settings": _common_settings(documents),
             "reports": documents,
         }
-        try:
-            write_json(json_path, result)
-        except OSError as error:
-            raise ConfigError(f"--json '{json_path}': {error.strerror}") from None
+        write_json(json_path, result)
     return 0
+
+
+def _run_environ(
+    environ: Mapping[str, str], choice: tuple[str, str], compute: str, directory: str, idx: int
+) -> dict[str, str]:
+    """The environment of one run: its strategy and policy, and where it leaves its report."""
+    strategy, page_in = choice
+    assignments = [
+        f"run.memory={strategy}",
+        f"run.policy={page_in}",
+        f"run.json={directory}/{idx}.json",
+        *_compute(compute, idx, f"{directory}/compute"),
+    ]
+    run_environ = dict(environ)
+    options.apply(options.as_environment(assignments), run_environ)
+    return run_environ
 
 
 def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple[str, str]]:
@@ -102,11 +108,11 @@ def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple
     policies = [each.strip() for each in (policy or default_policy).split(",") if each.strip()]
     if not strategies:
         raise ConfigError(
-            f"--memory '{memory}': name at least one of {', '.join(config.MEMORY_STRATEGIES)}"
+            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}"
         )
     if not policies:
         raise ConfigError(
-            f"--policy '{policy}': name at least one of {', '.join(BUILT_IN)}, or module:Class"
+            f"--policy '{policy}': name at least {allowed(config.lookup('run.policy'))}"
         )
     for name, texts in (("run.memory", strategies), ("run.policy", policies)):
         for text in texts:

@@ -10,13 +10,15 @@ import platform as host
 import resource
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from pagewire.native.extension import Registry
 from pagewire.native.settings import Declaration, allowed
-from pagewire.smmu import policy, registers
-from pagewire.transport import config, platform
+from pagewire.smmu import registers
+from pagewire.transport.settings import config, platform
 
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
@@ -32,7 +34,8 @@ def print_all(environ: Mapping[str, str]) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     console.print(_settings_table(current))
-    console.print(_policies_table(current.run.policy))
+    for registry in config.EXTENSIONS:
+        console.print(_extensions_table(registry, current.value(registry.setting)))
     console.print(_costs_table(machine))
     console.print(_host_table())
 
@@ -44,6 +47,7 @@ def print_smmu(environ: Mapping[str, str]) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     console.print(_settings_table(current, "smmu"))
+    console.print(_settings_table(current, "driver"))
     console.print(_registers_table(current))
 
 
@@ -92,22 +96,27 @@ def _settings_table(current: config.Config, section: str = "") -> Table:
         if section and each.declaration.section != section:
             continue
         style = None if each.is_default else "bold"
-        unit = each.declaration.unit
+        # Durations and sizes are shown with their unit.
+        unit = "" if each.declaration.kind in ("duration", "size") else each.declaration.unit
         cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)
         table.add_row(*(_plain(cell) for cell in cells), style=style)
     return table
 
 
-def _policies_table(chosen: str) -> Table:
-    table = Table(title="page-in policies (run.policy)", title_justify="left")
-    for head in ("policy", "brings in", "runs in"):
+def _extensions_table(registry: Registry[Any], chosen: str) -> Table:
+    """The names that a setting takes, and the user's class when that is chosen."""
+    kind = registry.base.__name__
+    table = Table(title=f"{kind} ({registry.setting})", title_justify="left")
+    for head in ("name", "is", "runs in"):
         table.add_column(head, overflow="fold")
-    for name, each in policy.BUILT_IN.items():
-        table.add_row(name, each.help, "engine", style="bold" if name == chosen else None)
-    if policy.is_built_in(chosen):
-        table.add_row("module:Class", "what a class of one's own says: docs/extending.md", "Python")
-    else:
-        own = policy.load_class(chosen)
+    for name, each in registry.entries().items():
+        where = "C" if each.cls is None else "Python"
+        table.add_row(name, _plain(each.help), where, style="bold" if name == chosen else None)
+    if chosen in registry.entries():
+        table.add_row("module:Class", f"your own {kind}: docs/extending.md", "Python")
+        return table
+    own = registry.load(chosen)
+    if own is not None:
         text = (inspect.getdoc(own) or "").partition("\n")[0]
         table.add_row(chosen, _plain(text), f"Python, {inspect.getfile(own)}", style="bold")
     return table
@@ -162,8 +171,8 @@ def host_facts() -> dict[str, str]:
 
 
 def access_checks() -> int:
-    """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux 6.11), and
-    which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
+    """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux
+    6.11), and which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
     from pagewire.native import ffi, lib
 
     memory = ffi.new("pw_memory **")

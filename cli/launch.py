@@ -23,10 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from pagewire.cli.program import Program, check_module
+from pagewire.native import output
 from pagewire.native.settings import ConfigError
-from pagewire.r5sched import scheduling
-from pagewire.smmu import policy
-from pagewire.transport import config, fault_injectors, platform
+from pagewire.transport.settings import config, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -75,10 +74,8 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     platform.load(checked.run.platform)
     is_file = chosen is not None and chosen.kind == "file"
     beside = [os.path.dirname(os.path.realpath(chosen.target))] if chosen and is_file else []
-    if not policy.is_built_in(checked.run.policy):
-        policy.load(checked.run.policy, folders=beside)
-    scheduling.create(checked.firmware.scheduling, folders=beside)
-    fault_injectors.create(checked.faults.injector, folders=beside)
+    for registry in config.EXTENSIONS:
+        registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked
@@ -89,7 +86,7 @@ def check_writable(name: str, path: str) -> None:
     folder = os.path.dirname(path) or "."
     if path and not os.path.isdir(folder):
         raise ConfigError(f"{name} = '{path}': there is no folder '{folder}'")
-    if path and (os.path.isdir(path) or not os.access(folder, os.W_OK)):
+    if path and not output.is_writable(path):
         raise ConfigError(f"{name} = '{path}': cannot be written")
 
 
@@ -180,8 +177,8 @@ def launch_command(
 def _fix_addresses() -> None:
     """In the child: no address-space randomization from here on, for the ranks too.
 
-    Blocks are cut at 16 KB-aligned addresses of the user's buffers, so with random addresses the same
-    program would be cut differently, and take other virtual times, in each run.
+    Blocks are cut at 16 KB-aligned addresses of the user's buffers, so with random addresses the
+    same program would be cut differently, and take other virtual times, in each run.
     """
     libc = ctypes.CDLL(None)
     libc.personality(libc.personality(0xFFFFFFFF) | _ADDR_NO_RANDOMIZE)
@@ -196,9 +193,18 @@ def _records(directory: pathlib.Path, kind: str) -> list[dict[str, Any]]:
 
 
 def _failures(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """Records of failures, what a rank noted itself first, then in order of time."""
+    """Records of failures in order of time: a rank notes its own before it ends."""
     ended = [record for record in _records(directory, "end") if record["code"] != 0]
-    return _records(directory, "note") + ended
+    return sorted(_records(directory, "note") + ended, key=lambda record: record["time_ns"])
+
+
+def _first_without_goodbye(directory: pathlib.Path) -> int:
+    """The first rank that ended with code 0 but by os._exit, past MPI's end; -1 when none did."""
+    for record in _records(directory, "end"):
+        rank: int = record["rank"]
+        if not directory.joinpath(f"{rank}.leave").exists():
+            return rank
+    return -1
 
 
 class _Watch:
@@ -282,6 +288,9 @@ def _outcome(code: int, directory: pathlib.Path, first_gone: int) -> Outcome:
         return Outcome(0, "")
     if code < 0:
         return _killed("mpiexec", -code)
+    hasty = _first_without_goodbye(directory)
+    if hasty >= 0:
+        return Outcome(1, f"rank {hasty} left with exit code 0 but without MPI Finalize (os._exit)")
     for number in (signal.SIGKILL, signal.SIGTERM):
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)

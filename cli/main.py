@@ -1,11 +1,13 @@
 """Command `pagewire`: sends `run` on its short way and everything else to the command-line library.
 
-Bad input ends with one line on standard error and exit code 2, without a traceback.
+Bad input ends with one line on standard error and exit code 2, without a traceback; an output file
+that cannot be written with exit code 1.
 """
 
 import sys
 from collections.abc import Sequence
 
+from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 
 
@@ -23,3 +25,6 @@ def main(words: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"pagewire: error: {error}", file=sys.stderr)
         return 2
+    except OutputError as error:
+        print(f"pagewire: error: {error}", file=sys.stderr)
+        return 1

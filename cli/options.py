@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from pagewire.native.settings import ConfigError, suggestion
-from pagewire.transport import config
+from pagewire.transport.settings import config
 
 SETTING_OPTIONS: Mapping[str, str] = {
     "--memory": "run.memory",
@@ -23,6 +23,7 @@ SETTING_OPTIONS: Mapping[str, str] = {
 SETTING_FLAGS: Mapping[str, str] = {
     "--err": "run.err=true",
     "--no-err": "run.err=false",
+    "--strict": "run.strict=true",
     "--quiet": "run.quiet=true",
     "-q": "run.quiet=true",
 }
@@ -92,7 +93,8 @@ def as_environment(assignments: Iterable[str], config_path: str = "") -> dict[st
 
 
 def apply(variables: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
-    """Put variables into an environment, keeping note of those that were there from a command line."""
+    """Put variables into an environment, keeping note of those that were there from a command
+    line."""
     earlier = environ.get("PAGEWIRE_COMMAND_LINE", "")
     environ.update(variables)
     given = variables.get("PAGEWIRE_COMMAND_LINE", "")

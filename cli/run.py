@@ -1,27 +1,30 @@
 """`pagewire run`: one rank's program under the emulated network interface.
 
-Start-up is part of every rank, so nothing here loads a command-line or table library. A program that
-raises ends all ranks: its traceback goes to standard error with the rank's number, then MPI aborts.
+Start-up is part of every rank, so nothing here loads a command-line or table library. A program
+that raises ends all ranks: its traceback goes to standard error with the rank's number, then MPI
+aborts.
 
 Under `pagewire launch` the rank is a child of the process that mpiexec started. The parent only
 waits and writes down how the rank ended: mpiexec alone does not tell which rank failed, nor why.
 """
 
+import atexit
 import io
 import json
 import os
 import runpy
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
+from time import monotonic_ns  # the host's: the program's will count its sleeps
 from types import TracebackType
 from typing import NoReturn
 
 from pagewire.cli import options, program
+from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
-from pagewire.transport import config, platform
+from pagewire.transport.settings import config, platform
 
 USAGE = "usage: pagewire run [options] PROGRAM [args]; PROGRAM is an app, a .py file, or -m module"
 
@@ -71,6 +74,8 @@ def _fork_rank(directory: str) -> None:
     rank = os.fork()
     if rank == 0:
         _die_with(witness)
+        # Registered first, so called last: without it the rank has left by os._exit.
+        atexit.register(_write_record, directory, "leave", {})
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status = os.waitpid(rank, 0)
@@ -92,11 +97,9 @@ def _write_record(directory: str, kind: str, record: dict[str, object]) -> None:
     number = rank_of_environment()
     path = f"{directory}/{number}.{kind}"
     try:
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            json.dump({"rank": number, "time_ns": time.monotonic_ns(), **record}, file)
-        os.replace(f"{path}.partial", path)
-    except OSError as error:
-        print(f"pagewire: rank {number}: {path}: {error.strerror}", file=sys.stderr)
+        write_file(path, json.dumps({"rank": number, "time_ns": monotonic_ns(), **record}))
+    except OutputError as error:
+        print(f"pagewire: rank {number}: {error}", file=sys.stderr)
 
 
 def _run(chosen: program.Program, directory: str) -> int:
@@ -104,12 +107,20 @@ def _run(chosen: program.Program, directory: str) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, write_through=False)
     try:
-        from pagewire.transport.loader import install_finder
+        from pagewire.transport.facade import program_time
+        from pagewire.transport.facade.loader import install_finder
 
+        if config.load().run.wtime == "virtual":
+            program_time.replace()  # a program may bind time.sleep before it imports MPI
         install_finder()
         _execute(chosen)
     except SystemExit as leaving:
         code = _exit_code(leaving)
+        if _left_a_call(leaving):  # its peers would wait for what the call was to do
+            _print_traceback(leaving)
+            code = code or 1
+            _write_note(directory, f"left by SystemExit inside of an MPI call, code {code}", code)
+            _abort(code)
         if code:
             _write_note(directory, f"ended with exit code {code}", code)
             _abort(code)
@@ -117,10 +128,14 @@ def _run(chosen: program.Program, directory: str) -> int:
         print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
         _write_note(directory, f"cannot start: {error}", 2)
         _abort(2)
+    except OutputError as error:
+        print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
+        _write_note(directory, f"ended with an error: {error}", 1)
+        _abort(1)
     except BaseException as error:  # noqa: BLE001, whatever a program raises ends the run
         _print_traceback(error)
         text = f"raised {type(error).__name__}"
-        detail = str(error).partition("\n")[0]
+        detail = ": ".join([str(error).partition("\n")[0], *getattr(error, "__notes__", ())])
         _write_note(directory, f"{text}: {detail}" if detail else text, 1)
         _abort(1)
     return 0
@@ -150,6 +165,16 @@ def _exit_code(leaving: SystemExit) -> int:
         return leaving.code & 0xFF or int(leaving.code != 0)
     print(leaving.code, file=sys.stderr)
     return 1
+
+
+def _left_a_call(leaving: SystemExit) -> bool:
+    """Whether it was raised by what an MPI call had called: a policy, an operation, a signal."""
+    frames = leaving.__traceback__
+    while frames:
+        if frames.tb_frame.f_globals.get("__name__", "").startswith("pagewire.transport."):
+            return True
+        frames = frames.tb_next
+    return False
 
 
 def _print_traceback(error: BaseException) -> None:

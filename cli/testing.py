@@ -1,9 +1,9 @@
 """`pagewire test`: the C tests, the Python tests, and the MPI tests at several numbers of ranks.
 
 The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
-directory. With arguments, only pytest without MPI runs, with these arguments. `--policy module:Class`
-alone tests a page-in policy of the user's instead, `--scheduling module:Class` a scheduling policy,
-without the source tree.
+directory. With arguments, only pytest without MPI runs, with these arguments. A class of the user's
+is tested without the source tree: by `--policy module:Class` alone a page-in policy, by
+`--scheduling` a scheduling policy, by `--impairments` a planner, by `--memory` a memory strategy.
 """
 
 import os
@@ -20,16 +20,19 @@ RANKS = (1, 2, 4)
 """Numbers of ranks that the MPI tests run at."""
 
 _NO_TESTS_COLLECTED = 5
+_EXTENSIONS = ("--policy", "--scheduling", "--impairments", "--memory")
 
 
 def main(words: Sequence[str]) -> int:
     """Run the tests; 0 when all passed."""
     option, equals, value = words[0].partition("=") if words else ("", "", "")
-    if option in _OF_ONES_OWN:
+    if option in _EXTENSIONS:
         given = [*([value] if equals else []), *words[1:]]
         if len(given) != 1:
             raise ConfigError(f"{option} takes one module:Class, and nothing else")
-        return _OF_ONES_OWN[option](given[0])
+        from pagewire.cli import conformance
+
+        return conformance.main(option, given[0])
     root = pathlib.Path(os.environ.get("PAGEWIRE_SOURCE") or os.getcwd()).resolve()
     if not (root / "tests").is_dir():
         raise ConfigError(f"no tests in '{root}': run in the source tree, or set PAGEWIRE_SOURCE")
@@ -38,6 +41,16 @@ def main(words: Sequence[str]) -> int:
     pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
     if words:
         return subprocess.run([*pytest, *words], cwd=root, check=False).returncode
+    results = _run_all(pytest, root)
+    failed = [name for name, code in results.items() if code]
+    print(
+        f"pagewire test: {', '.join(results)}: {'failed: ' + ', '.join(failed) if failed else 'ok'}"
+    )
+    return 1 if failed else 0
+
+
+def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
+    """Exit codes by the name of what ran."""
     results = {
         "C": _run_c_tests(),
         "Python": subprocess.run([*pytest, str(root / "tests")], check=False).returncode,
@@ -46,26 +59,7 @@ def main(words: Sequence[str]) -> int:
     if files:
         for num_ranks in RANKS:
             results[f"MPI, {num_ranks} ranks"] = _run_mpi_tests(pytest, files, num_ranks)
-    failed = [name for name, code in results.items() if code]
-    print(
-        f"pagewire test: {', '.join(results)}: {'failed: ' + ', '.join(failed) if failed else 'ok'}"
-    )
-    return 1 if failed else 0
-
-
-def _test_policy(name: str) -> int:
-    from pagewire.cli import policy_test
-
-    return policy_test.main(name)
-
-
-def _test_scheduling(name: str) -> int:
-    from pagewire.r5sched import conformance
-
-    return conformance.main([name])
-
-
-_OF_ONES_OWN = {"--policy": _test_policy, "--scheduling": _test_scheduling}
+    return results
 
 
 def _run_c_tests() -> int:

@@ -3,7 +3,7 @@
 pagewire launch -n 4 --policy fault_around:FaultAround lammps    (in this folder)
 """
 
-from pagewire.smmu.policy import PageFault, PageInPolicy
+from pagewire.driver.policy import PageFault, PageInPolicy
 
 WINDOW_PAGES = 16
 

@@ -1,6 +1,7 @@
 """Scheduling policy: what a peer waits for goes first, bulk gets a small window.
 
-pagewire launch -n 4 --set firmware.scheduling=latency_first:LatencyFirst program.py    (in this folder)
+pagewire launch -n 4 --set firmware.scheduling=latency_first:LatencyFirst program.py    (in this
+folder)
 """
 
 from pagewire.r5sched.scheduling import Hint, PostedTransfer, Scheduling, SchedulingPolicy

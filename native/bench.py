@@ -1,7 +1,8 @@
 """What a translation lookup costs on this host, for `pagewire bench`.
 
-Wall time of the emulator, not virtual time of what it emulates. The compiled kinds are measured inside
-C by native/bench_lookup.c; the Python dict is measured by a Python loop, which is what a caller pays.
+Wall time of the emulator, not virtual time of what it emulates. The compiled kinds are measured
+inside C by native/bench_lookup.c; the Python dict is measured by a Python loop, which is what a
+caller pays.
 """
 
 from random import Random

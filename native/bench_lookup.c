@@ -10,21 +10,22 @@
 #include "native/tcache.h"
 
 #define NUM_ROUNDS 7
-#define PATTERN_LENGTH 8192u    /* longer than a branch predictor learns by heart, short enough for L2 */
+#define PATTERN_LENGTH \
+    8192u /* longer than a branch predictor learns by heart, short enough for L2 */
 #define L1_PAGES 128u
 #define L2_PAGES 2048u
 #define FIRST_PAGE 0x7F0000000u /* where mmap places things */
 #define PDID 7
-#define HASH_BITS 12            /* half full */
+#define HASH_BITS 12 /* half full */
 
 struct translation {
     uint64_t page, frame;
 };
 
 struct bench {
-    uint64_t *pattern;          /* pages asked for, PATTERN_LENGTH of them, round and round */
+    uint64_t *pattern; /* pages asked for, PATTERN_LENGTH of them, round and round */
     pw_tcache *l1, *l2;
-    struct translation *hash;   /* frame 0 = free */
+    struct translation *hash; /* frame 0 = free */
     struct translation *leaves;
     void *tree;
 };
@@ -38,10 +39,7 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static uint64_t frame_of(uint64_t page)
-{
-    return page ^ 0x5A5A5A;
-}
+static uint64_t frame_of(uint64_t page) { return page ^ 0x5A5A5A; }
 
 /* xorshift64: the same pattern in every run. */
 static uint64_t next_random(uint64_t *state)
@@ -103,24 +101,23 @@ static uint64_t look_in_tree(struct bench *bench, uint64_t num_lookups)
 {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < num_lookups; i++) {
-        struct translation asked = { .page = bench->pattern[i & (PATTERN_LENGTH - 1)] };
+        struct translation asked = {.page = bench->pattern[i & (PATTERN_LENGTH - 1)]};
         struct translation *const *found = tfind(&asked, &bench->tree, compare_pages);
-        if (found)
-            sum += (*found)->frame;
+        if (found) sum += (*found)->frame;
     }
     return sum;
 }
 
 static const struct {
     lookups *function;
-    uint32_t num_pages;         /* of the working set */
+    uint32_t num_pages; /* of the working set */
     bool hits;
 } kinds[] = {
-    [PW_BENCH_L1_HIT] = { look_in_l1, L1_PAGES, true },
-    [PW_BENCH_L2_HIT] = { look_in_l1_then_l2, L2_PAGES, true },
-    [PW_BENCH_MISS] = { look_in_l1_then_l2, L2_PAGES, false },
-    [PW_BENCH_HASH] = { look_in_hash, L2_PAGES, true },
-    [PW_BENCH_TREE] = { look_in_tree, L2_PAGES, true },
+    [PW_BENCH_L1_HIT] = {look_in_l1, L1_PAGES, true},
+    [PW_BENCH_L2_HIT] = {look_in_l1_then_l2, L2_PAGES, true},
+    [PW_BENCH_MISS] = {look_in_l1_then_l2, L2_PAGES, false},
+    [PW_BENCH_HASH] = {look_in_hash, L2_PAGES, true},
+    [PW_BENCH_TREE] = {look_in_tree, L2_PAGES, true},
 };
 
 static int fill_l1(struct bench *bench, uint64_t first_page)
@@ -133,24 +130,22 @@ static int fill_l1(struct bench *bench, uint64_t first_page)
 
 static int fill(struct bench *bench, uint32_t which)
 {
-    /* Where the L1 must not help, it is full of other pages: misses of a full cache, not an empty one. */
+    /* Where the L1 must not help, it is full of other pages: misses of a full cache, not an empty
+     * one. */
     int code = fill_l1(bench, which == PW_BENCH_L1_HIT ? FIRST_PAGE : FIRST_PAGE + 4 * L2_PAGES);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     for (uint64_t i = 0; i < L2_PAGES; i++) {
         uint64_t page = FIRST_PAGE + i;
         code = pw_tcache_fill(bench->l2, PDID, page, frame_of(page));
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         uint64_t bucket = hash_home(page);
-        while (bench->hash[bucket].frame != 0)
-            bucket = (bucket + 1) & ((1u << HASH_BITS) - 1);
-        bench->hash[bucket] = (struct translation){ page, frame_of(page) };
+        while (bench->hash[bucket].frame != 0) bucket = (bucket + 1) & ((1u << HASH_BITS) - 1);
+        bench->hash[bucket] = (struct translation){page, frame_of(page)};
     }
     /* Random order, as buffers are registered; also glibc's tree is balanced either way. */
     uint64_t random = 88172645463325252u;
     for (uint64_t i = 0; i < L2_PAGES; i++)
-        bench->leaves[i] = (struct translation){ FIRST_PAGE + i, frame_of(FIRST_PAGE + i) };
+        bench->leaves[i] = (struct translation){FIRST_PAGE + i, frame_of(FIRST_PAGE + i)};
     for (uint64_t i = L2_PAGES - 1; i > 0; i--) {
         uint64_t j = next_random(&random) % (i + 1);
         struct translation moved = bench->leaves[i];
@@ -158,18 +153,14 @@ static int fill(struct bench *bench, uint32_t which)
         bench->leaves[j] = moved;
     }
     for (uint64_t i = 0; i < L2_PAGES; i++)
-        if (!tsearch(&bench->leaves[i], &bench->tree, compare_pages))
-            return PW_ERR_NOMEM;
+        if (!tsearch(&bench->leaves[i], &bench->tree, compare_pages)) return PW_ERR_NOMEM;
     uint64_t first_page = kinds[which].hits ? FIRST_PAGE : FIRST_PAGE + 2 * L2_PAGES;
     for (uint32_t i = 0; i < PATTERN_LENGTH; i++)
         bench->pattern[i] = first_page + next_random(&random) % kinds[which].num_pages;
     return PW_OK;
 }
 
-static void keep_leaf(void *leaf)
-{
-    (void)leaf;
-}
+static void keep_leaf(void *leaf) { (void)leaf; }
 
 static void bench_destroy(struct bench *bench)
 {
@@ -184,18 +175,15 @@ static void bench_destroy(struct bench *bench)
 /* bench is zeroed; on failure the caller destroys it all the same. */
 static int bench_create(struct bench *bench, uint32_t which)
 {
-    const pw_tcache_geometry l1 = { .num_sets = 1, .num_ways = L1_PAGES, .line_pages = 1 };
-    const pw_tcache_geometry l2 = { .num_sets = L2_PAGES / 4, .num_ways = 4, .line_pages = 1 };
+    const pw_tcache_geometry l1 = {.num_sets = 1, .num_ways = L1_PAGES, .line_pages = 1};
+    const pw_tcache_geometry l2 = {.num_sets = L2_PAGES / 4, .num_ways = 4, .line_pages = 1};
     int code = pw_tcache_create(&l1, &bench->l1);
-    if (code == PW_OK)
-        code = pw_tcache_create(&l2, &bench->l2);
-    if (code != PW_OK)
-        return code;
+    if (code == PW_OK) code = pw_tcache_create(&l2, &bench->l2);
+    if (code != PW_OK) return code;
     bench->pattern = malloc(PATTERN_LENGTH * sizeof(*bench->pattern));
     bench->hash = calloc((size_t)1 << HASH_BITS, sizeof(*bench->hash));
     bench->leaves = malloc(L2_PAGES * sizeof(*bench->leaves));
-    if (!bench->pattern || !bench->hash || !bench->leaves)
-        return PW_ERR_NOMEM;
+    if (!bench->pattern || !bench->hash || !bench->leaves) return PW_ERR_NOMEM;
     return fill(bench, which);
 }
 
@@ -213,9 +201,8 @@ static double median(double *values, size_t num_values)
 
 double pw_bench_lookup_ns(uint32_t which, uint64_t num_lookups)
 {
-    if (which >= sizeof(kinds) / sizeof(kinds[0]) || num_lookups == 0)
-        return PW_ERR_INVALID;
-    struct bench bench = { 0 };
+    if (which >= sizeof(kinds) / sizeof(kinds[0]) || num_lookups == 0) return PW_ERR_INVALID;
+    struct bench bench = {0};
     double rounds[NUM_ROUNDS], result;
     int code = bench_create(&bench, which);
     if (code != PW_OK) {
@@ -242,8 +229,7 @@ destroy:
 
 double pw_bench_crc_gbytes(uint64_t num_blocks)
 {
-    if (num_blocks == 0)
-        return PW_ERR_INVALID;
+    if (num_blocks == 0) return PW_ERR_INVALID;
     uint8_t source[PW_BLOCK_BYTES], destination[PW_BLOCK_BYTES];
     uint32_t crcs[PW_BLOCK_PACKETS];
     double rounds[NUM_ROUNDS];

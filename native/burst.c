@@ -10,11 +10,11 @@ typedef struct pw_buffer {
 
 struct pw_burst_pool {
     uint32_t num_peers;
-    pw_buffer **open;           /* by peer */
+    pw_buffer **open; /* by peer */
     pw_buffer *free_list;
     pw_buffer *ready_head, *ready_tail;
-    pw_buffer *lent;            /* handed to the host */
-    uint32_t *dirty;            /* peers with an open buffer, in the order they were opened */
+    pw_buffer *lent; /* handed to the host */
+    uint32_t *dirty; /* peers with an open buffer, in the order they were opened */
     uint32_t num_dirty;
 };
 
@@ -64,20 +64,26 @@ static void make_ready(pw_burst_pool *pool, uint32_t peer)
     pool->ready_tail = buffer;
 }
 
+static void forget_dirty(pw_burst_pool *pool, uint32_t peer)
+{
+    uint32_t i = 0;
+    while (pool->dirty[i] != peer) i++;
+    pool->num_dirty--;
+    memmove(&pool->dirty[i], &pool->dirty[i + 1], (pool->num_dirty - i) * sizeof *pool->dirty);
+}
+
+void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    const pw_buffer *buffer = pool->open[peer];
+    if (!buffer || buffer->num_bytes + num_bytes <= PW_BURST_BYTES) return;
+    make_ready(pool, peer);
+    forget_dirty(pool, peer);
+}
+
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
+    pw_burst_reserve(pool, peer, num_bytes);
     pw_buffer *buffer = pool->open[peer];
-    if (buffer && buffer->num_bytes + num_bytes > PW_BURST_BYTES) {
-        make_ready(pool, peer);
-        for (uint32_t i = 0; i < pool->num_dirty; i++)
-            if (pool->dirty[i] == peer) {
-                memmove(&pool->dirty[i], &pool->dirty[i + 1],
-                        (pool->num_dirty - i - 1) * sizeof *pool->dirty);
-                pool->num_dirty--;
-                break;
-            }
-        buffer = NULL;
-    }
     if (!buffer) {
         buffer = pool->free_list;
         if (buffer) pool->free_list = buffer->next;
@@ -90,6 +96,17 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     return frame;
+}
+
+void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    pw_buffer *buffer = pool->open[peer];
+    buffer->num_bytes -= num_bytes;
+    if (buffer->num_bytes) return;
+    pool->open[peer] = NULL;
+    forget_dirty(pool, peer);
+    buffer->next = pool->free_list;
+    pool->free_list = buffer;
 }
 
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out)

@@ -1,6 +1,6 @@
-/* Outgoing bursts: one open buffer a peer, taken from a pool, filled with frames, handed to the host
- * when it asks and returned by it when sent. Grows by whole buffers when the host is slow to return
- * them; no allocation otherwise. Not thread-safe. */
+/* Outgoing bursts: one open buffer a peer, taken from a pool, filled with frames, handed to the
+ * host when it asks and returned by it when sent. Grows by whole buffers when the host is slow to
+ * return them; no allocation otherwise. Not thread-safe. */
 #ifndef PW_NATIVE_BURST_H
 #define PW_NATIVE_BURST_H
 #include "native/frames.h"
@@ -9,7 +9,7 @@
 typedef struct {
     uint32_t peer;
     uint32_t num_bytes;
-    uint8_t *data;          /* valid until pw_ni_tx_release */
+    uint8_t *data; /* valid until pw_ni_tx_release */
 } pw_burst;
 /* cdef end */
 
@@ -20,6 +20,10 @@ void pw_burst_pool_destroy(pw_burst_pool *pool);
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them, stand in one burst. */
+void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The frame that was appended for the peer last is not sent. */
+void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* 1 and *out when a burst is ready, else 0. */
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
 /* A burst is full: the host should send it before more is made. */

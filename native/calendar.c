@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-_Static_assert((PW_CALENDAR_INTERVALS & (PW_CALENDAR_INTERVALS - 1)) == 0, "the ring index is masked");
+_Static_assert((PW_CALENDAR_INTERVALS & (PW_CALENDAR_INTERVALS - 1)) == 0,
+               "the ring index is masked");
 
 static inline uint32_t slot(const pw_calendar *calendar, uint32_t position)
 {
@@ -31,16 +32,15 @@ static uint32_t first_ending_after(const pw_calendar *calendar, int64_t at_ns)
     uint32_t low = 0, high = calendar->num_busy;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (calendar->busy[slot(calendar, middle)].end_ns > at_ns)
-            high = middle;
-        else
-            low = middle + 1;
+        if (calendar->busy[slot(calendar, middle)].end_ns > at_ns) high = middle;
+        else low = middle + 1;
     }
     return low;
 }
 
 /* The start of the earliest gap; *position = where in the order an interval there belongs. */
-static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns, uint32_t *position)
+static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns,
+                        uint32_t *position)
 {
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t i = first_ending_after(calendar, start_ns);
@@ -93,11 +93,13 @@ static void close_hole(pw_calendar *calendar, uint32_t position)
 
 static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, int64_t end_ns)
 {
-    bool joins_before = position > 0 && calendar->busy[slot(calendar, position - 1)].end_ns == start_ns;
+    bool joins_before =
+        position > 0 && calendar->busy[slot(calendar, position - 1)].end_ns == start_ns;
     bool joins_after = position < calendar->num_busy &&
                        calendar->busy[slot(calendar, position)].start_ns == end_ns;
     if (joins_before && joins_after) {
-        calendar->busy[slot(calendar, position - 1)].end_ns = calendar->busy[slot(calendar, position)].end_ns;
+        calendar->busy[slot(calendar, position - 1)].end_ns =
+            calendar->busy[slot(calendar, position)].end_ns;
         close_hole(calendar, position);
         return;
     }
@@ -125,8 +127,7 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
 
 int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)
 {
-    if (duration_ns < 0)
-        duration_ns = 0;
+    if (duration_ns < 0) duration_ns = 0;
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t position = calendar->num_busy;
     if (position > 0) {
@@ -156,7 +157,8 @@ void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
         uint32_t position;
         int64_t start_ns = find_gap(calendar, from_ns, 1, &position), end_ns = to_ns;
         if (start_ns >= to_ns) return;
-        if (position < calendar->num_busy && calendar->busy[slot(calendar, position)].start_ns < to_ns)
+        if (position < calendar->num_busy &&
+            calendar->busy[slot(calendar, position)].start_ns < to_ns)
             end_ns = calendar->busy[slot(calendar, position)].start_ns;
         insert(calendar, position, start_ns, end_ns);
         calendar->booked_ns = add_ns(calendar->booked_ns, end_ns - start_ns);

@@ -1,44 +1,48 @@
 /* CRC-32C: see crc32c.h. Polynomial 0x1EDC6F41, reflected 0x82F63B78 [RFC 3720, 12.1], register
  * inverted before and after. Data is loaded through memcpy, so any alignment will do.
  *
- * The instruction takes 8 bytes a cycle but answers after 3 cycles, hence four packets at a time. */
+ * The instruction takes 8 bytes a cycle but answers after 3 cycles, hence four packets at a time.
+ */
 #include "native/crc32c.h"
 
 #include <string.h>
 
 #define PACKETS_AT_ONCE 4
 
-/* A table entry is linear in its index: the CRC of i is the XOR of the CRCs of the bits of i. So eight
- * numbers make a table of 256, and the tables are constants. */
-#define E(i, b0, b1, b2, b3, b4, b5, b6, b7)                                                    \
+/* A table entry is linear in its index: the CRC of i is the XOR of the CRCs of the bits of i. So
+ * eight numbers make a table of 256, and the tables are constants. */
+#define E(i, b0, b1, b2, b3, b4, b5, b6, b7)                                                     \
     ((((i) & 1) ? b0 : 0) ^ (((i) & 2) ? b1 : 0) ^ (((i) & 4) ? b2 : 0) ^ (((i) & 8) ? b3 : 0) ^ \
-     (((i) & 16) ? b4 : 0) ^ (((i) & 32) ? b5 : 0) ^ (((i) & 64) ? b6 : 0) ^ (((i) & 128) ? b7 : 0))
-#define E4(i, ...) E(i, __VA_ARGS__), E(i + 1, __VA_ARGS__), E(i + 2, __VA_ARGS__), E(i + 3, __VA_ARGS__)
+     (((i) & 16) ? b4 : 0) ^ (((i) & 32) ? b5 : 0) ^ (((i) & 64) ? b6 : 0) ^                     \
+     (((i) & 128) ? b7 : 0))
+#define E4(i, ...) \
+    E(i, __VA_ARGS__), E(i + 1, __VA_ARGS__), E(i + 2, __VA_ARGS__), E(i + 3, __VA_ARGS__)
 #define E16(i, ...) \
     E4(i, __VA_ARGS__), E4(i + 4, __VA_ARGS__), E4(i + 8, __VA_ARGS__), E4(i + 12, __VA_ARGS__)
-#define E64(i, ...) \
-    E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), E16(i + 48, __VA_ARGS__)
+#define E64(i, ...)                                                          \
+    E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), \
+        E16(i + 48, __VA_ARGS__)
 #define SLICE(...) \
-    { E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__) }
+    {E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)}
 
 /* tables[k][i]: CRC of byte i followed by k zero bytes. */
 static const uint32_t tables[8][256] = {
-    SLICE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu,
-          0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu, 0x82f63b78u),
-    SLICE(0x13a29877u, 0x274530eeu, 0x4e8a61dcu, 0x9d14c3b8u,
-          0x3fc5f181u, 0x7f8be302u, 0xff17c604u, 0xfbc3faf9u),
-    SLICE(0xa541927eu, 0x4f6f520du, 0x9edea41au, 0x38513ec5u,
-          0x70a27d8au, 0xe144fb14u, 0xc76580d9u, 0x8b277743u),
-    SLICE(0xdd45aab8u, 0xbf672381u, 0x7b2231f3u, 0xf64463e6u,
-          0xe964b13du, 0xd725148bu, 0xaba65fe7u, 0x52a0c93fu),
-    SLICE(0x38116facu, 0x7022df58u, 0xe045beb0u, 0xc5670b91u,
-          0x8f2261d3u, 0x1ba8b557u, 0x37516aaeu, 0x6ea2d55cu),
-    SLICE(0xef306b19u, 0xdb8ca0c3u, 0xb2f53777u, 0x6006181fu,
-          0xc00c303eu, 0x85f4168du, 0x0e045bebu, 0x1c08b7d6u),
-    SLICE(0x68032cc8u, 0xd0065990u, 0xa5e0c5d1u, 0x4e2dfd53u,
-          0x9c5bfaa6u, 0x3d5b83bdu, 0x7ab7077au, 0xf56e0ef4u),
-    SLICE(0x493c7d27u, 0x9278fa4eu, 0x211d826du, 0x423b04dau,
-          0x847609b4u, 0x0d006599u, 0x1a00cb32u, 0x34019664u),
+    SLICE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu, 0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu,
+          0x82f63b78u),
+    SLICE(0x13a29877u, 0x274530eeu, 0x4e8a61dcu, 0x9d14c3b8u, 0x3fc5f181u, 0x7f8be302u, 0xff17c604u,
+          0xfbc3faf9u),
+    SLICE(0xa541927eu, 0x4f6f520du, 0x9edea41au, 0x38513ec5u, 0x70a27d8au, 0xe144fb14u, 0xc76580d9u,
+          0x8b277743u),
+    SLICE(0xdd45aab8u, 0xbf672381u, 0x7b2231f3u, 0xf64463e6u, 0xe964b13du, 0xd725148bu, 0xaba65fe7u,
+          0x52a0c93fu),
+    SLICE(0x38116facu, 0x7022df58u, 0xe045beb0u, 0xc5670b91u, 0x8f2261d3u, 0x1ba8b557u, 0x37516aaeu,
+          0x6ea2d55cu),
+    SLICE(0xef306b19u, 0xdb8ca0c3u, 0xb2f53777u, 0x6006181fu, 0xc00c303eu, 0x85f4168du, 0x0e045bebu,
+          0x1c08b7d6u),
+    SLICE(0x68032cc8u, 0xd0065990u, 0xa5e0c5d1u, 0x4e2dfd53u, 0x9c5bfaa6u, 0x3d5b83bdu, 0x7ab7077au,
+          0xf56e0ef4u),
+    SLICE(0x493c7d27u, 0x9278fa4eu, 0x211d826du, 0x423b04dau, 0x847609b4u, 0x0d006599u, 0x1a00cb32u,
+          0x34019664u),
 };
 
 static inline uint64_t load_le64(const uint8_t *bytes)
@@ -56,11 +60,10 @@ static uint32_t tables_register(uint32_t crc, const uint8_t *bytes, size_t num_b
     for (; num_bytes >= 8; bytes += 8, num_bytes -= 8) {
         uint64_t word = load_le64(bytes) ^ crc;
         crc = tables[7][word & 255] ^ tables[6][word >> 8 & 255] ^ tables[5][word >> 16 & 255] ^
-              tables[4][word >> 24 & 255] ^ tables[3][word >> 32 & 255] ^ tables[2][word >> 40 & 255] ^
-              tables[1][word >> 48 & 255] ^ tables[0][word >> 56];
+              tables[4][word >> 24 & 255] ^ tables[3][word >> 32 & 255] ^
+              tables[2][word >> 40 & 255] ^ tables[1][word >> 48 & 255] ^ tables[0][word >> 56];
     }
-    for (; num_bytes > 0; bytes++, num_bytes--)
-        crc = crc >> 8 ^ tables[0][(crc ^ *bytes) & 255];
+    for (; num_bytes > 0; bytes++, num_bytes--) crc = crc >> 8 ^ tables[0][(crc ^ *bytes) & 255];
     return crc;
 }
 
@@ -108,19 +111,14 @@ static bool has_hardware(void)
 #define HWCAP_BIT_CRC32 (1ul << 7) /* AT_HWCAP of arm64 Linux */
 #define crc_of_8(crc, word) __crc32cd((crc), (word))
 #define crc_of_1(crc, byte) __crc32cb((crc), (byte))
-static bool has_hardware(void)
-{
-    return (getauxval(AT_HWCAP) & HWCAP_BIT_CRC32) != 0;
-}
+static bool has_hardware(void) { return (getauxval(AT_HWCAP) & HWCAP_BIT_CRC32) != 0; }
 #endif
 
 #ifdef HARDWARE
 HARDWARE static uint32_t hardware_register(uint32_t crc, const uint8_t *bytes, size_t num_bytes)
 {
-    for (; num_bytes >= 8; bytes += 8, num_bytes -= 8)
-        crc = crc_of_8(crc, load_le64(bytes));
-    for (; num_bytes > 0; bytes++, num_bytes--)
-        crc = crc_of_1(crc, *bytes);
+    for (; num_bytes >= 8; bytes += 8, num_bytes -= 8) crc = crc_of_8(crc, load_le64(bytes));
+    for (; num_bytes > 0; bytes++, num_bytes--) crc = crc_of_1(crc, *bytes);
     return crc;
 }
 
@@ -130,11 +128,12 @@ HARDWARE static uint32_t hardware_crc32c(uint32_t seed, const void *data, size_t
 }
 
 /* Four whole packets; `copies` is a constant in each caller, so the test is gone after inlining. */
-HARDWARE static inline __attribute__((always_inline)) void
-four_packets(uint8_t *restrict destination, const uint8_t *restrict source, size_t packet_bytes,
-             uint32_t *crcs, bool copies)
+HARDWARE static inline __attribute__((always_inline)) void four_packets(
+    uint8_t *restrict destination, const uint8_t *restrict source, size_t packet_bytes,
+    uint32_t *crcs, bool copies)
 {
-    const uint8_t *s0 = source, *s1 = s0 + packet_bytes, *s2 = s1 + packet_bytes, *s3 = s2 + packet_bytes;
+    const uint8_t *s0 = source, *s1 = s0 + packet_bytes, *s2 = s1 + packet_bytes,
+                  *s3 = s2 + packet_bytes;
     uint32_t c0 = ~0u, c1 = ~0u, c2 = ~0u, c3 = ~0u;
     size_t i = 0;
     for (; i + 8 <= packet_bytes; i += 8) {
@@ -181,12 +180,9 @@ HARDWARE static void hardware_packets(uint8_t *destination, const uint8_t *sourc
     while (num_bytes / PACKETS_AT_ONCE >= packet_bytes) {
         if (destination && packet_bytes == PW_PACKET_BYTES)
             four_packets(destination, source, PW_PACKET_BYTES, crcs, true);
-        else if (destination)
-            four_packets(destination, source, packet_bytes, crcs, true);
-        else
-            four_packets(NULL, source, packet_bytes, crcs, false);
-        if (destination)
-            destination += PACKETS_AT_ONCE * packet_bytes;
+        else if (destination) four_packets(destination, source, packet_bytes, crcs, true);
+        else four_packets(NULL, source, packet_bytes, crcs, false);
+        if (destination) destination += PACKETS_AT_ONCE * packet_bytes;
         source += PACKETS_AT_ONCE * packet_bytes;
         crcs += PACKETS_AT_ONCE;
         num_bytes -= PACKETS_AT_ONCE * packet_bytes;
@@ -207,13 +203,14 @@ HARDWARE static void hardware_packets(uint8_t *destination, const uint8_t *sourc
 struct implementation {
     const char *name;
     uint32_t (*crc32c)(uint32_t seed, const void *data, size_t num_bytes);
-    void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes, size_t packet_bytes,
-                    uint32_t *crcs);
+    void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes,
+                    size_t packet_bytes, uint32_t *crcs);
 };
 
-static const struct implementation with_tables = { "tables", pw_crc32c_tables, tables_packets };
+static const struct implementation with_tables = {"tables", pw_crc32c_tables, tables_packets};
 #ifdef HARDWARE
-static const struct implementation with_hardware = { HARDWARE_NAME, hardware_crc32c, hardware_packets };
+static const struct implementation with_hardware = {HARDWARE_NAME, hardware_crc32c,
+                                                    hardware_packets};
 #endif
 
 /* Set once while the library loads, constant from then on. */
@@ -222,8 +219,7 @@ static const struct implementation *chosen = &with_tables;
 #ifdef HARDWARE
 __attribute__((constructor)) static void choose(void)
 {
-    if (has_hardware())
-        chosen = &with_hardware;
+    if (has_hardware()) chosen = &with_hardware;
 }
 #endif
 
@@ -236,7 +232,8 @@ void pw_crc32c_copy_packets(void *destination, const void *source, size_t num_by
                             size_t packet_bytes, uint32_t *crcs)
 {
     if (num_bytes > 0)
-        chosen->packets(destination, source, num_bytes, packet_bytes > 0 ? packet_bytes : num_bytes, crcs);
+        chosen->packets(destination, source, num_bytes, packet_bytes > 0 ? packet_bytes : num_bytes,
+                        crcs);
 }
 
 void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes, uint32_t *crcs)
@@ -245,7 +242,4 @@ void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes
         chosen->packets(NULL, source, num_bytes, packet_bytes > 0 ? packet_bytes : num_bytes, crcs);
 }
 
-const char *pw_crc32c_implementation(void)
-{
-    return chosen->name;
-}
+const char *pw_crc32c_implementation(void) { return chosen->name; }

@@ -1,4 +1,5 @@
-"""Protection domains of an engine, one a process: each takes a scratchpad page and a context bank."""
+"""Protection domains of an engine, one a process: each takes a scratchpad page and a context
+bank."""
 
 from typing import Any
 
@@ -11,8 +12,8 @@ def open_domain(ni: Any, pdid: int) -> None:
     if code == lib.PW_ERR_FULL:
         raise EngineError(
             code,
-            f"protection domain {pdid}: the R5's scratchpad has {lib.PW_CHANNEL_PAGES} pages, one a "
-            "protection domain, and all are taken; more context banks do not help",
+            f"protection domain {pdid}: the R5's scratchpad has {lib.PW_CHANNEL_PAGES} pages, one "
+            "a protection domain, and all are taken; more context banks do not help",
         )
     if code == lib.PW_ERR_CONTEXT:
         raise EngineError(

@@ -1,5 +1,5 @@
-/* Event queue: see event_queue.h. A heap of four children a node: an event is 40 bytes, so the children
- * share two or three cache lines and the heap is half as deep as a binary one. */
+/* Event queue: see event_queue.h. A heap of four children a node: an event is 40 bytes, so the
+ * children share two or three cache lines and the heap is half as deep as a binary one. */
 #include "native/event_queue.h"
 
 #include <stdlib.h>
@@ -11,30 +11,26 @@ struct pw_event_queue {
     pw_event *events;
     uint32_t length, capacity;
     uint64_t next_sequence;
+    bool lost_event;
 };
 
 _Static_assert(sizeof(pw_event) == 40, "events are copied around the heap");
 
 static inline bool leaves_before(const pw_event *a, const pw_event *b)
 {
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns;
-    if (a->priority != b->priority)
-        return a->priority < b->priority;
-    if (a->source != b->source)
-        return a->source < b->source;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns;
+    if (a->priority != b->priority) return a->priority < b->priority;
+    if (a->source != b->source) return a->source < b->source;
     return a->sequence < b->sequence;
 }
 
 int pw_event_queue_create(uint32_t capacity, pw_event_queue **out)
 {
     pw_event_queue *queue = calloc(1, sizeof(*queue));
-    if (!queue)
-        return PW_ERR_NOMEM;
+    if (!queue) return PW_ERR_NOMEM;
     queue->capacity = capacity < CAPACITY_MIN ? CAPACITY_MIN : capacity;
     queue->events = malloc((size_t)queue->capacity * sizeof(*queue->events));
-    if (!queue->events)
-        goto free_queue;
+    if (!queue->events) goto free_queue;
     *out = queue;
     return PW_OK;
 
@@ -45,20 +41,17 @@ free_queue:
 
 void pw_event_queue_destroy(pw_event_queue *queue)
 {
-    if (!queue)
-        return;
+    if (!queue) return;
     free(queue->events);
     free(queue);
 }
 
 static int grow(pw_event_queue *queue)
 {
-    if (queue->capacity > UINT32_MAX / 2)
-        return PW_ERR_NOMEM;
+    if (queue->capacity > UINT32_MAX / 2) return PW_ERR_NOMEM;
     uint32_t capacity = queue->capacity * 2;
     pw_event *events = realloc(queue->events, (size_t)capacity * sizeof(*events));
-    if (!events)
-        return PW_ERR_NOMEM;
+    if (!events) return PW_ERR_NOMEM;
     queue->events = events;
     queue->capacity = capacity;
     return PW_OK;
@@ -69,16 +62,17 @@ int pw_event_queue_push(pw_event_queue *queue, const pw_event *event)
     pw_event entered = *event;
     if (queue->length == queue->capacity) {
         int code = grow(queue);
-        if (code != PW_OK)
+        if (code != PW_OK) {
+            queue->lost_event = true;
             return code;
+        }
     }
     entered.sequence = queue->next_sequence++;
     pw_event *events = queue->events;
     uint32_t hole = queue->length++;
     while (hole > 0) {
         uint32_t parent = (hole - 1) / ARITY;
-        if (!leaves_before(&entered, &events[parent]))
-            break;
+        if (!leaves_before(&entered, &events[parent])) break;
         events[hole] = events[parent];
         hole = parent;
     }
@@ -88,26 +82,22 @@ int pw_event_queue_push(pw_event_queue *queue, const pw_event *event)
 
 int pw_event_queue_pop(pw_event_queue *queue, pw_event *out)
 {
-    if (queue->length == 0)
-        return 0;
+    if (queue->length == 0) return 0;
     pw_event *events = queue->events;
     *out = events[0];
     uint32_t length = --queue->length;
-    if (length == 0)
-        return 1;
-    const pw_event *moved = &events[length]; /* stands outside the heap now, nothing overwrites it */
+    if (length == 0) return 1;
+    const pw_event *moved =
+        &events[length]; /* stands outside the heap now, nothing overwrites it */
     uint32_t hole = 0;
     for (;;) {
         uint64_t first = (uint64_t)hole * ARITY + 1;
-        if (first >= length)
-            break;
+        if (first >= length) break;
         uint64_t end = first + ARITY < length ? first + ARITY : length;
         uint32_t best = (uint32_t)first;
         for (uint32_t child = best + 1; child < end; child++)
-            if (leaves_before(&events[child], &events[best]))
-                best = child;
-        if (!leaves_before(&events[best], moved))
-            break;
+            if (leaves_before(&events[child], &events[best])) best = child;
+        if (!leaves_before(&events[best], moved)) break;
         events[hole] = events[best];
         hole = best;
     }
@@ -120,7 +110,6 @@ int64_t pw_event_queue_next_ns(const pw_event_queue *queue)
     return queue->length > 0 ? queue->events[0].time_ns : PW_NEVER;
 }
 
-uint32_t pw_event_queue_length(const pw_event_queue *queue)
-{
-    return queue->length;
-}
+uint32_t pw_event_queue_length(const pw_event_queue *queue) { return queue->length; }
+
+bool pw_event_queue_lost_event(const pw_event_queue *queue) { return queue->lost_event; }

@@ -8,22 +8,25 @@
 /* cdef begin */
 typedef struct {
     int64_t time_ns;
-    uint64_t sequence;      /* set by push */
-    uint16_t priority;      /* lower leaves first */
-    uint16_t source;        /* node the event comes from */
+    uint64_t sequence; /* set by push */
+    uint16_t priority; /* lower leaves first */
+    uint16_t source;   /* node the event comes from */
     uint32_t kind;
-    uint64_t subject;       /* what it is about: index, id or packed value, by kind */
+    uint64_t subject; /* what it is about: index, id or packed value, by kind */
     uint64_t detail;
 } pw_event;
 
 typedef struct pw_event_queue pw_event_queue;
 int pw_event_queue_create(uint32_t capacity, pw_event_queue **out);
 void pw_event_queue_destroy(pw_event_queue *queue);
+/* PW_ERR_NOMEM: the event is lost, and the queue remembers that one was. */
 int pw_event_queue_push(pw_event_queue *queue, const pw_event *event);
 /* 1 and *out when there is one, else 0. */
 int pw_event_queue_pop(pw_event_queue *queue, pw_event *out);
 /* Time of the first event, INT64_MAX when empty. */
 int64_t pw_event_queue_next_ns(const pw_event_queue *queue);
 uint32_t pw_event_queue_length(const pw_event_queue *queue);
+/* Has a push failed since the queue was created? */
+bool pw_event_queue_lost_event(const pw_event_queue *queue);
 /* cdef end */
 #endif

@@ -2,6 +2,7 @@
 #include "native/memory.h"
 
 #include <errno.h>
+#include <string.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -13,21 +14,16 @@
 int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, pw_memory **out)
 {
     switch (backend) {
-    case PW_MEMORY_HOST:
-        return pw_memory_host_create(out);
-    case PW_MEMORY_MODEL:
-        return options ? pw_memory_model_create(options, out) : PW_ERR_INVALID;
-    default:
-        return PW_ERR_INVALID;
+    case PW_MEMORY_HOST: return pw_memory_host_create(out);
+    case PW_MEMORY_MODEL: return options ? pw_memory_model_create(options, out) : PW_ERR_INVALID;
+    default: return PW_ERR_INVALID;
     }
 }
 
 void pw_memory_destroy(pw_memory *memory)
 {
-    if (!memory)
-        return;
-    if (memory->maps >= 0)
-        close(memory->maps);
+    if (!memory) return;
+    if (memory->maps >= 0) close(memory->maps);
     memory->ops->destroy(memory);
 }
 
@@ -49,49 +45,48 @@ static bool is_range(uint64_t first_page, uint64_t num_pages)
 
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     memory->counters.probes++;
     memory->counters.probed_pages += num_pages;
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state)
+int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                           int for_write, uint8_t *state)
 {
-    if (num_pages == 0 || !memory->ops->check_access)
-        return PW_OK;
+    if (num_pages == 0 || !memory->ops->check_access) return PW_OK;
     return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
 }
 
-int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state)
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                   uint8_t *state)
 {
-    if (for_write && num_pages > 0 && memory->ops->walk_for_write && is_range(first_page, num_pages)) {
+    if (for_write && num_pages > 0 && memory->ops->walk_for_write &&
+        is_range(first_page, num_pages)) {
         memory->counters.probes++;
         memory->counters.probed_pages += num_pages;
         return memory->ops->walk_for_write(memory, first_page, num_pages, state);
     }
     int code = pw_memory_probe(memory, first_page, num_pages, state);
-    return code == PW_OK ? pw_memory_check_access(memory, first_page, num_pages, for_write, state) : code;
+    return code == PW_OK ? pw_memory_check_access(memory, first_page, num_pages, for_write, state)
+                         : code;
 }
 
 int pw_memory_checks_access(const pw_memory *memory)
 {
-    if (memory->is_model)
-        return PW_CHECKS_PERMISSION | PW_CHECKS_WRITE_PROTECTION;
-    if (memory->maps < 0)
-        return 0;
+    if (memory->is_model) return PW_CHECKS_PERMISSION | PW_CHECKS_WRITE_PROTECTION;
+    if (memory->maps < 0) return 0;
     return PW_CHECKS_PERMISSION | (memory->pagemap >= 0 ? PW_CHECKS_WRITE_PROTECTION : 0);
 }
 
-int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page, uint64_t *num_pages)
+int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page,
+                      uint64_t *num_pages)
 {
-    if (!is_range(page, 1))
-        return PW_ERR_ADDRESS;
+    if (!is_range(page, 1)) return PW_ERR_ADDRESS;
     uint64_t address = page << PW_PAGE_SHIFT;
     if (memory->maps < 0) {
         unsigned char state;
-        if (mincore((void *)(uintptr_t)address, PW_PAGE_BYTES, &state) != 0)
-            return PW_ERR_ADDRESS;
+        if (mincore((void *)(uintptr_t)address, PW_PAGE_BYTES, &state) != 0) return PW_ERR_ADDRESS;
         *first_page = page;
         *num_pages = 1;
         return PW_OK;
@@ -99,37 +94,43 @@ int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t 
     struct procmap_question question = {.size = sizeof question, .address = address};
     if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
         return errno == ENOENT ? PW_ERR_ADDRESS : PW_ERR_HOST;
-    if (!(question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE)))
-        return PW_ERR_PROTECTION;
+    if (!(question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE))) return PW_ERR_PROTECTION;
     *first_page = question.vma_start >> PW_PAGE_SHIFT;
     *num_pages = (question.vma_end - question.vma_start) >> PW_PAGE_SHIFT;
     return PW_OK;
 }
 
-void pw_memory_enter(pw_memory *memory)
+int pw_memory_may_vanish(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    memory->entry++;
+    if (memory->maps < 0 || !is_range(first_page, num_pages)) return 0;
+    uint64_t address = first_page << PW_PAGE_SHIFT;
+    uint64_t last = address + ((num_pages - 1) << PW_PAGE_SHIFT);
+    while (address <= last) {
+        struct procmap_question question = {
+            .size = sizeof question, .flags = COVERING_OR_NEXT, .address = address};
+        if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0 || question.vma_start > last)
+            return 0;
+        if (question.inode) return 1;
+        address = question.vma_end;
+    }
+    return 0;
 }
 
-void pw_memory_changed(pw_memory *memory)
-{
-    memory->generation++;
-}
+void pw_memory_enter(pw_memory *memory) { memory->entry++; }
 
-uint64_t pw_memory_generation(const pw_memory *memory)
-{
-    return memory->generation;
-}
+void pw_memory_changed(pw_memory *memory) { memory->generation++; }
 
-static int populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint64_t *num_absent,
-                    uint8_t *effects)
+uint64_t pw_memory_generation(const pw_memory *memory) { return memory->generation; }
+
+static int populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                    uint64_t *num_absent, uint8_t *effects)
 {
     if (memory->at_page_in.num_pages > 0) {
         uint64_t num_changed = memory->at_page_in.num_pages;
         memory->at_page_in.num_pages = 0;
-        int code = memory->ops->set(memory, memory->at_page_in.first_page, num_changed, memory->at_page_in.state);
-        if (code != PW_OK)
-            return code;
+        int code = memory->ops->set(memory, memory->at_page_in.first_page, num_changed,
+                                    memory->at_page_in.state);
+        if (code != PW_OK) return code;
     }
     return memory->ops->populate(memory, first_page, num_pages, for_write, num_absent, effects);
 }
@@ -137,74 +138,112 @@ static int populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent)
 {
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     uint64_t absent = 0;
-    int code = num_pages > 0 ? populate(memory, first_page, num_pages, for_write != 0, &absent, NULL) : PW_OK;
-    if (num_absent)
-        *num_absent = absent;
+    int code = num_pages > 0
+                   ? populate(memory, first_page, num_pages, for_write != 0, &absent, NULL)
+                   : PW_OK;
+    if (num_absent) *num_absent = absent;
     return code;
 }
 
-int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *effects)
+/* Each page-in copies real bytes in the end: what the host does not map for the access can never
+ * come in, whatever a model says. */
+static int page_in_where_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                                bool for_write, uint8_t *effects, uint64_t *num_absent)
+{
+    for (uint64_t done = 0; done < num_pages;) {
+        uint64_t mapped_page, num_mapped = 0;
+        int code =
+            pw_memory_mapping(memory, first_page + done, for_write, &mapped_page, &num_mapped);
+        uint64_t num_run = 0;
+        if (code == PW_OK) {
+            num_run = mapped_page + num_mapped - (first_page + done);
+            if (num_run > num_pages - done) num_run = num_pages - done;
+            code =
+                populate(memory, first_page + done, num_run, for_write, num_absent, effects + done);
+        }
+        done += num_run;
+        if (code == PW_OK) continue;
+        memset(effects + done, code == PW_ERR_ADDRESS ? PW_EFFECT_UNMAPPED : PW_EFFECT_NONE,
+               num_pages - done);
+        return code;
+    }
+    return PW_OK;
+}
+
+void pw_memory_progress(pw_memory *memory) { memory->num_in_vain = 0; }
+
+int pw_memory_is_short(const pw_memory *memory) { return memory->is_short; }
+
+/* False: the pages would be brought in and taken away for ever. */
+static bool may_page_in(pw_memory *memory, uint8_t *effects, uint64_t num_pages)
+{
+    if (!memory->pages_in_vain_max || memory->num_in_vain <= memory->pages_in_vain_max) return true;
+    memset(effects, PW_EFFECT_NONE, num_pages);
+    memory->num_in_vain = 0; /* the next transfer may need less */
+    memory->is_short = true;
+    return false;
+}
+
+int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                      uint8_t *effects)
 {
     uint64_t absent = 0;
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
-    return num_pages > 0 ? populate(memory, first_page, num_pages, for_write != 0, &absent, effects) : PW_OK;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    if (num_pages == 0) return PW_OK;
+    if (!may_page_in(memory, effects, num_pages)) return PW_ERR_FRAMES;
+    int code =
+        memory->asks_host
+            ? page_in_where_mapped(memory, first_page, num_pages, for_write != 0, effects, &absent)
+            : populate(memory, first_page, num_pages, for_write != 0, &absent, effects);
+    memory->num_in_vain += absent;
+    return code;
 }
 
 void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
 {
     *first_page = page;
     *num_pages = 1;
-    if (memory->has_huge_pages)
-        memory->ops->extent(memory, page, first_page, num_pages);
+    if (memory->has_huge_pages) memory->ops->extent(memory, page, first_page, num_pages);
 }
 
 int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent)
 {
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     uint64_t absent = 0;
     int code = num_pages > 0 ? memory->ops->pin(memory, first_page, num_pages, &absent) : PW_OK;
-    if (code == PW_OK)
-        memory->counters.pinned_pages += num_pages;
-    if (num_absent)
-        *num_absent = absent;
+    if (code == PW_OK) memory->counters.pinned_pages += num_pages;
+    if (num_absent) *num_absent = absent;
     return code;
 }
 
 int pw_memory_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     int code = num_pages > 0 ? memory->ops->unpin(memory, first_page, num_pages) : PW_OK;
-    if (code == PW_OK)
-        memory->counters.unpinned_pages += num_pages;
+    if (code == PW_OK) memory->counters.unpinned_pages += num_pages;
     return code;
 }
 
 int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     return num_pages > 0 ? memory->ops->drop(memory, first_page, num_pages) : PW_OK;
 }
 
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
 {
     bool is_state = state <= PW_PAGE_UNMAPPED || state == PW_PAGE_WRITE_PROTECTED;
-    if (!is_range(first_page, num_pages) || !is_state || !memory->ops->set)
-        return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages) || !is_state || !memory->ops->set) return PW_ERR_INVALID;
     return num_pages > 0 ? memory->ops->set(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                             uint8_t state)
 {
     int code = pw_memory_set(memory, first_page, 0, state);
-    if (code != PW_OK || !is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (code != PW_OK || !is_range(first_page, num_pages)) return PW_ERR_INVALID;
     memory->at_page_in.first_page = first_page;
     memory->at_page_in.num_pages = num_pages;
     memory->at_page_in.state = state;
@@ -213,29 +252,31 @@ int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t nu
 
 int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
 {
-    if (!is_range(first_page, num_pages) || allowed > (PW_MEMORY_READ | PW_MEMORY_WRITE) || !memory->ops->protect)
+    if (!is_range(first_page, num_pages) || allowed > (PW_MEMORY_READ | PW_MEMORY_WRITE) ||
+        !memory->ops->protect)
         return PW_ERR_INVALID;
     return num_pages > 0 ? memory->ops->protect(memory, first_page, num_pages, allowed) : PW_OK;
 }
 
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    if (num_pages != UINT64_MAX && !is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
+    if (num_pages != UINT64_MAX && !is_range(first_page, num_pages)) return PW_ERR_INVALID;
     return memory->ops->fork ? memory->ops->fork(memory, first_page, num_pages) : PW_OK;
 }
 
-int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                       uint64_t *num_collapsed)
 {
     *num_collapsed = 0;
-    if (!is_range(first_page, num_pages))
-        return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed) : PW_OK;
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed)
+                         : PW_OK;
 }
 
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
-    return memory->ops->begin_transfer ? memory->ops->begin_transfer(memory, first_page, num_pages) : 0;
+    return memory->ops->begin_transfer ? memory->ops->begin_transfer(memory, first_page, num_pages)
+                                       : 0;
 }
 
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out)

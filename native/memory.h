@@ -12,17 +12,18 @@ typedef struct pw_memory pw_memory;
 /* State of a page as a walk sees it, one byte a page. */
 #define PW_PAGE_ABSENT 0
 #define PW_PAGE_PRESENT 1
-#define PW_PAGE_UNMAPPED 2      /* no mapping at all: an invalid address */
-#define PW_PAGE_FORBIDDEN 3     /* present, but the mapping does not allow the access: check_access */
-#define PW_PAGE_WRITE_PROTECTED 4   /* present for reading, but a write faults first: zero page, copy on write */
+#define PW_PAGE_UNMAPPED 2  /* no mapping at all: an invalid address */
+#define PW_PAGE_FORBIDDEN 3 /* present, but the mapping does not allow the access: check_access */
+#define PW_PAGE_WRITE_PROTECTED \
+    4 /* present for reading, but a write faults first: zero page, copy on write */
 
 /* What a page-in did to a page, one byte a page. */
-#define PW_EFFECT_NONE 0       /* it was there for the access wanted */
-#define PW_EFFECT_NEW 1        /* first touch, or taken away before */
-#define PW_EFFECT_COPIED 2     /* the write protection is over: it has a frame of its own now */
-#define PW_EFFECT_SWAPPED 3    /* major fault: it came back from swap */
-#define PW_EFFECT_ALONG 4      /* came with another page: both are parts of one huge page */
-#define PW_EFFECT_UNMAPPED 5   /* from here on the range is not mapped */
+#define PW_EFFECT_NONE 0     /* it was there for the access wanted */
+#define PW_EFFECT_NEW 1      /* first touch, or taken away before */
+#define PW_EFFECT_COPIED 2   /* the write protection is over: it has a frame of its own now */
+#define PW_EFFECT_SWAPPED 3  /* major fault: it came back from swap */
+#define PW_EFFECT_ALONG 4    /* came with another page: both are parts of one huge page */
+#define PW_EFFECT_UNMAPPED 5 /* from here on the range is not mapped */
 
 /* What a mapping allows. */
 #define PW_MEMORY_READ 1
@@ -32,26 +33,29 @@ typedef struct pw_memory pw_memory;
 #define PW_CHECKS_PERMISSION 1
 #define PW_CHECKS_WRITE_PROTECTION 2
 
-#define PW_HUGE_PAGES 512       /* pages of a huge page (2 MB) */
+#define PW_HUGE_PAGES 512 /* pages of a huge page (2 MB) */
 
 #define PW_MEMORY_HOST 0
 #define PW_MEMORY_MODEL 1
 
 typedef struct {
     uint64_t seed;
-    uint32_t fault_millionths;      /* probability that a page never seen before is absent, in 1e-6 */
-    uint64_t frame_limit_pages;     /* resident pages at most; 0 = no limit; LRU page is swapped out.
-                                     * A page never populated, pinned or set takes no frame. */
-    uint32_t huge_pages;            /* 1: every aligned 2 MB is one huge page until a part of it is taken away */
-    uint32_t collapse_millionths;   /* probability that a transfer finds 2 MB of its resident pages just collapsed */
+    uint32_t fault_millionths;  /* probability that a page never seen before is absent, in 1e-6 */
+    uint64_t frame_limit_pages; /* resident pages at most; 0 = no limit; LRU page is swapped out.
+                                 * A page never populated, pinned or set takes no frame. */
+    uint32_t
+        huge_pages; /* 1: every aligned 2 MB is one huge page until a part of it is taken away */
+    uint32_t collapse_millionths; /* probability that a transfer finds 2 MB of its resident pages
+                                     just collapsed */
+    uint32_t detached; /* 1: pages of no process. 0: of this one, whose mappings page_in asks too */
 } pw_memory_model_options;
 
 typedef struct {
-    uint64_t probes, probed_pages;          /* calls of probe, pages asked for */
-    uint64_t populated_pages, already_present_pages;    /* of populate and pin */
-    uint64_t copied_pages;                  /* of populated_pages: present before, but not for writing */
-    uint64_t major_faults;                  /* of populated_pages: came back from swap */
-    uint64_t collapsed_regions;             /* model: huge pages made of resident pages */
+    uint64_t probes, probed_pages;                   /* calls of probe, pages asked for */
+    uint64_t populated_pages, already_present_pages; /* of populate and pin */
+    uint64_t copied_pages;      /* of populated_pages: present before, but not for writing */
+    uint64_t major_faults;      /* of populated_pages: came back from swap */
+    uint64_t collapsed_regions; /* model: huge pages made of resident pages */
     uint64_t pinned_pages, unpinned_pages;
 } pw_memory_counters;
 
@@ -63,60 +67,84 @@ void pw_memory_destroy(pw_memory *memory);
  * PW_ERR_HOST when the probe itself failed. */
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
 /* Turn PRESENT into FORBIDDEN where the mapping does not allow the access, and for a write into
- * WRITE_PROTECTED where it would fault (the shared zero page, a page shared with a forked child), or ABSENT
- * where only the page cache has it. The host needs Linux 6.11 for it (PROCMAP_QUERY), write protection also
- * a readable /proc/self/pagemap; without them states stay as they are, and a forbidden access crashes. A
- * page that was shared with a child which has ended counts as PRESENT: the host's kernel will not copy it. */
-int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state);
-/* Probe and check_access in one, which is what a walk needs: on the host a write walk of private memory reads
- * /proc/self/pagemap alone. */
-int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *state);
+ * WRITE_PROTECTED where it would fault (the shared zero page, a page shared with a forked child),
+ * or ABSENT where only the page cache has it. The host needs Linux 6.11 for it (PROCMAP_QUERY),
+ * write protection also a readable /proc/self/pagemap; without them states stay as they are, and a
+ * forbidden access crashes. A page that was shared with a child which has ended counts as PRESENT:
+ * the host's kernel will not copy it. */
+int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                           int for_write, uint8_t *state);
+/* Probe and check_access in one, which is what a walk needs: on the host a write walk of private
+ * memory reads /proc/self/pagemap alone. */
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                   uint8_t *state);
 /* PW_CHECKS_* of what check_access can tell. */
 int pw_memory_checks_access(const pw_memory *memory);
-/* The mapping around a page, as the host's kernel has it now: [*first_page, +*num_pages) can be read (written)
- * without a signal, whatever the model says. PW_ERR_ADDRESS, PW_ERR_PROTECTION; before Linux 6.11 only the
- * page itself is looked at, and its protection is not. */
-int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page, uint64_t *num_pages);
-/* The program's own code may have run since the last call: mappings may have changed. See pw_ni_enter. */
+/* The mapping around a page, as the host's kernel has it now: [*first_page, +*num_pages) can be
+ * read (written) without a signal, whatever the model says. PW_ERR_ADDRESS, PW_ERR_PROTECTION;
+ * before Linux 6.11 only the page itself is looked at, and its protection is not. */
+int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page,
+                      uint64_t *num_pages);
+/* Is a file mapped in the range, which can be truncated under its mapping? Before Linux 6.11: not
+ * known, 0. Shared anonymous memory counts as a file. */
+int pw_memory_may_vanish(const pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+/* The program's own code may have run since the last call: mappings may have changed. See
+ * pw_ni_enter. */
 void pw_memory_enter(pw_memory *memory);
-/* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these calls. */
+/* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these
+ * calls. */
 void pw_memory_changed(pw_memory *memory);
 uint64_t pw_memory_generation(const pw_memory *memory);
-/* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that were absent
- * before for the access wanted: a write-protected page counts for a write, a huge page's pages each. PW_OK,
- * PW_ERR_ADDRESS when part of the range is not mapped (what is mapped before it is paged in and counted),
- * PW_ERR_PROTECTION when the mapping forbids the access, PW_ERR_HOST otherwise; model: PW_ERR_FULL when
- * every frame is pinned. num_absent may be NULL here and in pin. */
+/* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that
+ * were absent before for the access wanted: a write-protected page counts for a write, a huge
+ * page's pages each. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped
+ * before it is paged in and counted), PW_ERR_PROTECTION when the mapping forbids the access,
+ * PW_ERR_HOST otherwise; model: PW_ERR_FULL when every frame is pinned. num_absent may be NULL here
+ * and in pin. */
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent);
-/* The same; effects[i] (PW_EFFECT_*) tells for each page, PW_EFFECT_UNMAPPED from a hole on. PW_ERR_ADDRESS
- * without a hole: a page behind the end of its file. With an error effects tell what came in before it. */
-int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write, uint8_t *effects);
+/* The same; effects[i] (PW_EFFECT_*) tells for each page, PW_EFFECT_UNMAPPED from a hole on.
+ * PW_ERR_ADDRESS without a hole: a page behind the end of its file. With an error effects tell what
+ * came in before it. */
+int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                      uint8_t *effects);
+/* A block was acknowledged, so the pages that came in were of use. */
+void pw_memory_progress(pw_memory *memory);
+/* Model with a frame limit: has page_in ended with PW_ERR_FRAMES, because PW_MEMORY_ROUNDS times as
+ * many pages as there are frames came in, each in place of another, and no block got through? */
+#define PW_MEMORY_ROUNDS 64
+int pw_memory_is_short(const pw_memory *memory);
 /* The pages that came in together with this one: its huge page, or itself. */
 void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);
-/* mlock / munlock: one unpin undoes any number of pins. PW_ERR_FULL when the locked-memory limit (model:
- * frame limit) is reached, PW_ERR_ADDRESS when part of the range is not mapped; then nothing is pinned.
- * Pin also fails as populate does. */
+/* mlock / munlock: one unpin undoes any number of pins. PW_ERR_FULL when the locked-memory limit
+ * (model: frame limit) is reached, PW_ERR_ADDRESS when part of the range is not mapped; then
+ * nothing is pinned. Pin also fails as populate does. */
 int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
 int pw_memory_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* Take the pages away (host: MADV_DONTNEED, contents are lost; model: marks absent). For tests and
- * experiments that fault on purpose. PW_ERR_ADDRESS when part is not mapped, then nothing is dropped;
- * PW_ERR_PROTECTION when a page is pinned. */
+ * experiments that fault on purpose. PW_ERR_ADDRESS when part is not mapped, then nothing is
+ * dropped; PW_ERR_PROTECTION when a page is pinned. */
 int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-/* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently used. PW_ERR_INVALID on the host backend. */
+/* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently
+ * used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-/* Model only: as set, but done when the next page-in begins: the program is faster than the tasklet. One change at a time. */
-int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
+/* Model only: as set, but done when the next page-in begins: the program is faster than the
+ * tasklet. One change at a time. */
+int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                             uint8_t state);
 /* Model only: mprotect, PW_MEMORY_READ | PW_MEMORY_WRITE. */
 int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
 /* The process was forked: resident pages of the range are shared now, so a write faults. num_pages
  * UINT64_MAX: the whole address space. The host's kernel does so by itself: nothing to do there. */
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-/* Model: each aligned 2 MB that lies in the range and is wholly resident, unpinned and not huge becomes a huge page:
- * its 512 translations are invalid until the first access. *num_collapsed = how many. Host: MADV_COLLAPSE of the
- * range (Linux 6.1), which leaves the pages mapped; *num_collapsed = huge pages in the range afterwards. */
-int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed);
-/* A transfer over these pages begins: with collapse_millionths the model may collapse some. Returns how many. */
+/* Model: each aligned 2 MB that lies in the range and is wholly resident, unpinned and not huge
+ * becomes a huge page: its 512 translations are invalid until the first access. *num_collapsed =
+ * how many. Host: MADV_COLLAPSE of the range (Linux 6.1), which leaves the pages mapped;
+ * *num_collapsed = huge pages in the range afterwards. */
+int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                       uint64_t *num_collapsed);
+/* A transfer over these pages begins: with collapse_millionths the model may collapse some. Returns
+ * how many. */
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out);
 /* cdef end */

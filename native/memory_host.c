@@ -1,9 +1,10 @@
-/* Page residency of the host: mincore, MADV_POPULATE_*, mlock, MADV_DONTNEED on this process's mappings.
+/* Page residency of the host: mincore, MADV_POPULATE_*, mlock, MADV_DONTNEED on this process's
+ * mappings.
  *
- * What mincore can and cannot tell: for anonymous memory, whether the page is in the page table (the
- * shared zero page counts, though a write to it faults: for that /proc/self/pagemap is read as well); for a
- * file or shared mapping, whether the page is in the page cache, mapped here or not. With transparent huge
- * pages one fault brings in 2 MB. */
+ * What mincore can and cannot tell: for anonymous memory, whether the page is in the page table
+ * (the shared zero page counts, though a write to it faults: for that /proc/self/pagemap is read as
+ * well); for a file or shared mapping, whether the page is in the page cache, mapped here or not.
+ * With transparent huge pages one fault brings in 2 MB. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -43,24 +44,21 @@ _Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the ker
 
 /* Entries of /proc/self/pagemap, one a page; without privilege the frame number reads as 0. */
 #define ENTRY_EXCLUSIVE ((uint64_t)1 << 56)
-#define ENTRY_FILE ((uint64_t)1 << 61) /* page cache or shared memory: a private mapping copies it */
+#define ENTRY_FILE \
+    ((uint64_t)1 << 61) /* page cache or shared memory: a private mapping copies it */
 #define ENTRY_SWAPPED ((uint64_t)1 << 62)
 #define ENTRY_PRESENT ((uint64_t)1 << 63)
 #define ENTRIES_A_READ 1024
+#define LOOKED_AT_AGAIN 8 /* pages at the start of a range that was brought in already */
 
 #define PAGES_A_CALL ((uint64_t)1 << 20) /* a call of mincore holds the map's lock */
 
-static inline void *address_of(uint64_t page)
-{
-    return (void *)(uintptr_t)(page << PW_PAGE_SHIFT);
-}
+static inline void *address_of(uint64_t page) { return (void *)(uintptr_t)(page << PW_PAGE_SHIFT); }
 
-static inline size_t bytes_of(uint64_t num_pages)
-{
-    return (size_t)num_pages << PW_PAGE_SHIFT;
-}
+static inline size_t bytes_of(uint64_t num_pages) { return (size_t)num_pages << PW_PAGE_SHIFT; }
 
-/* The system calls themselves: AddressSanitizer replaces mlock and munlock by functions that do nothing. */
+/* The system calls themselves: AddressSanitizer replaces mlock and munlock by functions that do
+ * nothing. */
 static int lock_pages(uint64_t first_page, uint64_t num_pages)
 {
     return (int)syscall(SYS_mlock, address_of(first_page), bytes_of(num_pages));
@@ -71,20 +69,17 @@ static int unlock_pages(uint64_t first_page, uint64_t num_pages)
     return (int)syscall(SYS_munlock, address_of(first_page), bytes_of(num_pages));
 }
 
-/* How many pages at the start are mapped, with state filled that far, or PW_ERR_HOST. mincore does not
- * say where a hole is, so the longest range that it accepts is searched. */
+/* How many pages at the start are mapped, with state filled that far, or PW_ERR_HOST. mincore does
+ * not say where a hole is, so the longest range that it accepts is searched. */
 static int64_t probe_prefix(uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
     uint64_t known = 0, tried = num_pages, refused = num_pages + 1; /* known <= answer < refused */
     while (known < num_pages) {
         if (mincore(address_of(first_page + known), bytes_of(tried - known), state + known) == 0)
             known = tried;
-        else if (errno == ENOMEM)
-            refused = tried;
-        else
-            return PW_ERR_HOST;
-        if (known + 1 == refused)
-            break;
+        else if (errno == ENOMEM) refused = tried;
+        else return PW_ERR_HOST;
+        if (known + 1 == refused) break;
         tried = known + (refused - known) / 2;
     }
     for (uint64_t i = 0; i < num_pages && i < known; i++) /* the former for compilers that warn */
@@ -101,24 +96,25 @@ static int host_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages
         uint64_t ask = num_pages - done;
         ask = in_hole ? 1 : ask < PAGES_A_CALL ? ask : PAGES_A_CALL;
         int64_t mapped = probe_prefix(first_page + done, ask, state + done);
-        if (mapped < 0)
-            return (int)mapped;
+        if (mapped < 0) return (int)mapped;
         done += (uint64_t)mapped;
         in_hole = (uint64_t)mapped < ask;
-        if (in_hole)
-            state[done++] = PW_PAGE_UNMAPPED;
+        if (in_hole) state[done++] = PW_PAGE_UNMAPPED;
     }
     return PW_OK;
 }
 
-static bool read_entries(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *entries)
+static bool read_entries(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                         uint64_t *entries)
 {
     size_t num_bytes = (size_t)num_pages * sizeof *entries;
-    return pread(memory->pagemap, entries, num_bytes, (off_t)(first_page * sizeof *entries)) == (ssize_t)num_bytes;
+    return pread(memory->pagemap, entries, num_bytes, (off_t)(first_page * sizeof *entries)) ==
+           (ssize_t)num_bytes;
 }
 
 /* A page that the kernel is moving just now looks swapped out; mincore knows better. */
-static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64_t *entries, uint8_t *state)
+static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64_t *entries,
+                           uint8_t *state)
 {
     uint8_t in_memory;
     for (uint64_t i = 0; i < num_pages; i++)
@@ -127,70 +123,71 @@ static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64
 }
 
 /* What the page table holds of a private mapping. */
-static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                        uint8_t *state)
 {
     uint64_t entries[ENTRIES_A_READ];
     for (uint64_t done = 0; done < num_pages;) {
         uint64_t ask = num_pages - done < ENTRIES_A_READ ? num_pages - done : ENTRIES_A_READ;
-        if (!read_entries(memory, first_page + done, ask, entries))
-            return PW_ERR_HOST;
+        if (!read_entries(memory, first_page + done, ask, entries)) return PW_ERR_HOST;
         uint64_t all = 0;
         for (uint64_t i = 0; i < ask; i++) {
             bool is_own = (entries[i] & ENTRY_EXCLUSIVE) && !(entries[i] & ENTRY_FILE);
-            state[done + i] = !(entries[i] & ENTRY_PRESENT) ? PW_PAGE_ABSENT : is_own ? PW_PAGE_PRESENT : PW_PAGE_WRITE_PROTECTED;
+            state[done + i] = !(entries[i] & ENTRY_PRESENT) ? PW_PAGE_ABSENT
+                              : is_own                      ? PW_PAGE_PRESENT
+                                                            : PW_PAGE_WRITE_PROTECTED;
             all |= entries[i];
         }
-        if (all & ENTRY_SWAPPED)
-            find_migrating(first_page + done, ask, entries, state + done);
+        if (all & ENTRY_SWAPPED) find_migrating(first_page + done, ask, entries, state + done);
         done += ask;
     }
     return PW_OK;
 }
 
 /* What a write would find in the part of a mapping that begins at first_page. */
-static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page,
+                        uint64_t num_pages, uint8_t *state)
 {
     int64_t mapped = 0;
     int code = PW_OK;
-    if (flags & VMA_SHARED)
-        mapped = probe_prefix(first_page, num_pages, state);
-    else
-        code = walk_private(memory, first_page, num_pages, state);
-    if (mapped < 0 || code < 0)
-        return PW_ERR_HOST;
+    if (flags & VMA_SHARED) mapped = probe_prefix(first_page, num_pages, state);
+    else code = walk_private(memory, first_page, num_pages, state);
+    if (mapped < 0 || code < 0) return PW_ERR_HOST;
     for (uint64_t i = 0; !(flags & VMA_WRITABLE) && i < num_pages; i++)
-        if (state[i] != PW_PAGE_ABSENT)
-            state[i] = PW_PAGE_FORBIDDEN;
+        if (state[i] != PW_PAGE_ABSENT) state[i] = PW_PAGE_FORBIDDEN;
     return PW_OK;
 }
 
-static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state)
+static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                             bool for_write, uint8_t *state)
 {
     uint64_t page = first_page, end_page = first_page + num_pages;
     while (memory->maps >= 0 && page < end_page) {
-        struct procmap_question question = {.size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
+        struct procmap_question question = {
+            .size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
         if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
-            return errno == ENOENT ? PW_OK : PW_ERR_HOST;   /* ENOENT: no mapping from here on */
-        uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT, vma_start = question.vma_start >> PW_PAGE_SHIFT;
-        uint64_t begin = vma_start > page ? vma_start : page, end = vma_end < end_page ? vma_end : end_page;
+            return errno == ENOENT ? PW_OK : PW_ERR_HOST; /* ENOENT: no mapping from here on */
+        uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT,
+                 vma_start = question.vma_start >> PW_PAGE_SHIFT;
+        uint64_t begin = vma_start > page ? vma_start : page,
+                 end = vma_end < end_page ? vma_end : end_page;
         page = vma_end;
-        if (begin >= end)
-            continue;
+        if (begin >= end) continue;
         if (for_write && memory->pagemap >= 0) {
-            int code = walk_mapping(memory, question.vma_flags, begin, end - begin, state + (begin - first_page));
-            if (code != PW_OK)
-                return code;
+            int code = walk_mapping(memory, question.vma_flags, begin, end - begin,
+                                    state + (begin - first_page));
+            if (code != PW_OK) return code;
             continue;
         }
         bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
         for (uint64_t i = begin; !allowed && i < end; i++)
-            if (state[i - first_page] == PW_PAGE_PRESENT)
-                state[i - first_page] = PW_PAGE_FORBIDDEN;
+            if (state[i - first_page] == PW_PAGE_PRESENT) state[i - first_page] = PW_PAGE_FORBIDDEN;
     }
     return PW_OK;
 }
 
-static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                               uint8_t *state)
 {
     if (memory->maps < 0 || memory->pagemap < 0) {
         int code = host_probe(memory, first_page, num_pages, state);
@@ -200,26 +197,26 @@ static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t 
     return host_check_access(memory, first_page, num_pages, true, state);
 }
 
-/* What a page-in of the range will find: how many pages are mapped at its start, and of these how many are
- * not there for the access, to be copied, or swapped out. */
+/* What a page-in of the range will find: how many pages are mapped at its start, and of these how
+ * many are not there for the access, to be copied, or swapped out, and between which ones. */
 struct outlook {
     uint64_t num_mapped, num_absent, num_copied, num_major;
+    uint64_t first_absent, end_absent; /* in pages from the start */
+    bool is_certain; /* for a write: what is not absent is there, and the mapping allows it */
 };
 
 static uint8_t effect_of(uint8_t state, bool is_swapped)
 {
     switch (state) {
-    case PW_PAGE_ABSENT:
-        return is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
-    case PW_PAGE_WRITE_PROTECTED:
-        return PW_EFFECT_COPIED;
-    default:
-        return PW_EFFECT_NONE;
+    case PW_PAGE_ABSENT: return is_swapped ? PW_EFFECT_SWAPPED : PW_EFFECT_NEW;
+    case PW_PAGE_WRITE_PROTECTED: return PW_EFFECT_COPIED;
+    default: return PW_EFFECT_NONE;
     }
 }
 
 /* Look at no more than ENTRIES_A_READ pages: how many are mapped at their start, or PW_ERR_*. */
-static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *effects)
+static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                       uint8_t *effects, bool *is_certain)
 {
     uint64_t entries[ENTRIES_A_READ];
     int64_t mapped = 0;
@@ -227,38 +224,41 @@ static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_page
         int code = host_walk_for_write(memory, first_page, num_pages, effects);
         const uint8_t *hole = memchr(effects, PW_PAGE_UNMAPPED, num_pages);
         mapped = code != PW_OK ? code : hole ? hole - effects : (int64_t)num_pages;
-    } else
-        mapped = probe_prefix(first_page, num_pages, effects);
-    if (mapped <= 0)
-        return mapped;
+    } else mapped = probe_prefix(first_page, num_pages, effects);
+    if (mapped <= 0) return mapped;
+    *is_certain = for_write && memory->maps >= 0 && memory->pagemap >= 0 &&
+                  !memchr(effects, PW_PAGE_FORBIDDEN, (size_t)mapped);
     bool any_absent = memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) != NULL;
-    bool known = any_absent && memory->pagemap >= 0 && read_entries(memory, first_page, (uint64_t)mapped, entries);
+    bool known = any_absent && memory->pagemap >= 0 &&
+                 read_entries(memory, first_page, (uint64_t)mapped, entries);
     for (int64_t i = 0; i < mapped; i++)
         effects[i] = effect_of(effects[i], known && (entries[i] & ENTRY_SWAPPED));
     return mapped;
 }
 
-static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *effects,
-                      struct outlook *out)
+static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                      uint8_t *effects, struct outlook *out)
 {
     uint8_t own[ENTRIES_A_READ];
-    *out = (struct outlook){0};
+    *out = (struct outlook){.is_certain = true};
     while (out->num_mapped < num_pages) {
         uint64_t ask = num_pages - out->num_mapped;
-        if (ask > ENTRIES_A_READ)
-            ask = ENTRIES_A_READ;
+        if (ask > ENTRIES_A_READ) ask = ENTRIES_A_READ;
         uint8_t *here = effects ? effects + out->num_mapped : own;
-        int64_t mapped = look_at(memory, first_page + out->num_mapped, ask, for_write, here);
-        if (mapped < 0)
-            return (int)mapped;
+        bool is_certain = true;
+        int64_t mapped =
+            look_at(memory, first_page + out->num_mapped, ask, for_write, here, &is_certain);
+        if (mapped < 0) return (int)mapped;
+        out->is_certain &= is_certain;
         for (int64_t i = 0; i < mapped; i++) {
-            out->num_absent += here[i] != PW_EFFECT_NONE;
+            if (here[i] == PW_EFFECT_NONE) continue;
+            if (!out->num_absent++) out->first_absent = out->num_mapped + (uint64_t)i;
+            out->end_absent = out->num_mapped + (uint64_t)i + 1;
             out->num_copied += here[i] == PW_EFFECT_COPIED;
             out->num_major += here[i] == PW_EFFECT_SWAPPED;
         }
         out->num_mapped += (uint64_t)mapped;
-        if ((uint64_t)mapped < ask)
-            break;
+        if ((uint64_t)mapped < ask) break;
     }
     if (effects && out->num_mapped < num_pages)
         memset(effects + out->num_mapped, PW_EFFECT_UNMAPPED, num_pages - out->num_mapped);
@@ -273,42 +273,59 @@ static void count(pw_memory *memory, const struct outlook *outlook)
     memory->counters.major_faults += outlook->num_major;
 }
 
-/* Whether one entry of the page table maps the 2 MB from this page on. Before Linux 6.7 nothing tells. */
-static bool is_huge(const pw_memory *memory, uint64_t region_page)
+/* Pages at the start of the range that huge entries of the page table map. Before Linux 6.7 nothing
+ * tells: 0. */
+static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     struct pagemap_region found;
     struct pagemap_scan scan = {
-        .size = sizeof scan, .start = region_page << PW_PAGE_SHIFT, .end = (region_page + PW_HUGE_PAGES) << PW_PAGE_SHIFT,
-        .regions = (uint64_t)(uintptr_t)&found, .num_regions = 1, .mask = SCAN_HUGE, .returned_mask = SCAN_HUGE,
+        .size = sizeof scan,
+        .start = first_page << PW_PAGE_SHIFT,
+        .end = (first_page + num_pages) << PW_PAGE_SHIFT,
+        .regions = (uint64_t)(uintptr_t)&found,
+        .num_regions = 1,
+        .mask = SCAN_HUGE,
+        .returned_mask = SCAN_HUGE,
     };
-    return memory->pagemap >= 0 && ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) == 1 &&
-           found.end - found.start == (uint64_t)PW_HUGE_PAGES << PW_PAGE_SHIFT;
+    if (memory->pagemap < 0 || ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) != 1 ||
+        found.start != scan.start)
+        return 0;
+    return (found.end - found.start) >> PW_PAGE_SHIFT;
+}
+
+/* Whether one entry of the page table maps the 2 MB around the page. The page itself first: where
+ * it has an entry of its own the kernel would look at all 512. */
+static bool is_huge(const pw_memory *memory, uint64_t page)
+{
+    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
+    return num_huge(memory, page, 1) == 1 &&
+           num_huge(memory, region_page, PW_HUGE_PAGES) == PW_HUGE_PAGES;
 }
 
 static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
 {
     uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    if (!is_huge(memory, region_page))
-        return;
+    if (!is_huge(memory, page)) return;
     *first_page = region_page;
     *num_pages = PW_HUGE_PAGES;
 }
 
 /* Pages that one huge page brought in were one fault: the first stands for all. */
-static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *effects)
+static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                            uint8_t *effects)
 {
     for (uint64_t i = 0; i < num_pages;) {
         uint64_t region_page = (first_page + i) & ~(uint64_t)(PW_HUGE_PAGES - 1);
         uint64_t end = region_page + PW_HUGE_PAGES - first_page;
-        if (end > num_pages)
-            end = num_pages;
-        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, region_page))
+        if (end > num_pages) end = num_pages;
+        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, first_page + i))
             memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
         i = end;
     }
 }
 
-static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                         uint64_t *num_collapsed)
 {
     if (madvise(address_of(first_page), bytes_of(num_pages), MADV_COLLAPSE) != 0)
         return PW_ERR_HOST;
@@ -326,20 +343,20 @@ static int populate_code(int error)
         return PW_ERR_PROTECTION;
     case EFAULT: /* an access would raise SIGBUS: a file mapping past the file's end */
         return PW_ERR_ADDRESS;
-    default:
-        return PW_ERR_HOST;
+    default: return PW_ERR_HOST;
     }
 }
 
 /* Populate failed: leave only the effects on pages that had come in before. No hole is to blame. */
-static void keep_arrived(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t num_mapped, bool for_write,
-                         uint8_t *effects)
+static void keep_arrived(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                         uint64_t num_mapped, bool for_write, uint8_t *effects)
 {
     uint8_t after[ENTRIES_A_READ];
     memset(effects + num_mapped, PW_EFFECT_NONE, num_pages - num_mapped);
     for (uint64_t done = 0; done < num_mapped;) {
         uint64_t ask = num_mapped - done < ENTRIES_A_READ ? num_mapped - done : ENTRIES_A_READ;
-        int64_t known = look_at(memory, first_page + done, ask, for_write, after);
+        bool is_certain;
+        int64_t known = look_at(memory, first_page + done, ask, for_write, after, &is_certain);
         for (uint64_t i = 0; i < ask; i++)
             if ((int64_t)i >= known || after[i] != PW_EFFECT_NONE)
                 effects[done + i] = PW_EFFECT_NONE;
@@ -347,44 +364,92 @@ static void keep_arrived(pw_memory *memory, uint64_t first_page, uint64_t num_pa
     }
 }
 
+/* From the first page that is not there on. Without that cut a transfer whose pages come in while
+ * its blocks fault again would walk all of them each time. */
+static int bring_in(uint64_t first_page, const struct outlook *outlook, bool for_write)
+{
+    uint64_t from = 0, to = outlook->num_mapped;
+    if (outlook->is_certain) {
+        from = outlook->first_absent;
+        to = outlook->end_absent;
+    }
+    if (from == to) return 0;
+    return madvise(address_of(first_page + from), bytes_of(to - from),
+                   for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
+
+/* Was the range brought in since the program's code ran, and does its start stand there still? A
+ * long transfer whose pages come in faults on many of them meanwhile, each time with all that
+ * follow. The start is looked at each time, so that a page that was reclaimed is no such page for
+ * ever. */
+static bool is_brought_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    uint64_t looked_at = num_pages < LOOKED_AT_AGAIN ? num_pages : LOOKED_AT_AGAIN;
+    uint8_t state[LOOKED_AT_AGAIN];
+    if (memory->brought_in.entry != memory->entry ||
+        memory->brought_in.generation != memory->generation ||
+        first_page < memory->brought_in.first_page ||
+        first_page + num_pages > memory->brought_in.end_page ||
+        host_walk_for_write(memory, first_page, looked_at, state) < 0)
+        return false;
+    for (uint64_t i = 0; i < looked_at; i++)
+        if (state[i] != PW_PAGE_PRESENT) return false;
+    return true;
+}
+
+static void note_brought_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    uint64_t end_page = first_page + num_pages;
+    bool counts = memory->brought_in.entry == memory->entry &&
+                  memory->brought_in.generation == memory->generation;
+    if (counts && first_page >= memory->brought_in.first_page &&
+        end_page <= memory->brought_in.end_page)
+        return;
+    if (!counts || memory->brought_in.end_page != first_page)
+        memory->brought_in.first_page = first_page;
+    memory->brought_in.end_page = end_page;
+    memory->brought_in.entry = memory->entry;
+    memory->brought_in.generation = memory->generation;
+}
+
 static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                          uint64_t *num_absent, uint8_t *effects)
 {
     struct outlook outlook;
+    if (for_write && effects && num_pages > LOOKED_AT_AGAIN &&
+        is_brought_in(memory, first_page, num_pages)) {
+        memset(effects, PW_EFFECT_NONE, num_pages);
+        memory->counters.already_present_pages += num_pages;
+        return PW_OK;
+    }
     int code = look_ahead(memory, first_page, num_pages, for_write, effects, &outlook);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     uint64_t mapped = outlook.num_mapped;
-    if (mapped > 0 && madvise(address_of(first_page), bytes_of(mapped),
-                              for_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
+    if (bring_in(first_page, &outlook, for_write) != 0) {
         code = populate_code(errno);
-        if (effects)
-            keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
+        if (effects) keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
         return code;
     }
-    if (effects && memory->has_huge_pages)
-        find_huge_pages(memory, first_page, mapped, effects);
+    if (effects && memory->has_huge_pages) find_huge_pages(memory, first_page, mapped, effects);
     count(memory, &outlook);
     *num_absent = outlook.num_absent;
+    if (for_write && outlook.is_certain) note_brought_in(memory, first_page, mapped);
     return mapped == num_pages ? PW_OK : PW_ERR_ADDRESS;
 }
 
-/* Of an errno of mlock, in a range that was mapped a moment ago. The kernel checks the limit before it
- * changes anything; later failures leave a locked mapping behind, which is undone. */
+/* Of an errno of mlock, in a range that was mapped a moment ago. The kernel checks the limit before
+ * it changes anything; later failures leave a locked mapping behind, which is undone. */
 static int pin_code(uint64_t first_page, uint64_t num_pages, int error)
 {
     int code;
     switch (error) {
-    case EPERM: /* the limit is 0 */
-        return PW_ERR_FULL;
+    case EPERM: /* the limit is 0 */ return PW_ERR_FULL;
     case ENOMEM: /* the limit, or a page that cannot be read */
         if (madvise(address_of(first_page), bytes_of(num_pages), MADV_POPULATE_READ) == 0)
             return PW_ERR_FULL;
         code = populate_code(errno);
         break;
-    default:
-        code = PW_ERR_HOST;
-        break;
+    default: code = PW_ERR_HOST; break;
     }
     unlock_pages(first_page, num_pages);
     errno = error;
@@ -392,16 +457,14 @@ static int pin_code(uint64_t first_page, uint64_t num_pages, int error)
 }
 
 /* mlock faults for a write where the mapping allows one. */
-static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent)
+static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                    uint64_t *num_absent)
 {
     struct outlook outlook;
     int code = look_ahead(memory, first_page, num_pages, true, NULL, &outlook);
-    if (code != PW_OK)
-        return code;
-    if (outlook.num_mapped < num_pages)
-        return PW_ERR_ADDRESS;
-    if (lock_pages(first_page, num_pages) != 0)
-        return pin_code(first_page, num_pages, errno);
+    if (code != PW_OK) return code;
+    if (outlook.num_mapped < num_pages) return PW_ERR_ADDRESS;
+    if (lock_pages(first_page, num_pages) != 0) return pin_code(first_page, num_pages, errno);
     count(memory, &outlook);
     *num_absent = outlook.num_absent;
     return PW_OK;
@@ -410,28 +473,25 @@ static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
 static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     (void)memory;
-    if (unlock_pages(first_page, num_pages) == 0)
-        return PW_OK;
+    if (unlock_pages(first_page, num_pages) == 0) return PW_OK;
     return errno == ENOMEM ? PW_ERR_ADDRESS : PW_ERR_HOST;
 }
 
 static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     struct outlook outlook;
+    memory->brought_in.end_page = 0;
     int code = look_ahead(memory, first_page, num_pages, false, NULL, &outlook);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     if (outlook.num_mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
         return PW_ERR_ADDRESS;
-    if (madvise(address_of(first_page), bytes_of(num_pages), MADV_DONTNEED) == 0)
-        return PW_OK;
+    if (madvise(address_of(first_page), bytes_of(num_pages), MADV_DONTNEED) == 0) return PW_OK;
     return errno == EINVAL ? PW_ERR_PROTECTION : PW_ERR_HOST;
 }
 
 static void host_destroy(pw_memory *memory)
 {
-    if (memory->pagemap >= 0)
-        close(memory->pagemap);
+    if (memory->pagemap >= 0) close(memory->pagemap);
     free(memory);
 }
 
@@ -455,9 +515,9 @@ static int test_host(void)
         errno = ENOTSUP;
         return PW_ERR_HOST;
     }
-    void *page = mmap(NULL, PW_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return PW_ERR_HOST;
+    void *page =
+        mmap(NULL, PW_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return PW_ERR_HOST;
     int error = madvise(page, PW_PAGE_BYTES, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
     munmap(page, PW_PAGE_BYTES);
     errno = error;
@@ -467,11 +527,9 @@ static int test_host(void)
 int pw_memory_host_create(pw_memory **out)
 {
     int code = test_host();
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     pw_memory *memory = calloc(1, sizeof(*memory));
-    if (!memory)
-        return PW_ERR_NOMEM;
+    if (!memory) return PW_ERR_NOMEM;
     memory->ops = &host_ops;
     memory->maps = pw_memory_open_maps();
     memory->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

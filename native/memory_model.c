@@ -1,12 +1,12 @@
 /* Page residency of a model: a page table of our own, seeded. See memory.h for what it promises.
  *
  * A page that nobody changed has no entry: its state follows from (seed, page) alone, so it depends
- * neither on the order of calls nor on what was probed. Such a page, though PRESENT, takes no frame until
- * populate, pin or set touches it.
+ * neither on the order of calls nor on what was probed. Such a page, though PRESENT, takes no frame
+ * until populate, pin or set touches it.
  *
- * A page first touched by a read is the zero page: a write to it faults again. It takes a frame here as any
- * other does. A fork write-protects what is resident. A huge page (2 MB) comes in whole at one fault and is
- * taken apart when a part of it is evicted, dropped, set or protected. */
+ * A page first touched by a read is the zero page: a write to it faults again. It takes a frame
+ * here as any other does. A fork write-protects what is resident. A huge page (2 MB) comes in whole
+ * at one fault and is taken apart when a part of it is evicted, dropped, set or protected. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,31 +19,28 @@
 
 struct entry {
     uint64_t page;
-    uint32_t newer, older;      /* the LRU ring, when it holds a frame and is not pinned */
+    uint32_t newer, older; /* the LRU ring, when it holds a frame and is not pinned */
     uint8_t state;
-    uint8_t allowed;            /* PW_MEMORY_READ | PW_MEMORY_WRITE */
+    uint8_t allowed; /* PW_MEMORY_READ | PW_MEMORY_WRITE */
     bool has_frame, is_pinned;
-    bool is_swapped;            /* ABSENT because its frame was taken: the next fault is a major one */
-    bool is_collapsed;          /* ABSENT because its huge page is new: the data are there */
-    bool is_write_protected;    /* zero page, or shared with a child */
+    bool is_swapped;         /* ABSENT because its frame was taken: the next fault is a major one */
+    bool is_collapsed;       /* ABSENT because its huge page is new: the data are there */
+    bool is_write_protected; /* zero page, or shared with a child */
     bool is_huge;
 };
 
 struct model {
     pw_memory memory;
     pw_memory_model_options options;
-    struct entry *entries;      /* never removed */
+    struct entry *entries; /* never removed */
     uint32_t num_entries, capacity;
-    uint32_t *buckets;          /* 2 * capacity, a power of two: an entry, 0 = free; linear probing */
+    uint32_t *buckets; /* 2 * capacity, a power of two: an entry, 0 = free; linear probing */
     uint64_t num_frames, num_pinned;
-    uint64_t num_transfers;     /* draws of collapses so far */
-    bool is_forked;             /* the whole address space: pages never seen are write-protected too */
+    uint64_t num_transfers; /* draws of collapses so far */
+    bool is_forked;         /* the whole address space: pages never seen are write-protected too */
 };
 
-static inline uint64_t region_of(uint64_t page)
-{
-    return page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-}
+static inline uint64_t region_of(uint64_t page) { return page & ~(uint64_t)(PW_HUGE_PAGES - 1); }
 
 /* The finaliser of splitmix64: every bit of the input changes every bit of the output. */
 static inline uint64_t mix(uint64_t value)
@@ -56,7 +53,8 @@ static inline uint64_t mix(uint64_t value)
 
 static uint8_t first_state(const struct model *model, uint64_t page)
 {
-    uint64_t place = model->options.huge_pages ? region_of(page) : page;    /* a huge page comes and goes whole */
+    uint64_t place =
+        model->options.huge_pages ? region_of(page) : page; /* a huge page comes and goes whole */
     uint64_t draw = (mix(model->options.seed ^ mix(place)) >> 32) * MILLION >> 32;
     return draw < model->options.fault_millionths ? PW_PAGE_ABSENT : PW_PAGE_PRESENT;
 }
@@ -73,21 +71,17 @@ static uint32_t *find_bucket(const struct model *model, uint64_t page)
 
 static int grow(struct model *model)
 {
-    if (model->capacity >= ENTRIES_MAX)
-        return PW_ERR_NOMEM;
+    if (model->capacity >= ENTRIES_MAX) return PW_ERR_NOMEM;
     uint32_t capacity = model->capacity * 2;
     struct entry *entries = realloc(model->entries, (size_t)capacity * sizeof(*entries));
-    if (!entries)
-        return PW_ERR_NOMEM;
+    if (!entries) return PW_ERR_NOMEM;
     model->entries = entries; /* capacity stays until the buckets follow */
     uint32_t *buckets = calloc((size_t)capacity * 2, sizeof(*buckets));
-    if (!buckets)
-        return PW_ERR_NOMEM;
+    if (!buckets) return PW_ERR_NOMEM;
     free(model->buckets);
     model->buckets = buckets;
     model->capacity = capacity;
-    for (uint32_t i = 1; i < model->num_entries; i++)
-        *find_bucket(model, entries[i].page) = i;
+    for (uint32_t i = 1; i < model->num_entries; i++) *find_bucket(model, entries[i].page) = i;
     return PW_OK;
 }
 
@@ -97,28 +91,31 @@ static int enter_one(struct model *model, uint64_t page, uint32_t *out)
     if (*bucket == 0) {
         if (model->num_entries == model->capacity) {
             int code = grow(model);
-            if (code != PW_OK)
-                return code;
+            if (code != PW_OK) return code;
             bucket = find_bucket(model, page);
         }
         *bucket = model->num_entries++;
         model->entries[*bucket] = (struct entry){
-            .page = page, .state = first_state(model, page), .allowed = PW_MEMORY_READ | PW_MEMORY_WRITE,
+            .page = page,
+            .state = first_state(model, page),
+            .allowed = PW_MEMORY_READ | PW_MEMORY_WRITE,
             .is_huge = model->options.huge_pages != 0,
         };
-        model->entries[*bucket].is_write_protected = model->is_forked && model->entries[*bucket].state == PW_PAGE_PRESENT;
+        model->entries[*bucket].is_write_protected =
+            model->is_forked && model->entries[*bucket].state == PW_PAGE_PRESENT;
     }
     *out = *bucket;
     return PW_OK;
 }
 
-/* The entry of a page, made when there is none; it changes nothing that a probe sees. All pages of a huge
- * page have one, so that it can be taken apart. */
+/* The entry of a page, made when there is none; it changes nothing that a probe sees. All pages of
+ * a huge page have one, so that it can be taken apart. */
 static int enter_page(struct model *model, uint64_t page, uint32_t *out)
 {
     int code = PW_OK;
     if (model->options.huge_pages && *find_bucket(model, page) == 0)
-        for (uint64_t other = region_of(page); code == PW_OK && other < region_of(page) + PW_HUGE_PAGES; other++)
+        for (uint64_t other = region_of(page);
+             code == PW_OK && other < region_of(page) + PW_HUGE_PAGES; other++)
             code = enter_one(model, other, out);
     return code == PW_OK ? enter_one(model, page, out) : code;
 }
@@ -143,12 +140,9 @@ static void lru_add_newest(struct model *model, uint32_t i)
 static void free_frame(struct model *model, uint32_t i)
 {
     struct entry *entry = &model->entries[i];
-    if (!entry->has_frame)
-        return;
-    if (entry->is_pinned)
-        model->num_pinned--;
-    else
-        lru_remove(model, i);
+    if (!entry->has_frame) return;
+    if (entry->is_pinned) model->num_pinned--;
+    else lru_remove(model, i);
     entry->has_frame = entry->is_pinned = false;
     model->num_frames--;
 }
@@ -156,8 +150,7 @@ static void free_frame(struct model *model, uint32_t i)
 /* The page is not part of a huge page any more, nor are those around it. */
 static void split(struct model *model, uint32_t i)
 {
-    if (!model->entries[i].is_huge)
-        return;
+    if (!model->entries[i].is_huge) return;
     uint64_t region_page = region_of(model->entries[i].page);
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++)
         model->entries[*find_bucket(model, page)].is_huge = false;
@@ -168,10 +161,10 @@ static int take_frame(struct model *model, uint32_t i)
 {
     struct entry *entry = &model->entries[i];
     if (!entry->has_frame) {
-        if (model->options.frame_limit_pages > 0 && model->num_frames >= model->options.frame_limit_pages) {
+        if (model->options.frame_limit_pages > 0 &&
+            model->num_frames >= model->options.frame_limit_pages) {
             uint32_t oldest = model->entries[LRU].newer;
-            if (oldest == LRU)
-                return PW_ERR_FULL;
+            if (oldest == LRU) return PW_ERR_FULL;
             free_frame(model, oldest);
             split(model, oldest);
             model->entries[oldest].state = PW_PAGE_ABSENT;
@@ -199,8 +192,7 @@ static uint8_t effect_of(const struct entry *entry, bool for_write)
 static int touch(struct model *model, uint32_t i, bool for_write)
 {
     int code = take_frame(model, i);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
     pw_memory_counters *counters = &model->memory.counters;
     uint8_t effect = effect_of(entry, for_write);
@@ -208,22 +200,24 @@ static int touch(struct model *model, uint32_t i, bool for_write)
     counters->already_present_pages += effect == PW_EFFECT_NONE;
     counters->copied_pages += effect == PW_EFFECT_COPIED;
     counters->major_faults += effect == PW_EFFECT_SWAPPED;
-    if (for_write)
-        entry->is_write_protected = false;
+    if (for_write) entry->is_write_protected = false;
     else if (effect == PW_EFFECT_NEW && !entry->is_collapsed)
-        entry->is_write_protected = true;   /* the zero page */
+        entry->is_write_protected = true; /* the zero page */
     entry->state = PW_PAGE_PRESENT;
     entry->is_swapped = entry->is_collapsed = false;
     return PW_OK;
 }
 
-/* The rest of the huge page that comes in with page i, as far as there are frames. All its pages have entries. */
+/* The rest of the huge page that comes in with page i, as far as there are frames. All its pages
+ * have entries. */
 static void bring_along(struct model *model, uint32_t i, bool for_write)
 {
     uint64_t page = model->entries[i].page, region_page = region_of(page);
-    for (uint64_t other = region_page; other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
+    for (uint64_t other = region_page;
+         other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
         uint32_t j = *find_bucket(model, other);
-        if (other != page && effect_of(&model->entries[j], for_write) != PW_EFFECT_NONE && touch(model, j, for_write) != PW_OK)
+        if (other != page && effect_of(&model->entries[j], for_write) != PW_EFFECT_NONE &&
+            touch(model, j, for_write) != PW_OK)
             split(model, i);
     }
 }
@@ -237,19 +231,18 @@ static uint8_t state_of(const struct model *model, uint64_t page)
 static int model_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
     const struct model *model = (const struct model *)memory;
-    for (uint64_t i = 0; i < num_pages; i++)
-        state[i] = state_of(model, first_page + i);
+    for (uint64_t i = 0; i < num_pages; i++) state[i] = state_of(model, first_page + i);
     return PW_OK;
 }
 
-static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write, uint8_t *state)
+static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                              bool for_write, uint8_t *state)
 {
     const struct model *model = (const struct model *)memory;
     for (uint64_t i = 0; i < num_pages; i++) {
         const struct entry *entry = &model->entries[*find_bucket(model, first_page + i)];
         bool known = entry != &model->entries[LRU];
-        if (state[i] != PW_PAGE_PRESENT)
-            continue;
+        if (state[i] != PW_PAGE_PRESENT) continue;
         if (known && !(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
             state[i] = PW_PAGE_FORBIDDEN;
         else if (for_write && (known ? entry->is_write_protected : model->is_forked))
@@ -262,21 +255,20 @@ static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *
 {
     uint32_t i;
     int code = enter_page(model, page, &i);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
-    if (entry->state == PW_PAGE_UNMAPPED)
-        return PW_ERR_ADDRESS;
+    if (entry->state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
     if (!(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
         return PW_ERR_PROTECTION;
     if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
-        bring_along(model, i, for_write);   /* first, so that none of these takes the page's own frame */
+        bring_along(model, i,
+                    for_write); /* first, so that none of these takes the page's own frame */
     *effect = effect_of(entry, for_write);
     return touch(model, i, for_write);
 }
 
-static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
-                          uint64_t *num_absent, uint8_t *effects)
+static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                          bool for_write, uint64_t *num_absent, uint8_t *effects)
 {
     struct model *model = (struct model *)memory;
     uint64_t brought_region = UINT64_MAX;
@@ -284,25 +276,24 @@ static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_p
         uint8_t effect = PW_EFFECT_NONE;
         int code = page_in(model, first_page + n, for_write, &effect);
         if (code != PW_OK && effects)
-            memset(effects + n, code == PW_ERR_ADDRESS ? PW_EFFECT_UNMAPPED : PW_EFFECT_NONE, num_pages - n);
-        if (code != PW_OK)
-            return code;
-        if (effect != PW_EFFECT_NONE)
-            brought_region = region_of(first_page + n);
-        else if (brought_region == region_of(first_page + n) && model->entries[*find_bucket(model, first_page + n)].is_huge)
+            memset(effects + n, code == PW_ERR_ADDRESS ? PW_EFFECT_UNMAPPED : PW_EFFECT_NONE,
+                   num_pages - n);
+        if (code != PW_OK) return code;
+        if (effect != PW_EFFECT_NONE) brought_region = region_of(first_page + n);
+        else if (brought_region == region_of(first_page + n) &&
+                 model->entries[*find_bucket(model, first_page + n)].is_huge)
             effect = PW_EFFECT_ALONG;
         *num_absent += effect != PW_EFFECT_NONE;
-        if (effects)
-            effects[n] = effect;
+        if (effects) effects[n] = effect;
     }
     return PW_OK;
 }
 
-static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
+static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
+                         uint64_t *num_pages)
 {
     const struct model *model = (const struct model *)memory;
-    if (!model->entries[*find_bucket(model, page)].is_huge)
-        return;
+    if (!model->entries[*find_bucket(model, page)].is_huge) return;
     *first_page = region_of(page);
     *num_pages = PW_HUGE_PAGES;
 }
@@ -311,38 +302,33 @@ static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
 static int check_mapped(const struct model *model, uint64_t first_page, uint64_t num_pages)
 {
     for (uint64_t i = 0; i < num_pages; i++)
-        if (state_of(model, first_page + i) == PW_PAGE_UNMAPPED)
-            return PW_ERR_ADDRESS;
+        if (state_of(model, first_page + i) == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
     return PW_OK;
 }
 
-static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent)
+static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                     uint64_t *num_absent)
 {
     struct model *model = (struct model *)memory;
     int code = check_mapped(model, first_page, num_pages);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     /* All that can fail comes before the first change. */
     uint64_t num_new = 0;
     uint32_t i;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         code = enter_page(model, page, &i);
-        if (code != PW_OK)
-            return code;
-        if (!(model->entries[i].allowed & PW_MEMORY_READ))
-            return PW_ERR_PROTECTION;
+        if (code != PW_OK) return code;
+        if (!(model->entries[i].allowed & PW_MEMORY_READ)) return PW_ERR_PROTECTION;
         num_new += !model->entries[i].is_pinned;
     }
     uint64_t limit = model->options.frame_limit_pages;
-    if (limit > 0 && num_new > limit - model->num_pinned)
-        return PW_ERR_FULL;
+    if (limit > 0 && num_new > limit - model->num_pinned) return PW_ERR_FULL;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint8_t effect = PW_EFFECT_NONE;
         i = *find_bucket(model, page);
         code = page_in(model, page, model->entries[i].allowed & PW_MEMORY_WRITE, &effect);
         *num_absent += effect != PW_EFFECT_NONE;
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         if (!model->entries[i].is_pinned) {
             lru_remove(model, i);
             model->entries[i].is_pinned = true;
@@ -356,12 +342,10 @@ static int model_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_page
 {
     struct model *model = (struct model *)memory;
     int code = check_mapped(model, first_page, num_pages);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint32_t i = *find_bucket(model, page);
-        if (i == 0 || !model->entries[i].is_pinned)
-            continue;
+        if (i == 0 || !model->entries[i].is_pinned) continue;
         model->entries[i].is_pinned = false;
         model->num_pinned--;
         lru_add_newest(model, i);
@@ -374,8 +358,7 @@ static int set_page(struct model *model, uint64_t page, uint8_t state)
 {
     uint32_t i;
     int code = enter_page(model, page, &i);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     free_frame(model, i);
     split(model, i);
     struct entry *entry = &model->entries[i];
@@ -384,8 +367,7 @@ static int set_page(struct model *model, uint64_t page, uint8_t state)
     entry->is_swapped = entry->is_collapsed = false;
     entry->is_write_protected = state == PW_PAGE_WRITE_PROTECTED;
     code = is_present ? take_frame(model, i) : PW_OK;
-    if (code != PW_OK)
-        entry->state = PW_PAGE_ABSENT;
+    if (code != PW_OK) entry->state = PW_PAGE_ABSENT;
     return code;
 }
 
@@ -397,14 +379,14 @@ static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     return code;
 }
 
-static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
+static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                         uint32_t allowed)
 {
     struct model *model = (struct model *)memory;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint32_t i;
         int code = enter_page(model, page, &i);
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         split(model, i);
         model->entries[i].allowed = (uint8_t)allowed;
     }
@@ -413,7 +395,8 @@ static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pa
 
 static void share(struct entry *entry)
 {
-    entry->is_write_protected |= entry->state == PW_PAGE_PRESENT || entry->is_swapped || entry->is_collapsed;
+    entry->is_write_protected |=
+        entry->state == PW_PAGE_PRESENT || entry->is_swapped || entry->is_collapsed;
 }
 
 static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
@@ -421,15 +404,13 @@ static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     struct model *model = (struct model *)memory;
     if (num_pages == UINT64_MAX) {
         model->is_forked = true;
-        for (uint32_t i = 1; i < model->num_entries; i++)
-            share(&model->entries[i]);
+        for (uint32_t i = 1; i < model->num_entries; i++) share(&model->entries[i]);
         return PW_OK;
     }
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint32_t i;
         int code = enter_page(model, page, &i);
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         share(&model->entries[i]);
     }
     return PW_OK;
@@ -442,17 +423,16 @@ static int collapse_region(struct model *model, uint64_t region_page, bool *done
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i = *find_bucket(model, page);
         const struct entry *entry = &model->entries[i];
-        if (state_of(model, page) != PW_PAGE_PRESENT)
-            return PW_OK;
-        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected || entry->allowed != (PW_MEMORY_READ | PW_MEMORY_WRITE)
+        if (state_of(model, page) != PW_PAGE_PRESENT) return PW_OK;
+        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected ||
+                    entry->allowed != (PW_MEMORY_READ | PW_MEMORY_WRITE)
               : model->is_forked)
             return PW_OK;
     }
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i;
         int code = enter_page(model, page, &i);
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         model->entries[i].state = PW_PAGE_ABSENT;
         model->entries[i].is_collapsed = model->entries[i].is_huge = true;
     }
@@ -461,14 +441,14 @@ static int collapse_region(struct model *model, uint64_t region_page, bool *done
     return PW_OK;
 }
 
-static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_collapsed)
+static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                          uint64_t *num_collapsed)
 {
     uint64_t region_page = region_of(first_page + PW_HUGE_PAGES - 1);
     for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES) {
         bool done;
         int code = collapse_region((struct model *)memory, region_page, &done);
-        if (code != PW_OK)
-            return code;
+        if (code != PW_OK) return code;
         *num_collapsed += done;
     }
     return PW_OK;
@@ -478,14 +458,17 @@ static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uin
 {
     struct model *model = (struct model *)memory;
     uint64_t num_collapsed = 0, end_page = first_page + num_pages;
-    if (model->options.collapse_millionths == 0)
-        return 0;
+    if (model->options.collapse_millionths == 0) return 0;
     model->num_transfers++;
-    for (uint64_t region_page = region_of(first_page); region_page < end_page; region_page += PW_HUGE_PAGES) {
-        uint64_t draw = mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;
+    for (uint64_t region_page = region_of(first_page); region_page < end_page;
+         region_page += PW_HUGE_PAGES) {
+        uint64_t draw =
+            mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;
         bool done = false;
-        if (draw * MILLION >> 32 < model->options.collapse_millionths && region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END)
-            collapse_region(model, region_page, &done);     /* without memory for its entries it just stays as it is */
+        if (draw * MILLION >> 32 < model->options.collapse_millionths &&
+            region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END)
+            collapse_region(model, region_page,
+                            &done); /* without memory for its entries it just stays as it is */
         num_collapsed += done;
     }
     return num_collapsed;
@@ -495,8 +478,7 @@ static int model_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 {
     struct model *model = (struct model *)memory;
     int code = check_mapped(model, first_page, num_pages);
-    if (code != PW_OK)
-        return code;
+    if (code != PW_OK) return code;
     for (uint64_t page = first_page; page < first_page + num_pages; page++)
         if (model->entries[*find_bucket(model, page)].is_pinned) /* the sentinel is not pinned */
             return PW_ERR_PROTECTION;
@@ -529,13 +511,16 @@ static const struct pw_memory_ops model_ops = {
 
 int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **out)
 {
-    if (options->fault_millionths > MILLION || options->collapse_millionths > MILLION || options->huge_pages > 1)
+    if (options->frame_limit_pages > UINT64_MAX / PW_MEMORY_ROUNDS ||
+        options->fault_millionths > MILLION || options->collapse_millionths > MILLION ||
+        options->huge_pages > 1 || options->detached > 1)
         return PW_ERR_INVALID;
     struct model *model = calloc(1, sizeof(*model));
-    if (!model)
-        return PW_ERR_NOMEM;
+    if (!model) return PW_ERR_NOMEM;
     model->memory.ops = &model_ops;
     model->memory.is_model = true;
+    model->memory.asks_host = !options->detached;
+    model->memory.pages_in_vain_max = options->frame_limit_pages * PW_MEMORY_ROUNDS;
     model->memory.has_huge_pages = options->huge_pages != 0;
     model->memory.pagemap = -1;
     model->memory.maps = pw_memory_open_maps();
@@ -543,8 +528,7 @@ int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **o
     model->capacity = ENTRIES_MIN;
     model->entries = calloc(ENTRIES_MIN, sizeof(*model->entries));
     model->buckets = calloc(ENTRIES_MIN * 2, sizeof(*model->buckets));
-    if (!model->entries || !model->buckets)
-        goto destroy;
+    if (!model->entries || !model->buckets) goto destroy;
     model->num_entries = 1; /* the sentinel, linked to itself by its zeros */
     *out = &model->memory;
     return PW_OK;

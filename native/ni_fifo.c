@@ -3,8 +3,10 @@
 pw_fifo_entry pw_fifo_pack(const pw_fifo_fields *f)
 {
     return (pw_fifo_entry){
-        .low = (uint64_t)(f->source_node & 0x3fffffu) | (uint64_t)(f->transaction_id & 0x3fffu) << 22 |
-               (uint64_t)(f->sequence & 0x3fffu) << 36 | (uint64_t)(f->code & 3u) << 50 | UINT64_C(1) << 52,
+        .low = (uint64_t)(f->source_node & 0x3fffffu) |
+               (uint64_t)(f->transaction_id & 0x3fffu) << 22 |
+               (uint64_t)(f->sequence & 0x3fffu) << 36 | (uint64_t)(f->code & 3u) << 50 |
+               UINT64_C(1) << 52,
         .high = (uint64_t)f->pdid | f->page << 16,
     };
 }
@@ -42,10 +44,12 @@ static bool is_same(pw_fifo_entry a, pw_fifo_entry b) { return a.low == b.low &&
 static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns)
 {
     uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
-    if (fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns) return fifo->seen[last].entry;
+    if (fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
+        return fifo->seen[last].entry;
     pw_time latest_ns = INT64_MIN;
     pw_fifo_entry entry = {0, 0};
-    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) {       /* oldest first: of equal times the later one */
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN;
+         i++) { /* oldest first: of equal times the later one */
         uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
         if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns) continue;
         latest_ns = fifo->seen[slot].at_ns;
@@ -70,7 +74,9 @@ enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_en
     }
     drop_read(fifo, at_ns);
     if (fifo->num_entries >= fifo->depth) return PW_FIFO_LOST;
-    fifo->entries[(fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH] = entry;
+    uint32_t slot = (fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH;
+    fifo->entries[slot] = entry;
+    fifo->pushed_ns[slot] = at_ns;
     note_seen(fifo, at_ns, entry);
     return PW_FIFO_PUSHED;
 }
@@ -84,6 +90,26 @@ uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo, pw_time at_ns)
     fifo->read_ns[slot] = at_ns;
     fifo->num_read++;
     return fifo->entries[slot].high;
+}
+
+pw_time pw_ni_fifo_next_ns(const pw_ni_fifo *fifo)
+{
+    if (fifo->num_read == fifo->num_entries) return PW_NEVER;
+    return fifo->pushed_ns[(fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH];
+}
+
+pw_fifo_entry pw_ni_fifo_peek(const pw_ni_fifo *fifo)
+{
+    return fifo->entries[(fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH];
+}
+
+void pw_ni_fifo_delay(pw_ni_fifo *fifo, pw_time at_ns, pw_time by_ns)
+{
+    for (uint32_t i = fifo->num_read; i-- > 0;) { /* in the order of reading: the latest last */
+        pw_time *read_ns = &fifo->read_ns[(fifo->head + i) % PW_NI_FIFO_DEPTH];
+        if (*read_ns <= at_ns) return;
+        *read_ns += by_ns;
+    }
 }
 
 uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns)

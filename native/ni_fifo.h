@@ -1,10 +1,11 @@
-/* NI FIFO: the log of faulting packets at the destination that the driver's tasklet reads [PSI 3.2.3].
- * An entry equal to the last one is not pushed again; a full FIFO loses the entry. An entry leaves when
- * its second word is read, at a virtual time: until then it takes room.
+/* NI FIFO: the log of faulting packets at the destination that the driver's tasklet reads
+ * [PSI 3.2.3]. An entry equal to the last one is not pushed again; a full FIFO loses the entry. An
+ * entry leaves when its second word is read, at a virtual time: until then it takes room.
  *
- * Blocks of different senders interleave in time, but come here one after the other: what was last at a
- * packet's time is looked up among the latest packets. So the block that comes second logs its page again
- * after each packet of the first one; the first one's duplicates are not seen. Not thread-safe. */
+ * Blocks of different senders interleave in time, but come here one after the other: what was last
+ * at a packet's time is looked up among the latest packets. So the block that comes second logs its
+ * page again after each packet of the first one; the first one's duplicates are not seen. Not
+ * thread-safe. */
 #ifndef PW_NATIVE_NI_FIFO_H
 #define PW_NATIVE_NI_FIFO_H
 #include "native/types.h"
@@ -27,25 +28,35 @@ typedef struct {
 pw_fifo_entry pw_fifo_pack(const pw_fifo_fields *fields);
 pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry);
 
-#define PW_NI_FIFO_SEEN 128             /* packets of two blocks */
+#define PW_NI_FIFO_SEEN 128 /* packets of two blocks */
 
 typedef struct {
     pw_fifo_entry entries[PW_NI_FIFO_DEPTH];
-    int64_t read_ns[PW_NI_FIFO_DEPTH];  /* when it leaves; of the first num_read entries */
-    uint32_t depth;                     /* usable part, <= PW_NI_FIFO_DEPTH */
+    int64_t pushed_ns[PW_NI_FIFO_DEPTH];
+    int64_t read_ns[PW_NI_FIFO_DEPTH]; /* when it leaves; of the first num_read entries */
+    uint32_t depth;                    /* usable part, <= PW_NI_FIFO_DEPTH */
     uint32_t head, num_entries, num_read;
-    struct { pw_time at_ns; pw_fifo_entry entry; } seen[PW_NI_FIFO_SEEN];   /* ring: pushed or equal to the last */
+    struct {
+        pw_time at_ns;
+        pw_fifo_entry entry;
+    } seen[PW_NI_FIFO_SEEN]; /* ring: pushed or equal to the last */
     uint32_t next_seen;
-    pw_time latest_ns;                  /* of all that were seen */
-    bool half_read;                     /* the low word of the next entry was read, the high one was not */
+    pw_time latest_ns; /* of all that were seen */
+    bool half_read;    /* the low word of the next entry was read, the high one was not */
 } pw_ni_fifo;
 
 enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST };
 
 void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth);
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry);
-/* Register interface: two 64-bit reads take an entry, low word first; 0 when there is none. A half-read
- * entry stays. */
+/* Register interface: two 64-bit reads take an entry, low word first; 0 when there is none. A
+ * half-read entry stays. */
 uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo, pw_time at_ns);
+/* When the entry was pushed that is read next; PW_NEVER when there is none. */
+pw_time pw_ni_fifo_next_ns(const pw_ni_fifo *fifo);
+/* That entry. */
+pw_fifo_entry pw_ni_fifo_peek(const pw_ni_fifo *fifo);
+/* What was to be read after at_ns is read by_ns later. */
+void pw_ni_fifo_delay(pw_ni_fifo *fifo, pw_time at_ns, pw_time by_ns);
 uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns);
 #endif

@@ -1,4 +1,5 @@
-/* What the kernel answers of a mapping (PROCMAP_QUERY, Linux 6.11), for C libraries that do not name it. */
+/* What the kernel answers of a mapping (PROCMAP_QUERY, Linux 6.11), for C libraries that do not
+ * name it. */
 #ifndef PW_NATIVE_PROCMAP_H
 #define PW_NATIVE_PROCMAP_H
 #include <stdint.h>

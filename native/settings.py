@@ -1,17 +1,20 @@
 """How a folder declares its settings: dataclass fields that carry help, unit and limits.
 
 A setting is a field made by `setting()`. Its text form (command line, environment, TOML string) is
-read by `parse_value` and written by `format_value`; both go through the same limits as a value given
-in Python. Values with a unit of time or size take it in the text ("1ms", "16KiB"), so their name in
-files has no suffix: field `timeout_ns` is the setting `timeout`.
+read by `parse_value` and written by `format_value`; both go through the same limits as a value
+given in Python. Values with a unit of time or size take it in the text ("1ms", "16KiB"), so their
+name in files has no suffix: field `timeout_ns` is the setting `timeout`.
+
+`engine` names the field of struct pw_settings that a setting fills; `engine_values` derives all of
+them. A new setting of the engine is a field of that struct and a field here.
 """
 
 import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 SIZE_UNITS = {
@@ -34,12 +37,24 @@ BOOLEANS = {
     "0": False,
 }
 
-_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/%]*)")
 
 
 class ConfigError(ValueError):
     """A setting, configuration file or platform file that cannot be used; the text says why."""
+
+
+class Extensions(Protocol):
+    """What a setting asks of the registry of its extensions: native/extension.py."""
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that the setting takes."""
+
+    def accepts(self, text: str) -> bool:
+        """Is this one of the names, or of the form module:Class?"""
+
+    def help(self) -> str:
+        """What the names mean."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,17 +69,27 @@ class Declaration:
     help: str
     unit: str
     """Unit of the value in Python; empty when it has none."""
-    choices: tuple[str, ...] | None
+    values: tuple[str, ...] | None
+    """The only texts that the setting takes; None when any will do, or `extensions` tell."""
+    extensions: Extensions | None
+    """Registry of classes: the setting takes their names, or module:Class."""
     minimum: float | None
     maximum: float | None
     none_allowed: bool
     power_of_two: bool
-    class_allowed: bool
-    """A class of the user's, as module:Class, besides the choices."""
+    engine: str
+    """Field of struct pw_settings; empty when the engine does not take the setting."""
+    encode: Callable[[Any], int]
+    """The engine's number of a value."""
 
     @property
     def name(self) -> str:
         return f"{self.section}.{setting_name(self.field, self.kind)}"
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The names that the setting takes; None when any value will do."""
+        return self.values if self.extensions is None else self.extensions.names()
 
     @property
     def environment(self) -> str:
@@ -77,31 +102,54 @@ def setting(
     *,
     kind: str | None = None,
     unit: str = "",
-    choices: Iterable[str] | None = None,
+    choices: Iterable[str] | Mapping[str, int] | None = None,
+    extensions: Extensions | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
     none_allowed: bool = False,
     power_of_two: bool = False,
-    class_allowed: bool = False,
+    engine: str = "",
+    encode: Callable[[Any], int] | None = None,
 ) -> Any:
-    """Declare a dataclass field as a setting; `kind` is taken from the default's type when absent."""
+    """Declare a dataclass field as a setting; `kind` is taken from the default's type when absent.
+
+    choices: the names allowed; a mapping gives the engine's number of each. engine: field of struct
+    pw_settings. encode: the engine's number of a value, where it is neither its own nor a choice's.
+    """
     if kind is None:
         kind = {bool: "bool", int: "int", float: "float", str: "text"}[type(default)]
     unit = {"duration": "ns", "size": "bytes"}.get(kind, unit)
+    if encode is None:
+        plain = kind in ("bool", "int", "duration", "size") and not none_allowed
+        if engine and not plain and not isinstance(choices, Mapping):
+            raise TypeError(f"setting for the engine's {engine}: a {kind} or none needs `encode`")
+        encode = choices.__getitem__ if isinstance(choices, Mapping) else int
     return dataclasses.field(
         default=default,
         metadata={
-            "help": help,
+            "help": help if extensions is None else f"{help}: {extensions.help()}",
             "kind": kind,
             "unit": unit,
-            "choices": None if choices is None else tuple(choices),
+            "values": None if choices is None else tuple(choices),
+            "extensions": extensions,
             "minimum": minimum,
             "maximum": maximum,
             "none_allowed": none_allowed,
             "power_of_two": power_of_two,
-            "class_allowed": class_allowed,
+            "engine": engine,
+            "encode": encode,
         },
     )
+
+
+def millionths(fraction: float) -> int:
+    """The engine's number of a probability."""
+    return round(fraction * 1_000_000)
+
+
+def none_as(number: int) -> Callable[[int | None], int]:
+    """An encoder by which the engine gets `number` for none."""
+    return lambda value: number if value is None else value
 
 
 def setting_name(field: str, kind: str) -> str:
@@ -125,6 +173,15 @@ def validate(section: str, config: Any) -> None:
         check_value(declaration, getattr(config, declaration.field))
 
 
+def engine_values(section: str, config: Any) -> dict[str, int]:
+    """What a dataclass instance gives struct pw_settings, by field, as integers in base units."""
+    return {
+        each.engine: each.encode(getattr(config, each.field))
+        for each in declarations(section, type(config))
+        if each.engine
+    }
+
+
 def suggestion(given: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` when something close is known, else nothing."""
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
@@ -135,7 +192,7 @@ def allowed(declaration: Declaration) -> str:
     """One phrase that says which values a setting takes."""
     none = " or none" if declaration.none_allowed else ""
     if declaration.choices is not None:
-        own = ", or a class of one's own as module:Class" if declaration.class_allowed else ""
+        own = ", or a class of yours as module:Class" if declaration.extensions else ""
         return f"one of {', '.join(declaration.choices)}{none}{own}"
     if declaration.kind == "bool":
         return "true or false"
@@ -178,29 +235,37 @@ def check_value(declaration: Declaration, value: object) -> None:
         if not declaration.none_allowed:
             raise refuse(declaration, "none")
         return
-    kind = declaration.kind
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise refuse(declaration, value)
-        return
-    if kind in ("text", "path"):
-        if not isinstance(value, str):
-            raise refuse(declaration, value)
-        own = declaration.class_allowed and _CLASS.fullmatch(value)
-        if declaration.choices is not None and value not in declaration.choices and not own:
-            raise refuse(declaration, value)
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if declaration.kind == "bool":
+        fits = isinstance(value, bool)
+    elif declaration.kind in ("text", "path"):
+        fits = isinstance(value, str) and _is_choice(declaration, value)
+    else:
+        fits = _is_number(declaration, value)
+    if not fits:
         raise refuse(declaration, value)
-    if kind != "float" and not isinstance(value, int):
-        raise refuse(declaration, value)
-    if not math.isfinite(value):
-        raise refuse(declaration, value)
-    too_low = declaration.minimum is not None and value < declaration.minimum
-    too_high = declaration.maximum is not None and value > declaration.maximum
-    odd = declaration.power_of_two and isinstance(value, int) and value & (value - 1) != 0
-    if too_low or too_high or odd:
+    if isinstance(value, int | float) and not _is_within(declaration, value):
         raise refuse(declaration, format_value(declaration, value))
+
+
+def _is_choice(declaration: Declaration, text: str) -> bool:
+    if declaration.extensions is not None:
+        return declaration.extensions.accepts(text)
+    return declaration.values is None or text in declaration.values
+
+
+def _is_number(declaration: Declaration, value: object) -> bool:
+    """A finite number; of kinds other than float a whole one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) if declaration.kind == "float" else isinstance(value, int)
+
+
+def _is_within(declaration: Declaration, value: float) -> bool:
+    if declaration.minimum is not None and value < declaration.minimum:
+        return False
+    if declaration.maximum is not None and value > declaration.maximum:
+        return False
+    return not declaration.power_of_two or int(value) & (int(value) - 1) == 0
 
 
 def parse_value(declaration: Declaration, raw: object) -> Any:

@@ -1,10 +1,10 @@
-/* Translation cache: see tcache.h. The way of finding a line and of keeping the LRU order depends on
- * the number of ways; both are exact.
+/* Translation cache: see tcache.h. The way of finding a line and of keeping the LRU order depends
+ * on the number of ways; both are exact.
  *
- * Up to 16 ways, as an L2 TLB: all keys of the set are compared without a branch, and the order of the
- * ways is a permutation of nibbles in one word. More ways, as a fully associative L1 TLB: a hash index
- * finds the line, and the order is a doubly linked ring. In both, empty lines stand at the least
- * recently used end, so they are taken first. */
+ * Up to 16 ways, as an L2 TLB: all keys of the set are compared without a branch, and the order of
+ * the ways is a permutation of nibbles in one word. More ways, as a fully associative L1 TLB: a
+ * hash index finds the line, and the order is a doubly linked ring. In both, empty lines are at
+ * the least recently used end, so they are taken first. */
 #include "native/tcache.h"
 
 #include <stdlib.h>
@@ -32,16 +32,16 @@ struct pw_tcache {
     uint64_t set_mask;
     uint32_t num_sets, num_ways, num_lines;
     uint32_t line_pages, line_shift, valid_words;
-    uint64_t last_key;          /* of the line touched last, which is the newest of its set */
+    uint64_t last_key; /* of the line touched last, which is the newest of its set */
     uint32_t last_line;
     bool narrow;
-    uint64_t *keys;             /* [line]: see key_of; line = set * num_ways + way */
-    uint64_t *frames;           /* [line][page in line] */
-    uint64_t *valid;            /* [line][valid_words]: a bit a translation */
-    uint8_t *locks;             /* [line] */
-    uint64_t *orders;           /* narrow, [set]: ways as nibbles, the newest lowest */
-    struct link *links;         /* wide, [line], then one sentinel a set: its older = the newest line */
-    struct bucket *index;       /* wide: open addressing, linear probing */
+    uint64_t *keys;       /* [line]: see key_of; line = set * num_ways + way */
+    uint64_t *frames;     /* [line][page in line] */
+    uint64_t *valid;      /* [line][valid_words]: a bit a translation */
+    uint8_t *locks;       /* [line] */
+    uint64_t *orders;     /* narrow, [set]: ways as nibbles, the newest lowest */
+    struct link *links;   /* wide, [line], then one sentinel a set: its older = the newest line */
+    struct bucket *index; /* wide: open addressing, linear probing */
     uint64_t index_mask;
     uint32_t index_shift;
     pw_tcache_counters counters;
@@ -53,10 +53,7 @@ static inline uint64_t key_of(const pw_tcache *cache, uint16_t pdid, uint64_t pa
     return ((page >> cache->line_shift) + 1) << 16 | pdid;
 }
 
-static inline uint64_t line_number(uint64_t key)
-{
-    return (key >> 16) - 1;
-}
+static inline uint64_t line_number(uint64_t key) { return (key >> 16) - 1; }
 
 static inline uint32_t set_of(const pw_tcache *cache, uint64_t key)
 {
@@ -112,24 +109,22 @@ static inline void unlink_line(struct link *links, uint32_t line)
 
 static inline uint64_t home_bucket(const pw_tcache *cache, uint64_t key)
 {
-    return key * 0x9E3779B97F4A7C15u >> cache->index_shift; /* Fibonacci hashing: 2^64 / golden ratio */
+    return key * 0x9E3779B97F4A7C15u >>
+           cache->index_shift; /* Fibonacci hashing: 2^64 / golden ratio */
 }
 
 static inline uint32_t index_find(const pw_tcache *cache, uint64_t key)
 {
     for (uint64_t i = home_bucket(cache, key);; i = (i + 1) & cache->index_mask) {
-        if (cache->index[i].key == key)
-            return cache->index[i].line;
-        if (cache->index[i].key == EMPTY)
-            return NO_LINE;
+        if (cache->index[i].key == key) return cache->index[i].line;
+        if (cache->index[i].key == EMPTY) return NO_LINE;
     }
 }
 
 static void index_add(pw_tcache *cache, uint64_t key, uint32_t line)
 {
     uint64_t i = home_bucket(cache, key);
-    while (cache->index[i].key != EMPTY)
-        i = (i + 1) & cache->index_mask;
+    while (cache->index[i].key != EMPTY) i = (i + 1) & cache->index_mask;
     cache->index[i].key = key;
     cache->index[i].line = line;
 }
@@ -138,12 +133,10 @@ static void index_add(pw_tcache *cache, uint64_t key, uint32_t line)
 static void index_remove(pw_tcache *cache, uint64_t key)
 {
     uint64_t mask = cache->index_mask, hole = home_bucket(cache, key);
-    while (cache->index[hole].key != key)
-        hole = (hole + 1) & mask;
+    while (cache->index[hole].key != key) hole = (hole + 1) & mask;
     for (uint64_t i = (hole + 1) & mask; cache->index[i].key != EMPTY; i = (i + 1) & mask) {
         uint64_t home = home_bucket(cache, cache->index[i].key);
-        if (((i - home) & mask) < ((i - hole) & mask))
-            continue;
+        if (((i - home) & mask) < ((i - hole) & mask)) continue;
         cache->index[hole] = cache->index[i];
         hole = i;
     }
@@ -153,23 +146,21 @@ static void index_remove(pw_tcache *cache, uint64_t key)
 /* Lines. */
 
 /* Compare all ways, then choose: which way hits is not predictable, the number of ways is. */
-static inline __attribute__((always_inline)) uint32_t compare_ways(const uint64_t *keys, uint32_t num_ways,
-                                                                   uint64_t key)
+static inline __attribute__((always_inline)) uint32_t compare_ways(const uint64_t *keys,
+                                                                   uint32_t num_ways, uint64_t key)
 {
     uint32_t matches = 0;
-    for (uint32_t way = 0; way < num_ways; way++)
-        matches |= (uint32_t)(keys[way] == key) << way;
+    for (uint32_t way = 0; way < num_ways; way++) matches |= (uint32_t)(keys[way] == key) << way;
     return matches;
 }
 
 static inline uint32_t find_line(const pw_tcache *cache, uint64_t key)
 {
-    if (!cache->narrow)
-        return index_find(cache, key);
+    if (!cache->narrow) return index_find(cache, key);
     uint32_t first = set_of(cache, key) * cache->num_ways;
     const uint64_t *keys = &cache->keys[first];
-    uint32_t matches =
-        cache->num_ways == 4 ? compare_ways(keys, 4, key) : compare_ways(keys, cache->num_ways, key);
+    uint32_t matches = cache->num_ways == 4 ? compare_ways(keys, 4, key)
+                                            : compare_ways(keys, cache->num_ways, key);
     return matches ? first + (uint32_t)__builtin_ctz(matches) : NO_LINE;
 }
 
@@ -194,8 +185,7 @@ static inline uint64_t page_in_line(const pw_tcache *cache, uint64_t page)
 
 static inline bool is_valid(const pw_tcache *cache, uint32_t line, uint64_t page)
 {
-    if (cache->line_pages == 1)
-        return true; /* the line is there, so its one translation is */
+    if (cache->line_pages == 1) return true; /* the line is there, so its one translation is */
     uint64_t i = page_in_line(cache, page);
     return cache->valid[(size_t)line * cache->valid_words + (i >> 6)] >> (i & 63) & 1;
 }
@@ -221,8 +211,7 @@ static void release_line(pw_tcache *cache, uint32_t line)
         unlink_line(cache->links, line);
         link_between(cache->links, line, cache->links[sentinel].newer, sentinel);
     }
-    if (cache->last_key == key)
-        cache->last_key = EMPTY;
+    if (cache->last_key == key) cache->last_key = EMPTY;
 }
 
 /* The least recently used unlocked line of the set, empty ones first. */
@@ -230,15 +219,15 @@ static uint32_t find_victim(const pw_tcache *cache, uint32_t set)
 {
     if (cache->narrow) {
         for (uint32_t position = cache->num_ways; position-- > 0;) {
-            uint32_t line = set * cache->num_ways + (uint32_t)(cache->orders[set] >> 4 * position & 15);
-            if (!cache->locks[line])
-                return line;
+            uint32_t line =
+                set * cache->num_ways + (uint32_t)(cache->orders[set] >> 4 * position & 15);
+            if (!cache->locks[line]) return line;
         }
     } else {
         uint32_t sentinel = cache->num_lines + set;
-        for (uint32_t line = cache->links[sentinel].newer; line != sentinel; line = cache->links[line].newer)
-            if (!cache->locks[line])
-                return line;
+        for (uint32_t line = cache->links[sentinel].newer; line != sentinel;
+             line = cache->links[line].newer)
+            if (!cache->locks[line]) return line;
     }
     return NO_LINE;
 }
@@ -258,24 +247,19 @@ static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t firs
         }
         left |= *valid;
     }
-    if (!left)
-        release_line(cache, line);
+    if (!left) release_line(cache, line);
     return dropped;
 }
 
 /* Object. */
 
-static bool is_power_of_two(uint32_t value)
-{
-    return value > 0 && (value & (value - 1)) == 0;
-}
+static bool is_power_of_two(uint32_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
 static int create_order(pw_tcache *cache)
 {
     if (cache->narrow) {
         cache->orders = malloc(cache->num_sets * sizeof(*cache->orders));
-        if (!cache->orders)
-            return PW_ERR_NOMEM;
+        if (!cache->orders) return PW_ERR_NOMEM;
         for (uint32_t set = 0; set < cache->num_sets; set++)
             cache->orders[set] = 0xFEDCBA9876543210u;
         return PW_OK;
@@ -287,29 +271,27 @@ static int create_order(pw_tcache *cache)
     cache->index_mask = ((uint64_t)1 << bits) - 1;
     cache->index = calloc((size_t)1 << bits, sizeof(*cache->index));
     cache->links = malloc(((size_t)cache->num_lines + cache->num_sets) * sizeof(*cache->links));
-    if (!cache->index || !cache->links)
-        return PW_ERR_NOMEM; /* the caller destroys the cache */
+    if (!cache->index || !cache->links) return PW_ERR_NOMEM; /* the caller destroys the cache */
     for (uint32_t set = 0; set < cache->num_sets; set++) {
         uint32_t sentinel = cache->num_lines + set;
-        cache->links[sentinel] = (struct link){ .newer = sentinel, .older = sentinel };
+        cache->links[sentinel] = (struct link){.newer = sentinel, .older = sentinel};
         for (uint32_t way = 0; way < cache->num_ways; way++)
-            link_between(cache->links, set * cache->num_ways + way, cache->links[sentinel].newer, sentinel);
+            link_between(cache->links, set * cache->num_ways + way, cache->links[sentinel].newer,
+                         sentinel);
     }
     return PW_OK;
 }
 
 int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
 {
-    if (!is_power_of_two(geometry->num_sets) || geometry->num_sets > SETS_MAX || geometry->num_ways < 1 ||
-        geometry->num_ways > WAYS_MAX || !is_power_of_two(geometry->line_pages) ||
-        geometry->line_pages > LINE_PAGES_MAX)
+    if (!is_power_of_two(geometry->num_sets) || geometry->num_sets > SETS_MAX ||
+        geometry->num_ways < 1 || geometry->num_ways > WAYS_MAX ||
+        !is_power_of_two(geometry->line_pages) || geometry->line_pages > LINE_PAGES_MAX)
         return PW_ERR_INVALID;
     uint64_t num_lines = (uint64_t)geometry->num_sets * geometry->num_ways;
-    if (num_lines * geometry->line_pages > TRANSLATIONS_MAX)
-        return PW_ERR_INVALID;
+    if (num_lines * geometry->line_pages > TRANSLATIONS_MAX) return PW_ERR_INVALID;
     pw_tcache *cache = calloc(1, sizeof(*cache));
-    if (!cache)
-        return PW_ERR_NOMEM;
+    if (!cache) return PW_ERR_NOMEM;
     cache->num_sets = geometry->num_sets;
     cache->num_ways = geometry->num_ways;
     cache->num_lines = (uint32_t)num_lines;
@@ -322,10 +304,8 @@ int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
     cache->frames = calloc(num_lines * geometry->line_pages, sizeof(*cache->frames));
     cache->valid = calloc(num_lines * cache->valid_words, sizeof(*cache->valid));
     cache->locks = calloc(num_lines, sizeof(*cache->locks));
-    if (!cache->keys || !cache->frames || !cache->valid || !cache->locks)
-        goto destroy;
-    if (create_order(cache) != PW_OK)
-        goto destroy;
+    if (!cache->keys || !cache->frames || !cache->valid || !cache->locks) goto destroy;
+    if (create_order(cache) != PW_OK) goto destroy;
     *out = cache;
     return PW_OK;
 
@@ -336,8 +316,7 @@ destroy:
 
 void pw_tcache_destroy(pw_tcache *cache)
 {
-    if (!cache)
-        return;
+    if (!cache) return;
     free(cache->links);
     free(cache->index);
     free(cache->orders);
@@ -354,14 +333,11 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
     uint32_t line;
     if (key == cache->last_key && !(page >> PAGE_BITS)) { /* the newest already */
         line = cache->last_line;
-        if (!is_valid(cache, line, page))
-            goto miss;
+        if (!is_valid(cache, line, page)) goto miss;
     } else {
-        if (page >> PAGE_BITS)
-            goto miss;
+        if (page >> PAGE_BITS) goto miss;
         line = find_line(cache, key);
-        if (line == NO_LINE || !is_valid(cache, line, page))
-            goto miss;
+        if (line == NO_LINE || !is_valid(cache, line, page)) goto miss;
         make_newest(cache, key, line);
     }
     cache->counters.hits++;
@@ -375,8 +351,7 @@ miss:
 
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)
 {
-    if (page >> PAGE_BITS)
-        return PW_ERR_INVALID;
+    if (page >> PAGE_BITS) return PW_ERR_INVALID;
     uint64_t key = key_of(cache, pdid, page);
     uint32_t line = find_line(cache, key);
     if (line == NO_LINE) {
@@ -390,8 +365,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
             drop_translations(cache, line, 0, cache->line_pages - 1);
         }
         cache->keys[line] = key;
-        if (!cache->narrow)
-            index_add(cache, key, line);
+        if (!cache->narrow) index_add(cache, key, line);
     }
     uint64_t i = page_in_line(cache, page);
     cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
@@ -404,8 +378,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
 int pw_tcache_lock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
 {
     uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
-    if (line == NO_LINE || !is_valid(cache, line, page))
-        return 0;
+    if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
     cache->locks[line] |= (uint8_t)(lock_bits & (PW_TCACHE_LOCK_SEND | PW_TCACHE_LOCK_RECEIVE));
     return 1;
 }
@@ -413,31 +386,29 @@ int pw_tcache_lock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock
 int pw_tcache_unlock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
 {
     uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
-    if (line == NO_LINE)
-        return 0;
+    if (line == NO_LINE) return 0;
     cache->locks[line] &= (uint8_t)~lock_bits;
     return 1;
 }
 
 /* The part of a line that lies in pages [first, last]; 0 when it lies outside. */
-static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_page, uint64_t last_page)
+static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_page,
+                             uint64_t last_page)
 {
     uint64_t line_first = line_number(cache->keys[line]) << cache->line_shift;
     uint64_t line_last = line_first + cache->line_pages - 1;
-    if (line_last < first_page || line_first > last_page)
-        return 0;
+    if (line_last < first_page || line_first > last_page) return 0;
     uint64_t first = first_page > line_first ? first_page - line_first : 0;
     uint64_t last = (last_page < line_last ? last_page : line_last) - line_first;
     return drop_translations(cache, line, (uint32_t)first, (uint32_t)last);
 }
 
-uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page,
+                                    uint64_t num_pages)
 {
-    if (num_pages == 0 || first_page >> PAGE_BITS)
-        return 0;
+    if (num_pages == 0 || first_page >> PAGE_BITS) return 0;
     uint64_t last_page = ((uint64_t)1 << PAGE_BITS) - 1;
-    if (num_pages - 1 < last_page - first_page)
-        last_page = first_page + (num_pages - 1);
+    if (num_pages - 1 < last_page - first_page) last_page = first_page + (num_pages - 1);
     uint64_t dropped = 0;
     uint64_t num_probes = (last_page >> cache->line_shift) - (first_page >> cache->line_shift) + 1;
     if (num_probes > cache->num_lines) {
@@ -448,8 +419,7 @@ uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t fi
         uint64_t key = key_of(cache, pdid, first_page);
         for (uint64_t i = 0; i < num_probes; i++, key += (uint64_t)1 << 16) {
             uint32_t line = find_line(cache, key);
-            if (line != NO_LINE)
-                dropped += drop_overlap(cache, line, first_page, last_page);
+            if (line != NO_LINE) dropped += drop_overlap(cache, line, first_page, last_page);
         }
     }
     cache->counters.invalidated_address += dropped;

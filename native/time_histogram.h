@@ -1,5 +1,5 @@
-/* When things happened: counts over virtual time in a fixed number of bins. A time behind the last bin
- * merges neighbours, which makes all bins twice as wide. Not thread-safe. */
+/* When things happened: counts over virtual time in a fixed number of bins. A time behind the last
+ * bin merges neighbours, which makes all bins twice as wide. Not thread-safe. */
 #ifndef PW_NATIVE_TIME_HISTOGRAM_H
 #define PW_NATIVE_TIME_HISTOGRAM_H
 #include "native/types.h"
@@ -8,7 +8,7 @@
 #define PW_HISTOGRAM_BINS 256
 
 typedef struct {
-    int64_t bin_ns;             /* bins[i] counts times in [i * bin_ns, (i + 1) * bin_ns) */
+    int64_t bin_ns; /* bins[i] counts times in [i * bin_ns, (i + 1) * bin_ns) */
     uint64_t bins[PW_HISTOGRAM_BINS];
 } pw_time_histogram;
 /* cdef end */

@@ -1,18 +1,22 @@
-/* Acknowledgements and timeouts of blocks: what the R5 does with ACK, NACK, ERR and an expired timer, and
- * answers that are foreseen (emulation only, see frames.h). */
+/* Acknowledgements and timeouts of blocks: what the R5 does with ACK, NACK, ERR and an expired
+ * timer, and answers that are foreseen (emulation only, see frames.h). */
 #include "r5sched/firmware_parts.h"
 
-#define FORESEEN 1              /* code of an ACK event that was foreseen */
+#define FORESEEN 1 /* code of an ACK event that was foreseen */
 
-void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state, enum pw_block_event event, pw_time at_ns)
+void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
+                           enum pw_block_event event, pw_time at_ns)
 {
     uint64_t next = pw_block_transition_of(state, event)->next;
-    pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSITION, (uint64_t)transaction->id | (uint64_t)transaction->sequence << 16,
+    pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSITION,
+                 (uint64_t)transaction->id | (uint64_t)transaction->sequence << 16,
                  (uint64_t)state | (uint64_t)event << 8 | next << 16);
 }
 
-/* Take the step that the table has for the event. Who reacts gives the entry back when it says FREE. */
-static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transaction, enum pw_block_event event, pw_time at_ns)
+/* Take the step that the table has for the event. Who reacts gives the entry back when it says
+ * FREE. */
+static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transaction,
+                                   enum pw_block_event event, pw_time at_ns)
 {
     const pw_block_transition *transition = pw_block_transition_of(transaction->state, event);
     if (transition->reaction == PW_REACT_NONE) return PW_REACT_NONE;
@@ -47,7 +51,8 @@ static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t 
     return identity_of(firmware, transaction) == identity ? transaction : NULL;
 }
 
-static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold, pw_actions *actions, pw_time at_ns)
+static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
+                  pw_actions *actions, pw_time at_ns)
 {
     uint32_t channel = transaction->channel;
     pw_transfer *transfer = &firmware->transfers[channel];
@@ -59,7 +64,8 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
     transfer->num_acked++;
     transfer->outstanding--;
     if (transfer->error) {
-        if (!transfer->outstanding && !transfer->queued) pw_r5_finish(firmware, channel, actions, at_ns);
+        if (!transfer->outstanding && !transfer->queued)
+            pw_r5_finish(firmware, channel, actions, at_ns);
         return;
     }
     if (transfer->num_acked == transfer->num_blocks) {
@@ -74,22 +80,41 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
     if (!all_out && !transfer->queued) pw_r5_requeue(firmware, channel, at_ns);
 }
 
-static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions, pw_time at_ns)
+/* A timeout sends the block again while its ERR is still to come. */
+static void overtake(pw_firmware *firmware, pw_transaction *transaction)
+{
+    const pw_overtaken overtaken = {.identity = identity_of(firmware, transaction),
+                                    .earliest_answer_ns = transaction->earliest_answer_ns,
+                                    .peer = firmware->transfers[transaction->channel].peer,
+                                    .id = transaction->id,
+                                    .sequence = transaction->sequence};
+    if (pw_transactions_note_overtaken(&firmware->transactions, &overtaken) < 0)
+        firmware->lost_entry = true;
+    pw_transactions_answered(&firmware->transactions, transaction);
+}
+
+static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
+                       pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
+    if (transaction->awaits_err) overtake(firmware, transaction);
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
     transaction->answer_ns = INT64_MIN;
-    at_ns = pw_r5_work(firmware, at_ns, costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns);
+    at_ns = pw_r5_work(firmware, at_ns,
+                       costs->r5_queue_op_ns + costs->r5_start_block_ns +
+                           costs->r5_logic_round_trip_ns);
     pw_timeout_start(firmware, transaction, at_ns);
     firmware->counters->retransmitted_blocks++;
-    pw_r5_act(actions, PW_ACTION_START_BLOCK, transaction->channel, at_ns)->transaction = transaction;
+    pw_r5_act(actions, PW_ACTION_START_BLOCK, transaction->channel, at_ns)->transaction =
+        transaction;
     if (transaction->last_block && firmware->transfers[transaction->channel].num_blocks > 1 &&
         firmware->transfers[transaction->channel].notified)
         pw_r5_notify(firmware, transaction->channel, actions, at_ns);
 }
 
-void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns)
+void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions,
+                      pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
     transfer->error = (uint8_t)code;
@@ -100,7 +125,7 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
         release(firmware, transaction, at_ns);
     }
     transfer->outstanding = 0;
-    if (transfer->queued) {         /* the channel's next transfer must not inherit the place */
+    if (transfer->queued) { /* the channel's next transfer must not inherit the place */
         transfer->queued = false;
         pw_scheduler_remove(&firmware->scheduler, (enum pw_class)transfer->queue, channel);
     }
@@ -119,16 +144,21 @@ static enum pw_block_event event_of_nack(uint32_t code)
 {
     switch (code) {
     case 1: return PW_BLOCK_NACK_PAGE_FAULT;
-    case 2: case 3: case 5: case PW_UNRECOVERABLE: return PW_BLOCK_NACK_FATAL;     /* bad address, no context, protection */
+    case 2:
+    case 3:
+    case 5:
+    case PW_UNRECOVERABLE: return PW_BLOCK_NACK_FATAL; /* bad address, no context, protection */
     default: return PW_BLOCK_NACK_RETRY;
     }
 }
 
 static enum pw_block_event event_of(const pw_event *event, const pw_transaction *transaction)
 {
-    bool sending = transaction->sending_until_ns > event->time_ns;      /* retransmission bit */
+    bool sending = transaction->sending_until_ns > event->time_ns; /* retransmission bit */
     switch ((enum pw_event_kind)event->kind) {
-    case PW_EVENT_ACK: return transaction->predicted && !transaction->confirmed ? PW_BLOCK_FORESEEN_ACK : PW_BLOCK_ACK;
+    case PW_EVENT_ACK:
+        return transaction->predicted && !transaction->confirmed ? PW_BLOCK_FORESEEN_ACK
+                                                                 : PW_BLOCK_ACK;
     case PW_EVENT_NACK: return event_of_nack((uint32_t)(event->subject >> 32));
     case PW_EVENT_ERR: return sending ? PW_BLOCK_ERR_WHILE_SENT : PW_BLOCK_ERR;
     case PW_EVENT_TIMEOUT: return sending ? PW_BLOCK_TIMEOUT_WHILE_SENT : PW_BLOCK_TIMEOUT;
@@ -136,17 +166,22 @@ static enum pw_block_event event_of(const pw_event *event, const pw_transaction 
     }
 }
 
-/* Would the block be sent again after as many attempts in vain as there are sequence numbers? */
+/* Would the block be sent again after as many attempts in vain as there are sequence numbers, or
+ * after twice as many in all? */
 static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
 {
-    if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT) return false;
+    if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT)
+        return false;
+    if (++transaction->num_attempts > PW_ATTEMPTS_MAX) return true;
     bool damaged = event == PW_BLOCK_NACK_RETRY && code == 4;
-    transaction->num_spoiled = (uint16_t)(transaction->num_spoiled + (transaction->spoiled || damaged));
+    transaction->num_spoiled =
+        (uint16_t)(transaction->num_spoiled + (transaction->spoiled || damaged));
     transaction->spoiled = false;
     return transaction->num_spoiled > PW_SEQUENCE_MASK;
 }
 
-static void count(pw_firmware *firmware, const pw_event *event, const pw_transaction *transaction, pw_time at_ns)
+static void count(pw_firmware *firmware, const pw_event *event, const pw_transaction *transaction,
+                  pw_time at_ns)
 {
     uint32_t code = (uint32_t)(event->subject >> 32);
     switch ((enum pw_event_kind)event->kind) {
@@ -160,18 +195,21 @@ static void count(pw_firmware *firmware, const pw_event *event, const pw_transac
         return;
     case PW_EVENT_TIMEOUT:
         firmware->counters->timeouts++;
-        pw_trace_add(firmware->trace, at_ns, PW_TRACE_TIMEOUT, transaction->id, transaction->sequence);
+        pw_trace_add(firmware->trace, at_ns, PW_TRACE_TIMEOUT, transaction->id,
+                     transaction->sequence);
         return;
-    default:
-        return;
+    default: return;
     }
 }
 
-/* An acknowledgement of an older attempt: the timeout is shorter than the round trip. When that goes on
- * for as many attempts as there are sequence numbers, no attempt's answer will ever be in time. */
-static void late_ack(pw_firmware *firmware, const pw_event *event, pw_actions *actions, pw_time at_ns)
+/* An acknowledgement of an older attempt: the timeout is shorter than the round trip. When that
+ * goes on for as many attempts as there are sequence numbers, no attempt's answer will ever be in
+ * time. */
+static void late_ack(pw_firmware *firmware, const pw_event *event, pw_actions *actions,
+                     pw_time at_ns)
 {
-    pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)event->subject);
+    pw_transaction *transaction =
+        pw_transactions_find(&firmware->transactions, (uint16_t)event->subject);
     if (!transaction || identity_of(firmware, transaction) != event->detail) return;
     if (++transaction->num_late_acks > PW_SEQUENCE_MASK)
         pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
@@ -185,11 +223,12 @@ static pw_time read_mailbox(pw_firmware *firmware, pw_time at_ns)
 }
 
 /* The event comes while the block is still being sent. True when that settles it for now. */
-static bool comes_too_early(pw_firmware *firmware, const pw_event *event, pw_transaction *transaction, enum pw_block_event block_event)
+static bool comes_too_early(pw_firmware *firmware, const pw_event *event,
+                            pw_transaction *transaction, enum pw_block_event block_event)
 {
     pw_event later = *event;
     switch (pw_block_transition_of(transaction->state, block_event)->reaction) {
-    case PW_REACT_REARM:                    /* a timer does not run out while the block is sent */
+    case PW_REACT_REARM: /* a timer does not run out while the block is sent */
         transaction->timer_decided = false;
         pw_timeout_start(firmware, transaction, transaction->sending_until_ns);
         pw_timeout_decide(firmware, transaction, event->detail);
@@ -198,68 +237,79 @@ static bool comes_too_early(pw_firmware *firmware, const pw_event *event, pw_tra
         later.time_ns = transaction->sending_until_ns;
         pw_event_queue_push(firmware->events, &later);
         break;
-    default:
-        return false;
+    default: return false;
     }
     step(firmware, transaction, block_event, event->time_ns);
     return true;
+}
+
+/* A timer that was cancelled, or an ACK that was foreseen and refuted since. */
+static bool is_void(const pw_event *event, const pw_transaction *transaction)
+{
+    if (event->kind == PW_EVENT_TIMEOUT) return !transaction || transaction->timer_cancelled;
+    bool foreseen = event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN;
+    return foreseen && (!transaction || !transaction->predicted);
+}
+
+/* Take the step and do what the table says. */
+static void react(pw_firmware *firmware, pw_transaction *transaction,
+                  enum pw_block_event block_event, uint32_t code, pw_actions *actions,
+                  pw_time at_ns)
+{
+    switch (step(firmware, transaction, block_event, at_ns)) {
+    case PW_REACT_COMPLETE: acked(firmware, transaction, false, actions, at_ns); return;
+    case PW_REACT_HOLD: acked(firmware, transaction, true, actions, at_ns); return;
+    case PW_REACT_WAIT: wait_for_err(firmware, transaction); return;
+    case PW_REACT_RETRANSMIT: retransmit(firmware, transaction, actions, at_ns); return;
+    case PW_REACT_FAIL:
+        pw_firmware_fail(firmware, transaction->channel,
+                         block_event == PW_BLOCK_NACK_FATAL ? code : PW_UNRECOVERABLE, actions,
+                         at_ns);
+        return;
+    default: /* not in the table */ firmware->counters->stale_answers++;
+    }
 }
 
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
 {
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
     pw_transaction *transaction = current(firmware, event->subject, event->detail);
-    if (from_timer && (!transaction || transaction->timer_cancelled)) return;
-    if (event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN && (!transaction || !transaction->predicted)) return;
+    if (is_void(event, transaction)) return;
     enum pw_block_event block_event = transaction ? event_of(event, transaction) : PW_BLOCK_EVENTS;
     if (transaction && comes_too_early(firmware, event, transaction, block_event)) return;
     pw_r5_pass(firmware, !from_timer, event->time_ns);
-    pw_time at_ns = from_timer ? pw_r5_work(firmware, event->time_ns, 0) : read_mailbox(firmware, event->time_ns);
+    pw_time at_ns = from_timer ? pw_r5_work(firmware, event->time_ns, 0)
+                               : read_mailbox(firmware, event->time_ns);
     if (!transaction) {
         firmware->counters->stale_answers++;
         if (event->kind == PW_EVENT_ACK) late_ack(firmware, event, actions, at_ns);
         return;
     }
     count(firmware, event, transaction, at_ns);
-    if (is_exhausted(transaction, block_event, (uint32_t)(event->subject >> 32))) block_event = PW_BLOCK_HOPELESS;
-    switch (step(firmware, transaction, block_event, at_ns)) {
-    case PW_REACT_COMPLETE:
-        acked(firmware, transaction, false, actions, at_ns);
-        return;
-    case PW_REACT_HOLD:
-        acked(firmware, transaction, true, actions, at_ns);
-        return;
-    case PW_REACT_WAIT:
-        wait_for_err(firmware, transaction);
-        return;
-    case PW_REACT_RETRANSMIT:
-        retransmit(firmware, transaction, actions, at_ns);
-        return;
-    case PW_REACT_FAIL:
-        pw_firmware_fail(firmware, transaction->channel,
-                         block_event == PW_BLOCK_NACK_FATAL ? (uint32_t)(event->subject >> 32) : PW_UNRECOVERABLE, actions, at_ns);
-        return;
-    default:                                /* not in the table */
-        firmware->counters->stale_answers++;
-    }
+    uint32_t code = (uint32_t)(event->subject >> 32);
+    if (is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
+    react(firmware, transaction, block_event, code, actions, at_ns);
 }
 
 bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
 {
     const pw_transfer *transfer = &firmware->transfers[channel];
     return firmware->num_active == 1 && !transfer->lookahead_off &&
-           firmware->settings->lookahead_blocks > 0 && firmware->transactions.num_free > PW_TRANSACTIONS / 2;
+           firmware->settings->lookahead_blocks > 0 &&
+           firmware->transactions.num_free > PW_TRANSACTIONS / 2;
 }
 
 void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     firmware->counters->lookahead_blocks++;
     uint32_t num_unconfirmed = ++firmware->transfers[transaction->channel].num_unconfirmed;
-    if (num_unconfirmed >= (uint32_t)firmware->settings->lookahead_blocks) firmware->lookahead_full = true;
+    if (num_unconfirmed >= (uint32_t)firmware->settings->lookahead_blocks)
+        firmware->lookahead_full = true;
     transaction->predicted = true;
     transaction->predicted_ns = transaction->answer_ns = at_ns;
-    pw_r5_push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns, pw_answers_subject(transaction->id, transaction->sequence, FORESEEN),
-         identity_of(firmware, transaction));
+    pw_r5_push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns,
+               pw_answers_subject(transaction->id, transaction->sequence, FORESEEN),
+               identity_of(firmware, transaction));
 }
 
 /* The answer to a block whose ACK was foreseen is here. True when that settles it. */
@@ -268,12 +318,13 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
     pw_transfer *transfer = &firmware->transfers[transaction->channel];
     bool handled = transaction->state == PW_TRANSACTION_ACKED;
     transfer->num_unconfirmed--;
-    if (2 * transfer->num_unconfirmed <= (uint32_t)firmware->settings->lookahead_blocks) firmware->lookahead_full = false;
+    if (2 * transfer->num_unconfirmed <= (uint32_t)firmware->settings->lookahead_blocks)
+        firmware->lookahead_full = false;
     if (at_ns != transaction->predicted_ns || !is_ack) {
         firmware->counters->lookahead_misses++;
         transfer->lookahead_off = true;
     }
-    if (!is_ack) {              /* pending again: the answer is handled like any other */
+    if (!is_ack) { /* pending again: the answer is handled like any other */
         transaction->predicted = false;
         transaction->answer_ns = INT64_MIN;
         if (!handled) return false;
@@ -291,57 +342,129 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
         release(firmware, transaction, at_ns);
     }
     if (transfer->awaits_confirmation && !transfer->num_unconfirmed)
-        pw_r5_push(firmware, PW_EVENT_CONFIRMED, PRIORITY_MAILBOX, transfer->done_ns, transaction->channel, 0);
+        pw_r5_push(firmware, PW_EVENT_CONFIRMED, PRIORITY_MAILBOX, transfer->done_ns,
+                   transaction->channel, 0);
     return true;
 }
 
-void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                        uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns)
+static uint64_t subject_of(const pw_answer *answer)
 {
-    uint64_t answer = pw_answers_subject(transaction_id, sequence, code);
-    pw_transaction *transaction = current(firmware, answer, identity);
+    return pw_answers_subject(answer->transaction_id, answer->sequence, answer->code);
+}
+
+static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer)
+{
+    return pw_transactions_find_overtaken(&firmware->transactions, answer->transaction_id,
+                                          answer->sequence, answer->identity);
+}
+
+/* An ERR is here, be it of the present attempt or of one that a timeout overtook. */
+static void note_err(pw_firmware *firmware, const pw_answer *answer)
+{
+    pw_overtaken *overtaken = overtaken_by(firmware, answer);
+    if (overtaken) pw_transactions_overtaken_answered(&firmware->transactions, overtaken);
+}
+
+/* The attempt's next answer is an ERR, which comes at err_ns or later. */
+static void await_err(pw_firmware *firmware, pw_transaction *transaction, pw_time err_ns)
+{
+    pw_transactions_await(&firmware->transactions, transaction, err_ns);
+    transaction->awaits_err = true;
+}
+
+void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
+{
+    uint64_t subject = subject_of(answer);
+    pw_transaction *transaction = current(firmware, subject, answer->identity);
     bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
-    if (foreseen && confirm(firmware, transaction, kind == PW_EVENT_ACK, at_ns)) return;
+    if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
+        return;
+    if (answer->kind == PW_EVENT_ERR) note_err(firmware, answer);
     if (transaction) {
-        transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
-        transaction->answer_ns = pw_later(transaction->answer_ns, at_ns);
-        pw_timeout_decide(firmware, transaction, identity);
+        pw_time known_ns = answer->err_follows ? answer->err_ns : answer->at_ns;
+        transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
+        transaction->answer_ns = pw_later(transaction->answer_ns, known_ns);
+        pw_timeout_decide(firmware, transaction, answer->identity);
+        if (answer->kind == PW_EVENT_NACK) transaction->nack_seen = true;
+        if (answer->err_follows) await_err(firmware, transaction, answer->err_ns);
+        else pw_transactions_answered(&firmware->transactions, transaction);
     }
-    pw_r5_push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
-    if (transaction && kind == PW_EVENT_NACK) transaction->nack_seen = true;
-    if (transaction && last) pw_transactions_answered(&firmware->transactions, transaction);
-    if (last && kind == PW_EVENT_NACK && code == 1) pw_firmware_no_answer(firmware, transaction_id, sequence, identity, sent_ns, at_ns);
+    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject, answer->identity);
+    if (!answer->err_follows && answer->kind == PW_EVENT_NACK && answer->code == 1)
+        pw_firmware_no_answer(firmware, answer);
 }
 
-void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                              uint32_t code, uint64_t identity, bool last, pw_time at_ns)
+void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer)
 {
-    uint64_t answer = pw_answers_subject(transaction_id, sequence, code);
-    pw_r5_push(firmware, kind, PRIORITY_MAILBOX, at_ns, answer, identity);
-    if (!last || kind != PW_EVENT_NACK || code != 1 || !firmware->settings->nack_cancels_timer) return;
-    const pw_transaction *transaction = current(firmware, answer, identity);
+    pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
+    if (!transaction) return;
+    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
+    transaction->answer_ns = pw_later(transaction->answer_ns, answer->err_ns);
+    pw_timeout_decide(firmware, transaction, answer->identity);
+    await_err(firmware, transaction, answer->err_ns);
+}
+
+void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t stream, pw_time err_ns)
+{
+    pw_transactions *table = &firmware->transactions;
+    uint16_t next;
+    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = next) {
+        pw_transaction *transaction = &table->entries[slot];
+        const pw_transfer *transfer = &firmware->transfers[transaction->channel];
+        next = transaction->after;
+        bool is_earlier = transaction->awaits_err && transaction->earliest_answer_ns < err_ns;
+        if (!is_earlier || transfer->stream != stream || transfer->peer != peer) continue;
+        transaction->answer_ns = pw_later(transaction->answer_ns, err_ns);
+        pw_timeout_decide(firmware, transaction, identity_of(firmware, transaction));
+        await_err(firmware, transaction, err_ns);
+    }
+    pw_transactions_overtaken_of_stream(table, peer, stream, err_ns);
+}
+
+void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer)
+{
+    uint64_t subject = subject_of(answer);
+    pw_transaction *transaction = current(firmware, subject, answer->identity);
+    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject, answer->identity);
+    if (answer->kind != PW_EVENT_NACK || answer->code != 1) return;
+    if (answer->err_follows && transaction && transaction->awaits_err) {
+        pw_firmware_err_later(firmware, answer); /* the ERR of both, as it is known now */
+        return;
+    }
+    if (answer->err_follows) {
+        const pw_overtaken copy = {.identity = answer->identity,
+                                   .earliest_answer_ns = answer->err_ns,
+                                   .peer = answer->peer,
+                                   .id = answer->transaction_id,
+                                   .sequence = answer->sequence};
+        if (pw_transactions_note_overtaken(&firmware->transactions, &copy) < 0)
+            firmware->lost_entry = true;
+        return;
+    }
     /* it takes away the timer, on which the block itself relies */
-    if (transaction && transaction->answer_ns == PW_NEVER)
-        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);
+    if (firmware->settings->nack_cancels_timer && transaction && transaction->answer_ns == PW_NEVER)
+        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,
+                   answer->identity);
 }
 
-void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity)
+void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer)
 {
-    pw_transaction *transaction = current(firmware, pw_answers_subject(transaction_id, sequence, 0), identity);
+    pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
     if (transaction) transaction->spoiled = true;
 }
 
-void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
-                           pw_time sent_ns, pw_time at_ns)
+void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
 {
-    uint64_t answer = pw_answers_subject(transaction_id, sequence, 0);
-    pw_transaction *transaction = current(firmware, answer, identity);
+    uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);
+    pw_transaction *transaction = current(firmware, subject, answer->identity);
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);
-    bool timer_helps = transaction->deadline_ns != PW_NEVER && !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
-    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, sent_ns);
+    bool timer_helps = transaction->deadline_ns != PW_NEVER &&
+                       !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
+    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = PW_NEVER;
-    if (timer_helps) pw_timeout_decide(firmware, transaction, identity);
-    else pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, at_ns, answer, identity);
+    if (timer_helps) pw_timeout_decide(firmware, transaction, answer->identity);
+    else
+        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,
+                   answer->identity);
 }
-

@@ -1,68 +1,71 @@
-"""Does a scheduling policy keep its contract?  pagewire test --scheduling module:Class
+"""Is a scheduling policy one that can be used? For its author's tests; needs no test framework.
 
-Asks two objects of the class the same questions, in the same order: every answer must be a decision,
-and both must give the same. Of performance it says nothing.
+    from pagewire.r5sched.conformance import check_scheduling
+
+    def test_my_scheduling():
+        check_scheduling(MyScheduling)
+
+Two objects are asked the same questions, in the same order: every answer must be a decision, and
+both must give the same. Of performance it says nothing. `pagewire test --scheduling module:Class`
+does this.
 """
 
+from __future__ import annotations
+
 import itertools
-import sys
+from collections.abc import Callable, Sequence
 
 from pagewire.native import lib
-from pagewire.native.settings import ConfigError
-from pagewire.r5sched import scheduling
+from pagewire.r5sched.scheduling import (
+    PostedTransfer,
+    Scheduler,
+    SchedulingError,
+    SchedulingPolicy,
+)
 
-SIZES = (0, 1, 64, 4096, 16384, 16385, 512 * 1024, 512 * 1024 + 1, int(lib.PW_TRANSFER_MAX_BYTES))
+_SIZES = (0, 1, 64, 4096, 16384, 16385, 512 * 1024, 512 * 1024 + 1, int(lib.PW_TRANSFER_MAX_BYTES))
 
 
-def questions() -> list[scheduling.PostedTransfer]:
+def questions() -> list[PostedTransfer]:
     """Sizes around every limit, to several peers, written and read, some of them again."""
     once = [
-        scheduling.PostedTransfer(num_bytes, peer, is_read, 1_000 * i)
+        PostedTransfer(num_bytes, peer, is_read, 1_000 * i)
         for i, (num_bytes, peer, is_read) in enumerate(
-            itertools.product(SIZES, (0, 1, 2**22 - 1), (False, True))
+            itertools.product(_SIZES, (0, 1, 2**22 - 1), (False, True))
         )
     ]
     return once + once[::-1]
 
 
-def check(name: str) -> list[str]:
-    """What is wrong with the policy, a line for each; empty when nothing is. ConfigError: not found."""
-    first, second = scheduling.create(name), scheduling.create(name)
-    if first is None or second is None:
-        return []
-    askers = [scheduling.Scheduler(each, name) for each in (first, second)]
-    wrong = []
+def answers(policy: SchedulingPolicy) -> list[tuple[int, int]]:
+    """Hint and window of each answer; AssertionError when it raises or one cannot be used."""
+    asker = Scheduler(policy, type(policy).__name__)
+    given = []
     for transfer in questions():
         try:
-            answers = []
-            for each in askers:
-                decision = each.decide(transfer)
-                answers.append((decision.hint, decision.window_blocks))
-        except scheduling.SchedulingError as error:
-            wrong.append(str(error))
-            continue
-        if answers[0] != answers[1]:
-            wrong.append(
-                f"scheduling policy '{name}' answered {answers[0]} and {answers[1]} (hint, window) to "
-                f"the same questions; last was {transfer}: it depends on more than what it was asked"
+            decision = asker.decide(transfer)
+        except SchedulingError as error:
+            raise AssertionError(str(error)) from error
+        given.append((int(decision.hint), int(decision.window_blocks)))
+    return given
+
+
+def check_repeats(make: Callable[[], SchedulingPolicy], first: Sequence[tuple[int, int]]) -> None:
+    """AssertionError when another object does not answer the same questions as the first one
+    did."""
+    for transfer, one, other in zip(questions(), first, answers(make()), strict=True):
+        if one != other:
+            raise AssertionError(
+                f"answered {one} once and {other} in a second run (hint, window): use no clock, no "
+                f"unseeded random numbers, nothing that outlives the object ({transfer})"
             )
-    return wrong
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: pagewire test --scheduling module:Class", file=sys.stderr)
-        return 2
-    try:
-        wrong = check(arguments[0])
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for line in wrong:
-        print(line)
-    print(f"{arguments[0]}: {len(wrong) or 'nothing'} wrong in {len(questions())} questions")
-    return 1 if wrong else 0
+def check_scheduling(make: Callable[[], SchedulingPolicy]) -> int:
+    """AssertionError that says what is wrong with the policies that `make` (the class) makes.
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    Returns how many questions were asked.
+    """
+    given = answers(make())
+    check_repeats(make, given)
+    return len(given)

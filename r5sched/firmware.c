@@ -14,8 +14,8 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
     pw_calendar_init(&firmware->r5);
-    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes, (uint64_t)settings->medium_limit_bytes,
-                      settings->strict_priority);
+    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes,
+                      (uint64_t)settings->medium_limit_bytes, settings->strict_priority);
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
         int code = pw_mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
@@ -28,6 +28,7 @@ void pw_firmware_destroy(pw_firmware *firmware)
 {
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) pw_mailbox_destroy(&firmware->mailboxes[i]);
     free(firmware->reads);
+    pw_transactions_destroy(&firmware->transactions);
 }
 
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid)
@@ -48,7 +49,8 @@ int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to
         if (firmware->page_pdid[page] != pdid) continue;
         for (uint32_t slot = from; slot < to; slot++) {
             uint32_t channel = page * PW_CHANNELS_PER_PAGE + slot;
-            if (!firmware->transfers[channel].active && !firmware->user_states[channel]) return (int)channel;
+            if (!firmware->transfers[channel].active && !firmware->user_states[channel])
+                return (int)channel;
         }
         return PW_ERR_FULL;
     }
@@ -62,10 +64,16 @@ bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid)
     return false;
 }
 
-int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid) { return pw_r5_claim(firmware, pdid, 0, FIRST_READ_CHANNEL); }
+int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid)
+{
+    return pw_r5_claim(firmware, pdid, 0, FIRST_READ_CHANNEL);
+}
 
 /* The upper half of stream ids belongs to readers (PW_STREAM_READ). */
-uint32_t pw_firmware_new_stream(pw_firmware *firmware) { return firmware->next_stream++ & INT32_MAX; }
+uint32_t pw_firmware_new_stream(pw_firmware *firmware)
+{
+    return firmware->next_stream++ & INT32_MAX;
+}
 
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
 {
@@ -76,23 +84,32 @@ void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns)
 {
     if (firmware->settings->queue_counters) return;
     const pw_costs *costs = firmware->costs;
-    uint32_t num_mailboxes = (firmware->settings->read_mailbox_separate ? 3u : 2u) - (has_entry ? 1u : 0u);
-    uint32_t num_queues = (firmware->transactions.num_armed ? 0u : 1u) + (firmware->num_buffered ? 0u : 1u);
-    for (int queue = 0; queue < PW_NUM_CLASSES; queue++) num_queues += firmware->scheduler.length[queue] ? 0 : 1;
+    uint32_t num_mailboxes =
+        (firmware->settings->read_mailbox_separate ? 3u : 2u) - (has_entry ? 1u : 0u);
+    uint32_t num_queues =
+        (firmware->transactions.num_armed ? 0u : 1u) + (firmware->num_buffered ? 0u : 1u);
+    for (int queue = 0; queue < PW_NUM_CLASSES; queue++)
+        num_queues += firmware->scheduler.length[queue] ? 0 : 1;
     firmware->counters->empty_queue_reads += num_mailboxes + num_queues;
-    pw_r5_work(firmware, at_ns, num_mailboxes * costs->r5_ack_read_ns + num_queues * costs->r5_queue_op_ns);
+    pw_r5_work(firmware, at_ns,
+               num_mailboxes * costs->r5_ack_read_ns + num_queues * costs->r5_queue_op_ns);
 }
 
 void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns, pw_time taken_ns)
 {
     bool was_full = pw_mailbox_pass(&firmware->mailboxes[mailbox], at_ns, taken_ns);
-    if (!firmware->pumping) firmware->counters->mailbox_full += was_full;   /* else counted when it was kept */
+    if (!firmware->pumping)
+        firmware->counters->mailbox_full += was_full; /* else counted when it was kept */
 }
 
-void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject,
-                uint64_t detail)
+void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns,
+                uint64_t subject, uint64_t detail)
 {
-    pw_event event = {.time_ns = at_ns, .priority = priority, .kind = (uint32_t)kind, .subject = subject, .detail = detail};
+    pw_event event = {.time_ns = at_ns,
+                      .priority = priority,
+                      .kind = (uint32_t)kind,
+                      .subject = subject,
+                      .detail = detail};
     pw_event_queue_push(firmware->events, &event);
 }
 
@@ -134,7 +151,8 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     descriptor->reserved[1] = transfer->window_blocks;
 }
 
-void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns)
+void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer,
+                         pw_time at_ns)
 {
     pw_r5_start_transfer(firmware, channel, transfer);
     pw_r5_push(firmware, PW_EVENT_NEW_TRANSFER, PRIORITY_NEW, at_ns, channel, 0);
@@ -145,10 +163,12 @@ void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_trans
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     firmware->transfers[channel].notified = true;
-    pw_r5_act(actions, PW_ACTION_NOTIFY, channel, pw_r5_work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
+    pw_r5_act(actions, PW_ACTION_NOTIFY, channel,
+              pw_r5_work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
 }
 
-/* The transfer is (no longer) one of its class that has blocks to issue. Lower ones may go when none is. */
+/* The transfer is (no longer) one of its class that has blocks to issue. Lower ones may go when
+ * none is. */
 static void set_open(pw_firmware *firmware, pw_transfer *transfer, bool open, pw_time at_ns)
 {
     if (transfer->open == open) return;
@@ -163,12 +183,13 @@ void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
 {
     pw_transfer *transfer = &firmware->transfers[channel];
     set_open(firmware, transfer, false, at_ns);
-    pw_action *action = pw_r5_act(actions, transfer->error ? PW_ACTION_FAILED : PW_ACTION_DONE, channel, at_ns);
+    pw_action *action =
+        pw_r5_act(actions, transfer->error ? PW_ACTION_FAILED : PW_ACTION_DONE, channel, at_ns);
     action->code = transfer->error;
     action->transfer = *transfer;
     transfer->active = false;
     transfer->finished_ns = at_ns;
-    if (transfer->num_unconfirmed) firmware->lookahead_full = false;    /* given up */
+    if (transfer->num_unconfirmed) firmware->lookahead_full = false; /* given up */
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
     firmware->descriptors[channel].done = is_read ? 2 : 1;
@@ -180,21 +201,24 @@ static void enqueue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
     pw_transfer *transfer = &firmware->transfers[channel];
     transfer->queued = true;
     pw_scheduler_enqueue(&firmware->scheduler, (enum pw_class)transfer->queue, channel);
-    pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns), 0, 0);
+    pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE,
+               pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns), 0, 0);
 }
 
 void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
     if (firmware->settings->requeue_dynamic && !transfer->hint) {
-        uint64_t rest = transfer->num_bytes - pw_block_offset(transfer->first_block_bytes, transfer->next_block);
+        uint64_t rest = transfer->num_bytes -
+                        pw_block_offset(transfer->first_block_bytes, transfer->next_block);
         enum pw_class queue = pw_scheduler_classify(&firmware->scheduler, rest);
         if (queue != transfer->queue) set_open(firmware, transfer, false, at_ns);
         transfer->queue = (uint8_t)queue;
         set_open(firmware, transfer, true, at_ns);
     }
-    uint64_t *const by_queue[PW_NUM_CLASSES] = {
-        &firmware->counters->requeues_high, &firmware->counters->requeues_medium, &firmware->counters->requeues_low};
+    uint64_t *const by_queue[PW_NUM_CLASSES] = {&firmware->counters->requeues_high,
+                                                &firmware->counters->requeues_medium,
+                                                &firmware->counters->requeues_low};
     ++*by_queue[transfer->queue];
     enqueue(firmware, channel, at_ns);
 }
@@ -205,8 +229,10 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     const pw_costs *costs = firmware->costs;
     pw_transfer *transfer = &firmware->transfers[channel];
     bool single = transfer->num_blocks == 1;
-    pw_time id_ns = firmware->settings->ticket_queue ? costs->r5_queue_op_ns : costs->r5_id_search_ns;
-    while (transfer->next_block < transfer->num_blocks && transfer->outstanding < transfer->window_blocks) {
+    pw_time id_ns =
+        firmware->settings->ticket_queue ? costs->r5_queue_op_ns : costs->r5_id_search_ns;
+    while (transfer->next_block < transfer->num_blocks &&
+           transfer->outstanding < transfer->window_blocks) {
         pw_transaction *transaction = pw_transactions_claim(&firmware->transactions);
         if (!transaction) {
             firmware->counters->table_full++;
@@ -214,11 +240,13 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         }
         transaction->channel = channel;
         transaction->block_idx = transfer->next_block++;
-        transaction->block_bytes = pw_block_bytes(transfer->num_bytes, transfer->first_block_bytes, transaction->block_idx);
+        transaction->block_bytes = pw_block_bytes(transfer->num_bytes, transfer->first_block_bytes,
+                                                  transaction->block_idx);
         transaction->last_block = transaction->block_idx + 1 == transfer->num_blocks;
         transfer->outstanding++;
         /* id; table and timeout list; start; and for the only block its completion message */
-        pw_time cost_ns = id_ns + costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns +
+        pw_time cost_ns = id_ns + costs->r5_queue_op_ns + costs->r5_start_block_ns +
+                          costs->r5_logic_round_trip_ns +
                           (single ? costs->r5_completion_message_ns : 0);
         at_ns = pw_r5_work(firmware, at_ns, cost_ns);
         pw_answers_trace_step(firmware, transaction, PW_TRANSACTION_FREE, PW_BLOCK_START, at_ns);
@@ -237,7 +265,8 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
 void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
-    firmware->descriptors[channel].done = channel % PW_CHANNELS_PER_PAGE < FIRST_READ_CHANNEL ? 2 : 0;
+    firmware->descriptors[channel].done =
+        channel % PW_CHANNELS_PER_PAGE < FIRST_READ_CHANNEL ? 2 : 0;
     if (transfer->num_blocks == 0) {
         pw_r5_notify(firmware, channel, actions, at_ns);
         pw_r5_finish(firmware, channel, actions, at_ns);
@@ -247,7 +276,9 @@ void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, p
     if (bypass) at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_bypass_check_ns);
     bypass = bypass && !firmware->scheduler.length[PW_CLASS_HIGH];
     firmware->counters->scheduler_bypasses += bypass;
-    if (bypass && issue(firmware, channel, actions, at_ns) && transfer->next_block == transfer->num_blocks) return;
+    if (bypass && issue(firmware, channel, actions, at_ns) &&
+        transfer->next_block == transfer->num_blocks)
+        return;
     if (transfer->outstanding >= transfer->window_blocks) return;
     set_open(firmware, transfer, true, at_ns);
     enqueue(firmware, channel, at_ns);
@@ -262,24 +293,29 @@ static void drop_duplicate(pw_firmware *firmware, pw_time at_ns)
     pw_r5_work(firmware, at_ns, firmware->costs->r5_ack_read_ns);
 }
 
-/* The user's trigger leaves the channel in the mailbox and, when the last one there was taken, in the
- * special scratchpad word, which the R5 looks at first: what it knows from the word it meets again in the
- * mailbox, and drops. It does so in the next pass, thus behind the scheduler, and before any other entry. */
-static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
+/* The user's trigger leaves the channel in the mailbox and, when the last one there was taken, in
+ * the special scratchpad word, which the R5 looks at first: what it knows from the word it meets
+ * again in the mailbox, and drops. It does so in the next pass, thus behind the scheduler, and
+ * before any other entry. */
+static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *actions,
+                         pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
     bool in_word = firmware->settings->fast_path && at_ns >= firmware->word_free_ns;
     drop_duplicate(firmware, at_ns);
     pw_r5_pass(firmware, true, at_ns);
-    at_ns = pw_r5_work(firmware, at_ns, in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
-    pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel, firmware->transfers[channel].num_bytes);
+    at_ns = pw_r5_work(firmware, at_ns,
+                       in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
+    pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel,
+                 firmware->transfers[channel].num_bytes);
     firmware->counters->transfers++;
     pw_r5_admit(firmware, channel, actions, at_ns);
     if (!in_word) return;
     firmware->word_free_ns = at_ns;
     firmware->counters->fast_path_hits++;
     firmware->duplicate_waits = true;
-    pw_r5_push(firmware, PW_EVENT_DUPLICATE, PRIORITY_DUPLICATE, pw_calendar_peek(&firmware->r5, at_ns, costs->r5_ack_read_ns), 0, 0);
+    pw_r5_push(firmware, PW_EVENT_DUPLICATE, PRIORITY_DUPLICATE,
+               pw_calendar_peek(&firmware->r5, at_ns, costs->r5_ack_read_ns), 0, 0);
 }
 
 static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
@@ -308,29 +344,34 @@ static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
 /* False: the entry cannot be taken out of its mailbox now. */
 static bool take(pw_firmware *firmware, const pw_event *entry, pw_actions *actions)
 {
-    if (entry->kind == PW_EVENT_READ_REQUEST) return pw_reads_take(firmware, (int32_t)entry->subject, actions, entry->time_ns);
+    if (entry->kind == PW_EVENT_READ_REQUEST)
+        return pw_reads_take(firmware, (int32_t)entry->subject, actions, entry->time_ns);
     if (entry->kind == PW_EVENT_TICK) pw_timeout_tick(firmware, entry->time_ns);
     else pw_answers_handle(firmware, entry, actions);
     return true;
 }
 
-/* Something came to a mailbox. Timers wait as well while that of the acknowledgements is blocked: it may be
- * for ever, and blocks whose acknowledgements cannot be read would be sent again for ever. */
+/* Something came to a mailbox. Timers wait as well while that of the acknowledgements is blocked:
+ * it may be for ever, and blocks whose acknowledgements cannot be read would be sent again for
+ * ever. */
 static void arrive(pw_firmware *firmware, const pw_event *entry, pw_actions *actions)
 {
     bool is_request = entry->kind == PW_EVENT_READ_REQUEST;
     bool is_timer = entry->kind == PW_EVENT_TIMEOUT || entry->kind == PW_EVENT_TICK;
-    pw_mailbox *mailbox = &firmware->mailboxes[is_request && firmware->settings->read_mailbox_separate ? PW_MAILBOX_REQUESTS
-                                                                                                       : PW_MAILBOX_ANSWERS];
+    pw_mailbox *mailbox =
+        &firmware->mailboxes[is_request && firmware->settings->read_mailbox_separate
+                                 ? PW_MAILBOX_REQUESTS
+                                 : PW_MAILBOX_ANSWERS];
     if (!mailbox->num_waiting && take(firmware, entry, actions)) return;
     firmware->counters->reads_held += is_request;
     if (!mailbox->num_waiting) mailbox->blocked = true;
     int code = pw_mailbox_keep(mailbox, entry);
-    if (code < 0) abort();      /* an acknowledgement must not be lost; the host has no memory left */
+    firmware->lost_entry |= code < 0;
     firmware->counters->mailbox_full += code == 1 && !is_timer;
 }
 
-/* There may be room for the request at the head; then what stands behind it follows, one at a time. */
+/* There may be room for the request at the head; then what stands behind it follows, one at a time.
+ */
 static void pump(pw_firmware *firmware, pw_mailbox *mailbox, pw_actions *actions, pw_time at_ns)
 {
     pw_event entry = *pw_mailbox_head(mailbox);
@@ -342,7 +383,8 @@ static void pump(pw_firmware *firmware, pw_mailbox *mailbox, pw_actions *actions
     pw_mailbox_drop_head(mailbox);
     if (!mailbox->num_waiting) return;
     mailbox->pumping = true;
-    pw_r5_push(firmware, PW_EVENT_MAILBOX, PRIORITY_MAILBOX, at_ns, (uint64_t)(mailbox - firmware->mailboxes), 0);
+    pw_r5_push(firmware, PW_EVENT_MAILBOX, PRIORITY_MAILBOX, at_ns,
+               (uint64_t)(mailbox - firmware->mailboxes), 0);
 }
 
 void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
@@ -350,32 +392,20 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
     uint32_t subject = (uint32_t)event->subject;
     pw_time at_ns = event->time_ns;
     switch ((enum pw_event_kind)event->kind) {
-    case PW_EVENT_NEW_TRANSFER:
-        new_transfer(firmware, subject, actions, at_ns);
-        return;
-    case PW_EVENT_DUPLICATE:
-        drop_duplicate(firmware, at_ns);
-        return;
+    case PW_EVENT_NEW_TRANSFER: new_transfer(firmware, subject, actions, at_ns); return;
+    case PW_EVENT_DUPLICATE: drop_duplicate(firmware, at_ns); return;
     case PW_EVENT_READ_HANDED:
         pw_reads_serve(firmware, (int32_t)subject, (uint32_t)event->detail, actions,
                        pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns));
         return;
-    case PW_EVENT_READ_RETRY:
-        pw_reads_retry(firmware, at_ns);
-        return;
-    case PW_EVENT_MAILBOX:
-        pump(firmware, &firmware->mailboxes[subject], actions, at_ns);
-        return;
+    case PW_EVENT_READ_RETRY: pw_reads_retry(firmware, at_ns); return;
+    case PW_EVENT_MAILBOX: pump(firmware, &firmware->mailboxes[subject], actions, at_ns); return;
     case PW_EVENT_CONFIRMED:
-        if (firmware->transfers[subject].awaits_confirmation) pw_r5_finish(firmware, subject, actions, at_ns);
+        if (firmware->transfers[subject].awaits_confirmation)
+            pw_r5_finish(firmware, subject, actions, at_ns);
         return;
-    case PW_EVENT_SCHEDULE:
-        schedule(firmware, actions, at_ns);
-        return;
-    case PW_EVENT_HOPELESS:
-        pw_answers_handle(firmware, event, actions);
-        return;
-    default:
-        arrive(firmware, event, actions);
+    case PW_EVENT_SCHEDULE: schedule(firmware, actions, at_ns); return;
+    case PW_EVENT_HOPELESS: pw_answers_handle(firmware, event, actions); return;
+    default: arrive(firmware, event, actions);
     }
 }

@@ -1,12 +1,14 @@
-/* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements, timeouts,
- * reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come from the
- * engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames, memory or
- * translation. The mailbox of new transfers has no depth: it holds one entry a channel at most. See
- * docs/firmware.md. Not thread-safe. */
+/* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements,
+ * timeouts, reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come
+ * from the engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames,
+ * memory or translation. The mailbox of new transfers has no depth: it holds one entry a channel at
+ * most. See docs/firmware.md. Not thread-safe. */
 #ifndef PW_R5SCHED_FIRMWARE_H
 #define PW_R5SCHED_FIRMWARE_H
 #include "native/calendar.h"
-#include "native/config.h"
+#include "native/costs.h"
+#include "native/counters.h"
+#include "native/settings.h"
 #include "native/event_queue.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
@@ -17,20 +19,20 @@
 /* What the engine and the firmware know of the transfer on a channel. */
 typedef struct {
     uint64_t source_address, destination_address, num_bytes;
-    uint64_t cookie;            /* the host's: its id of a write, key of the region of a served read */
+    uint64_t cookie; /* the host's: its id of a write, key of the region of a served read */
     uint32_t peer, stream;
     uint16_t pdid;
     bool active, notified, queued;
-    bool open;                  /* counted in the scheduler: it has blocks to issue */
-    bool lookahead_off;         /* a foreseen answer was wrong: wait for each from now on */
-    bool awaits_confirmation;   /* done at done_ns but for answers that are not physically here */
+    bool open;                /* counted in the scheduler: it has blocks to issue */
+    bool lookahead_off;       /* a foreseen answer was wrong: wait for each from now on */
+    bool awaits_confirmation; /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
-    pw_time finished_ns;        /* when the user may see that it is over */
+    pw_time finished_ns; /* when the user may see that it is over */
     uint32_t num_unconfirmed;
-    uint8_t hint;               /* PW_HINT_*; none: the class is by size */
-    uint8_t window_blocks;      /* 0 when triggered: the setting */
-    uint8_t queue;              /* enum pw_class */
-    uint8_t error;              /* NACK code that ended it, 0 while fine */
+    uint8_t hint;          /* PW_HINT_*; none: the class is by size */
+    uint8_t window_blocks; /* 0 when triggered: the setting */
+    uint8_t queue;         /* enum pw_class */
+    uint8_t error;         /* NACK code that ended it, 0 while fine */
     uint32_t first_block_bytes, num_blocks, next_block, outstanding, num_acked;
     pw_notification notification;
 } pw_transfer;
@@ -41,14 +43,14 @@ typedef struct {
     uint32_t peer, stream;
     uint16_t pdid;
     uint8_t hint, window_blocks;
-    int32_t next;               /* FCFS buffer / free list */
+    int32_t next; /* FCFS buffer / free list */
 } pw_read_request;
 
 enum pw_action_kind {
-    PW_ACTION_START_BLOCK,      /* transaction: translate, cut in packets, send */
-    PW_ACTION_NOTIFY,           /* channel: completion notification to the destination */
-    PW_ACTION_DONE,             /* channel: every block acknowledged; the channel is free again */
-    PW_ACTION_FAILED            /* channel: code; the channel is free again */
+    PW_ACTION_START_BLOCK, /* transaction: translate, cut in packets, send */
+    PW_ACTION_NOTIFY,      /* channel: completion notification to the destination */
+    PW_ACTION_DONE,        /* channel: every block acknowledged; the channel is free again */
+    PW_ACTION_FAILED       /* channel: code; the channel is free again */
 };
 
 typedef struct {
@@ -57,7 +59,7 @@ typedef struct {
     uint32_t code;
     pw_transaction *transaction;
     pw_time at_ns;
-    pw_transfer transfer;       /* DONE, FAILED: copy, since the channel may be reused */
+    pw_transfer transfer; /* DONE, FAILED: copy, since the channel may be reused */
 } pw_action;
 
 #define PW_ACTIONS_MAX 72
@@ -70,25 +72,40 @@ typedef struct {
 #define PW_UNRECOVERABLE 6
 
 enum pw_event_kind {
-    PW_EVENT_NEW_TRANSFER,      /* subject: channel */
-    PW_EVENT_DUPLICATE,         /* of a transfer noticed through the word, in the mailbox */
-    PW_EVENT_READ_REQUEST,      /* subject: index in reads */
-    PW_EVENT_READ_HANDED,       /* subject: index in reads, detail: the channel it got */
+    PW_EVENT_NEW_TRANSFER, /* subject: channel */
+    PW_EVENT_DUPLICATE,    /* of a transfer noticed through the word, in the mailbox */
+    PW_EVENT_READ_REQUEST, /* subject: index in reads */
+    PW_EVENT_READ_HANDED,  /* subject: index in reads, detail: the channel it got */
     PW_EVENT_READ_RETRY,
-    PW_EVENT_MAILBOX,           /* subject: enum pw_mailbox_idx; look at the head again */
+    PW_EVENT_MAILBOX, /* subject: enum pw_mailbox_idx; look at the head again */
     PW_EVENT_TICK,
     PW_EVENT_SCHEDULE,
-    PW_EVENT_ACK,               /* subject: pw_answer_subject; detail: stream << 32 | block */
+    PW_EVENT_ACK, /* subject: pw_answer_subject; detail: stream << 32 | block */
     PW_EVENT_NACK,
     PW_EVENT_ERR,
     PW_EVENT_TIMEOUT,
-    PW_EVENT_CONFIRMED,         /* subject: channel; the last foreseen answer is here */
-    PW_EVENT_HOPELESS,          /* nothing configured can bring the block through */
-    PW_EVENT_DEPARTURE          /* the engine's own, never the firmware's: a frame that the network keeps leaves */
+    PW_EVENT_CONFIRMED, /* subject: channel; the last foreseen answer is here */
+    PW_EVENT_HOPELESS,  /* nothing configured can bring the block through */
+    PW_EVENT_DEPARTURE  /* the engine's own, never the firmware's: a frame that the network keeps
+                           leaves */
 };
 
 /* Acknowledgements, and read requests when these share it; else the second is theirs. */
 enum pw_mailbox_idx { PW_MAILBOX_ANSWERS, PW_MAILBOX_REQUESTS, PW_NUM_MAILBOXES };
+
+/* An answer to a block, as it came to this node. */
+typedef struct {
+    enum pw_event_kind kind;
+    uint16_t transaction_id, sequence;
+    uint32_t code;     /* of a NACK */
+    uint64_t identity; /* stream << 32 | block */
+    uint32_t peer;     /* who answers */
+    bool err_follows;  /* not before err_ns; else no further answer to this attempt can come */
+    pw_time err_ns;
+    pw_time sent_ns; /* until when flow control kept the block in this NI; INT64_MIN: it does not
+                        tell */
+    pw_time at_ns;
+} pw_answer;
 
 typedef struct {
     const pw_costs *costs;
@@ -101,18 +118,20 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
-    uint8_t user_states[PW_NUM_CHANNELS];   /* of channels that a user opened; channels.c alone knows more */
-    uint16_t page_pdid[PW_CHANNEL_PAGES];   /* 0: scratchpad page not taken */
+    uint8_t user_states[PW_NUM_CHANNELS]; /* of channels that a user opened; channels.c alone knows
+                                             more */
+    uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
-    bool lookahead_full;                    /* as many answers foreseen as may be: wait until half are here */
-    uint32_t num_active;                    /* transfers on channels */
-    uint32_t num_deferred;                  /* transfers that wait for a higher class (strict priority) */
-    uint32_t num_stalled;                   /* transfers put back because the table was full */
-    pw_time word_free_ns;                   /* the special scratchpad word was read */
-    bool duplicate_waits;                   /* what was in it is still in the mailbox */
+    bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */
+    uint32_t num_active;   /* transfers on channels */
+    uint32_t num_deferred; /* transfers that wait for a higher class (strict priority) */
+    uint32_t num_stalled;  /* transfers put back because the table was full */
+    pw_time word_free_ns;  /* the special scratchpad word was read */
+    bool duplicate_waits;  /* what was in it is still in the mailbox */
     pw_mailbox mailboxes[PW_NUM_MAILBOXES];
-    bool pumping, ticking, retrying;        /* the last two: such an event is in the queue */
-    uint32_t num_buffered;                  /* in the FCFS buffer */
+    bool pumping, ticking, retrying; /* the last two: such an event is in the queue */
+    uint32_t num_buffered;           /* in the FCFS buffer */
+    bool lost_entry; /* the host had no memory for a mailbox entry: nothing may go on */
     pw_read_request *reads;
     uint32_t reads_capacity;
     int32_t free_read, first_waiting, last_waiting;
@@ -128,42 +147,47 @@ int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 /* The id of a new write, by which source and destination know it. */
 uint32_t pw_firmware_new_stream(pw_firmware *firmware);
 /* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
-void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer, pw_time at_ns);
+void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer,
+                         pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
 int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns);
-/* An answer is physically here. last: no further answer to this attempt can come. sent_ns: until when
- * flow control kept the block in this NI (INT64_MIN when the answer does not tell). Decides whether the
- * block's timeout comes first. */
-void pw_firmware_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                        uint32_t code, uint64_t identity, bool last, pw_time sent_ns, pw_time at_ns);
+/* An answer is physically here. Decides whether the block's timeout comes first. */
+void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer);
+/* An ERR is to come for the attempt, not before answer->err_ns. */
+void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer);
+/* None of the ERRs that are to come for blocks of the stream to peer comes before err_ns. */
+void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t stream, pw_time err_ns);
 /* May the answer to a block of this channel be foreseen? Only for a transfer alone on this node. */
 bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel);
-/* The block's ACK will arrive at at_ns: go on as if it were here. The entry stays until it is; if another
- * answer comes, the block is pending again. */
+/* The block's ACK will arrive at at_ns: go on as if it were here. The entry stays until it is; if
+ * another answer comes, the block is pending again. */
 void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
-/* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was sent.
- * The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
-void pw_firmware_no_answer(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity,
-                           pw_time sent_ns, pw_time at_ns);
-/* A further answer to an attempt, which has answers of its own: the network made a copy of the block.
- * last: no ERR follows. */
-void pw_firmware_extra_answer(pw_firmware *firmware, enum pw_event_kind kind, uint16_t transaction_id, uint16_t sequence,
-                              uint32_t code, uint64_t identity, bool last, pw_time at_ns);
+/* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was
+ * sent. The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
+void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer);
+/* A further answer to an attempt, which has answers of its own: the network made a copy of the
+ * block. */
+void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer);
 /* When the timer of a block runs out that is being sent until sending_until_ns. */
 pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction);
-/* An injected fault makes the attempt vain. After as many such attempts as there are sequence numbers the
- * block's transfer fails. */
-void pw_firmware_spoiled(pw_firmware *firmware, uint16_t transaction_id, uint16_t sequence, uint64_t identity);
-/* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no entry. */
-void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions, pw_time at_ns);
+/* An injected fault makes the attempt vain. After as many such attempts as there are sequence
+ * numbers the block's transfer fails. */
+void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer);
+/* End a transfer with an error code. Its pending blocks are forgotten: answers to them find no
+ * entry. */
+void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions,
+                      pw_time at_ns);
 /* Handle one event; appends to actions (which the caller cleared). */
 void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
 
-/* A read request that cannot be taken out keeps acknowledgements from being read, which alone could make
- * room for it. */
+/* A read request that cannot be taken out keeps acknowledgements from being read, which alone could
+ * make room for it. */
 bool pw_firmware_is_deadlocked(const pw_firmware *firmware);
 /* Does the domain have a scratchpad page here? */
 bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid);
 
-static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx) { return (uint64_t)stream << 32 | block_idx; }
+static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx)
+{
+    return (uint64_t)stream << 32 | block_idx;
+}
 #endif

@@ -4,23 +4,33 @@
 #define PW_R5SCHED_FIRMWARE_PARTS_H
 #include "r5sched/firmware.h"
 
-/* Order of the main loop [R5 3]: new transfers, scheduler, acknowledgement mailbox, timeouts, pending
- * read requests. A duplicate in the mailbox of new transfers is of the next pass. */
-enum { PRIORITY_NEW, PRIORITY_SCHEDULE, PRIORITY_DUPLICATE, PRIORITY_MAILBOX, PRIORITY_TICK, PRIORITY_TIMEOUT, PRIORITY_READS };
+/* Order of the main loop [R5 3]: new transfers, scheduler, acknowledgement mailbox, timeouts,
+ * pending read requests. A duplicate in the mailbox of new transfers is of the next pass. */
+enum {
+    PRIORITY_NEW,
+    PRIORITY_SCHEDULE,
+    PRIORITY_DUPLICATE,
+    PRIORITY_MAILBOX,
+    PRIORITY_TICK,
+    PRIORITY_TIMEOUT,
+    PRIORITY_READS
+};
 
 #define FIRST_READ_CHANNEL PW_WRITE_CHANNELS
 
 /* firmware.c */
 /* Book R5 time; returns when the work is done. */
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns);
-/* A pass of the loop handles one thing, an entry of a mailbox or not. Without the counters it also reads
- * what is empty. */
+/* A pass of the loop handles one thing, an entry of a mailbox or not. Without the counters it also
+ * reads what is empty. */
 void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns);
 /* An entry that came to a mailbox at at_ns was taken out at taken_ns. */
-void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns, pw_time taken_ns);
-void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns, uint64_t subject,
-                uint64_t detail);
-pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t channel, pw_time at_ns);
+void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns,
+                pw_time taken_ns);
+void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns,
+                uint64_t subject, uint64_t detail);
+pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t channel,
+                     pw_time at_ns);
 /* The completion notification of a transfer of several blocks. */
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns);
 /* A channel of the domain that no transfer is on, from slot from to slot to of its page. */
@@ -34,7 +44,8 @@ void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
 /* answers.c: an entry of the acknowledgement mailbox, or a timeout. */
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
 /* A step of protocol.h from a state, for the trace. */
-void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state, enum pw_block_event event, pw_time at_ns);
+void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
+                           enum pw_block_event event, pw_time at_ns);
 uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code);
 
 /* timeouts.c */
@@ -46,11 +57,12 @@ void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint6
 void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns);
 
 /* reads.c */
-/* Take the request out of its mailbox. False: it stays there, since neither a channel nor the buffer has
- * room for it. */
+/* Take the request out of its mailbox. False: it stays there, since neither a channel nor the
+ * buffer has room for it. */
 bool pw_reads_take(pw_firmware *firmware, int32_t read, pw_actions *actions, pw_time at_ns);
 /* The request has a channel: it becomes a transfer. */
-void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_actions *actions, pw_time at_ns);
+void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_actions *actions,
+                    pw_time at_ns);
 /* The periodic look at the buffer. */
 void pw_reads_retry(pw_firmware *firmware, pw_time at_ns);
 /* A read channel is free again. */

@@ -18,7 +18,8 @@ void pw_mailbox_destroy(pw_mailbox *mailbox)
 
 bool pw_mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
 {
-    bool was_full = mailbox->taken_ns[mailbox->next_taken] > at_ns;    /* the one depth places before */
+    bool was_full =
+        mailbox->taken_ns[mailbox->next_taken] > at_ns; /* the one depth places before */
     mailbox->taken_ns[mailbox->next_taken] = taken_ns;
     mailbox->next_taken = mailbox->next_taken + 1 == mailbox->depth ? 0 : mailbox->next_taken + 1;
     return was_full;

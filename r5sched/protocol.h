@@ -1,19 +1,19 @@
-/* Life of a block at its source as a table: in which state which event leads where, and what the firmware
- * does. answers.c takes every step from it; protocol.py reads it, draws the documentation from it and
- * checks it. An event is of the present attempt: an answer whose transaction id, block or sequence number
- * is another one is stale, and makes no step. */
+/* Life of a block at its source as a table: in which state which event leads where, and what the
+ * firmware does. answers.c takes every step from it; protocol.py reads it, draws the documentation
+ * from it and checks it. An event is of the present attempt: an answer whose transaction id, block
+ * or sequence number is another one is stale, and makes no step. */
 #ifndef PW_R5SCHED_PROTOCOL_H
 #define PW_R5SCHED_PROTOCOL_H
 #include "native/types.h"
 
 /* cdef begin */
-enum pw_transaction_state {     /* [R5 3.4] */
-    PW_TRANSACTION_FREE = 0,
-    PW_TRANSACTION_ISSUED = 1,
-    PW_TRANSACTION_ACKED = 2,
-    PW_TRANSACTION_NACKED = 3,
-    PW_TRANSACTION_RETRANSMITTED = 4,
-    PW_TRANSACTION_STATES
+enum pw_transaction_state { /* [R5 3.4] */
+                            PW_TRANSACTION_FREE = 0,
+                            PW_TRANSACTION_ISSUED = 1,
+                            PW_TRANSACTION_ACKED = 2,
+                            PW_TRANSACTION_NACKED = 3,
+                            PW_TRANSACTION_RETRANSMITTED = 4,
+                            PW_TRANSACTION_STATES
 };
 
 enum pw_block_event {
@@ -35,7 +35,7 @@ enum pw_block_event {
 };
 
 enum pw_block_reaction {
-    PW_REACT_NONE = 0,          /* not in the table: cannot happen, and nothing is done */
+    PW_REACT_NONE = 0, /* not in the table: cannot happen, and nothing is done */
     PW_REACT_SEND,
     PW_REACT_COMPLETE,
     PW_REACT_HOLD,
@@ -50,8 +50,8 @@ enum pw_block_reaction {
 };
 
 typedef struct {
-    uint8_t next;               /* enum pw_transaction_state; FREE when the entry is given back */
-    uint8_t reaction;           /* enum pw_block_reaction */
+    uint8_t next;     /* enum pw_transaction_state; FREE when the entry is given back */
+    uint8_t reaction; /* enum pw_block_reaction */
 } pw_block_transition;
 
 const pw_block_transition *pw_block_transition_of(uint32_t state, uint32_t event);

@@ -1,8 +1,9 @@
-"""The life of a block as the firmware has it: the table of protocol.h, read from the engine, and drawn.
+"""The life of a block as the firmware has it: the table of protocol.h, read from the engine, and
+drawn.
 
 `TRANSITIONS` maps (state, event) to (next state, reaction); names are those of the C enums without
-their prefix, in lower case. A pair that is missing cannot happen. `document()` is the generated part of
-docs/protocol.md: `python -m pagewire.r5sched.protocol docs/protocol.md` writes it anew.
+their prefix, in lower case. A pair that is missing cannot happen. `document()` is the generated
+part of docs/protocol.md: `python -m pagewire.r5sched.protocol docs/protocol.md` writes it anew.
 """
 
 import pathlib
@@ -48,7 +49,8 @@ STATE_TEXTS = MappingProxyType(
     {
         "free": "no block holds the entry",
         "issued": "sent for the first time, no answer yet",
-        "acked": "completed by an ACK that was foreseen and is not physically here (emulation only)",
+        "acked": "completed by an ACK that was foreseen and is not physically here "
+        "(emulation only)",
         "nacked": "the destination met an absent page: the ERR or the timeout resumes",
         "retransmitted": "sent again with the next sequence number, no answer yet",
     }
@@ -67,8 +69,9 @@ EVENT_TEXTS = MappingProxyType(
         "err": "retransmit request after a page fault (ERR)",
         "timeout": "the block's timer has expired",
         "err_while_sent": "ERR before the attempt has left the NI (retransmission bit)",
-        "timeout_while_sent": "timer expired before the attempt has left the NI (retransmission bit)",
-        "hopeless": "no answer will come and no timer runs; or 4096 attempts were spoiled",
+        "timeout_while_sent": "timer expired before the attempt has left the NI "
+        "(retransmission bit)",
+        "hopeless": "no answer will come and no timer runs; or 4096 attempts were impaired",
         "abandoned": "the block's transfer has failed",
     }
 )

@@ -1,11 +1,11 @@
-/* Read requests: from the mailbox to a read channel, or to the FCFS buffer while none is free, or, when
- * that has no room either, left in the mailbox. In a mailbox shared with acknowledgements the last keeps
- * these from being read [R5 4]: nothing can free a channel then, and the engine comes to rest with work
- * pending (pw_firmware_is_deadlocked). A mailbox of their own cannot deadlock. */
+/* Read requests: from the mailbox to a read channel, or to the FCFS buffer while none is free, or,
+ * when that has no room either, left in the mailbox. In a mailbox shared with acknowledgements the
+ * last keeps these from being read [R5 4]: nothing can free a channel then, and the engine comes to
+ * rest with work pending (pw_firmware_is_deadlocked). A mailbox of their own cannot deadlock. */
 #include "r5sched/firmware_parts.h"
 #include <stdlib.h>
 
-#define READ_REQUEST_WORDS 8    /* 256-bit request, read 32 bits at a time [R5 3.5] */
+#define READ_REQUEST_WORDS 8 /* 256-bit request, read 32 bits at a time [R5 3.5] */
 
 int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns)
 {
@@ -63,12 +63,17 @@ static void keep(pw_firmware *firmware, int32_t read)
 bool pw_reads_take(pw_firmware *firmware, int32_t read, pw_actions *actions, pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
-    bool buffer_has_room = firmware->num_buffered < (uint32_t)firmware->settings->read_buffer_requests;
+    bool buffer_has_room =
+        firmware->num_buffered < (uint32_t)firmware->settings->read_buffer_requests;
     int channel = channel_for(firmware, read);
     if (channel < 0 && !buffer_has_room) return false;
     pw_r5_pass(firmware, true, at_ns);
-    pw_time done_ns = pw_r5_work(firmware, at_ns, READ_REQUEST_WORDS * costs->r5_read_request_word_ns + costs->r5_queue_op_ns);
-    pw_r5_took(firmware, firmware->settings->read_mailbox_separate ? PW_MAILBOX_REQUESTS : PW_MAILBOX_ANSWERS, at_ns, done_ns);
+    pw_time done_ns =
+        pw_r5_work(firmware, at_ns,
+                   READ_REQUEST_WORDS * costs->r5_read_request_word_ns + costs->r5_queue_op_ns);
+    pw_r5_took(firmware,
+               firmware->settings->read_mailbox_separate ? PW_MAILBOX_REQUESTS : PW_MAILBOX_ANSWERS,
+               at_ns, done_ns);
     if (channel >= 0) pw_reads_serve(firmware, read, (uint32_t)channel, actions, done_ns);
     else {
         keep(firmware, read);
@@ -77,17 +82,24 @@ bool pw_reads_take(pw_firmware *firmware, int32_t read, pw_actions *actions, pw_
     return true;
 }
 
-void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_actions *actions, pw_time at_ns)
+void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_actions *actions,
+                    pw_time at_ns)
 {
     pw_read_request request = firmware->reads[read];
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_READ_REQUEST, request.peer, request.stream);
     firmware->reads[read].next = firmware->free_read;
     firmware->free_read = read;
     pw_transfer transfer = {
-        .source_address = request.source_address, .destination_address = request.destination_address,
-        .num_bytes = request.num_bytes, .cookie = request.cookie, .peer = request.peer,
-        .stream = request.stream, .pdid = request.pdid, .notification = request.notification,
-        .hint = request.hint, .window_blocks = request.window_blocks,
+        .source_address = request.source_address,
+        .destination_address = request.destination_address,
+        .num_bytes = request.num_bytes,
+        .cookie = request.cookie,
+        .peer = request.peer,
+        .stream = request.stream,
+        .pdid = request.pdid,
+        .notification = request.notification,
+        .hint = request.hint,
+        .window_blocks = request.window_blocks,
     };
     pw_r5_start_transfer(firmware, channel, &transfer);
     firmware->counters->transfers++;
@@ -122,8 +134,8 @@ static int32_t take_waiting(pw_firmware *firmware, uint16_t pdid)
     return read;
 }
 
-/* The channel goes to the domain's request that waits longest, before any request that comes meanwhile
- * can claim it. False when none waits. */
+/* The channel goes to the domain's request that waits longest, before any request that comes
+ * meanwhile can claim it. False when none waits. */
 static bool hand_over(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
     int32_t read = take_waiting(firmware, firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
@@ -144,9 +156,12 @@ void pw_reads_channel_freed(pw_firmware *firmware, uint32_t channel, pw_time at_
 /* Will anything happen on this node without a frame that nobody waits for? */
 static bool at_rest(const pw_firmware *firmware)
 {
-    if (pw_event_queue_length(firmware->events) || firmware->transactions.first_unanswered != PW_NO_TRANSACTION) return false;
+    if (pw_event_queue_length(firmware->events) ||
+        firmware->transactions.earliest_answer_ns != PW_NEVER)
+        return false;
     for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++)
-        if (firmware->transfers[channel].active && firmware->transfers[channel].num_unconfirmed) return false;
+        if (firmware->transfers[channel].active && firmware->transfers[channel].num_unconfirmed)
+            return false;
     return true;
 }
 
@@ -157,7 +172,8 @@ void pw_reads_retry(pw_firmware *firmware, pw_time at_ns)
     firmware->counters->read_retries++;
     pw_time looked_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     for (int32_t read = firmware->first_waiting; read >= 0; read = firmware->reads[read].next) {
-        int channel = pw_r5_claim(firmware, firmware->reads[read].pdid, FIRST_READ_CHANNEL, PW_CHANNELS_PER_PAGE);
+        int channel = pw_r5_claim(firmware, firmware->reads[read].pdid, FIRST_READ_CHANNEL,
+                                  PW_CHANNELS_PER_PAGE);
         if (channel < 0) continue;
         hand_over(firmware, (uint32_t)channel, looked_ns);
         has_room(firmware, looked_ns);

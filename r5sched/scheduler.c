@@ -1,8 +1,11 @@
 #include "r5sched/scheduler.h"
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes, bool strict)
+void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes,
+                       uint64_t medium_limit_bytes, bool strict)
 {
-    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes, .medium_limit_bytes = medium_limit_bytes, .strict = strict};
+    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes,
+                                .medium_limit_bytes = medium_limit_bytes,
+                                .strict = strict};
 }
 
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes)
@@ -47,7 +50,8 @@ void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t 
     uint32_t kept = 0;
     for (uint32_t i = 0; i < scheduler->length[queue]; i++) {
         uint16_t other = scheduler->channels[queue][(scheduler->head[queue] + i) % PW_NUM_CHANNELS];
-        if (other != channel) scheduler->channels[queue][(scheduler->head[queue] + kept++) % PW_NUM_CHANNELS] = other;
+        if (other != channel)
+            scheduler->channels[queue][(scheduler->head[queue] + kept++) % PW_NUM_CHANNELS] = other;
     }
     scheduler->num_queued -= scheduler->length[queue] - kept;
     scheduler->length[queue] = kept;

@@ -9,22 +9,24 @@ enum pw_class { PW_CLASS_HIGH = 0, PW_CLASS_MEDIUM = 1, PW_CLASS_LOW = 2, PW_NUM
 #define PW_NUM_CHANNELS (PW_CHANNEL_PAGES * PW_CHANNELS_PER_PAGE)
 
 typedef struct {
-    uint16_t channels[PW_NUM_CLASSES][PW_NUM_CHANNELS]; /* each channel stands in one queue at most */
+    uint16_t channels[PW_NUM_CLASSES][PW_NUM_CHANNELS]; /* each channel is in one queue at most */
     uint32_t head[PW_NUM_CLASSES], length[PW_NUM_CLASSES];
-    uint32_t num_queued;        /* in all of them */
-    uint32_t num_open[PW_NUM_CLASSES];  /* transfers with blocks to issue, in the queue or waiting for their window */
-    bool strict;                /* an open transfer keeps lower classes waiting, in the queue or not */
+    uint32_t num_queued;               /* in all of them */
+    uint32_t num_open[PW_NUM_CLASSES]; /* transfers with blocks to issue, in the queue or waiting
+                                          for their window */
+    bool strict; /* an open transfer keeps lower classes waiting, in the queue or not */
     uint64_t high_limit_bytes, medium_limit_bytes;
 } pw_scheduler;
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes, uint64_t medium_limit_bytes, bool strict);
+void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes,
+                       uint64_t medium_limit_bytes, bool strict);
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes);
 void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
-/* 1 and the channel at the head of the highest non-empty queue; 0 when there is none, or, strict, a higher
- * class is open. */
+/* 1 and the channel at the head of the highest non-empty queue; 0 when there is none, or, strict, a
+ * higher class is open. */
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel);
 /* Put back where it was taken from (the transaction table is full). */
 void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
-/* Take a channel out of the queue in which it stands, wherever that is. */
+/* Take a channel out of its queue, wherever it is there. */
 void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
 #endif

@@ -1,9 +1,10 @@
 """Scheduling policies: class and window of a transfer, decided by the library when it is posted.
 
-The firmware goes by size and by the settings' window. A policy of the user's, a class on
-`SchedulingPolicy` that is registered or named by `firmware.scheduling = module:Class`, may say otherwise
-for each transfer; docs/scheduling.md tells how to write, run and test one. The firmware itself stays
-as it is: what a policy answers are the hint and the window of the transfer's descriptor.
+The firmware classifies a transfer by its size and takes the settings' window. A policy of the
+user's, a class on `SchedulingPolicy` that is in `REGISTRY` or named by `firmware.scheduling =
+module:Class`, may say otherwise for each transfer; docs/extending.md tells how to write, run and
+test one. The firmware itself stays as it is: what a policy answers are the hint and the window of
+the transfer's descriptor.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pagewire.native import extension, ffi, lib
-from pagewire.native.settings import ConfigError, suggestion
+from pagewire.native import ffi, lib
+from pagewire.native.extension import Entry, ExtensionError, Registry, describe
 
 WINDOW_MAX = int(lib.PW_WINDOW_MAX)
 BY_SIZE = "size"
@@ -65,51 +66,21 @@ class SchedulingPolicy(abc.ABC):
         """How the firmware shall treat this transfer."""
 
 
-class SchedulingError(RuntimeError):
+class SchedulingError(ExtensionError):
     """A scheduling policy raised, or answered what cannot be done."""
 
 
-_REGISTRY: dict[str, type[SchedulingPolicy]] = {}
-
-
-def register(name: str) -> Callable[[type[SchedulingPolicy]], type[SchedulingPolicy]]:
-    """Class decorator: `firmware.scheduling = name` means this class."""
-
-    def add(policy: type[SchedulingPolicy]) -> type[SchedulingPolicy]:
-        if name in names() or not name.isidentifier():
-            raise ValueError(f"scheduling policy '{name}': taken, or not an identifier")
-        _REGISTRY[name] = policy
-        return policy
-
-    return add
-
-
-def names() -> list[str]:
-    """What `firmware.scheduling` takes besides module:Class."""
-    return [BY_SIZE, *_REGISTRY]
-
-
-def check_name(name: str) -> None:
-    """ConfigError unless `name` is one of `names()` or of the form module:Class."""
-    if name not in names() and not extension.is_specification(name):
-        raise ConfigError(
-            f"firmware.scheduling = '{name}': allowed is one of {', '.join(names())}, or a class of "
-            f"one's own as module:Class{suggestion(name, names())}"
-        )
+REGISTRY: Registry[SchedulingPolicy] = Registry(
+    "firmware.scheduling",
+    SchedulingPolicy,
+    {BY_SIZE: Entry("by firmware.high_limit, medium_limit and window_blocks")},
+)
+"""What `firmware.scheduling` takes."""
 
 
 def create(name: str, *, folders: Sequence[str] = ()) -> SchedulingPolicy | None:
-    """The policy of a name or of module:Class; None when the firmware goes by size.
-
-    `folders`: where the module is looked for besides the working directory and Python's path.
-    """
-    if name == BY_SIZE:
-        return None
-    if name in _REGISTRY:
-        return _REGISTRY[name]()
-    # The base class as such is what the user's has to be derived from, not what is made here.
-    base: type[SchedulingPolicy] = SchedulingPolicy  # type: ignore[type-abstract]
-    return extension.create("firmware.scheduling", name, base, folders=folders)
+    """The policy of a name or of module:Class; None when the firmware goes by size."""
+    return REGISTRY.create(name, folders=folders)
 
 
 def reason_to_refuse(answer: object) -> str:
@@ -117,7 +88,8 @@ def reason_to_refuse(answer: object) -> str:
     if not isinstance(answer, Scheduling):
         return f"a {type(answer).__name__} ({answer!r}) instead of a Scheduling"
     if not isinstance(answer.hint, Hint):
-        return f"hint {answer.hint!r}: allowed is one of {', '.join(f'Hint.{each.name}' for each in Hint)}"
+        allowed = ", ".join(f"Hint.{each.name}" for each in Hint)
+        return f"hint {answer.hint!r}: allowed is one of {allowed}"
     window = answer.window_blocks
     whole = isinstance(window, int) and not isinstance(window, bool)
     if window is not None and not (whole and 1 <= window <= WINDOW_MAX):
@@ -139,10 +111,11 @@ class Scheduler:
         """The decision as struct pw_scheduling, good until the next call."""
         try:
             answer = self._policy.schedule(transfer=transfer)
-        except Exception as error:
+        except (
+            BaseException
+        ) as error:  # SystemExit too: ending quietly would leave the peers waiting
             raise SchedulingError(
-                f"scheduling policy '{self._name}' raised {extension.describe(error)} "
-                f"(asked for {transfer})"
+                f"scheduling policy '{self._name}' raised {describe(error)} (asked for {transfer})"
             ) from error
         reason = reason_to_refuse(answer)
         if reason:

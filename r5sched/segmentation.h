@@ -22,7 +22,8 @@ static inline uint64_t pw_block_offset(uint32_t first_block_bytes, uint32_t bloc
     return block_idx == 0 ? 0 : first_block_bytes + (uint64_t)(block_idx - 1) * PW_BLOCK_BYTES;
 }
 
-static inline uint32_t pw_block_bytes(uint64_t num_bytes, uint32_t first_block_bytes, uint32_t block_idx)
+static inline uint32_t pw_block_bytes(uint64_t num_bytes, uint32_t first_block_bytes,
+                                      uint32_t block_idx)
 {
     if (block_idx == 0) return first_block_bytes;
     uint64_t rest = num_bytes - pw_block_offset(first_block_bytes, block_idx);

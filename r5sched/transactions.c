@@ -1,17 +1,27 @@
 #include "r5sched/transactions.h"
+#include <stdlib.h>
 
 #define SLOT_MASK (PW_TRANSACTIONS - 1)
 #define ID_MASK 0x3fffu
 
 void pw_transactions_init(pw_transactions *table, bool ticket_queue)
 {
-    *table = (pw_transactions){.ticket_queue = ticket_queue, .num_free = PW_TRANSACTIONS,
-                               .oldest = PW_NO_TRANSACTION, .newest = PW_NO_TRANSACTION,
-                               .first_unanswered = PW_NO_TRANSACTION, .earliest_answer_ns = PW_NEVER};
+    *table = (pw_transactions){.ticket_queue = ticket_queue,
+                               .num_free = PW_TRANSACTIONS,
+                               .oldest = PW_NO_TRANSACTION,
+                               .newest = PW_NO_TRANSACTION,
+                               .first_unanswered = PW_NO_TRANSACTION,
+                               .earliest_answer_ns = PW_NEVER};
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         table->tickets[i] = table->entries[i].id = (uint16_t)i;
         table->entries[i].older = table->entries[i].newer = PW_NO_TRANSACTION;
     }
+}
+
+void pw_transactions_destroy(pw_transactions *table)
+{
+    free(table->overtaken);
+    table->overtaken = NULL;
 }
 
 static uint16_t take_id(pw_transactions *table)
@@ -33,8 +43,12 @@ pw_transaction *pw_transactions_claim(pw_transactions *table)
     table->num_free--;
     pw_transaction *transaction = &table->entries[id & SLOT_MASK];
     *transaction = (pw_transaction){
-        .id = id, .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next, .deadline_ns = PW_NEVER, .answer_ns = INT64_MIN,
-        .older = PW_NO_TRANSACTION, .newer = PW_NO_TRANSACTION,
+        .id = id,
+        .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next,
+        .deadline_ns = PW_NEVER,
+        .answer_ns = INT64_MIN,
+        .older = PW_NO_TRANSACTION,
+        .newer = PW_NO_TRANSACTION,
     };
     return transaction;
 }
@@ -44,7 +58,8 @@ void pw_transactions_release(pw_transactions *table, pw_transaction *transaction
     pw_transactions_disarm(table, transaction);
     pw_transactions_answered(table, transaction);
     transaction->state = PW_TRANSACTION_FREE;
-    transaction->id = (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK);    /* of the next holder */
+    transaction->id =
+        (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK); /* of the next holder */
     uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
     if (table->ticket_queue) table->tickets[tail] = transaction->id;
     table->num_free++;
@@ -65,9 +80,11 @@ static bool is_armed(const pw_transactions *table, const pw_transaction *transac
 void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
 {
     if (!is_armed(table, transaction)) return;
-    if (transaction->older != PW_NO_TRANSACTION) table->entries[transaction->older].newer = transaction->newer;
+    if (transaction->older != PW_NO_TRANSACTION)
+        table->entries[transaction->older].newer = transaction->newer;
     else table->oldest = transaction->newer;
-    if (transaction->newer != PW_NO_TRANSACTION) table->entries[transaction->newer].older = transaction->older;
+    if (transaction->newer != PW_NO_TRANSACTION)
+        table->entries[transaction->newer].older = transaction->older;
     else table->newest = transaction->older;
     transaction->older = transaction->newer = PW_NO_TRANSACTION;
     table->num_armed -= transaction->deadline_ns != PW_NEVER;
@@ -87,7 +104,8 @@ void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw
     table->newest = slot;
 }
 
-void pw_transactions_await(pw_transactions *table, pw_transaction *transaction, pw_time earliest_answer_ns)
+void pw_transactions_await(pw_transactions *table, pw_transaction *transaction,
+                           pw_time earliest_answer_ns)
 {
     pw_transactions_answered(table, transaction);
     uint16_t slot = transaction->id & SLOT_MASK;
@@ -97,19 +115,83 @@ void pw_transactions_await(pw_transactions *table, pw_transaction *transaction, 
     transaction->after = table->first_unanswered;
     if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after].before = slot;
     table->first_unanswered = slot;
-    if (earliest_answer_ns < table->earliest_answer_ns) table->earliest_answer_ns = earliest_answer_ns;
+    if (earliest_answer_ns < table->earliest_answer_ns)
+        table->earliest_answer_ns = earliest_answer_ns;
+}
+
+static void find_earliest(pw_transactions *table)
+{
+    pw_time earliest_ns = PW_NEVER;
+    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION;
+         slot = table->entries[slot].after)
+        if (table->entries[slot].earliest_answer_ns < earliest_ns)
+            earliest_ns = table->entries[slot].earliest_answer_ns;
+    for (uint32_t i = 0; i < table->num_overtaken; i++)
+        if (table->overtaken[i].earliest_answer_ns < earliest_ns)
+            earliest_ns = table->overtaken[i].earliest_answer_ns;
+    table->earliest_answer_ns = earliest_ns;
 }
 
 void pw_transactions_answered(pw_transactions *table, pw_transaction *transaction)
 {
     if (!transaction->unanswered) return;
-    transaction->unanswered = false;
-    if (transaction->before != PW_NO_TRANSACTION) table->entries[transaction->before].after = transaction->after;
+    transaction->unanswered = transaction->awaits_err = false;
+    if (transaction->before != PW_NO_TRANSACTION)
+        table->entries[transaction->before].after = transaction->after;
     else table->first_unanswered = transaction->after;
-    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after].before = transaction->before;
-    if (transaction->earliest_answer_ns != table->earliest_answer_ns) return;
-    table->earliest_answer_ns = PW_NEVER;
-    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = table->entries[slot].after)
-        if (table->entries[slot].earliest_answer_ns < table->earliest_answer_ns)
-            table->earliest_answer_ns = table->entries[slot].earliest_answer_ns;
+    if (transaction->after != PW_NO_TRANSACTION)
+        table->entries[transaction->after].before = transaction->before;
+    if (transaction->earliest_answer_ns == table->earliest_answer_ns) find_earliest(table);
+}
+
+pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, uint16_t id, uint16_t sequence,
+                                             uint64_t identity)
+{
+    for (uint32_t i = 0; i < table->num_overtaken; i++) {
+        pw_overtaken *overtaken = &table->overtaken[i];
+        if (overtaken->id == id && overtaken->sequence == sequence &&
+            overtaken->identity == identity)
+            return overtaken;
+    }
+    return NULL;
+}
+
+int pw_transactions_note_overtaken(pw_transactions *table, const pw_overtaken *attempt)
+{
+    pw_overtaken *same =
+        pw_transactions_find_overtaken(table, attempt->id, attempt->sequence, attempt->identity);
+    if (same) { /* sequence numbers wrap */
+        same->earliest_answer_ns = pw_later(same->earliest_answer_ns, attempt->earliest_answer_ns);
+        find_earliest(table);
+        return PW_OK;
+    }
+    if (table->num_overtaken == table->overtaken_capacity) {
+        uint32_t capacity = table->overtaken_capacity ? 2 * table->overtaken_capacity : 16;
+        pw_overtaken *bigger = realloc(table->overtaken, capacity * sizeof *bigger);
+        if (!bigger) return PW_ERR_NOMEM;
+        table->overtaken = bigger;
+        table->overtaken_capacity = capacity;
+    }
+    table->overtaken[table->num_overtaken++] = *attempt;
+    if (attempt->earliest_answer_ns < table->earliest_answer_ns)
+        table->earliest_answer_ns = attempt->earliest_answer_ns;
+    return PW_OK;
+}
+
+void pw_transactions_overtaken_answered(pw_transactions *table, pw_overtaken *overtaken)
+{
+    *overtaken = table->overtaken[--table->num_overtaken];
+    find_earliest(table);
+}
+
+void pw_transactions_overtaken_of_stream(pw_transactions *table, uint32_t peer, uint32_t stream,
+                                         pw_time earliest_answer_ns)
+{
+    for (uint32_t i = 0; i < table->num_overtaken; i++) {
+        pw_overtaken *overtaken = &table->overtaken[i];
+        if (overtaken->peer == peer && overtaken->identity >> 32 == stream)
+            overtaken->earliest_answer_ns =
+                pw_later(overtaken->earliest_answer_ns, earliest_answer_ns);
+    }
+    find_earliest(table);
 }

@@ -1,9 +1,9 @@
 """Registers of an SMMU context bank as typed fields, with ARM's names and bit positions.
 
-Names and positions: ARM SMMU architecture (SMMU_CBn_*), as far as MECHANISMS 4 uses them. A bank shows
-its last fault: it was active from `fault_ns` until `clear_ns`, when the handler wrote FSR back
-(terminate) or the tasklet wrote FSR and RESUME (stall).
-Not modelled: every other bit of these registers.
+Names and positions: ARM SMMU architecture (SMMU_CBn_*), as far as [PART 4.3; PSI App. A] use them.
+A bank shows its last fault: it was active from `fault_ns` until `clear_ns`, when the handler wrote
+FSR back (terminate) or the tasklet wrote FSR and RESUME (stall). Not modelled: every other bit of
+these registers.
 """
 
 import dataclasses

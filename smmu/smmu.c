@@ -1,8 +1,8 @@
 #include "smmu/smmu.h"
 #include <string.h>
 
-#define TABLE_SHIFT 9               /* a table holds 512 entries */
-#define LEVEL_SHIFT 44              /* above every page number that is shifted by a level or more */
+#define TABLE_SHIFT 9  /* a table holds 512 entries */
+#define LEVEL_SHIFT 44 /* above every page number that is shifted by a level or more */
 
 static int create_cache(uint32_t num_sets, uint32_t num_ways, uint32_t line_pages, pw_tcache **out)
 {
@@ -10,29 +10,45 @@ static int create_cache(uint32_t num_sets, uint32_t num_ways, uint32_t line_page
     return num_ways ? pw_tcache_create(&geometry, out) : PW_OK;
 }
 
-int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings, pw_counters *counters)
+static bool is_between(int64_t value, int64_t min, int64_t max)
+{
+    return value >= min && value <= max;
+}
+
+static bool is_valid(const pw_costs *costs, const pw_settings *settings)
+{
+    return is_between(settings->num_context_banks, 1, PW_CONTEXT_BANKS_MAX) &&
+           is_between(settings->parallel_walks, 1, PW_WALKERS_MAX) &&
+           is_between(settings->outstanding_accesses, 1, PW_OUTSTANDING_MAX) &&
+           is_between(costs->walk_accesses, 1, PW_WALK_ACCESSES_MAX);
+}
+
+int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
+                 pw_counters *counters)
 {
     memset(smmu, 0, sizeof *smmu);
-    if (settings->num_context_banks < 1 || settings->num_context_banks > PW_CONTEXT_BANKS_MAX ||
-        settings->parallel_walks < 1 || settings->parallel_walks > PW_WALKERS_MAX ||
-        settings->outstanding_accesses < 1 || settings->outstanding_accesses > PW_OUTSTANDING_MAX ||
-        costs->walk_accesses < 1 || costs->walk_accesses > PW_WALK_ACCESSES_MAX) return PW_ERR_INVALID;
+    if (!is_valid(costs, settings)) return PW_ERR_INVALID;
     smmu->costs = costs;
     smmu->counters = counters;
     smmu->num_banks = (uint32_t)settings->num_context_banks;
     smmu->num_walkers = (uint32_t)settings->parallel_walks;
     smmu->max_outstanding = (uint32_t)settings->outstanding_accesses;
     smmu->last_outstanding_ns = INT64_MIN;
-    smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE | (settings->hupcf ? PW_SCTLR_HUPCF : 0) |
-                  (settings->stall ? PW_SCTLR_CFCFG : 0);
+    smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE |
+                  (settings->hupcf ? PW_SCTLR_HUPCF : 0) | (settings->stall ? PW_SCTLR_CFCFG : 0);
     smmu->l1_hit_ns = (costs->tlb_l1_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     smmu->l2_hit_ns = (costs->tlb_l2_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_init(&smmu->walkers[i]);
     uint32_t line_pages = (uint32_t)settings->tlb_line_pages;
-    int code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages, &smmu->l1);
-    if (code == PW_OK) code = create_cache((uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, line_pages, &smmu->l2);
-    if (code == PW_OK) code = create_cache(1, (uint32_t)settings->walk_cache_entries, 1, &smmu->walk_cache);
-    if (code == PW_OK) code = create_cache(1, (uint32_t)settings->prefetch_entries, 1, &smmu->prefetch);
+    int code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages,
+                            &smmu->l1);
+    if (code == PW_OK)
+        code = create_cache((uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, line_pages,
+                            &smmu->l2);
+    if (code == PW_OK)
+        code = create_cache(1, (uint32_t)settings->walk_cache_entries, 1, &smmu->walk_cache);
+    if (code == PW_OK)
+        code = create_cache(1, (uint32_t)settings->prefetch_entries, 1, &smmu->prefetch);
     if (code < 0) pw_smmu_destroy(smmu);
     return code;
 }
@@ -76,8 +92,11 @@ static uint32_t walk_tables(pw_smmu *smmu, uint16_t pdid, uint64_t page)
     uint32_t num_levels = (uint32_t)smmu->costs->walk_accesses, level = 1;
     uint64_t frame;
     if (!smmu->walk_cache) return num_levels;
-    while (level < num_levels && !pw_tcache_lookup(smmu->walk_cache, pdid, table_of(page, level), &frame)) level++;
-    for (uint32_t read = level; read-- > 1;) pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), 0);
+    while (level < num_levels &&
+           !pw_tcache_lookup(smmu->walk_cache, pdid, table_of(page, level), &frame))
+        level++;
+    for (uint32_t read = level; read-- > 1;)
+        pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), 0);
     return level;
 }
 
@@ -112,7 +131,8 @@ static void enter(pw_smmu *smmu, uint16_t pdid, uint64_t page)
     pw_tcache_fill(smmu->l1, pdid, page, page);
 }
 
-/* Fetch the next page's translation from from_ns on: its entry is beside this one's, one access away. */
+/* Fetch the next page's translation from from_ns on: its entry is beside this one's, one access
+ * away. */
 static void prefetch(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time from_ns)
 {
     uint64_t next = page + 1, ready_ns;
@@ -125,8 +145,14 @@ static void prefetch(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time from_n
     pw_tcache_fill(smmu->prefetch, pdid, next, ready_ns);
 }
 
-pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, bool next_present,
-                          pw_time at_ns, uint32_t *how)
+/* A further time from at_ns on; ahead of time stays so. */
+static pw_time behind(pw_time at_ns, pw_time delay_ns)
+{
+    return at_ns == PW_NEVER ? PW_NEVER : at_ns + delay_ns;
+}
+
+/* Ask both TLBs. A cached translation of an absent page is stale: dropped, and no hit. */
+static bool look_up(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, uint32_t *how)
 {
     uint64_t frame;
     pw_counters *counters = smmu->counters;
@@ -136,39 +162,60 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
     counters->l1_misses += !in_l1;
     counters->l2_hits += in_l2;
     counters->l2_misses += !in_l1 && !in_l2;
-    if (in_l1 || in_l2) {
-        *how = in_l1 ? PW_TRANSLATION_L1 : PW_TRANSLATION_L2;
-        if (present && in_l2) pw_tcache_fill(smmu->l1, pdid, page, frame);
-        if (present) return pw_smmu_latency_ns(smmu, *how);
+    if (!in_l1 && !in_l2) return false;
+    *how = in_l1 ? PW_TRANSLATION_L1 : PW_TRANSLATION_L2;
+    if (!present) {
         counters->stale_translations++;
         pw_smmu_invalidate(smmu, pdid, page, 1);
-    }
-    if (smmu->prefetch && present && pw_tcache_lookup(smmu->prefetch, pdid, page, &frame)) {
-        pw_tcache_invalidate_range(smmu->prefetch, pdid, page, 1);
-        counters->prefetch_hits++;
-        enter(smmu, pdid, page);
-        *how = PW_TRANSLATION_L2;
-        pw_time wait_ns = at_ns == PW_NEVER ? 0 : (pw_time)frame - at_ns;
-        pw_time delay_ns = pw_later(smmu->l2_hit_ns, wait_ns);
-        if (next_present) prefetch(smmu, pdid, page, at_ns == PW_NEVER ? PW_NEVER : at_ns + delay_ns);
-        return delay_ns;
-    }
+    } else if (in_l2) pw_tcache_fill(smmu->l1, pdid, page, frame);
+    return present;
+}
+
+/* The prefetch buffer has the page's translation, or will have at *ready_ns. */
+static bool take_prefetched(pw_smmu *smmu, uint16_t pdid, uint64_t page, uint64_t *ready_ns)
+{
+    if (!smmu->prefetch || !pw_tcache_lookup(smmu->prefetch, pdid, page, ready_ns)) return false;
+    pw_tcache_invalidate_range(smmu->prefetch, pdid, page, 1);
+    smmu->counters->prefetch_hits++;
+    enter(smmu, pdid, page);
+    return true;
+}
+
+static pw_time walk(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time at_ns, uint32_t *how)
+{
     uint32_t accesses = walk_tables(smmu, pdid, page);
-    counters->walks++;
-    counters->walk_accesses += accesses;
+    smmu->counters->walks++;
+    smmu->counters->walk_accesses += accesses;
     *how = PW_TRANSLATION_WALK + accesses;
-    pw_time delay_ns = book_walk(smmu, at_ns, pw_smmu_latency_ns(smmu, *how));
-    if (present) enter(smmu, pdid, page);
-    if (smmu->prefetch && next_present) prefetch(smmu, pdid, page, at_ns == PW_NEVER ? PW_NEVER : at_ns + delay_ns);
+    return book_walk(smmu, at_ns, pw_smmu_latency_ns(smmu, *how));
+}
+
+pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,
+                          bool next_present, pw_time at_ns, uint32_t *how)
+{
+    uint64_t ready_ns;
+    pw_time delay_ns;
+    if (look_up(smmu, pdid, page, present, how)) return pw_smmu_latency_ns(smmu, *how);
+    if (present && take_prefetched(smmu, pdid, page, &ready_ns)) {
+        *how = PW_TRANSLATION_L2;
+        delay_ns = smmu->l2_hit_ns;
+        if (at_ns != PW_NEVER) delay_ns = pw_later(delay_ns, (pw_time)ready_ns - at_ns);
+    } else {
+        delay_ns = walk(smmu, pdid, page, at_ns, how);
+        if (present) enter(smmu, pdid, page);
+    }
+    if (smmu->prefetch && next_present) prefetch(smmu, pdid, page, behind(at_ns, delay_ns));
     return delay_ns;
 }
 
-bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write, bool is_permission)
+bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address,
+                          bool is_write, bool is_permission)
 {
     bool stalls = bank->sctlr & PW_SCTLR_CFCFG;
     bool active = stalls ? pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN
                          : at_ns >= bank->fault_ns && at_ns < bank->clear_ns;
-    if (active || pw_smmu_is_blocked(smmu, bank, at_ns)) {      /* frames may be here before earlier ones */
+    if (active ||
+        pw_smmu_is_blocked(smmu, bank, at_ns)) { /* frames may be here before earlier ones */
         bank->fsr |= PW_FSR_MULTI;
         smmu->counters->faults_multi++;
         return false;
@@ -178,7 +225,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
     bank->far_high = (uint32_t)(address >> 32);
     bank->fsynr0 = is_write ? PW_FSYNR0_WNR : 0;
     bank->fault_ns = at_ns;
-    bank->clear_ns = PW_NEVER;  /* until the driver says when its handler writes FSR back */
+    bank->clear_ns = PW_NEVER; /* until the driver says when its handler writes FSR back */
     uint32_t idx = (uint32_t)(bank - smmu->banks), slot = smmu->num_faults[idx]++ % PW_FAULTS_KEPT;
     smmu->active[idx][slot].fault_ns = at_ns;
     smmu->active[idx][slot].clear_ns = PW_NEVER;
@@ -204,7 +251,8 @@ pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, p
 {
     uint32_t idx = (uint32_t)(bank - smmu->banks);
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++)
-        if (at_ns >= smmu->active[idx][i].fault_ns && at_ns < smmu->active[idx][i].clear_ns) return smmu->active[idx][i].clear_ns;
+        if (at_ns >= smmu->active[idx][i].fault_ns && at_ns < smmu->active[idx][i].clear_ns)
+            return smmu->active[idx][i].clear_ns;
     return INT64_MIN;
 }
 
@@ -220,7 +268,8 @@ pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns)
         uint32_t num_outstanding = 0;
         pw_time next_ns = PW_NEVER;
         for (uint32_t i = 0; i < PW_OUTSTANDING_MAX; i++) {
-            if (smmu->outstanding[i].since_ns > at_ns || smmu->outstanding[i].until_ns <= at_ns) continue;
+            if (smmu->outstanding[i].since_ns > at_ns || smmu->outstanding[i].until_ns <= at_ns)
+                continue;
             num_outstanding++;
             if (smmu->outstanding[i].until_ns < next_ns) next_ns = smmu->outstanding[i].until_ns;
         }
@@ -244,12 +293,14 @@ void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint6
 {
     if (num_pages == 0) return;
     smmu->counters->shootdowns_address++;
-    smmu->counters->translations_dropped += pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages) +
-                                            pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
+    smmu->counters->translations_dropped +=
+        pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages) +
+        pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
     if (smmu->prefetch) pw_tcache_invalidate_range(smmu->prefetch, pdid, first_page, num_pages);
     uint32_t num_levels = smmu->walk_cache ? (uint32_t)smmu->costs->walk_accesses : 0;
     for (uint32_t level = 1; level < num_levels; level++) {
-        uint64_t first = table_of(first_page, level), last = table_of(first_page + num_pages - 1, level);
+        uint64_t first = table_of(first_page, level),
+                 last = table_of(first_page + num_pages - 1, level);
         pw_tcache_invalidate_range(smmu->walk_cache, pdid, first, last - first + 1);
     }
 }
@@ -257,7 +308,8 @@ void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint6
 void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid)
 {
     smmu->counters->shootdowns_context++;
-    smmu->counters->translations_dropped += pw_tcache_invalidate_pdid(smmu->l1, pdid) + pw_tcache_invalidate_pdid(smmu->l2, pdid);
+    smmu->counters->translations_dropped +=
+        pw_tcache_invalidate_pdid(smmu->l1, pdid) + pw_tcache_invalidate_pdid(smmu->l2, pdid);
     if (smmu->prefetch) pw_tcache_invalidate_pdid(smmu->prefetch, pdid);
     if (smmu->walk_cache) pw_tcache_invalidate_pdid(smmu->walk_cache, pdid);
 }
@@ -265,7 +317,8 @@ void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid)
 void pw_smmu_invalidate_all(pw_smmu *smmu)
 {
     smmu->counters->shootdowns_all++;
-    smmu->counters->translations_dropped += pw_tcache_invalidate_all(smmu->l1) + pw_tcache_invalidate_all(smmu->l2);
+    smmu->counters->translations_dropped +=
+        pw_tcache_invalidate_all(smmu->l1) + pw_tcache_invalidate_all(smmu->l2);
     if (smmu->prefetch) pw_tcache_invalidate_all(smmu->prefetch);
     if (smmu->walk_cache) pw_tcache_invalidate_all(smmu->walk_cache);
 }

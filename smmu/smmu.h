@@ -1,47 +1,51 @@
-/* SMMU: context banks with ARM's fault registers, L1 and L2 TLB, walk cache, prefetch buffer, walkers
- * [PART 4.3, PSI 3.2.1].
+/* SMMU: context banks with ARM's fault registers, L1 and L2 TLB, walk cache, prefetch buffer,
+ * walkers [PART 4.3, PSI 3.2.1].
  *
- * Terminate (CFCFG = 0): a faulting access is not done. HUPCF = 1: a fault does not disturb later accesses;
- * HUPCF = 0: while it is active, until the handler writes FSR back, every access of the bank is terminated.
- * Stall (CFCFG = 1): a faulting access waits, and FSR stays non-zero (SS), until software writes RESUME; all
- * that waits is then retried in the order of arrival. HUPCF = 1: accesses that find their page go on, one that
- * faults meanwhile sets MULTI and waits too; HUPCF = 0: every access of the bank waits.
+ * Terminate (CFCFG = 0): a faulting access is not done. HUPCF = 1: a fault does not disturb later
+ * accesses; HUPCF = 0: while it is active, until the handler writes FSR back, every access of the
+ * bank is terminated. Stall (CFCFG = 1): a faulting access waits, and FSR stays non-zero (SS),
+ * until software writes RESUME; all that waits is then retried in the order of arrival. HUPCF = 1:
+ * accesses that find their page go on, one that faults meanwhile sets MULTI and waits too; HUPCF =
+ * 0: every access of the bank waits.
  *
- * A bank shows its last fault, active from fault_ns until clear_ns, since frames arrive physically out of
- * order. The walk's answer comes from the caller's snapshot (walk.h); this decides what a translation costs.
- * Not thread-safe. */
+ * A bank shows its last fault, active from fault_ns until clear_ns, since frames arrive physically
+ * out of order. The walk's answer comes from the caller's snapshot (walk.h); this decides what a
+ * translation costs. Not thread-safe. */
 #ifndef PW_SMMU_SMMU_H
 #define PW_SMMU_SMMU_H
 #include "native/calendar.h"
-#include "native/config.h"
+#include "native/costs.h"
+#include "native/counters.h"
+#include "native/settings.h"
 #include "native/tcache.h"
 
 #define PW_CONTEXT_BANKS_MAX 128
-#define PW_FAULTS_KEPT 32       /* times of a bank's latest faults: frames may be here before earlier ones */
+#define PW_FAULTS_KEPT \
+    32 /* times of a bank's latest faults: frames may be here before earlier ones */
 #define PW_WALKERS_MAX 16
 #define PW_OUTSTANDING_MAX 256
 #define PW_WALK_ACCESSES_MAX 8
 
 /* cdef begin */
-#define PW_FSR_TF (1u << 1)         /* translation fault */
-#define PW_FSR_PF (1u << 3)         /* permission fault */
-#define PW_FSR_SS (1u << 30)        /* an access is stalled: stays until RESUME */
+#define PW_FSR_TF (1u << 1)  /* translation fault */
+#define PW_FSR_PF (1u << 3)  /* permission fault */
+#define PW_FSR_SS (1u << 30) /* an access is stalled: stays until RESUME */
 #define PW_FSR_MULTI (1u << 31)
-#define PW_FSYNR0_WNR (1u << 4)     /* 1: write, the destination side */
+#define PW_FSYNR0_WNR (1u << 4) /* 1: write, the destination side */
 #define PW_SCTLR_M (1u << 0)
 #define PW_SCTLR_CFRE (1u << 5)
 #define PW_SCTLR_CFIE (1u << 6)
-#define PW_SCTLR_CFCFG (1u << 7)    /* 0 terminate, 1 stall */
-#define PW_SCTLR_HUPCF (1u << 8)     /* 0: while a fault is active every access of the bank meets it */
+#define PW_SCTLR_CFCFG (1u << 7) /* 0 terminate, 1 stall */
+#define PW_SCTLR_HUPCF (1u << 8) /* 0: an active fault meets every access of the bank */
 #define PW_RESUME_RETRY 0
 #define PW_RESUME_TERMINATE 1
 
 typedef struct {
-    uint32_t pdid;              /* 0: bank not in use */
+    uint32_t pdid; /* 0: bank not in use */
     uint32_t sctlr, fsr, far, far_high, fsynr0;
-    int64_t fault_ns;           /* when FSR was set */
-    int64_t clear_ns;           /* when the handler writes FSR back, or the tasklet RESUME */
-    uint32_t resume;            /* last written: PW_RESUME_* */
+    int64_t fault_ns; /* when FSR was set */
+    int64_t clear_ns; /* when the handler writes FSR back, or the tasklet RESUME */
+    uint32_t resume;  /* last written: PW_RESUME_* */
     uint32_t reserved;
 } pw_context_bank;
 /* cdef end */
@@ -50,46 +54,55 @@ typedef struct {
     const pw_costs *costs;
     pw_counters *counters;
     uint32_t num_banks;
-    uint32_t sctlr;             /* of every bank */
+    uint32_t sctlr; /* of every bank */
     pw_context_bank banks[PW_CONTEXT_BANKS_MAX];
-    struct { pw_time fault_ns, clear_ns; } active[PW_CONTEXT_BANKS_MAX][PW_FAULTS_KEPT];    /* ring a bank */
+    struct {
+        pw_time fault_ns, clear_ns;
+    } active[PW_CONTEXT_BANKS_MAX][PW_FAULTS_KEPT]; /* ring a bank */
     uint32_t num_faults[PW_CONTEXT_BANKS_MAX];
     pw_tcache *l1, *l2;
-    pw_tcache *walk_cache, *prefetch;       /* NULL: none */
+    pw_tcache *walk_cache, *prefetch; /* NULL: none */
     pw_time l1_hit_ns, l2_hit_ns;
     pw_calendar walkers[PW_WALKERS_MAX];
     uint32_t num_walkers, max_outstanding;
-    struct { pw_time since_ns, until_ns; } outstanding[PW_OUTSTANDING_MAX];     /* ring of stalled accesses */
+    struct {
+        pw_time since_ns, until_ns;
+    } outstanding[PW_OUTSTANDING_MAX]; /* ring of stalled accesses */
     uint32_t next_outstanding;
     pw_time last_outstanding_ns;
 } pw_smmu;
 
-/* How a translation was found; what it takes follows from that. WALK + n: a walk of n memory accesses. */
+/* How a translation was found; what it takes follows from that. WALK + n: a walk of n memory
+ * accesses. */
 enum pw_translation { PW_TRANSLATION_L1, PW_TRANSLATION_L2, PW_TRANSLATION_WALK };
 _Static_assert(PW_TRANSLATION_WALK + PW_WALK_ACCESSES_MAX < 16, "a grant frame keeps four bits");
 
-int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings, pw_counters *counters);
+int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
+                 pw_counters *counters);
 void pw_smmu_destroy(pw_smmu *smmu);
 /* Bind a bank to a protection domain: its index or PW_ERR_FULL. */
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid);
 /* The bank of a PDID, NULL when there is none (NACK 3). */
 pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid);
-/* Translate one page whose walk would find it present or not: what the translation takes, and how it was
- * found. A cached translation of an absent page is stale: dropped and counted. next_present: the page behind
- * may be prefetched. at_ns: of the access, or PW_NEVER when it is ahead of time and books no walker. */
-pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, bool next_present,
-                          pw_time at_ns, uint32_t *how);
+/* Translate one page whose walk would find it present or not: what the translation takes, and how
+ * it was found. A cached translation of an absent page is stale: dropped and counted. next_present:
+ * the page behind may be prefetched. at_ns: of the access, or PW_NEVER when it is ahead of time and
+ * books no walker. */
+pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,
+                          bool next_present, pw_time at_ns, uint32_t *how);
 /* What a translation takes that waits for nothing. */
 pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how);
-/* Record a translation or permission fault. True when FSR was clear at that time, so that an interrupt is raised;
- * else only MULTI is set. */
-bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address, bool is_write, bool is_permission);
+/* Record a translation or permission fault. True when FSR was clear at that time, so that an
+ * interrupt is raised; else only MULTI is set. */
+bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address,
+                          bool is_write, bool is_permission);
 /* The handler writes FSR back at at_ns: the fault recorded last is active until then. */
 void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns);
-/* With HUPCF = 0 an access at at_ns is terminated, whatever its page, while a fault from before is active:
- * until when, or INT64_MIN when it is not. */
+/* With HUPCF = 0 an access at at_ns is terminated, whatever its page, while a fault from before is
+ * active: until when, or INT64_MIN when it is not. */
 pw_time pw_smmu_blocked_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns);
-static inline bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
+static inline bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank,
+                                      pw_time at_ns)
 {
     return pw_smmu_blocked_until(smmu, bank, at_ns) != INT64_MIN;
 }
@@ -100,10 +113,11 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 /* When an access that comes at at_ns finds room among the outstanding ones, and that one waits. */
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns);
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns);
-/* Shootdown after the OS changed a mapping: by address, by context, of everything. Each is counted, and the
- * translations that it dropped. A change that nobody announces is noticed when a walk contradicts a cached
- * translation, and counts as a shootdown by address then: the translation was of no use to any access in
- * between, so the virtual times are the same as if the OS had announced it. */
+/* Shootdown after the OS changed a mapping: by address, by context, of everything. Each is counted,
+ * and the translations that it dropped. A change that nobody announces is noticed when a walk
+ * contradicts a cached translation, and counts as a shootdown by address then: the translation was
+ * of no use to any access in between, so the virtual times are the same as if the OS had announced
+ * it. */
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid);
 void pw_smmu_invalidate_all(pw_smmu *smmu);

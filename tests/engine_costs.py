@@ -1,7 +1,9 @@
-"""What single steps of a transfer cost by the platform file: the sums that engine tests compare with.
+"""What single steps of a transfer cost by the platform file: the sums that engine tests compare
+with.
 
-Each function is one sentence of MECHANISMS in terms of the platform's component costs, so a reader of
-a test sees the breakdown of its expected time. Only for transfers that meet no other traffic.
+Each function is one sentence of docs/machine.md in terms of the platform's component costs, so a
+reader of a test sees the breakdown of its expected time. Only for transfers that meet no other
+traffic.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Steps:
         return self.c.r5_notice_transfer_ns
 
     def post_read(self) -> int:
-        """The user writes the request's packets, they travel, the R5 there reads it word by word."""
+        """The user writes the request's packets, they travel, the R5 there reads it word by
+        word."""
         posted = (
             READ_REQUEST_PACKETS * self.c.packetizer_writes * self.c.core_register_write_ns
             + self.latency()

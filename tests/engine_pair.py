@@ -1,34 +1,26 @@
-"""Engines joined in one process: the network of the unit tests.
-
-`Pair` builds engines on one memory backend each, hands bursts over and runs all of them until nothing
-is left, so that what a test sees depends on the mechanism and on nothing else. Bursts between two
-nodes keep their order, as MPI messages do; `pick` decides which pair of nodes is physically next, and
-`tamper` may change a burst's bytes on the way.
-"""
+"""Engines joined in one process, with what tests post and what they look at."""
 
 from __future__ import annotations
 
 import dataclasses
 import mmap
-from collections import deque
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 
-from pagewire.native import check, faults, ffi, lib
-from pagewire.native.domains import open_domain
-from pagewire.smmu.policy import PageInPolicy
-from pagewire.smmu.policy_host import DECISION, PolicyHost
-from pagewire.transport.config import load
-from pagewire.transport.platform import load as load_platform
+from pagewire.driver.policy import PageInPolicy
+from pagewire.native import check, ffi, lib
+from pagewire.native.impairments import ImpairmentsConfig
+from pagewire.transport.node.engine import NEVER, Engine, OwnPolicy
+from pagewire.transport.node.joined import FOREVER, Joined
+from pagewire.transport.settings.config import load
+from pagewire.transport.settings.platform import load as load_platform
 
 PAGE = 4096
 BLOCK = 16384
 PACKET = 256
-MADV_NOHUGEPAGE = 15
 PDID = 7
-FOREVER = 2**63 - 1
 NOWHERE = 3 << 44
 """An address far from where programs, the kernel and sanitizers map anything by themselves."""
-AT_ONCE = -(2**63)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +44,7 @@ class Buffer:
     def __init__(self, num_bytes: int, skew: int = 0) -> None:
         length = PAGE + (num_bytes + skew + PAGE - 1) // PAGE * PAGE + BLOCK + PAGE
         self.map = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.map.madvise(MADV_NOHUGEPAGE)
+        self.map.madvise(mmap.MADV_NOHUGEPAGE)
         self.view = ffi.from_buffer(self.map)
         base = int(ffi.cast("uintptr_t", self.view))
         aligned = (
@@ -104,14 +96,6 @@ def resident(
     return source, destination
 
 
-def struct(name: str, values: dict[str, int]) -> object:
-    """A config struct of the engine, every field set by name."""
-    out = ffi.new(f"{name} *")
-    for field, value in values.items():
-        setattr(out, field, value)
-    return out
-
-
 def scheduling(hint: int, window_blocks: int) -> object:
     return ffi.new("pw_scheduling *", {"hint": hint, "window_blocks": window_blocks})
 
@@ -138,12 +122,12 @@ def make_descriptor(
     return out
 
 
-class Pair:
+class Pair(Joined):
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
-    `of_node` overrides them again for single nodes; a node in `without_domain` opens none. `own_policy`
-    makes each node's page-in policy, instead of one of the engine's. `injected`: fields of FaultsConfig,
-    the plan of every node.
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
+    `own_policy` makes each node's page-in policy, instead of one of the engine's. `injected`:
+    fields of ImpairmentsConfig, the plan of every node.
     """
 
     def __init__(
@@ -158,43 +142,29 @@ class Pair:
     ) -> None:
         if own_policy is not None:
             settings = settings | {"policy": lib.PW_POLICY_HOST}
-        # without a walk cache a walk takes the same wherever the buffers lie, which differs from run to run
+        # without a walk cache a walk takes the same wherever the buffers lie, which differs from
+        # run to run
         base = load(environ={}).engine_settings() | {"walk_cache_entries": 0}
         unknown = set(settings) - set(base)
         assert not unknown, unknown
         costs = load_platform("exanest-qfdb").costs.as_dict() | (costs or {})
-        self.costs = struct("pw_costs", costs)
-        self.memories = []
-        self.nis = []
-        for node in range(num_nodes):
-            own = struct("pw_settings", base | settings | (of_node or {}).get(node, {}))
-            options = ffi.new("pw_memory_model_options *")
-            options.seed = own.model_seed + node
-            options.fault_millionths = own.model_fault_millionths
-            options.frame_limit_pages = own.model_frame_limit_pages
-            options.huge_pages = own.model_huge_pages
-            options.collapse_millionths = own.model_collapse_millionths
-            memory = ffi.new("pw_memory **")
-            check(lib.pw_memory_create(own.memory_backend, options, memory), "memory")
-            self.memories.append(ffi.gc(memory[0], lib.pw_memory_destroy))
-            ni = ffi.new("pw_ni **")
-            check(lib.pw_ni_create(self.costs, own, node, num_nodes, memory[0], ni), "engine")
-            self.nis.append(ffi.gc(ni[0], lib.pw_ni_destroy))
-            if injected:
-                faults.plan(ni[0], faults.FaultsConfig(**injected))
-            if node not in without_domain:
-                open_domain(ni[0], PDID)
-        self._policies = [
-            PolicyHost(ni, memory, own_policy(), "test")
-            for ni, memory in zip(self.nis, self.memories, strict=True)
-            if own_policy is not None
+        engines = [
+            Engine(
+                costs,
+                base | settings | (of_node or {}).get(node, {}),
+                node=node,
+                num_nodes=num_nodes,
+                pdid=None if node in without_domain else PDID,
+                own_policy=OwnPolicy(own_policy(), "test") if own_policy is not None else None,
+                planned=ImpairmentsConfig(**injected) if injected else None,
+            )
+            for node in range(num_nodes)
         ]
+        super().__init__(engines)
+        self.nis = [engine.ni for engine in engines]
+        self.memories = [engine.memory for engine in engines]
+        self.costs = engines[0].costs
         self.events: list[Event] = []
-        self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
-        self.tamper: Callable[[int, int, bytearray], None] | None = None
-        self.num_refused_bursts = 0
-        self._links: dict[tuple[int, int], deque[bytearray]] = {}
-        self._out = ffi.new("pw_host_event[16]")
 
     def write(
         self,
@@ -237,7 +207,7 @@ class Pair:
     ) -> int:
         id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni = self.nis[node]
-        code = lib.pw_ni_write_scheduled(
+        code = lib.pw_ni_write(
             ni,
             pdid,
             peer,
@@ -262,9 +232,7 @@ class Pair:
         window_blocks: int = 0,
     ) -> int:
         key, how = ffi.new("uint64_t *"), scheduling(hint, window_blocks)
-        code = lib.pw_ni_expose_scheduled(
-            self.nis[node], peer, source.address, source.num_bytes, how, key
-        )
+        code = lib.pw_ni_expose(self.nis[node], peer, source.address, source.num_bytes, how, key)
         check(code, "expose")
         return int(key[0])
 
@@ -278,7 +246,8 @@ class Pair:
         peer: int = 0,
         key: int | None = None,
     ) -> int:
-        """Expose the source at `peer` (unless a key is given), let `node` fetch it; the fetch's id."""
+        """Expose the source at `peer` (unless a key is given), let `node` fetch it; the fetch's
+        id."""
         if key is None:
             key = self.expose(source, node=peer, peer=node)
         return self.fetch_raw(
@@ -319,7 +288,8 @@ class Pair:
         node: int = 0,
         peer: int = 1,
     ) -> int:
-        """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's id."""
+        """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's
+        id."""
         if channel is None:
             channel = self.open_channel(node)
         descriptor = make_descriptor(
@@ -351,101 +321,39 @@ class Pair:
         check(lib.pw_ni_read(ni, PDID, peer, descriptor, key, at_ns, id_), "read")
         return int(id_[0])
 
-    def _collect(self) -> None:
-        burst = ffi.new("pw_burst *")
-        for node, ni in enumerate(self.nis):
-            while lib.pw_ni_tx_burst(ni, burst):
-                data = bytearray(ffi.buffer(burst.data, burst.num_bytes))
-                self._links.setdefault((node, burst.peer), deque()).append(data)
-                lib.pw_ni_tx_release(ni, burst.data)
-
-    def receive(self, node: int, peer: int, data: bytes | bytearray) -> int:
-        """Give a burst of `node` to `peer`; the status code."""
-        code = int(lib.pw_ni_rx_burst(self.nis[peer], node, ffi.from_buffer(data), len(data)))
-        if lib.pw_ni_next_ns(self.nis[peer]) == AT_ONCE:  # a decision, before anything else is sent
-            self._run_node(peer, AT_ONCE)
-        return code
-
-    def deliver(self) -> bool:
-        """Hand over every burst that waits, or with `pick` one; True when there was one."""
-        self._collect()
-        links = sorted(link for link, bursts in self._links.items() if bursts)
-        if not links:
-            return False
-        for link in links if self.pick is None else [self.pick(links)]:
-            bursts = self._links[link]
-            for _ in range(len(bursts) if self.pick is None else 1):
-                data = bursts.popleft()
-                if self.tamper:
-                    self.tamper(*link, data)
-                if self.receive(*link, data) < 0:
-                    assert self.tamper, "an engine refuses what an engine sent"
-                    self.num_refused_bursts += 1
-        return True
+    def handle(self, node: int, event: object) -> None:
+        self.events.append(
+            Event(node, event.kind, event.error, event.id, event.time_ns, event.num_bytes)
+        )
 
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
-        for ni in self.nis:
-            lib.pw_ni_enter(ni)  # the test may have changed mappings since
-        for _ in range(limit):
-            busy = self.deliver()
-            for node in range(len(self.nis)):
-                busy = self._run_node(node, horizon_ns) or busy
-            if not busy and not self.deliver():
-                return self.events[start:]
-        raise AssertionError("the engines do not come to rest")
+        super().run(horizon_ns, max_turns=limit)
+        return self.events[start:]
 
-    def _run_node(self, node: int, horizon_ns: int) -> bool:
-        """Until the engine wants frames; True when it had host events."""
-        busy, asked = False, True
-        while asked:
-            asked = False
-            count = lib.pw_ni_run(self.nis[node], horizon_ns, self._out, 16)
-            busy = busy or count > 0
-            for event in self._out[0:count]:
-                if event.kind == DECISION:
-                    self._policies[node].answer(event.id)
-                    asked = True
-                    continue
-                self.events.append(
-                    Event(node, event.kind, event.error, event.id, event.time_ns, event.num_bytes)
-                )
-        return busy
-
-    def counters(self, node: int) -> object:
-        out = ffi.new("pw_counters *")
-        lib.pw_ni_read_counters(self.nis[node], out)
-        return out
+    def counters(self, node: int) -> SimpleNamespace:
+        return SimpleNamespace(**self.engines[node].counters())
 
     def injected(self, node: int) -> dict[str, dict[str, int]]:
-        """Eligible and injected events of the fault sites that are on."""
-        return faults.counts(self.nis[node])
+        """Eligible and injected events of the impairments that are on."""
+        return self.engines[node].impairment_counts()
 
     def trace(self, capacity: int = 10_000) -> None:
         self._trace_capacity = capacity
-        for ni in self.nis:
-            check(lib.pw_ni_trace_start(ni, capacity), "trace")
+        self.trace_start(capacity)
 
     def trace_is_full(self) -> bool:
         """An engine's trace may have lost some of its last events."""
-        records = ffi.new("pw_trace_record **")
-        return any(lib.pw_ni_trace_read(ni, records) >= self._trace_capacity for ni in self.nis)
+        return any(len(engine.trace()) >= self._trace_capacity for engine in self.engines)
 
     def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
         """(time, node, kind, a, b) of every engine's trace, in time order.
 
-        By default all kinds but `transition`: the steps of the firmware's table, no events of the machine.
+        By default all kinds but `transition`: the steps of the firmware's table, no events of the
+        machine.
         """
-        names = {
-            value: name.removeprefix("PW_TRACE_").lower()
-            for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
-        }
-        rows = []
-        for node, ni in enumerate(self.nis):
-            records = ffi.new("pw_trace_record **")
-            count = lib.pw_ni_trace_read(ni, records)
-            rows += [(r.time_ns, node, names[r.kind], r.a, r.b) for r in records[0][0:count]]
+        rows = [tuple(record) for engine in self.engines for record in engine.trace()]
         return sorted(row for row in rows if (row[2] in kinds if kinds else row[2] != "transition"))
 
     def time_of(self, kind: str, index: int = 0) -> int:
@@ -453,8 +361,8 @@ class Pair:
         return self.log(kind)[index][0]
 
     def assert_quiet(self) -> None:
-        """Nothing pending: every table entry, ticket, event, region and landing was returned."""
+        """Nothing pending: every table entry, ticket, event, region and inbound was returned."""
         for ni in self.nis:
             assert lib.pw_ni_num_pending(ni) == 0
             assert lib.pw_ni_num_transactions(ni) == 0
-            assert lib.pw_ni_next_ns(ni) == FOREVER
+            assert lib.pw_ni_next_ns(ni) == NEVER

@@ -1,7 +1,7 @@
 """The engine's page-in policies, written again in Python."""
 
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native import lib
-from pagewire.smmu.policy import PageFault, PageInPolicy
 
 
 def twin(policy: int, source_pages: int) -> type[PageInPolicy]:
@@ -14,7 +14,9 @@ def twin(policy: int, source_pages: int) -> type[PageInPolicy]:
                 int(lib.PW_POLICY_BLOCK): fault.block.stop,
                 int(lib.PW_POLICY_ALL): fault.transfer.stop,
             }
-            limit = ends[policy] if fault.at_destination else fault.page + source_pages
-            return range(fault.page, min(ends[policy], limit))
+            if fault.at_destination:
+                return range(fault.page, ends[policy])
+            # FAR is all that the driver knows there: so many pages whatever the policy
+            return range(fault.page, min(fault.page + source_pages, fault.transfer.stop))
 
     return Twin

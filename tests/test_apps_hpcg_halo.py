@@ -1,5 +1,5 @@
-"""Halo exchange and stencil of the conjugate-gradient mini-app on many ranks, which are threads here:
-27 processes, the least for 26 neighbours, are too many for a small machine."""
+"""Halo exchange and stencil of the conjugate-gradient mini-app on many ranks, which are threads
+here: 27 processes, the least for 26 neighbours, are too many for a small machine."""
 
 import concurrent.futures
 import itertools
@@ -54,8 +54,8 @@ class ThreadTeam:
         waitall = staticmethod(lambda requests: [request() for request in requests])
         self.mpi = SimpleNamespace(Request=SimpleNamespace(Waitall=waitall))
 
-    def sum_integer(self, value: int) -> int:
-        return value
+    def sum_integers(self, *values: int) -> list[int]:
+        return list(values)
 
 
 def on_all_ranks(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 MPI = pytest.importorskip("mpi4py.MPI")
 
-from pagewire.apps.errors import AppError, InputError
+from pagewire.apps.command import AppError, InputError
 from pagewire.apps.hpl.broadcast import neighbors
 from pagewire.apps.hpl.factorization import Factorization
 from pagewire.apps.hpl.grid import Grid, choose_shape
@@ -45,7 +45,6 @@ def system(n: int, seed: int = 42) -> tuple[np.ndarray, np.ndarray]:
 def solve_serial(command_line: str, spoil=None) -> tuple[np.ndarray, float]:
     """x and the residual on one rank; `spoil` changes the matrix first."""
     options = parse_options(command_line.split())
-    assert options is not None
     grid = Grid(Team(MPI, MPI.COMM_SELF), 1, 1)
     matrix = Matrix(options, grid)
     matrix.generate()
@@ -269,10 +268,10 @@ def test_declared_work_is_that_of_an_lu_solve(monkeypatch: pytest.MonkeyPatch) -
     declared = []
     fake = SimpleNamespace(compute=lambda *, flops, num_bytes: declared.append(flops))
     monkeypatch.setitem(sys.modules, "pagewire.transport", fake)
-    monkeypatch.delitem(sys.modules, "pagewire.transport.loader", raising=False)
+    monkeypatch.delitem(sys.modules, "pagewire.transport.facade.loader", raising=False)
     solve_serial("--N 300 --NB 32")
     assert not declared  # the package alone emulates nothing
-    monkeypatch.setitem(sys.modules, "pagewire.transport.loader", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pagewire.transport.facade.loader", SimpleNamespace())
     solve_serial("--N 300 --NB 32")
     assert sum(declared) == pytest.approx(2 / 3 * 300**3 + 3 / 2 * 300**2, rel=0.02)
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 MPI = pytest.importorskip("mpi4py.MPI")
 pytest.importorskip("pagewire._kernels")
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError
+from pagewire.apps.kernels import KernelError
 from pagewire.apps.lammps import kernels
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.lattice import create_lattice, create_velocities
@@ -34,7 +35,6 @@ FCC_PAIR_ENERGY = -6.7733681  # LAMMPS' logs of examples/melt and bench/in.lj, s
 
 def run_serial(command_line: str) -> tuple[Simulation, list[ThermoRow]]:
     options = parse_options(command_line.split())
-    assert options is not None
     simulation = Simulation(options, Team(MPI, MPI.COMM_SELF))
     rows: list[ThermoRow] = []
     simulation.run(rows.append)
@@ -243,7 +243,7 @@ def test_lists_hold_the_near_pairs(
 
 
 def test_kernel_refuses_a_list_that_names_no_atom() -> None:
-    with pytest.raises(kernels.KernelError, match="bad index"):
+    with pytest.raises(KernelError, match="bad index"):
         kernels.compute_lj(
             np.zeros((2, 3)), np.zeros((2, 3)), num_local=2, first=np.array([0, 1, 1]),
             neighbors=np.array([2], dtype=np.int32), cutoff=2.5, energy_shift=0.0, newton=True,

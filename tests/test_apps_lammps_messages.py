@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("mpi4py")
 
-from pagewire.apps.buffers import GROWTH_FACTOR, MIN_CAPACITY, MessageBuffer
 from pagewire.apps.lammps.atoms import Atoms
+from pagewire.apps.pages import GROWTH_FACTOR, MIN_CAPACITY, MessageBuffer
 
 
 def test_kept_buffer_stays_until_it_is_too_small_then_grows_by_a_factor() -> None:

@@ -191,9 +191,15 @@ def test_one_page_by_touch_costs_its_own_components_less_than_get_user_pages(res
 
 @pytest.mark.parametrize("name", ["psi-fig4.3", "psi-fig4.4"])
 def test_faults_at_the_source_wait_for_timeouts(name, results):
+    # 64 KB in 4 blocks, two under way. The second block's first fault falls into the first one's
+    # handler, so that its page stays unknown (MULTI): the first and the third block wait for 4
+    # pages each by touch, the fourth begins when the second has waited 5 times. Touch-Ahead: 1, 2,
+    # 2 and 3. With both ends absent the destination's ERRs take the place of all timeouts but a
+    # block's first.
+    of_64_kb = {("psi-fig4.3", "touch_a_page"): 9}
     for row in results[name].rows:
-        in_sequence = 2 if row["num_bytes"] > 32 << 10 else 1  # two blocks wait at the same time
         for way in PSI_WAYS:
+            in_sequence = of_64_kb.get((name, way), 3) if row["num_bytes"] > 32 << 10 else 1
             for timeout, timeout_us in PSI_TIMEOUTS.items():
                 rest = row[f"{way}_{timeout}"] - in_sequence * timeout_us
                 assert 0 < rest < 400
@@ -201,14 +207,20 @@ def test_faults_at_the_source_wait_for_timeouts(name, results):
                     assert rest < row["no_fault"] + 5
 
 
-def test_err_saves_timeouts_only_where_a_packet_got_through(results):
+def test_err_saves_the_timeouts_of_a_block_but_the_first(results):
+    """Every page absent: by touch a timeout a page, by Touch-Ahead one a block. With both ends one
+    a block. One more where the second block's first fault comes while the first one's is active."""
     for row in results["psi-fig4.6"].rows:
-        num_blocks = row["num_bytes"] // (16 << 10)
-        assert row["source_1"] == row["both_1"] == row["source_2"] == num_blocks
-        assert row["both_2"] == 0
+        num_pages = row["num_bytes"] // PAGE_BYTES
+        num_blocks = -(-num_pages // 4)
+        by_touch = row["way"] == "Touch-A-Page"
+        faults = num_pages if by_touch else num_blocks
+        unknown = 1 if num_blocks > 1 else 0
+        assert row["source_1"] == faults + unknown
+        assert row["both_1"] == num_blocks + unknown
 
 
-def test_driver_is_invoked_for_both_ends_and_more_often_page_by_page(results):
+def test_driver_is_invoked_for_both_ends(results):
     rows = {(row["faults"], row["num_bytes"]): row for row in results["psi-fig4.7"].rows}
     for num_bytes in {num_bytes for _, num_bytes in rows}:
         source, destination, both = (
@@ -216,8 +228,9 @@ def test_driver_is_invoked_for_both_ends_and_more_often_page_by_page(results):
         )
         for way in PSI_WAYS:
             for key in (f"{way}_time", f"{way}_handlers"):
-                # but for duplicates in the FIFO, which blocks of other times meet or do not
-                assert both[key] == pytest.approx(source[key] + destination[key], rel=0.01)
+                if num_bytes <= PAGE_BYTES:  # one page: its ends do not meet
+                    assert both[key] == pytest.approx(source[key] + destination[key])
+                assert both[key] >= max(source[key], destination[key])
         assert destination["touch_a_page_handlers"] >= destination["touch_ahead_handlers"]
 
 
@@ -229,7 +242,7 @@ def test_inputs_are_the_platforms_tables(results):
 
 
 @pytest.mark.parametrize("operation", ["write", "read"])
-@pytest.mark.parametrize("strategy", ["none", "touch", "pin"])
+@pytest.mark.parametrize("strategy", ["part", "pretouch", "pin"])
 @pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
 @pytest.mark.parametrize("loopback", [False, True])
 def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
@@ -258,7 +271,7 @@ def test_rig_faults_once_a_page_and_only_without_touch():
     absent = [1, 6]
     faulting = rig.transfer(num_bytes, destination_absent=absent)
     assert faulting.counters["pages_paged_in"] == len(absent)
-    touched = rig.transfer(num_bytes, destination_absent=absent, strategy="touch")
+    touched = rig.transfer(num_bytes, destination_absent=absent, strategy="pretouch")
     assert touched.counters["pages_paged_in"] == 0
 
 
@@ -268,8 +281,8 @@ def test_histogram_holds_every_invocation_of_the_handler():
     for _ in range(3):
         rig.transfer(num_bytes, destination_absent=all_pages(num_bytes))
     times = ffi.new("pw_time_histogram *")
-    lib.pw_ni_read_interrupt_times(rig.engines.nis[TARGET], times)
-    invocations = rig.engines.counters()["fault_interrupts"]
+    lib.pw_ni_read_interrupt_times(rig.nodes.engines[TARGET].ni, times)
+    invocations = rig.nodes.counters()["fault_interrupts"]
     assert invocations > 0
     assert sum(times.bins) == invocations
     last_ns = max(idx for idx, count in enumerate(times.bins) if count) * times.bin_ns
@@ -315,6 +328,13 @@ def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
     document = json.loads((tmp_path / "new" / "part-fig10.json").read_text())
     assert document["settings_not_default"] == {"smmu.num_context_banks": "8"}
+
+
+def test_missing_matplotlib_is_a_sentence_before_anything_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(output.importlib.util, "find_spec", lambda name: None)
+    assert main(["experiment", "part-fig9", "--quick", "--output", str(tmp_path / "new")]) == 2
+    assert "pip install 'pagewire[plots]'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_missing_app_is_named(monkeypatch):

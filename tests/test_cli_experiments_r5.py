@@ -10,8 +10,8 @@ from pagewire.cli.experiments import r5_bench, r5_losses, r5_optimisations, regi
 from pagewire.cli.experiments.r5_bench import READ, WRITE, Bench
 from pagewire.cli.experiments.result import Options, Result
 from pagewire.native.settings import ConfigError
-from pagewire.transport import platform
-from pagewire.transport.config import load
+from pagewire.transport.settings import platform
+from pagewire.transport.settings.config import load
 
 PAYLOAD_GBPS = 10 * 0.97 * 256 / 288
 SIZE_OF_16_KIB = 16 << 10

@@ -15,13 +15,13 @@ import pytest
 
 from pagewire.cli import launch, options, program
 from pagewire.native.settings import ConfigError
-from pagewire.transport import config
+from pagewire.transport.settings import config
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
 
 needs_mpi = pytest.mark.skipif(
-    importlib.util.find_spec("pagewire.transport.loader") is None
+    importlib.util.find_spec("pagewire.transport.facade.loader") is None
     or not os.path.exists(f"{sys.prefix}/bin/mpiexec"),
     reason="needs the MPI facade and mpiexec",
 )
@@ -43,6 +43,8 @@ if MPI.COMM_WORLD.rank == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
     if how == "leaves":
         os._exit(5)
+    if how == "leaves-well":
+        os._exit(0)
     if how == "child":
         subprocess.Popen(["sleep", "300"], start_new_session=True)
 if how != "child":
@@ -50,10 +52,10 @@ if how != "child":
 """
 
 WAITING = """
-import pathlib, sys, time
+import pathlib, signal, sys
 from mpi4py import MPI
 pathlib.Path(sys.argv[1], str(MPI.COMM_WORLD.rank)).touch()
-time.sleep(300)
+signal.pause()
 """
 
 
@@ -125,10 +127,13 @@ def marked() -> set[int]:
             "firmware.scheduling = 'nil:B': no module",
         ),
         (
-            ["launch", "-n", "2", "--set", "faults.injector=nil:B", "SELF"],
-            "faults.injector = 'nil:B': no module",
+            ["launch", "-n", "2", "--set", "impairments.planner=nil:B", "SELF"],
+            "impairments.planner = 'nil:B': no module",
         ),
-        (["launch", "-n", "2", "--set", "faults.injector=uni", "SELF"], "did you mean 'uniform'"),
+        (
+            ["launch", "-n", "2", "--set", "impairments.planner=uni", "SELF"],
+            "did you mean 'uniform'",
+        ),
         (["launch", "-n", "2", "--set", "run.memori=pin", "SELF"], "did you mean 'run.memory'"),
         (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
         (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),
@@ -200,6 +205,9 @@ def test_info_shows_settings_costs_and_host():
     assert done.returncode == 0, done.stderr
     for text in ("environment", "command line", "2ms", "page_in_fixed_ns", "PART 5.2", "POPULATE"):
         assert text in done.stdout
+    [row] = [line for line in done.stdout.splitlines() if line.startswith("│ run.timeout ")]
+    value, default, unit = (cell.strip() for cell in row.split("│")[2:5])
+    assert (value, default, unit) == ("2ms", "1ms", "")  # a duration is shown with its unit
 
 
 def test_info_smmu_shows_settings_and_register_layout():
@@ -225,13 +233,14 @@ def test_version():
 
 def test_start_of_a_rank_loads_no_command_line_or_table_library(script):
     path = script("import sys; print(sorted({'typer', 'rich', 'numpy'} & set(sys.modules)))")
-    if importlib.util.find_spec("pagewire.transport.loader") is None:
+    if importlib.util.find_spec("pagewire.transport.facade.loader") is None:
         pytest.skip("needs the MPI facade")
     assert pagewire("run", path).stdout.strip() == "[]"
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("pagewire.transport.loader") is None, reason="needs the MPI facade"
+    importlib.util.find_spec("pagewire.transport.facade.loader") is None,
+    reason="needs the MPI facade",
 )
 class TestRun:
     def test_file_has_its_folder_first_on_the_path_and_its_own_arguments(self, script, tmp_path):
@@ -281,6 +290,7 @@ class TestLaunch:
             ("killed", 137, "rank 1 was killed by signal 9 (SIGKILL)"),
             ("crashes", 139, "rank 1 was killed by signal 11 (SIGSEGV)"),
             ("leaves", 5, "rank 1 ended with exit code 5"),
+            ("leaves-well", 1, "rank 1 left with exit code 0 but without MPI Finalize"),
             ("before-mpi", 4, "rank 1 ended with exit code 4"),
         ],
     )
@@ -294,6 +304,65 @@ class TestLaunch:
         if how == "raises":
             assert "[rank 1] ValueError: no such atom" in done.stderr
         assert marked() <= before
+
+    @pytest.mark.parametrize("setting", ["run.json", "run.compute_record"])
+    @pytest.mark.parametrize("finalize", ["", "MPI.Finalize()"])
+    def test_output_that_cannot_be_written_ends_with_1(self, script, tmp_path, setting, finalize):
+        (tmp_path / "out").symlink_to("/dev/full")
+        (tmp_path / "out.0").symlink_to("/dev/full")
+        program = script(f"from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n{finalize}\n")
+        path = f"{setting}={tmp_path / 'out'}"
+        done = pagewire("launch", "-n", "2", "-q", "--set", path, program)
+        assert done.returncode == 1, done.stderr
+        assert "was not written: No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert pathlib.Path("/dev/full").is_char_device()
+
+    @pytest.mark.parametrize(("option", "code"), [("--strict", 1), ("-q", 0)])
+    def test_strict_ends_at_the_first_call_around_the_ni(self, script, option, code):
+        program = script(
+            "import numpy as np\nfrom mpi4py import MPI\n"
+            "MPI.COMM_WORLD.Dup().Barrier()\n"
+            "MPI.COMM_WORLD.Ialltoall(np.ones(4), np.ones(4)).Wait()\n"
+        )
+        done = pagewire("launch", "-n", "2", option, program)
+        assert done.returncode == code, done.stderr
+        expected = "NotCarriedError: run.strict: the NI does not carry this call of Ialltoall"
+        assert (expected in done.stderr) == (option == "--strict")
+
+    def test_program_that_waits_on_a_clock_ends_in_virtual_time(self, script):
+        program = script(
+            "from time import sleep\nimport time\nfrom mpi4py import MPI\n"
+            "start, number = MPI.Wtime(), 0\n"
+            "while MPI.Wtime() - start < 100.0:\n    sleep(5); number += 1\n"
+            "start = time.time()\n"
+            "while time.time() - start < 100.0:\n    time.sleep(5); number += 1\n"
+            "print('slept', number)\n"
+        )
+        started_s = time.monotonic()
+        done = pagewire("launch", "-n", "1", "-q", "--compute", "none", program)
+        assert time.monotonic() - started_s < 60
+        assert "slept 40" in done.stdout, done.stderr
+
+    def test_sleep_is_real_with_the_wall_clock(self, script):
+        program = script(
+            "import time\nsleep = time.sleep\nfrom mpi4py import MPI\n"
+            "start = MPI.Wtime()\nsleep(0.3)\n"
+            "print(time.sleep is sleep, type(sleep).__name__, MPI.Wtime() - start > 0.29)\n"
+        )
+        done = pagewire("launch", "-n", "1", "-q", "--set", "run.wtime=wall", program)
+        assert done.stdout.strip() == "True builtin_function_or_method True", done.stderr
+
+    def test_timeout_below_a_round_trip_is_explained(self, script):
+        program = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "data = np.ones(100000)\n"
+            "comm.Send(data, 1) if comm.rank == 0 else comm.Recv(data, 0)\n"
+        )
+        done = pagewire("launch", "-n", "2", "-q", "--timeout", "1us", program)
+        assert done.returncode == 1
+        assert "failed in the NI: PW_ERR_UNRECOVERABLE (-9), " in done.stderr
+        assert "raise run.timeout if it is below a block's round trip" in done.stderr
 
     def test_process_that_a_rank_leaves_behind_is_ended(self, script):
         before = marked()

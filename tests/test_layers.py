@@ -1,4 +1,5 @@
-"""Imports and includes go down only: cli > apps > transport > (r5sched | smmu) > native."""
+"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu) >
+native."""
 
 import ast
 import pathlib
@@ -7,13 +8,37 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LEVELS = {"cli": 4, "apps": 3, "transport": 2, "r5sched": 1, "smmu": 1, "native": 0}
+BELOW = {
+    "native": set(),
+    "smmu": {"native"},
+    "driver": {"smmu", "native"},
+    "r5sched": {"native"},
+    "ni": {"r5sched", "driver", "smmu", "native"},
+    "transport": {"ni", "r5sched", "driver", "smmu", "native"},
+    "apps": {"transport", "ni", "r5sched", "driver", "smmu", "native"},
+    "cli": {"apps", "transport", "ni", "r5sched", "driver", "smmu", "native"},
+}
+"""What each room may use; the rooms at the top of the tree."""
 
-WITHOUT_MPI = {"clock", "config", "node", "platform", "report", "strategies"}
-"""Modules of transport that are neither the wire nor the facade."""
+WITHIN_TRANSPORT = {
+    "memory": set(),
+    "settings": {"memory"},
+    "node": {"settings", "memory"},
+    "facade": {"node", "settings", "memory"},
+}
+"""The same for the rooms of transport/."""
 
-PYTHON_FILES = sorted(path for folder in LEVELS for path in (ROOT / folder).rglob("*.py"))
-C_FILES = sorted(path for folder in LEVELS for path in (ROOT / folder).rglob("*.[ch]"))
+WITH_MPI = (
+    "transport/facade/",
+    "transport/node/wire.py",
+    "transport/rdma.py",
+    "cli/info.py",
+    "apps/",
+)
+"""Who may import mpi4py: wire, facade, users' programs; info asks for the library's version."""
+
+PYTHON_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.py"))
+C_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.[ch]"))
 
 
 def name_of(path: pathlib.Path) -> str:
@@ -33,7 +58,7 @@ def imports(path: pathlib.Path) -> set[str]:
 
 
 def may_use(folder: str, other: str) -> bool:
-    return folder == other or LEVELS[folder] > LEVELS[other]
+    return folder == other or other in BELOW[folder]
 
 
 def test_there_are_files_to_check():
@@ -45,9 +70,9 @@ def test_python_imports_go_down(path):
     folder = path.relative_to(ROOT).parts[0]
     for name in imports(path):
         parts = name.split(".")
-        if parts[0] == "pagewire" and len(parts) > 1 and parts[1] in LEVELS:
+        if parts[0] == "pagewire" and len(parts) > 1 and parts[1] in BELOW:
             assert may_use(folder, parts[1]), f"{name_of(path)} imports {name}"
-        assert parts[0] not in LEVELS, f"{name_of(path)} imports {name} instead of pagewire.{name}"
+        assert parts[0] not in BELOW, f"{name_of(path)} imports {name} instead of pagewire.{name}"
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
@@ -58,13 +83,28 @@ def test_compiled_module_is_imported_by_native_alone(path):
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
 def test_mpi4py_is_imported_by_wire_and_facade_alone(path):
-    # cli/info.py asks for the library's version; apps are users' programs.
-    folder = path.relative_to(ROOT).parts[0]
-    if folder == "apps" or name_of(path) == "cli/info.py":
+    if not name_of(path).startswith(WITH_MPI):
+        assert not any(each.split(".")[0] == "mpi4py" for each in imports(path))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PYTHON_FILES if path.is_relative_to(ROOT / "transport")], ids=name_of
+)
+def test_imports_within_transport_go_down(path):
+    room = path.relative_to(ROOT).parts[1]
+    if room not in WITHIN_TRANSPORT:  # the modules that users import are above all of them
         return
-    if folder == "transport" and path.stem not in WITHOUT_MPI:
-        return
-    assert not any(each.split(".")[0] == "mpi4py" for each in imports(path))
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[:2] == ["pagewire", "transport"] and len(parts) > 2:
+            other = parts[2]
+            assert other == room or other in WITHIN_TRANSPORT[room], f"{name_of(path)}: {name}"
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
+def test_engines_are_made_by_their_host_alone(path):
+    if name_of(path) != "transport/node/engine.py":
+        assert "pw_ni_create(" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=name_of)
@@ -73,20 +113,12 @@ def test_c_includes_go_down(path):
     text = path.read_text(encoding="utf-8")
     for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, flags=re.MULTILINE):
         other = included.partition("/")[0]
-        if other not in LEVELS:
+        if other not in BELOW:
             continue
-        # The engine puts NI, firmware, SMMU and driver together, so it stands above all of them.
-        if is_engine(name_of(path)) or name_of(path) == "native/prelude.h":
-            continue
-        assert not is_engine(included), f"{name_of(path)} includes {included}"
         assert may_use(folder, other), f"{name_of(path)} includes {included}"
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=name_of)
 def test_core_knows_neither_python_nor_mpi(path):
-    if path.relative_to(ROOT).parts[0] in ("native", "smmu", "r5sched"):
+    if path.relative_to(ROOT).parts[0] in ("native", "smmu", "r5sched", "driver", "ni"):
         assert not re.search(r"#\s*include\s+[<\"](Python|mpi)\.h", path.read_text("utf-8"))
-
-
-def is_engine(name: str) -> bool:
-    return re.fullmatch(r"native/engine\w*\.[ch]", name) is not None

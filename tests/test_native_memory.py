@@ -34,7 +34,7 @@ class Memory:
         collapse: int = 0,
     ) -> None:
         out = ffi.new("pw_memory **")
-        options = ffi.new("pw_memory_model_options *", (seed, faults, limit, huge, collapse))
+        options = ffi.new("pw_memory_model_options *", (seed, faults, limit, huge, collapse, 1))
         check(lib.pw_memory_create(backend, options, out), "create")
         self.memory = ffi.gc(out[0], lib.pw_memory_destroy)
 
@@ -268,7 +268,7 @@ class Reference:
     """The model said shortly: states of changed pages, frames least recently used first."""
 
     def __init__(self, *, seed: int, faults: int, limit: int) -> None:
-        self.seed, self.faults, self.limit = seed, faults, limit
+        self.seed, self.impairments, self.limit = seed, faults, limit
         self.states: dict[int, int] = {}
         self.frames: OrderedDict[int, None] = OrderedDict()  # not pinned
         self.pinned: set[int] = set()
@@ -281,7 +281,7 @@ class Reference:
         if page in self.states:
             return self.states[page]
         draw = (mix(self.seed ^ mix(page)) >> 32) * 1_000_000 >> 32
-        return ABSENT if draw < self.faults else PRESENT
+        return ABSENT if draw < self.impairments else PRESENT
 
     def probe(self, first: int, count: int) -> list[int]:
         return [self.state(page) for page in range(first, first + count)]

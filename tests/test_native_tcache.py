@@ -26,7 +26,8 @@ GEOMETRIES = [
 
 
 class Reference:
-    """A set is an OrderedDict, least recently used first: (pdid, line) -> [{page: frame}, locks]."""
+    """A set is an OrderedDict, least recently used first: (pdid, line) -> [{page: frame},
+    locks]."""
 
     def __init__(self, num_sets: int, num_ways: int, line_pages: int) -> None:
         self.num_ways, self.line_pages = num_ways, line_pages

@@ -3,13 +3,13 @@
 import pytest
 
 from pagewire.native import lib
-from pagewire.native.settings import ConfigError
-from pagewire.r5sched.config import TIMEOUT_IMPLEMENTATIONS, FirmwareConfig
-from pagewire.transport.config import load
+from pagewire.native.settings import ConfigError, engine_values
+from pagewire.r5sched.config import FirmwareConfig
+from pagewire.transport.settings.config import load
 
 
 def test_defaults_are_the_machine() -> None:
-    assert FirmwareConfig().engine_settings() == {
+    assert engine_values("firmware", FirmwareConfig()) == {
         "window_blocks": 2,
         "high_limit_bytes": 16384,
         "medium_limit_bytes": 524288,
@@ -25,14 +25,6 @@ def test_defaults_are_the_machine() -> None:
         "read_buffer_requests": 64,
         "read_retry_ns": 0,
         "mailbox_entries": 512,
-    }
-
-
-def test_implementations_have_the_engines_numbers() -> None:
-    assert TIMEOUT_IMPLEMENTATIONS == {
-        "absolute": lib.PW_TIMEOUT_ABSOLUTE,
-        "tick": lib.PW_TIMEOUT_TICK,
-        "countdown": lib.PW_TIMEOUT_COUNTDOWN,
     }
 
 

@@ -1,4 +1,5 @@
-"""The firmware's table of a block's life: complete, drawn as it is, and what the engine really does."""
+"""The firmware's table of a block's life: complete, drawn as it is, and what the engine really
+does."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import pytest
 from engine_pair import BLOCK, NOWHERE, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_native_engine_frames import (
+from test_ni_frames import (
     CONTROL_BYTES,
     KIND_AT,
     KIND_BLOCK,
@@ -24,8 +25,8 @@ from test_native_engine_frames import (
     frames,
     seal,
 )
-from test_native_engine_properties import JOBS, SETTINGS, Job, prepare, run
-from test_native_fault_injection_properties import PLANS
+from test_ni_impairments_properties import PLANS
+from test_ni_properties import JOBS, SETTINGS, Job, prepare, run
 
 from pagewire.native import ffi, lib
 from pagewire.r5sched import protocol
@@ -60,8 +61,9 @@ def steps_of_blocks(pair: Pair, node: int) -> dict[int, list[Step]]:
 def assert_paths(pair: Pair) -> set[Pairing]:
     """Every block's steps are a path from free to free; the pairs that were met.
 
-    With a timeout below the time of a fault, early attempts can fill the NI FIFO for long, each with a
-    fault a packet, and the trace too: its paths then end where it does, and the counters tell of more.
+    With a timeout below the time of a fault, early attempts can fill the NI FIFO for long, each
+    with a fault a packet, and the trace too: its paths then end where it does, and the counters
+    tell of more.
     """
     met = set()
     whole = not pair.trace_is_full()
@@ -177,7 +179,8 @@ def half_mapped(num_bytes: int) -> Iterator[int]:
 
 
 def unmapped_at(node: int, injected: dict[str, str | int] | None = None) -> set[Pairing]:
-    """A buffer of which only the beginning is mapped, at the source (0) or at the destination (1)."""
+    """A buffer of which only the beginning is mapped, at the source (0) or at the destination
+    (1)."""
     pair = Pair(injected=injected, timeout_ns=50_000)
     pair.trace(TRACE)
     num_bytes = 40 * BLOCK
@@ -185,7 +188,7 @@ def unmapped_at(node: int, injected: dict[str, str | int] | None = None) -> set[
     with half_mapped(num_bytes) as address:
         addresses = (address, whole.address) if node == 0 else (whole.address, address)
         key = ffi.new("uint64_t *")
-        assert lib.pw_ni_expose(pair.nis[0], 1, addresses[0], num_bytes, key) == 0
+        assert lib.pw_ni_expose(pair.nis[0], 1, addresses[0], num_bytes, ffi.NULL, key) == 0
         pair.fetch_raw(addresses[0], int(key[0]), addresses[1], num_bytes)
         assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
     return assert_paths(pair)
@@ -208,7 +211,8 @@ def second_nack(code: int) -> Callable[[int, int, bytearray], None]:
 
 
 def early_nack() -> Callable[[int, int, bytearray], None]:
-    """A NACK 1 before the first ERR, which no engine sends while the block is not there as a whole."""
+    """A NACK 1 before the first ERR, which no engine sends while the block is not there as a
+    whole."""
     done: list[int] = []
 
     def tamper(node: int, peer: int, burst: bytearray) -> None:

@@ -3,12 +3,13 @@
 import dataclasses
 import itertools
 
+import protocol_model
 import pytest
+from protocol_model import BROKEN, SCENARIOS, Limits, Rules, Violation, search
 
 from pagewire.native import lib
-from pagewire.r5sched import protocol, protocol_model
+from pagewire.r5sched import protocol
 from pagewire.r5sched.protocol import Transition
-from pagewire.r5sched.protocol_model import BROKEN, SCENARIOS, Limits, Rules, Violation, search
 
 FINDINGS = {
     "sequence numbers are not looked at": "is taken for",

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagewire.native.settings import ConfigError, format_value, parse_value
-from pagewire.transport import config
-from pagewire.transport.config import REGISTRY, Config, RunConfig, load
+from pagewire.native import ffi, lib
+from pagewire.native.settings import ConfigError, format_value, parse_value, setting
+from pagewire.transport.settings import config
+from pagewire.transport.settings.config import REGISTRY, Config, RunConfig, load
 
 
 def refused(*assignments: str, environ: dict[str, str] | None = None) -> str:
@@ -147,8 +148,12 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("smmu.l2_sets=3", "power of two"),
         ("smmu.hupcf=2", "from 0 to 1"),
         ("smmu.mode=stal", "one of terminate, stall"),
-        ("smmu.page_in=touch", "one of touch-ahead, touch-a-page"),
-        ("smmu.touch_ahead_pages=5", "from 1 to 4"),
+        ("driver.page_in=touch", "one of touch-ahead, touch-a-page"),
+        ("driver.touch_ahead_pages=5", "from 1 to 4"),
+        ("driver.variant=arm", "one of part, psi"),
+        ("driver.library_core=3", "one of same, other"),
+        ("ni.interleave=block", "one of none, packet"),
+        ("ni.reads_without_key=2", "true or false"),
         ("smmu.parallel_walks=17", "from 1 to 16"),
         ("smmu.outstanding_accesses=0", "from 1 to 256"),
         ("firmware.window_blocks=65", "from 1 to 64"),
@@ -170,8 +175,15 @@ def test_configuration_in_which_nothing_recovers_a_fault_is_refused():
 
 
 def test_stall_is_refused_with_a_thread_that_cannot_resume():
-    message = refused("smmu.mode=stall", "smmu.page_in=touch-a-page")
-    assert "RESUME" in message and "smmu.page_in = 'touch-ahead'" in message
+    message = refused("smmu.mode=stall", "driver.page_in=touch-a-page")
+    assert "RESUME" in message and "driver.page_in = 'touch-ahead'" in message
+
+
+@pytest.mark.parametrize("other", ["smmu.mode=stall", "run.policy=mine:Policy"])
+def test_interleaving_is_refused_with_accesses_that_wait(other):
+    message = refused("ni.interleave=packet", other)
+    assert "ni.interleave = 'packet'" in message and other.partition("=")[0] in message
+    assert "take ni.interleave = 'none'" in message
 
 
 def test_values_given_in_python_pass_the_same_limits():
@@ -181,6 +193,49 @@ def test_values_given_in_python_pass_the_same_limits():
         RunConfig(err=1)  # type: ignore[arg-type]
     with pytest.raises(dataclasses.FrozenInstanceError):
         RunConfig().memory = "pin"  # type: ignore[misc]
+
+
+def test_engine_settings_are_those_of_the_engines_struct():
+    fields = [field for field, _ in ffi.typeof("pw_settings").fields]
+    declared = [each.engine for each in REGISTRY.values() if each.engine]
+    assert sorted(declared) == sorted(fields)
+    assert set(Config().engine_settings()) == set(fields)
+
+
+@pytest.mark.parametrize("name", [name for name, each in REGISTRY.items() if each.engine])
+def test_every_choice_has_a_number_of_its_own_in_the_engine(name):
+    declaration = REGISTRY[name]
+    if name != "run.memory" and declaration.choices is not None:
+        numbers = [declaration.encode(each) for each in declaration.choices]
+        assert sorted(set(numbers)) == sorted(numbers) == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "field", "number"),
+    [
+        ("run.memory=ideal", "ideal", 1),
+        ("run.memory=pin", "ideal", 0),
+        ("run.err=off", "err_enabled", 0),
+        ("run.policy=all", "policy", lib.PW_POLICY_ALL),
+        ("driver.variant=psi", "driver_variant", lib.PW_DRIVER_PSI),
+        ("driver.library_core=other", "library_core", lib.PW_LIBRARY_CORE_OTHER),
+        ("driver.page_in=touch-a-page", "page_in", lib.PW_PAGE_IN_TOUCH_A_PAGE),
+        ("driver.touch_ahead_pages=2", "touch_ahead_pages", 2),
+        ("driver.entries_per_tasklet_run=1", "tasklet_entries", 1),
+        ("ni.interleave=packet", "interleave", lib.PW_INTERLEAVE_PACKET),
+        ("ni.reads_without_key=on", "reads_without_key", 1),
+        ("smmu.mode=stall", "stall", 1),
+        ("memory_backend.backend=model", "memory_backend", lib.PW_MEMORY_MODEL),
+    ],
+)
+def test_setting_reaches_the_engine(assignment, field, number):
+    assert load([assignment], environ={}).engine_settings()[field] == number
+
+
+@pytest.mark.parametrize("how", [{"default": 0.5}, {"default": "x"}, {"default": 1, "none": True}])
+def test_setting_that_the_engine_could_not_read_is_refused_where_it_is_declared(how):
+    with pytest.raises(TypeError, match="timeout_ns.*needs `encode`"):
+        setting(how["default"], "h", none_allowed="none" in how, engine="timeout_ns")
 
 
 def test_engine_settings_are_integers_in_base_units():

@@ -2,13 +2,15 @@
 
 import copy
 import dataclasses
+import re
 import tomllib
 
 import pytest
 
+from pagewire.native import ffi
 from pagewire.native.settings import ConfigError
-from pagewire.transport import platform
-from pagewire.transport.platform import Costs, CostTable
+from pagewire.transport.settings import platform
+from pagewire.transport.settings.platform import Costs, CostTable
 
 
 @pytest.fixture
@@ -34,14 +36,17 @@ def test_compute_takes_the_longer_of_arithmetic_and_memory():
 def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
     machine = platform.load(name)
     assert set(machine.cost_origins) == {
-        field.name
-        for part in (Costs, platform.Rates, *([platform.Comparison] if machine.comparison else []))
-        for field in dataclasses.fields(part)
+        *Costs.FIELDS,
+        *(
+            field.name
+            for part in (platform.Rates, *([platform.Comparison] if machine.comparison else []))
+            for field in dataclasses.fields(part)
+        ),
     }
     assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
     for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
         assert origin.unit
-        assert "MECHANISMS" in origin.source
+        assert re.match(r"(PART|PSI|R5|D3\.6)\b", origin.source)
 
 
 def test_default_platform_has_the_constants_of_the_papers():
@@ -51,6 +56,19 @@ def test_default_platform_has_the_constants_of_the_papers():
     assert (costs.link_mbps, costs.link_between_mbps, costs.hop_ns) == (17_000, 10_000, 150)
     assert costs.smmu_clock_ps == 3_003
     assert all(type(value) is int for value in costs.as_dict().values())
+
+
+def test_costs_are_those_of_the_engines_struct():
+    costs = platform.load("exanest-qfdb").costs
+    assert tuple(costs.as_dict()) == tuple(name for name, _ in ffi.typeof("pw_costs").fields)
+    assert costs == platform.load("exanest-qfdb").costs
+    with pytest.raises(AttributeError, match="did you mean 'walk_ns'"):
+        _ = costs.walks_ns
+    with pytest.raises(AttributeError):
+        costs.walk_ns = 1  # type: ignore[misc]
+    some = dict(list(costs.as_dict().items())[1:])
+    with pytest.raises(ConfigError, match=f"differ in {Costs.FIELDS[0]}"):
+        Costs(some)
 
 
 def test_prototype_differs_from_the_qfdb_in_its_links_alone():

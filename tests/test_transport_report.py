@@ -6,13 +6,27 @@ import json
 import pytest
 
 from pagewire.native import ffi
-from pagewire.transport import report
-from pagewire.transport.config import Config, load
+from pagewire.native.output import OutputError
+from pagewire.transport.node import report
+from pagewire.transport.settings.config import Config, load
+
+
+def call(calls: int, num_bytes: int = 0, around: int = 0, around_bytes: int = 0):
+    return {
+        "calls": calls,
+        "bytes": num_bytes,
+        "not_carried_calls": around,
+        "not_carried_bytes": around_bytes,
+    }
 
 
 def rank(number: int, **more):
     return {
-        "mpi_calls": {"Send": number, "Recv": 1},
+        "mpi_calls": {
+            "Send": call(number, 100 * number),
+            "Recv": call(1),
+            "Win.Put": call(2, 0, 2, 9),
+        },
         "nacks_by_code": [0, number, 0, 0, 0, 0, 0, 2],
         "nacks": number + 2,
         "blocks": 1000 * number,
@@ -30,7 +44,12 @@ def test_counters_are_summed_and_times_are_maxima():
     assert total["virtual_time_ns"] == 3_000_000
     assert total["peak_rss_bytes"] == 3 << 20
     assert total["nacks_by_code"] == [0, 4, 0, 0, 0, 0, 0, 4]
-    assert total["mpi_calls"] == {"Recv": 2, "Send": 4}
+    assert total["mpi_calls"] == {
+        "Recv": call(2),
+        "Send": call(4, 400),
+        "Win.Put": call(4, 0, 4, 18),
+    }
+    assert total["not_carried"] == {"calls": 4, "bytes": 18, "names": ["Win.Put"]}
     assert total["timeouts"] == 0
 
 
@@ -69,8 +88,13 @@ def test_table_has_a_column_for_each_rank_and_the_settings_that_were_changed():
     ]
     assert any(line.split() == ["1", "page", "fault", "3", "1", "2"] for line in lines)
     assert any(line.split() == ["7", "destination", "full", "4", "2", "2"] for line in lines)
-    assert "Send 3" in text
+    assert "MPI calls, with the bytes that they sent: Recv 2, Send 3 (300 B)\n" in text
+    assert "not carried by the NI: 4 calls, 18 bytes (Win.Put)" in text
     assert "run.memory = pin" in text
+
+
+def test_nothing_is_said_of_calls_around_the_ni_when_there_were_none():
+    assert "not carried" not in report.table([rank(1, mpi_calls={"Send": call(1)})], Config())
 
 
 def test_many_ranks_are_shown_as_minimum_mean_and_maximum():
@@ -110,16 +134,16 @@ def test_quiet_prints_nothing(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_path_that_cannot_be_written_is_reported(tmp_path, capsys):
-    report.finish([rank(1)], Config(), str(tmp_path / "no" / "x.json"), quiet=True)
-    assert "report not written" in capsys.readouterr().err
+def test_path_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(OutputError, match="x.json' was not written"):
+        report.finish([rank(1)], Config(), str(tmp_path / "no" / "x.json"), quiet=True)
 
 
-def test_injected_faults_are_shown_when_a_site_is_on():
-    lossy = rank(1, faults={"packet_loss": {"eligible": 1000, "injected": 9}})
+def test_impairments_are_shown_when_a_site_is_on():
+    lossy = rank(1, impairments={"packet_loss": {"eligible": 1000, "injected": 9}})
     text = report.table([lossy, rank(2)], Config())
     assert "packet loss, eligible" in text and "1,000" in text
-    assert report.totals([lossy, lossy])["faults"]["packet_loss"] == {
+    assert report.totals([lossy, lossy])["impairments"]["packet_loss"] == {
         "eligible": 2000,
         "injected": 18,
     }

@@ -13,15 +13,24 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
     flops: floating-point operations; num_bytes: memory traffic in bytes. The platform's rates turn
     them into time on the emulated node (the longer of the two). Without effect in other modes.
     """
-    from pagewire.transport.node import current
+    from pagewire.transport.facade.loader import activate
+    from pagewire.transport.facade.rank import here
 
-    node = current()
-    node.declare_compute(node.platform.rates.duration_ns(flops, num_bytes))
+    if not here.is_open:
+        activate()
+    here.clock.declare_compute(here.node.platform.rates.duration_ns(flops, num_bytes))
 
 
 def __getattr__(name: str) -> Any:
     if name == "MPI":
-        from pagewire.transport.loader import activate
+        from pagewire.transport.facade.loader import activate
 
-        return activate()
+        try:
+            return activate()
+        except ModuleNotFoundError as error:
+            if error.name != "mpi4py":
+                raise
+            raise ImportError(
+                "mpi4py is not installed: pip install 'pagewire[mpi]'", name=error.name
+            ) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,15 @@
-"""The RDMA engine's user library: one-sided writes and reads between ranks, without MPI for the data.
+"""The RDMA engine's user library: one-sided writes and reads between ranks, without MPI for the
+data.
 
-As the library of the emulated machine [R5 2.3.3, 3.2.1]: allocate a buffer that the NI may use, open a
-channel, insert a descriptor with a completion notification, trigger, poll. What a peer must know, a
-buffer's `remote` and a notification's `remote`, goes to it once, by MPI for example.
+As the library of the emulated machine [R5 2.3.3, 3.2.1]: allocate a buffer that the NI may use,
+open a channel, insert a descriptor with a completion notification, trigger, poll. What a peer must
+know, a buffer's `remote` and a notification's `remote`, goes to it once, by MPI for example.
 
 A rank's NI moves only while the rank is inside a call of MPI or of this library, as with blocking
 one-sided MPI: a target that computes for long keeps its peers waiting (in wall time, not in virtual
-time). Reading a notification's words from memory takes no virtual time and may see what arrives later in
-it, so look with `Notification.poll` or `wait`. Not for several threads of a rank. Transfers that nobody
-waited for before MPI is finalized may be lost.
+time). Reading a notification's words from memory takes no virtual time and may see what arrives
+later in it, so look with `Notification.poll` or `wait`. Not for several threads of a rank.
+Transfers that nobody waited for before MPI is finalized may be lost.
 """
 
 from __future__ import annotations
@@ -24,21 +25,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
-from pagewire.transport.loader import activate
-
-activate()
-
-from pagewire.transport.node import Handle, Notice
-from pagewire.transport.progress import node, test_turn, turn
+from pagewire.transport.facade.loader import activate
+from pagewire.transport.facade.progress import test_turn, turn
+from pagewire.transport.facade.rank import here
+from pagewire.transport.node.notices import Notice
+from pagewire.transport.node.rendezvous import Handle
 
 MAX_BYTES = 2**32 - 1
 """A descriptor's size field has 32 bits."""
 NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
 NUM_CHANNELS = int(lib.PW_WRITE_CHANNELS)
 
-_read_ns = node.platform.costs.core_register_read_ns
-_poll_ns = node.platform.costs.poll_ns
-_page_shift = int(lib.PW_PAGE_SHIFT)
 _BLOCK_BYTES = int(lib.PW_BLOCK_BYTES)
 
 
@@ -60,7 +57,8 @@ class RemoteBuffer(NamedTuple):
     address: int
     num_bytes: int
     key: int
-    """Asked for by reads. Writes are protected by the protection domain alone."""
+    """Needed by reads; 0 only does where the owner's `ni.reads_without_key` is on. Writes are
+    protected by the protection domain alone."""
 
 
 class RemoteNotification(NamedTuple):
@@ -73,28 +71,35 @@ class RemoteNotification(NamedTuple):
 class Buffer:
     """Zeroed memory of its own pages that this rank's NI and, by `remote`, its peers may use.
 
-    `array` is the memory as uint8, aligned to a block (16 KB). Nothing is pinned unless `run.memory` says so; it is pinned or
-    touched once, here. Alive until `free`, which must wait until no peer uses it any more.
+    `array` is the memory as uint8, aligned to a block (16 KB). Nothing is pinned unless
+    `run.memory` says so; it is pinned or touched once, here. Alive until `free`, which must wait
+    until no peer uses it any more.
     """
 
     def __init__(self, num_bytes: int) -> None:
         if not 0 < num_bytes <= MAX_BYTES:
             raise ValueError(f"buffer of {num_bytes} bytes: allowed is 1 to {MAX_BYTES}")
-        whole = np.frombuffer(mmap.mmap(-1, num_bytes + _BLOCK_BYTES), np.uint8)
+        # Private: mmap's own default would share the pages with children.
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        whole = np.frombuffer(mmap.mmap(-1, num_bytes + _BLOCK_BYTES, flags=private), np.uint8)
         skew = -whole.ctypes.data % _BLOCK_BYTES  # blocks end alike in every run
         self.array: NDArray[np.uint8] = whole[skew : skew + num_bytes]
         self.address: int = self.array.ctypes.data
         self.num_bytes = num_bytes
-        node.enter_rdma()
+        activate()
+        here.clock.enter_rdma()
         try:
-            node.clock_ns += node.platform.table("mmap").cost_ns(num_bytes)
-            self._prepared = node.prepare_receive(self.address, num_bytes)
+            here.clock.now_ns += here.node.platform.table("mmap").cost_ns(num_bytes)
+            self._prepared = here.node.rendezvous.prepare(self.address, num_bytes)
             key = ffi.new("uint64_t *")
-            check(lib.pw_ni_register(node.ni, self.address, num_bytes, key), "registration")
+            check(
+                lib.pw_ni_register(here.node.engine.ni, self.address, num_bytes, key),
+                "registration",
+            )
         finally:
-            node.leave()
-        self.remote = RemoteBuffer(node.rank, self.address, num_bytes, key[0])
-        _allocated.add(self)
+            here.clock.leave()
+        self.remote = RemoteBuffer(here.node.rank, self.address, num_bytes, key[0])
+        here.kept.add(self)
 
     def view(self, dtype: DTypeLike, offset: int = 0, count: int = -1) -> NDArray[Any]:
         """The memory from `offset` on as an array of another type."""
@@ -102,28 +107,22 @@ class Buffer:
 
     def free(self) -> None:
         """Take the peers' permission to read back. The pages go when no array refers to them."""
-        if self not in _allocated:
+        if self not in here.kept:
             raise ValueError("the buffer has been freed before")
-        _allocated.remove(self)
-        node.enter_rdma()
+        here.kept.remove(self)
+        here.clock.enter_rdma()
         try:
-            check(lib.pw_ni_unexpose(node.ni, self.remote.key), "buffer")
-            node.release_receive(self._prepared)
-            node.clock_ns += node.platform.table("munmap").cost_ns(self.num_bytes)
-            first_page = self.address >> _page_shift
-            num_pages = (self.address + self.num_bytes - 1 >> _page_shift) - first_page + 1
-            lib.pw_ni_invalidate(node.ni, node.pdid, first_page, num_pages)
+            check(lib.pw_ni_unexpose(here.node.engine.ni, self.remote.key), "buffer")
+            here.node.rendezvous.release(self._prepared)
+            here.clock.now_ns += here.node.platform.table("munmap").cost_ns(self.num_bytes)
+            here.node.rendezvous.unmapped(self.address, self.num_bytes)
         finally:
-            node.leave()
+            here.clock.leave()
         del self.array
 
 
-# A peer may still have the address of a buffer that the program has dropped.
-_allocated: set[Buffer] = set()
-
-
 class Notification:
-    """Two words of a buffer that a transfer writes when all of its data stand at the destination.
+    """Two words of a buffer that a transfer writes when all of its data have arrived.
 
     Make it before a peer gets its `remote`. offset: multiple of 16 in the buffer.
     """
@@ -134,48 +133,51 @@ class Notification:
                 f"notification at offset {offset}: allowed is a multiple of {NOTIFICATION_BYTES} "
                 f"up to {buffer.num_bytes - NOTIFICATION_BYTES} in this buffer"
             )
-        self.remote = RemoteNotification(node.rank, buffer.address + offset)
-        self._notices = node.watch(self.remote.address)
+        self.remote = RemoteNotification(here.node.rank, buffer.address + offset)
+        self._notices = here.node.notices.watch(self.remote.address)
 
     def poll(self) -> Notice | None:
-        """The earliest notification that stands in memory and was not returned before."""
-        node.enter_rdma()
+        """The earliest notification that has arrived and was not returned before."""
+        here.clock.enter_rdma()
         try:
             test_turn()
-            if self._notices and self._notices[0].time_ns <= node.clock_ns:
+            if self._notices and self._notices[0].time_ns <= here.clock.now_ns:
                 return self._take()
-            node.failed_test(bool(self._notices))
+            here.progress.failed_test(bool(self._notices))
             return None
         finally:
-            node.leave()
+            here.clock.leave()
 
     def wait(self) -> Notice:
         """The same, once it is there; EngineError when the transfer ended with an error."""
-        node.enter_rdma()
+        here.clock.enter_rdma()
         try:
             while not self._notices:
-                turn()
+                turn(self._describe)
             return self._take()
         finally:
-            node.leave()
+            here.clock.leave()
+
+    def _describe(self) -> str:
+        return f"a completion notification at {self.remote.address:#x}"
 
     def _take(self) -> Notice:
         notice = heapq.heappop(self._notices)
-        node.completed(notice.time_ns)
+        here.clock.completed(notice.time_ns)
         check(notice.error, f"transfer of rank {notice.rank} that was to notify")
         return notice
 
     def close(self) -> None:
         """Forget it: notifications that arrive from now on are not kept."""
-        node.unwatch(self.remote.address)
+        here.node.notices.unwatch(self.remote.address)
 
 
 class _Transfers(abc.ABC):
     """Insert, trigger, poll: what both kinds of channel have in common."""
 
-    _cost_ns: int
-
-    def __init__(self) -> None:
+    def __init__(self, poll_ns: int) -> None:
+        """poll_ns: what a look at the transfer's state costs the CPU."""
+        self._poll_ns = poll_ns
         self._descriptor = ffi.new("pw_descriptor *")
         self._id = ffi.new("uint64_t *")
         self._peer = -1
@@ -193,7 +195,8 @@ class _Transfers(abc.ABC):
         notification: RemoteNotification | None,
         data: tuple[int, int],
     ) -> tuple[int, int]:
-        """Check and write all of the descriptor but its two addresses; returns local, remote one."""
+        """Check and write all of the descriptor but its two addresses; returns local, remote
+        one."""
         if self._handle is not None and not self._handle.done:
             raise ValueError("the channel has a transfer that is not finished: wait for it first")
         if num_bytes is None:
@@ -209,8 +212,10 @@ class _Transfers(abc.ABC):
                     f"transfer of {num_bytes} bytes at offset {offset} of the {what} buffer: "
                     f"it has {limit} bytes"
                 )
-        if not 0 <= remote.rank < node.size:
-            raise ValueError(f"remote buffer of rank {remote.rank}: there are {node.size} ranks")
+        if not 0 <= remote.rank < here.node.size:
+            raise ValueError(
+                f"remote buffer of rank {remote.rank}: there are {here.node.size} ranks"
+            )
         descriptor = self._descriptor
         descriptor.destination_address_notification = notification.address if notification else 0
         descriptor.first_data_notification, descriptor.last_data_notification = data
@@ -223,39 +228,39 @@ class _Transfers(abc.ABC):
         if not self._inserted:
             raise ValueError("nothing to trigger: insert a descriptor first")
         self._inserted = False
-        node.enter_rdma()
+        here.clock.enter_rdma()
         try:
-            node.clock_ns = check(self._start(), f"transfer with rank {self._peer}")
-            self._handle = node.started(self._id[0])
+            here.clock.now_ns = check(self._start(), f"transfer with rank {self._peer}")
+            self._handle = here.node.rendezvous.started(self._id[0], self._describe())
         finally:
-            node.leave()
+            here.clock.leave()
 
     def poll(self) -> Status:
         """State of the transfer that was triggered last, at this rank's virtual time."""
         handle = self._started()
-        node.enter_rdma()
+        here.clock.enter_rdma()
         try:
             test_turn()
             status = self._look(handle)
             if status in (Status.FINISHED, Status.FAILED):
-                node.clock_ns += self._cost_ns
+                here.clock.now_ns += self._poll_ns
             else:
-                node.failed_test(handle.done, self._cost_ns)
+                here.progress.failed_test(handle.done, self._poll_ns)
             return status
         finally:
-            node.leave()
+            here.clock.leave()
 
     def wait(self) -> Status:
         """Poll until the transfer is finished, with or without error."""
         handle = self._started()
-        node.enter_rdma()
+        here.clock.enter_rdma()
         try:
             while not handle.done:
-                turn()
-            node.clock_ns = max(node.clock_ns, handle.complete_ns) + self._cost_ns
+                turn(self._describe)
+            here.clock.now_ns = max(here.clock.now_ns, handle.complete_ns) + self._poll_ns
             return self._look(handle)
         finally:
-            node.leave()
+            here.clock.leave()
 
     @property
     def error(self) -> EngineError | None:
@@ -268,6 +273,10 @@ class _Transfers(abc.ABC):
         except EngineError as error:
             return error
         return None
+
+    def _describe(self) -> str:
+        num_bytes = self._descriptor.transfer_bytes
+        return f"a transfer of {num_bytes} bytes with rank {self._peer}"
 
     def _started(self) -> Handle:
         if self._handle is None:
@@ -287,11 +296,11 @@ class _Transfers(abc.ABC):
 class Channel(_Transfers):
     """One of the 32 write channels of this rank's scratchpad page, until `close`."""
 
-    _cost_ns = _read_ns  # the done flag lies in the scratchpad
-
     def __init__(self) -> None:
-        super().__init__()
-        channel = lib.pw_ni_open_channel(node.ni, node.pdid)
+        activate()
+        # The done flag lies in the scratchpad.
+        super().__init__(here.node.platform.costs.core_register_read_ns)
+        channel = lib.pw_ni_open_channel(here.node.engine.ni, here.node.engine.pdid)
         if channel == lib.PW_ERR_FULL:
             raise EngineError(
                 channel,
@@ -318,8 +327,8 @@ class Channel(_Transfers):
 
         num_bytes: all that fits when not given. notification: of the destination's rank; the two
         words of data, unsigned, appear there with the transfer's end. hint: class of the transfer,
-        by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A scheduling
-        policy is asked when neither is.
+        by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A
+        scheduling policy is asked when neither is.
         """
         if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
             raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
@@ -339,40 +348,47 @@ class Channel(_Transfers):
             notification,
             (first_data, last_data),
         )
-        node.enter_rdma()
+        here.clock.enter_rdma()
         try:
             descriptor.reserved = (hint, window_blocks or 0)
             if hint is Hint.NONE and window_blocks is None:
-                decision = node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
+                decision = here.node.rendezvous.schedule(
+                    descriptor.transfer_bytes, self._peer, is_read=False
+                )
                 if decision is not None:
                     descriptor.reserved = (decision.hint, decision.window_blocks)
-            node.clock_ns = check(
+            here.clock.now_ns = check(
                 lib.pw_ni_insert_descriptor(
-                    node.ni, self.number, self._peer, descriptor, node.clock_ns
+                    here.node.engine.ni, self.number, self._peer, descriptor, here.clock.now_ns
                 ),
                 f"descriptor for rank {self._peer}",
             )
         finally:
-            node.leave()
+            here.clock.leave()
         self._inserted = True
 
     def close(self) -> None:
         """Give the channel back. EngineError while its transfer goes on."""
-        check(lib.pw_ni_close_channel(node.ni, self.number), "close of a channel that is in use")
+        check(
+            lib.pw_ni_close_channel(here.node.engine.ni, self.number),
+            "close of a channel that is in use",
+        )
 
     def _start(self) -> int:
-        return int(lib.pw_ni_trigger(node.ni, self.number, node.clock_ns, self._id))
+        return int(lib.pw_ni_trigger(here.node.engine.ni, self.number, here.clock.now_ns, self._id))
 
     def _look(self, handle: Handle) -> Status:
-        return Status(lib.pw_ni_poll_channel(node.ni, self.number, node.clock_ns))
+        return Status(lib.pw_ni_poll_channel(here.node.engine.ni, self.number, here.clock.now_ns))
 
 
 class ReadChannel(_Transfers):
     """Reads: a request goes through the packetizer to the peer, whose R5 claims one of its 32 read
-    channels for it; when none is free the request waits there. So none is taken here, and a block that
-    waits for its page cannot be told from one under way: PAUSED is never seen."""
+    channels for it; when none is free the request waits there. So none is taken here, and a block
+    that waits for its page cannot be told from one under way: PAUSED is never seen."""
 
-    _cost_ns = _poll_ns
+    def __init__(self) -> None:
+        activate()
+        super().__init__(here.node.platform.costs.poll_ns)
 
     def insert(
         self,
@@ -402,12 +418,18 @@ class ReadChannel(_Transfers):
     def _start(self) -> int:
         return int(
             lib.pw_ni_read(
-                node.ni, node.pdid, self._peer, self._descriptor, self._key, node.clock_ns, self._id
+                here.node.engine.ni,
+                here.node.engine.pdid,
+                self._peer,
+                self._descriptor,
+                self._key,
+                here.clock.now_ns,
+                self._id,
             )
         )
 
     def _look(self, handle: Handle) -> Status:
-        if not handle.done or handle.complete_ns > node.clock_ns:
+        if not handle.done or handle.complete_ns > here.clock.now_ns:
             return Status.ONGOING
         return Status.FAILED if handle.error else Status.FINISHED
 

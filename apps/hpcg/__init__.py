@@ -9,8 +9,9 @@ exaggerated diagonal, same residuals in every set), its counting of flops and th
 report.
 
 What it does not: HPCG's comparison of an optimised with a reference code (there is one code), its
-choice of the number of sets from a wanted run time, threads, ratings that could be submitted. Global
-sums are gathered and added in rank order instead of `MPI_Allreduce`, whose order MPI does not fix.
+choice of the number of sets from a wanted run time, threads, ratings that could be submitted.
+Global sums are gathered and added in rank order instead of `MPI_Allreduce`, whose order MPI does
+not fix.
 
 Sources: J. Dongarra, M. Heroux, P. Luszczek, High-performance conjugate-gradient benchmark, Int. J.
 High Perform. Comput. Appl. 30 (2016); HPCG Technical Specification, SAND2013-8752. The code is our

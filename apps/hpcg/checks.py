@@ -1,4 +1,5 @@
-"""HPCG's checks: symmetry, convergence with an exaggerated diagonal, same residuals in every set."""
+"""HPCG's checks: symmetry, convergence with an exaggerated diagonal, same residuals in every
+set."""
 
 import dataclasses
 import math

@@ -56,7 +56,8 @@ class Geometry:
 
 
 def choose_boxes(num_ranks: int) -> Triple:
-    """The factors of the rank count with the least surface, most along x; as equal as they can be."""
+    """The factors of the rank count with the least surface, most along x; as equal as they can
+    be."""
     triples = (
         (num_ranks // (py * pz), py, pz)
         for py in range(1, num_ranks + 1)

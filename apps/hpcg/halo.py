@@ -1,7 +1,7 @@
 """The ghost points of one grid: received from up to 26 neighbours, face, edge or corner each.
 
-Ghosts stand behind a vector's own entries, one neighbour after the other in the order of ranks, as
-HPCG has them. Kept buffers: the send buffer belongs to the grid, and ghosts are received straight
+Ghosts follow a vector's own entries, one neighbour after the other in the order of ranks, as in
+HPCG. Kept buffers: the send buffer belongs to the grid, and ghosts are received straight
 into the vector. Fresh buffers: both are made anew for each exchange, and ghosts are copied.
 """
 

@@ -6,8 +6,7 @@
 
 static int shape_is_valid(int64_t nx, int64_t ny, int64_t nz, int64_t num_columns)
 {
-    if (nx < 1 || ny < 1 || nz < 1 || num_columns > INT32_MAX)
-        return 0;
+    if (nx < 1 || ny < 1 || nz < 1 || num_columns > INT32_MAX) return 0;
     return nx <= INT32_MAX && ny <= INT32_MAX / nx && nz <= INT32_MAX / (nx * ny) &&
            nx * ny * nz <= num_columns;
 }
@@ -15,8 +14,7 @@ static int shape_is_valid(int64_t nx, int64_t ny, int64_t nz, int64_t num_column
 int64_t pw_hpcg_fill_rows(int64_t nx, int64_t ny, int64_t nz, const int32_t *map,
                           int64_t num_columns, double *values, int32_t *columns)
 {
-    if (!shape_is_valid(nx, ny, nz, num_columns))
-        return PW_HPCG_ERR_INVALID;
+    if (!shape_is_valid(nx, ny, nz, num_columns)) return PW_HPCG_ERR_INVALID;
     int64_t stride_y = nx + 2, stride_z = (nx + 2) * (ny + 2);
     int64_t row = 0, num_nonzeros = 0;
     for (int64_t z = 0; z < nz; z++) {
@@ -26,8 +24,7 @@ int64_t pw_hpcg_fill_rows(int64_t nx, int64_t ny, int64_t nz, const int32_t *map
                 double *value = values + row * PW_HPCG_STENCIL;
                 int32_t *column = columns + row * PW_HPCG_STENCIL;
                 for (int slot = 0; slot < PW_HPCG_STENCIL; slot++) {
-                    int32_t c =
-                        corner[slot / 9 * stride_z + slot / 3 % 3 * stride_y + slot % 3];
+                    int32_t c = corner[slot / 9 * stride_z + slot / 3 % 3 * stride_y + slot % 3];
                     if (c >= num_columns || (slot == PW_HPCG_DIAGONAL && c != row))
                         return PW_HPCG_ERR_INDEX;
                     value[slot] = c < 0 ? 0.0 : slot == PW_HPCG_DIAGONAL ? 26.0 : -1.0;
@@ -44,8 +41,7 @@ static inline double sum_slots(const double *value, const int32_t *column, const
                                int begin, int end)
 {
     double sum = 0.0;
-    for (int slot = begin; slot < end; slot++)
-        sum += value[slot] * x[column[slot]];
+    for (int slot = begin; slot < end; slot++) sum += value[slot] * x[column[slot]];
     return sum;
 }
 
@@ -58,8 +54,7 @@ static inline double sum_outer_planes(const double *value, const int32_t *column
 int pw_hpcg_spmv(int64_t num_rows, const double *values, const int32_t *columns, const double *x,
                  double *y)
 {
-    if (num_rows < 0)
-        return PW_HPCG_ERR_INVALID;
+    if (num_rows < 0) return PW_HPCG_ERR_INVALID;
     for (int64_t i = 0; i < num_rows; i++) {
         const double *value = values + i * PW_HPCG_STENCIL;
         const int32_t *column = columns + i * PW_HPCG_STENCIL;
@@ -71,9 +66,9 @@ int pw_hpcg_spmv(int64_t num_rows, const double *values, const int32_t *columns,
 int pw_hpcg_symgs(int64_t num_rows, const double *values, const int32_t *columns, const double *r,
                   double *x)
 {
-    if (num_rows < 0)
-        return PW_HPCG_ERR_INVALID;
-    /* The neighbour that was updated last is subtracted last, so that rows overlap in the pipeline. */
+    if (num_rows < 0) return PW_HPCG_ERR_INVALID;
+    /* The neighbour that was updated last is subtracted last, so that rows overlap in the pipeline.
+     */
     for (int64_t i = 0; i < num_rows; i++) {
         const double *value = values + i * PW_HPCG_STENCIL;
         const int32_t *column = columns + i * PW_HPCG_STENCIL;
@@ -99,22 +94,19 @@ double pw_hpcg_dot(int64_t n, const double *x, const double *y)
         double lane[DOT_LANES] = {0.0}, rest = 0.0;
         int64_t i = begin;
         for (; i + DOT_LANES <= end; i += DOT_LANES) {
-            for (int k = 0; k < DOT_LANES; k++)
-                lane[k] += x[i + k] * y[i + k];
+            for (int k = 0; k < DOT_LANES; k++) lane[k] += x[i + k] * y[i + k];
         }
-        for (; i < end; i++)
-            rest += x[i] * y[i];
+        for (; i < end; i++) rest += x[i] * y[i];
         total += ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
                  ((lane[4] + lane[5]) + (lane[6] + lane[7])) + rest;
     }
     return total;
 }
 
-int pw_hpcg_waxpby(int64_t n, double alpha, const double *x, double beta, const double *y, double *w)
+int pw_hpcg_waxpby(int64_t n, double alpha, const double *x, double beta, const double *y,
+                   double *w)
 {
-    if (n < 0)
-        return PW_HPCG_ERR_INVALID;
-    for (int64_t i = 0; i < n; i++)
-        w[i] = alpha * x[i] + beta * y[i];
+    if (n < 0) return PW_HPCG_ERR_INVALID;
+    for (int64_t i = 0; i < n; i++) w[i] = alpha * x[i] + beta * y[i];
     return PW_HPCG_OK;
 }

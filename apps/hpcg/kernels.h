@@ -3,22 +3,23 @@
  *
  * A matrix has one row a grid point and PW_HPCG_STENCIL slots a row, one for each offset of the
  * 27-point stencil, z slowest and x fastest. A neighbour outside of the global grid leaves a slot
- * with value 0 and the row's own column, so that a row's sum has the same order, hence the same bits,
- * on any number of ranks. Columns [0, num_rows) are the rank's own points, those above are ghosts.
+ * with value 0 and the row's own column, so that a row's sum has the same order, hence the same
+ * bits, on any number of ranks. Columns [0, num_rows) are the rank's own points, those above are
+ * ghosts.
  *
  * All memory is the caller's; nothing is kept between calls. Columns are checked when a matrix is
- * built and not again. Thread contract: no state, so any thread, as long as two calls do not share an
- * output. */
+ * built and not again. Thread contract: no state, so any thread, as long as two calls do not share
+ * an output. */
 #ifndef PW_APPS_HPCG_KERNELS_H
 #define PW_APPS_HPCG_KERNELS_H
 #include <stdint.h>
 
 /* cdef begin */
 #define PW_HPCG_STENCIL 27
-#define PW_HPCG_DIAGONAL 13       /* the slot of the row's own column */
+#define PW_HPCG_DIAGONAL 13 /* the slot of the row's own column */
 #define PW_HPCG_OK 0
-#define PW_HPCG_ERR_INVALID (-1)  /* an argument outside its range; nothing was written */
-#define PW_HPCG_ERR_INDEX (-2)    /* the map names a column that does not exist */
+#define PW_HPCG_ERR_INVALID (-1) /* an argument outside its range; nothing was written */
+#define PW_HPCG_ERR_INDEX (-2)   /* the map names a column that does not exist */
 
 /* Fill the rows of a grid of nx * ny * nz points. map has (nx + 2) * (ny + 2) * (nz + 2) entries, x
  * fastest: the column of each point of the grid and of the shell around it, negative where there is

@@ -1,7 +1,6 @@
-"""Python face of `kernels.c`; the only file of this app that imports the compiled module.
+"""Python face of `kernels.c`, which checks ranges when a matrix is built.
 
-Arrays are checked here (dtype, contiguity, length), ranges in C when a matrix is built. There is no
-second version in Python to fall back on: tests compare with a dense matrix.
+There is no second version in Python to fall back on: tests compare with a dense matrix.
 """
 
 import dataclasses
@@ -10,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire._kernels import ffi, lib
+from pagewire.apps.kernels import check, lib, pointer
 
 Vector = NDArray[np.float64]
 
 STENCIL = int(lib.PW_HPCG_STENCIL)
 DIAGONAL = int(lib.PW_HPCG_DIAGONAL)
 
-_DTYPES = {"double": np.float64, "int32_t": np.int32}
-
-
-class KernelError(RuntimeError):
-    """A kernel refused its arguments: a fault of this program, not of the user's input."""
+_ERRORS = {lib.PW_HPCG_ERR_INVALID: "invalid argument", lib.PW_HPCG_ERR_INDEX: "bad index"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +41,8 @@ def build_rows(column_map: NDArray[np.int32], num_columns: int) -> SparseRows:
     columns = np.empty((num_rows, STENCIL), dtype=np.int32)
     num_nonzeros = _check(
         lib.pw_hpcg_fill_rows(
-            nx, ny, nz, _pointer("int32_t", column_map, column_map.size), num_columns,
-            _pointer("double", values, values.size), _pointer("int32_t", columns, columns.size),
+            nx, ny, nz, pointer("int32_t", column_map, column_map.size), num_columns,
+            pointer("double", values, values.size), pointer("int32_t", columns, columns.size),
         )
     )  # fmt: skip
     columns.flags.writeable = False
@@ -65,10 +60,9 @@ def spmv(rows: SparseRows, x: Vector, y: Vector) -> None:
     _check(
         lib.pw_hpcg_spmv(
             rows.num_rows,
-            _pointer("double", rows.values, rows.num_rows * STENCIL),
-            _pointer("int32_t", rows.columns, rows.num_rows * STENCIL),
-            _pointer("double", x, rows.num_columns),
-            _pointer("double", y, rows.num_rows),
+            *_matrix(rows),
+            pointer("double", x, rows.num_columns),
+            pointer("double", y, rows.num_rows),
         )
     )
 
@@ -78,17 +72,16 @@ def symgs(rows: SparseRows, r: Vector, x: Vector) -> None:
     _check(
         lib.pw_hpcg_symgs(
             rows.num_rows,
-            _pointer("double", rows.values, rows.num_rows * STENCIL),
-            _pointer("int32_t", rows.columns, rows.num_rows * STENCIL),
-            _pointer("double", r, rows.num_rows),
-            _pointer("double", x, rows.num_columns),
+            *_matrix(rows),
+            pointer("double", r, rows.num_rows),
+            pointer("double", x, rows.num_columns),
         )
     )
 
 
 def dot(n: int, x: Vector, y: Vector) -> float:
     """Sum over the first n entries; its order depends on n alone (a BLAS' depends on threads)."""
-    return float(lib.pw_hpcg_dot(n, _pointer("double", x, n), _pointer("double", y, n)))
+    return float(lib.pw_hpcg_dot(n, pointer("double", x, n), pointer("double", y, n)))
 
 
 def waxpby(n: int, alpha: float, x: Vector, beta: float, y: Vector, w: Vector) -> None:
@@ -97,25 +90,19 @@ def waxpby(n: int, alpha: float, x: Vector, beta: float, y: Vector, w: Vector) -
         lib.pw_hpcg_waxpby(
             n,
             alpha,
-            _pointer("double", x, n),
+            pointer("double", x, n),
             beta,
-            _pointer("double", y, n),
-            _pointer("double", w, n),
+            pointer("double", y, n),
+            pointer("double", w, n),
         )
     )
 
 
-def _pointer(ctype: str, array: NDArray[Any], num_entries: int) -> Any:
-    if array.dtype != _DTYPES[ctype] or not array.flags.c_contiguous or array.size < num_entries:
-        raise KernelError(
-            f"array of {array.dtype}, {array.size} entries, contiguous {array.flags.c_contiguous}; "
-            f"a kernel needs {ctype}, {num_entries} entries, contiguous"
-        )
-    return ffi.from_buffer(f"{ctype}[]", array)
+def _matrix(rows: SparseRows) -> tuple[Any, Any]:
+    """Values and columns as C sees them."""
+    num_slots = rows.num_rows * STENCIL
+    return pointer("double", rows.values, num_slots), pointer("int32_t", rows.columns, num_slots)
 
 
 def _check(status: int) -> int:
-    if status < 0:
-        names = {lib.PW_HPCG_ERR_INVALID: "invalid argument", lib.PW_HPCG_ERR_INDEX: "bad index"}
-        raise KernelError(f"conjugate-gradient kernel: {names.get(status, status)}")
-    return int(status)
+    return check("conjugate-gradient", status, _ERRORS)

@@ -2,32 +2,23 @@
 
 from typing import Any
 
-from pagewire.apps.command import run_app
-from pagewire.apps.hpcg.options import make_parser, parse_options
+from pagewire.apps.command import Say, run_mini_app
+from pagewire.apps.hpcg.options import Options, parse_options
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark on all ranks of COMM_WORLD. Returns 0; 2 for bad input and 1 for an invalid
     result, alike on all ranks. A fault of the program itself aborts all ranks."""
-    return run_app("hpcg", lambda mpi: _run(mpi, argv))
+    return run_mini_app("hpcg", parse_options, _run, argv)
 
 
-def _run(mpi: Any, argv: list[str] | None) -> int:
+def _run(mpi: Any, options: Options, say: Say) -> int:
     from pagewire.apps.hpcg.benchmark import Benchmark
     from pagewire.apps.hpcg.report import report
     from pagewire.apps.hpcg.state import dump_state
     from pagewire.apps.hpcg.team import Team
 
     team = Team(mpi, mpi.COMM_WORLD)
-
-    def say(line: str) -> None:
-        if team.rank == 0:
-            print(line, flush=True)
-
-    options = parse_options(argv)
-    if options is None:
-        say(make_parser().format_help())
-        return 0
     benchmark = Benchmark(options, team)
     result = benchmark.run(say)
     say(report(benchmark, result))

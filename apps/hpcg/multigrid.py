@@ -7,11 +7,11 @@ the same stencil anew, not scaled, as HPCG has it.
 
 import dataclasses
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.operator import Operator
 from pagewire.apps.hpcg.team import Team
+from pagewire.apps.timing import declare
 
 MAX_LEVELS = 4
 

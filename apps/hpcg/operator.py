@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.halo import Halo
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.team import Team
+from pagewire.apps.timing import declare
 
 BYTES_PER_ENTRY = 12
 """a value and a 32-bit column"""
@@ -22,7 +22,7 @@ class Operator:
         self.rows = kernels.build_rows(self.halo.column_map(), self.halo.num_columns)
         self.num_rows = self.rows.num_rows
         self.num_global_rows = self.num_rows * team.num_ranks
-        self.num_global_nonzeros = team.sum_integer(self.rows.num_nonzeros)
+        self.num_global_nonzeros = team.sum_integers(self.rows.num_nonzeros)[0]
 
     def multiply(self, x: Vector, y: Vector) -> None:
         """y = A x. Ghosts of x are filled."""

@@ -4,9 +4,8 @@ import argparse
 import dataclasses
 import math
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError, Parser, require
 from pagewire.apps.hpcg.multigrid import MAX_LEVELS
-from pagewire.apps.options import Parser, require
 
 MAX_SHELL_POINTS = 2**31 - 1  # columns are 32-bit indices
 
@@ -60,56 +59,38 @@ def _num_levels(num: int) -> int:
     return levels
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser; on bad input it raises InputError."""
+def make_parser() -> Parser:
     d = Options()
     parser = Parser(
-        prog="pagewire.apps.hpcg", add_help=False, allow_abbrev=False,
-        description="Conjugate gradients with a multigrid preconditioner, like HPCG.",
-    )  # fmt: skip
+        "pagewire.apps.hpcg", "Conjugate gradients with a multigrid preconditioner, like HPCG."
+    )
     add = parser.add_argument
-    add("--help", "-h", action="store_true", help="print this text and stop")
     for axis, num in zip("xyz", d.num_points, strict=True):
-        add(f"--n{axis}", type=int, metavar="N",
+        add(f"--n{axis}", type=int, metavar="N", default=argparse.SUPPRESS,
             help=f"points of a rank along {axis}, a multiple of 8 (default: {num})")  # fmt: skip
-    add("--size", type=int, metavar="N", help="the same in x, y and z")
-    add("--sets", type=int, default=d.num_sets, metavar="N",
-        help="how often to solve (default: %(default)s)")  # fmt: skip
-    add("--iterations", type=int, default=d.num_iterations, metavar="N",
-        help="CG iterations of a set (default: %(default)s)")  # fmt: skip
-    add("--levels", type=int, default=d.num_levels, metavar="N",
-        help="multigrid levels; L of them need multiples of 2^(L-1) points (default: %(default)s)")  # fmt: skip
-    add("--fresh-buffers", action="store_true",
-        help="allocate the halo's buffers anew for each exchange")  # fmt: skip
-    add("--dump-state", metavar="FILE", help="write residuals and x at the end as .npz")
-    add("--plain", action="store_true", help="no pagewire below (read by its launcher)")
+    add("--size", type=int, metavar="N", default=argparse.SUPPRESS, help="the same in x, y and z")
+    add("--sets", dest="num_sets", type=int, default=d.num_sets, metavar="N",
+        help="how often to solve")  # fmt: skip
+    add("--iterations", dest="num_iterations", type=int, default=d.num_iterations, metavar="N",
+        help="CG iterations of a set")  # fmt: skip
+    add("--levels", dest="num_levels", type=int, default=d.num_levels, metavar="N",
+        help="multigrid levels; L of them need multiples of 2^(L-1) points")  # fmt: skip
+    parser.add_shared("residuals and x")
     return parser
 
 
-def parse_options(argv: list[str] | None) -> Options | None:
-    """Options out of the command line; None when help is asked for. Raises InputError."""
-    given = make_parser().parse_args(argv)
-    if given.help:
-        return None
-    x, y, z = Options().num_points
-    if given.size is not None:
-        single = [f"--n{axis}" for axis in "xyz" if getattr(given, f"n{axis}") is not None]
+def parse_options(argv: list[str] | None) -> Options:
+    """Options out of the command line; raises InputError and HelpRequest."""
+    given = vars(make_parser().parse_args(argv))
+    single = {axis: given.pop(f"n{axis}") for axis in "xyz" if f"n{axis}" in given}
+    if "size" in given:
+        size = given.pop("size")
         if single:
             raise InputError(
-                f"--size is {given.size} and {single[0]} is given too; allowed: one of the two. "
+                f"--size is {size} and --n{min(single)} is given too; allowed: one of the two. "
                 f"Remedy: leave one out."
             )
-        x = y = z = given.size
-    return Options(
-        num_points=(
-            x if given.nx is None else given.nx,
-            y if given.ny is None else given.ny,
-            z if given.nz is None else given.nz,
-        ),
-        num_sets=given.sets,
-        num_iterations=given.iterations,
-        num_levels=given.levels,
-        fresh_buffers=given.fresh_buffers,
-        dump_state=given.dump_state,
-        plain=given.plain,
-    )
+        single = dict.fromkeys("xyz", size)
+    x, y, z = Options().num_points
+    points = single.get("x", x), single.get("y", y), single.get("z", z)
+    return Options(num_points=points, **given)

@@ -1,14 +1,14 @@
-"""Conjugate gradients, with or without the multigrid preconditioner, in the order of HPCG's loop."""
+"""Conjugate gradients, with or without the multigrid preconditioner, in the order of HPCG's
+loop."""
 
 import dataclasses
 import math
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.multigrid import Multigrid
 from pagewire.apps.hpcg.team import Team
-from pagewire.apps.timing import Stopwatch
+from pagewire.apps.timing import Stopwatch, declare
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Solver:
         part = kernels.dot(n, x, y)
         declare(flops=2.0 * n, num_bytes=16.0 * n)
         self.stopwatch.stamp("DDOT")
-        total = self.team.sum_in_order(part)
+        total = self.team.sum_scalar(part)
         self.stopwatch.stamp("DDOT Allreduce")
         return total
 

@@ -3,15 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.errors import InputError
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.solver import Solution
 from pagewire.apps.hpcg.team import Team
+from pagewire.apps.state import write_state
 
 
 def gather_grid(team: Team, geometry: Geometry, x: Vector) -> NDArray[np.float64] | None:
-    """The own points of all ranks as one grid (nz, ny, nx) on rank 0; None elsewhere. Collective."""
+    """The own points of all ranks as one grid (nz, ny, nx) on rank 0; None elsewhere.
+    Collective."""
     mine = np.ascontiguousarray(x[: geometry.num_local])
     (nx, ny, nz), (px, py, pz) = geometry.num_points, geometry.num_boxes
     everything = np.empty((pz, py, px, nz, ny, nx)) if team.rank == 0 else None
@@ -28,17 +29,11 @@ def dump_state(
     and `x` (nz, ny, nx) to an .npz. Collective; raises InputError on all ranks when the file cannot
     be written."""
     grid = gather_grid(team, geometry, x)
-    problem = ""
+    arrays = None
     if grid is not None:
-        try:
-            with open(path, "wb") as file:
-                np.savez(
-                    file,
-                    residuals=np.concatenate([s.residuals for s in solutions]),
-                    num_iterations=np.array([s.num_iterations for s in solutions]),
-                    x=grid,
-                )
-        except OSError as error:
-            problem = f"--dump-state is {path!r}; writing it failed: {error.strerror}. "
-    if team.any(bool(problem)):
-        raise InputError(problem + "Remedy: name a file in a folder that rank 0 may write to.")
+        arrays = {
+            "residuals": np.concatenate([each.residuals for each in solutions]),
+            "num_iterations": np.array([each.num_iterations for each in solutions]),
+            "x": grid,
+        }
+    write_state(path, team, arrays)

@@ -1,9 +1,9 @@
 """LU solve of a dense random system in the manner of HPL: a mini-app in plain mpi4py.
 
 What it models: the communication of High-Performance Linpack. The N x (N + 1) matrix [A | b] is
-dealt out block-cyclically over a P x Q grid; a column of processes factors a panel with one exchange
-of pivot candidates a matrix column; the panel goes along the rows (ring, binomial tree), with
-look-ahead while the trailing update still runs; rows are swapped by spread and roll. Sizes and
+dealt out block-cyclically over a P x Q grid; a column of processes factors a panel with one
+exchange of pivot candidates a matrix column; the panel goes along the rows (ring, binomial tree),
+with look-ahead while the trailing update still runs; rows are swapped by spread and roll. Sizes and
 order of the messages, and the panel and swap buffers that are kept, are those of the original with
 SWAP = long, RFACT = PFACT = right, NDIV = 2.
 

@@ -7,7 +7,7 @@ Requests only: who waits for a panel and forgets to poll holds back those behind
 
 from typing import Any
 
-from pagewire.apps.buffers import Rows
+from pagewire.apps.pages import Rows
 from pagewire.apps.team import Team
 
 _TAG = 1

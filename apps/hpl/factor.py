@@ -10,12 +10,11 @@ value, then lowest row) made by everyone, so that it is no matter of MPI's order
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.hpl.triangular import invert_diagonal_blocks, solve_unit_lower
-from pagewire.apps.timing import Stopwatch
+from pagewire.apps.timing import Stopwatch, declare
 
 NBMIN = 16
 """Columns that are no longer halved."""

@@ -1,15 +1,14 @@
 """The factorisation of the whole matrix, with a look-ahead of no or one panel.
 
-Without look-ahead a panel is factored, sent, and all columns are updated. With it the columns of the
-next panel are updated first, the next panel is factored and set off, and it travels while the
+Without look-ahead a panel is factored, sent, and all columns are updated. With it the columns of
+the next panel are updated first, the next panel is factored and set off, and it travels while the
 other columns are updated.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.buffers import MessageBuffer
-from pagewire.apps.errors import AppError
+from pagewire.apps.command import AppError
 from pagewire.apps.hpl.broadcast import PanelBroadcast
 from pagewire.apps.hpl.factor import PanelFactorization
 from pagewire.apps.hpl.grid import Grid
@@ -17,6 +16,7 @@ from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.hpl.swap import RowSwap
 from pagewire.apps.hpl.update import TrailingUpdate
+from pagewire.apps.pages import MessageBuffer
 from pagewire.apps.timing import Stopwatch
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError
 from pagewire.apps.hpl.options import Options
 from pagewire.apps.team import Team
 

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from pagewire.apps.command import run_app
-from pagewire.apps.hpl.options import make_parser, parse_options
+from pagewire.apps.command import Say, run_mini_app
+from pagewire.apps.hpl.options import Options, parse_options
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -12,10 +12,10 @@ def main(argv: list[str] | None = None) -> int:
     test fails, alike on all ranks. A fault of the program itself aborts all ranks."""
     # As the launcher has it: one thread a rank, so that the bits are the same without it.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    return run_app("hpl", lambda mpi: _run(mpi, argv))
+    return run_mini_app("hpl", parse_options, _run, argv)
 
 
-def _run(mpi: Any, argv: list[str] | None) -> int:
+def _run(mpi: Any, options: Options, say: Say) -> int:
     from pagewire.apps.hpl.factorization import Factorization
     from pagewire.apps.hpl.grid import Grid, choose_shape
     from pagewire.apps.hpl.matrix import Matrix
@@ -31,15 +31,6 @@ def _run(mpi: Any, argv: list[str] | None) -> int:
     from pagewire.apps.timing import Stopwatch
 
     world = Team(mpi, mpi.COMM_WORLD)
-
-    def say(text: str) -> None:
-        if world.rank == 0:
-            print(text, flush=True)
-
-    options = parse_options(argv)
-    if options is None:
-        say(make_parser().format_help())
-        return 0
     grid = Grid(world, *choose_shape(options, world.num_ranks))
     matrix = Matrix(options, grid)
     say(opening(options, grid))

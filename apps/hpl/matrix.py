@@ -8,7 +8,7 @@ OOPSLA 2014), which can be entered anywhere: so the matrix does not depend on it
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.layout import Axis
 from pagewire.apps.hpl.options import Options

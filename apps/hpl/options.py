@@ -1,9 +1,8 @@
 """Command line of the mini-app."""
 
-import argparse
 import dataclasses
 
-from pagewire.apps.options import Parser, require
+from pagewire.apps.command import Parser, require
 
 MAX_N = 2**20  # 8 TB
 MAX_NB = 4096
@@ -47,44 +46,22 @@ class Options:
         )
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser; on bad input it raises InputError."""
+def make_parser() -> Parser:
     d = Options()
-    parser = Parser(
-        prog="pagewire.apps.hpl", add_help=False, allow_abbrev=False,
-        description="LU solve of a dense random system like HPL.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )  # fmt: skip
+    parser = Parser("pagewire.apps.hpl", "LU solve of a dense random system like HPL.")
     add = parser.add_argument
-    add("--help", "-h", action="store_true", help="print this text and stop")
-    add("--N", type=int, default=d.n, help="order of the matrix")
-    add("--NB", type=int, default=d.nb, help="rows and columns of a block")
+    add("--N", dest="n", type=int, default=d.n, help="order of the matrix")
+    add("--NB", dest="nb", type=int, default=d.nb, help="rows and columns of a block")
     near = "; None: a nearly square grid of all ranks"
-    add("--P", type=int, default=d.p, help=f"rows of the process grid{near}")
-    add("--Q", type=int, default=d.q, help=f"columns of the process grid{near}")
+    add("--P", dest="p", type=int, default=d.p, help=f"rows of the process grid{near}")
+    add("--Q", dest="q", type=int, default=d.q, help=f"columns of the process grid{near}")
     add("--seed", type=int, default=d.seed, help="of the matrix")
     add("--bcast", choices=BROADCASTS, default=d.bcast, help="how panels go along the rows")
     add("--depth", type=int, choices=DEPTHS, default=d.depth, help="panels factored ahead")
-    add("--fresh-buffers", action="store_true", help="allocate message buffers anew for each use")
-    add("--dump-state", default=None, metavar="FILE", help="write x at the end as .npz")
-    add("--plain", action="store_true", help="no pagewire below (read by its launcher)")
+    parser.add_shared("x")
     return parser
 
 
-def parse_options(argv: list[str] | None) -> Options | None:
-    """Options out of the command line; None when help is asked for. Raises InputError."""
-    given = make_parser().parse_args(argv)
-    if given.help:
-        return None
-    return Options(
-        n=given.N,
-        nb=given.NB,
-        p=given.P,
-        q=given.Q,
-        seed=given.seed,
-        bcast=given.bcast,
-        depth=given.depth,
-        fresh_buffers=given.fresh_buffers,
-        dump_state=given.dump_state,
-        plain=given.plain,
-    )
+def parse_options(argv: list[str] | None) -> Options:
+    """Options out of the command line; raises InputError and HelpRequest."""
+    return Options(**vars(make_parser().parse_args(argv)))

@@ -8,12 +8,12 @@ first pivot that was 0.
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.buffers import MessageBuffer, Rows
 from pagewire.apps.hpl.broadcast import PanelBroadcast
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.swap_plan import SwapPlan, plan_swaps
 from pagewire.apps.hpl.triangular import invert_diagonal_blocks
+from pagewire.apps.pages import MessageBuffer, Rows
 
 
 class Panel:

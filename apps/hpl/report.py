@@ -23,7 +23,10 @@ def opening(options: Options, grid: Grid) -> str:
     return "\n".join(
         [
             _DOUBLE_LINE,
-            "pagewire.apps.hpl  --  mini-app after HPLinpack 2.3, High-Performance Linpack benchmark",
+            (
+                "pagewire.apps.hpl  --  mini-app after HPLinpack 2.3, High-Performance Linpack "
+                "benchmark"
+            ),
             _DOUBLE_LINE,
             "",
             "An explanation of the input/output parameters follows:",

@@ -7,10 +7,10 @@ is formed in their order by the process that solves it. So no sum is MPI's.
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.triangular import solve_upper
+from pagewire.apps.timing import declare
 
 Array = NDArray[np.float64]
 

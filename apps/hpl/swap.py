@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.buffers import MessageBuffer, Rows
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
+from pagewire.apps.pages import MessageBuffer, Rows
 
 _SPREAD_TAG = 2
 _ROLL_TAG = 3

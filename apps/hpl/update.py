@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.compute import declare
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.hpl.triangular import solve_unit_lower
+from pagewire.apps.timing import declare
 
 STRIP_COLUMNS = 256
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.errors import InputError
+from pagewire.apps.command import InputError
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.team import Team
 

@@ -11,10 +11,10 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.buffers import Rows
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.messages import Messenger
+from pagewire.apps.pages import Rows
 
 _BORDER_WIDTH = 4  # position, id
 

@@ -1,7 +1,6 @@
-"""Python face of `kernels.c`; the only file that imports the compiled module.
+"""Python face of `kernels.c`, which checks ranges.
 
-Arrays are checked here (dtype, contiguity, length), ranges in C. There is no second version in
-Python to fall back on: tests compare with a brute-force sum.
+There is no second version in Python to fall back on: tests compare with a brute-force sum.
 """
 
 import dataclasses
@@ -10,13 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire._kernels import ffi, lib
+from pagewire.apps.kernels import check, ffi, lib, pointer
 
-_DTYPES = {"double": np.float64, "int64_t": np.int64, "int32_t": np.int32}
-
-
-class KernelError(RuntimeError):
-    """A kernel refused its arguments: a fault of this program, not of the user's input."""
+_ERRORS = {lib.PW_LJ_ERR_INVALID: "invalid argument", lib.PW_LJ_ERR_INDEX: "bad index"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +33,11 @@ def sort_bins(
     bin_atoms: NDArray[np.int32],
 ) -> None:
     """Sort the rows of positions (n, 3) by bin; bin_first: bins + 1, bin_atoms: n entries."""
-    num_all = len(positions)
-    num_bins = int(np.prod(grid.num_bins))
     _check(
         lib.pw_lj_sort_bins(
             _c_grid(grid),
-            _pointer("double", positions, 3 * num_all),
-            num_all,
-            _pointer("int32_t", bin_first, num_bins + 1),
-            _pointer("int32_t", bin_atoms, num_all),
+            _c_atoms(positions, len(positions)),
+            _c_bins(grid, bin_first, bin_atoms, len(positions)),
         )
     )
 
@@ -64,19 +55,11 @@ def build_lists(
 ) -> int:
     """Fill first and neighbors; return the entries needed. More than len(neighbors): grow it and
     call again."""
-    num_all = len(positions)
-    num_bins = int(np.prod(grid.num_bins))
     needed = lib.pw_lj_build_lists(
         _c_grid(grid),
-        _pointer("double", positions, 3 * num_all),
-        _pointer("int64_t", ids, num_all),
-        num_local,
-        num_all,
-        _pointer("int32_t", bin_first, num_bins + 1),
-        _pointer("int32_t", bin_atoms, num_all),
-        _pointer("int64_t", first, num_local + 1),
-        _pointer("int32_t", neighbors, 0),
-        len(neighbors),
+        _c_atoms(positions, num_local, ids),
+        _c_bins(grid, bin_first, bin_atoms, len(positions)),
+        _c_lists(num_local, first, neighbors),
     )
     return _check(needed)
 
@@ -94,7 +77,6 @@ def compute_lj(
     with_energy: bool,
 ) -> tuple[float, float]:
     """Overwrite forces (n, 3); return this rank's shares of energy and virial."""
-    num_all = len(positions)
     options = ffi.new("pw_lj_options *")
     options.cutoff, options.energy_shift = cutoff, energy_shift
     options.newton, options.with_energy = newton, with_energy
@@ -102,13 +84,9 @@ def compute_lj(
     _check(
         lib.pw_lj_compute(
             options,
-            _pointer("double", positions, 3 * num_all),
-            num_local,
-            num_all,
-            _pointer("int64_t", first, num_local + 1),
-            _pointer("int32_t", neighbors, 0),
-            len(neighbors),
-            _pointer("double", forces, 3 * num_all),
+            _c_atoms(positions, num_local),
+            _c_lists(num_local, first, neighbors),
+            pointer("double", forces, 3 * len(positions)),
             tally,
         )
     )
@@ -122,17 +100,40 @@ def _c_grid(grid: Grid) -> Any:
     return out
 
 
-def _pointer(ctype: str, array: NDArray[Any], num_entries: int) -> Any:
-    if array.dtype != _DTYPES[ctype] or not array.flags.c_contiguous or array.size < num_entries:
-        raise KernelError(
-            f"array of {array.dtype}, {array.size} entries, contiguous {array.flags.c_contiguous}; "
-            f"a kernel needs {ctype}, {num_entries} entries, contiguous"
-        )
-    return ffi.from_buffer(f"{ctype}[]", array)
+def _c_atoms(
+    positions: NDArray[np.float64], num_local: int, ids: NDArray[np.int64] | None = None
+) -> Any:
+    num_all = len(positions)
+    return _struct(
+        "pw_lj_atoms",
+        positions=pointer("double", positions, 3 * num_all),
+        ids=ffi.NULL if ids is None else pointer("int64_t", ids, num_all),
+        num_local=num_local,
+        num_all=num_all,
+    )
+
+
+def _c_bins(grid: Grid, first: NDArray[np.int32], atoms: NDArray[np.int32], num_atoms: int) -> Any:
+    return _struct(
+        "pw_lj_bins",
+        first=pointer("int32_t", first, int(np.prod(grid.num_bins)) + 1),
+        atoms=pointer("int32_t", atoms, num_atoms),
+    )
+
+
+def _c_lists(num_local: int, first: NDArray[np.int64], neighbors: NDArray[np.int32]) -> Any:
+    return _struct(
+        "pw_lj_lists",
+        first=pointer("int64_t", first, num_local + 1),
+        neighbors=pointer("int32_t", neighbors, 0),
+        capacity=len(neighbors),
+    )
+
+
+def _struct(name: str, **fields: Any) -> Any:
+    """A structure of pointers into arrays that the caller keeps alive."""
+    return ffi.new(f"{name} *", fields)
 
 
 def _check(status: int) -> int:
-    if status < 0:
-        names = {lib.PW_LJ_ERR_INVALID: "invalid argument", lib.PW_LJ_ERR_INDEX: "bad index"}
-        raise KernelError(f"Lennard-Jones kernel: {names.get(status, status)}")
-    return status
+    return check("Lennard-Jones", status, _ERRORS)

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from pagewire.apps.command import run_app
-from pagewire.apps.lammps.options import make_parser, parse_options
+from pagewire.apps.command import Say, run_mini_app
+from pagewire.apps.lammps.options import Options, parse_options
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the melt on all ranks of COMM_WORLD. Returns 0; 2 for bad input and 1 for a run that
     went wrong, alike on all ranks. A fault of the program itself aborts all ranks."""
-    return run_app("lammps", lambda mpi: _run(mpi, argv))
+    return run_mini_app("lammps", parse_options, _run, argv)
 
 
-def _run(mpi: Any, argv: list[str] | None) -> int:
+def _run(mpi: Any, options: Options, say: Say) -> int:
     from pagewire.apps.lammps.report import closing, opening
     from pagewire.apps.lammps.simulation import Simulation
     from pagewire.apps.lammps.state import dump_state
@@ -20,15 +20,6 @@ def _run(mpi: Any, argv: list[str] | None) -> int:
     from pagewire.apps.team import Team
 
     world = Team(mpi, mpi.COMM_WORLD)
-
-    def say(line: object) -> None:
-        if world.rank == 0:
-            print(line, flush=True)
-
-    options = parse_options(argv)
-    if options is None:
-        say(make_parser().format_help())
-        return 0
     simulation = Simulation(options, world)
     say(f"{opening(options, simulation.domain)}\n{HEADER}")
     simulation.run(say)

@@ -6,7 +6,7 @@ waited for; an empty message is not sent.
 
 import numpy as np
 
-from pagewire.apps.buffers import MessageBuffer, Rows
+from pagewire.apps.pages import MessageBuffer, Rows
 from pagewire.apps.team import Team
 
 _COUNT_TAG = 1

@@ -7,13 +7,17 @@ is dropped here and missed by the check of the total, on all ranks together.
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.apps.buffers import Rows
+from pagewire.apps.command import AppError
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
-from pagewire.apps.lammps.errors import LostAtomsError
 from pagewire.apps.lammps.messages import Messenger
+from pagewire.apps.pages import Rows
 
 _WIDTH = 7  # position, velocity, id (a double holds any id below 2^53)
+
+
+class LostAtomsError(AppError):
+    """The ranks together hold another number of atoms than were created."""
 
 
 def migrate(atoms: Atoms, domain: Domain, messenger: Messenger) -> None:

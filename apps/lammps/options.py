@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import math
 
-from pagewire.apps.options import Parser, require
+from pagewire.apps.command import Parser, require
 
 MAX_ATOMS = 2**31 - 1  # neighbour lists hold 32-bit indices
 MAX_SEED = 2**63 - 1
@@ -88,16 +88,12 @@ class Options:
         return nx * a, ny * a, nz * a
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser; on bad input it raises InputError."""
+def make_parser() -> Parser:
     d = Options()
     parser = Parser(
-        prog="pagewire.apps.lammps", add_help=False, allow_abbrev=False,
-        description="Lennard-Jones melt like LAMMPS' melt example; reduced units.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )  # fmt: skip
+        "pagewire.apps.lammps", "Lennard-Jones melt like LAMMPS' melt example; reduced units."
+    )
     add = parser.add_argument
-    add("--help", "-h", action="store_true", help="print this text and stop")
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--cells", type=int, nargs=3, default=d.cells, metavar=("NX", "NY", "NZ"),
@@ -106,13 +102,9 @@ def make_parser() -> argparse.ArgumentParser:
     size.add_argument(
         "--size", type=int, default=argparse.SUPPRESS, metavar="N", help="the same in x, y and z"
     )
-    add("--steps", type=int, default=d.num_steps, help="time steps")
-    add(
-        "--thermo",
-        type=int,
-        default=d.thermo_every,
-        help="steps between output lines; 0: ends only",
-    )
+    add("--steps", dest="num_steps", type=int, default=d.num_steps, help="time steps")
+    add("--thermo", dest="thermo_every", type=int, default=d.thermo_every,
+        help="steps between output lines; 0: ends only")  # fmt: skip
     add("--density", type=float, default=d.density, help="atoms per sigma^3")
     add("--cutoff", type=float, default=d.cutoff, help="of the potential, in sigma")
     add("--skin", type=float, default=d.skin, help="of the neighbour lists, in sigma")
@@ -120,40 +112,24 @@ def make_parser() -> argparse.ArgumentParser:
     add("--timestep", type=float, default=d.timestep, help="in tau")
     add("--seed", type=int, default=d.seed, help="of the velocities")
     add("--neigh-every", type=int, default=d.neigh_every, help="steps between rebuild checks")
-    add(
-        "--neigh-delay", type=int, default=d.neigh_delay, help="steps without check after a rebuild"
-    )
-    add("--no-neigh-check", action="store_true", help="rebuild each time, moved or not")
+    add("--neigh-delay", type=int, default=d.neigh_delay,
+        help="steps without check after a rebuild")  # fmt: skip
+    parser.add_flag("--no-neigh-check", help="rebuild each time, moved or not")
     add("--newton", choices=("on", "off"), default="on", help="compute a pair across ranks once")
-    add("--shift", action="store_true", help="shift the pair energy to 0 at the cut-off")
-    add("--fresh-buffers", action="store_true", help="allocate the buffers anew for each message")
-    add("--dump-state", default=None, metavar="FILE", help="write ids, x, v at the end as .npz")
-    add("--plain", action="store_true", help="no pagewire below (read by its launcher)")
+    parser.add_flag("--shift", help="shift the pair energy to 0 at the cut-off")
+    parser.add_shared("ids, x, v")
     return parser
 
 
-def parse_options(argv: list[str] | None) -> Options | None:
-    """Options out of the command line; None when help is asked for. Raises InputError."""
-    given = make_parser().parse_args(argv)
-    if given.help:
-        return None
-    cells = (given.size,) * 3 if "size" in given else tuple(given.cells)
+def parse_options(argv: list[str] | None) -> Options:
+    """Options out of the command line; raises InputError and HelpRequest."""
+    given = vars(make_parser().parse_args(argv))
+    nx, ny, nz = given.pop("cells")
+    if "size" in given:
+        nx = ny = nz = given.pop("size")
     return Options(
-        cells=cells,
-        num_steps=given.steps,
-        thermo_every=given.thermo,
-        density=given.density,
-        cutoff=given.cutoff,
-        skin=given.skin,
-        temperature=given.temperature,
-        timestep=given.timestep,
-        seed=given.seed,
-        neigh_every=given.neigh_every,
-        neigh_delay=given.neigh_delay,
-        neigh_check=not given.no_neigh_check,
-        newton=given.newton == "on",
-        shift=given.shift,
-        fresh_buffers=given.fresh_buffers,
-        dump_state=given.dump_state,
-        plain=given.plain,
+        cells=(nx, ny, nz),
+        neigh_check=not given.pop("no_neigh_check", False),
+        newton=given.pop("newton") == "on",
+        **given,
     )

@@ -4,12 +4,16 @@ import dataclasses
 
 import numpy as np
 
+from pagewire.apps.command import AppError
 from pagewire.apps.lammps.atoms import Atoms
-from pagewire.apps.lammps.errors import NotFiniteError
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.team import Team
 
 HEADER = f"{'Step':>10} {'Temp':>14} {'E_pair':>14} {'TotEng':>14} {'Press':>14}"
+
+
+class NotFiniteError(AppError):
+    """An energy is infinite or no number."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Runs of the bundled apps under experiments: sizes, what their output says, what the report says."""
+"""Runs of the bundled apps under experiments: sizes, what their output says, what the report
+says."""
 
 import dataclasses
 import json
@@ -85,8 +86,8 @@ APPS: Mapping[str, App] = {
             quick=("--size", "6", "--steps", "10"),
             default=("--size", "12", "--steps", "60"),
             full=("--size", "40", "--steps", "100"),
-            size_note="one melt for all ranks (4 atoms a cell, 6912 by default); the paper does not "
-            "give its size, --full takes 256000 atoms.",
+            size_note="one melt for all ranks (4 atoms a cell, 6912 by default); the paper does "
+            "not give its size, --full takes 256000 atoms.",
             rate_unit="timesteps/s",
             read=_read_lammps,
         ),
@@ -169,7 +170,8 @@ def _run(
 
 
 def quarters(ranks: list[dict[str, Any]], end_ns: float) -> tuple[float, ...]:
-    """Handler invocations of all ranks by quarter of the run; a bin that a border cuts is divided."""
+    """Handler invocations of all ranks by quarter of the run; a bin that a border cuts is
+    divided."""
     found = [0.0] * NUM_QUARTERS
     for rank in ranks:
         times = rank.get("interrupt_times", {})

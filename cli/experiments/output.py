@@ -2,6 +2,7 @@
 
 import csv
 import importlib.metadata
+import importlib.util
 import io
 import os
 import pathlib
@@ -12,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.cli.experiments.result import Experiment, Options, Result
+from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
-from pagewire.transport.report import write_json
+from pagewire.transport.node.report import write_json
 
 _PLAIN_WIDTH = 100
 """Columns of the table when standard output is no terminal."""
@@ -48,6 +50,15 @@ def check_folder(folder: pathlib.Path) -> None:
         raise ConfigError(f"--output '{folder}': cannot be written")
 
 
+def check_plots() -> None:
+    """Whether plots can be drawn, before anything runs; raises ConfigError."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError(
+            "experiments draw plots with matplotlib, which is not installed: "
+            "pip install 'pagewire[plots]'"
+        )
+
+
 def write_files(
     experiment: Experiment, result: Result, options: Options, folder: pathlib.Path
 ) -> None:
@@ -56,8 +67,7 @@ def write_files(
     path = folder / experiment.name
     try:
         write_json(f"{path}.json", described)
-        with open(f"{path}.csv", "w", encoding="utf-8", newline="") as file:
-            file.write(as_csv(described, result))
+        write_file(f"{path}.csv", as_csv(described, result))
         from pagewire.cli.experiments import plots
 
         plots.draw(
@@ -65,8 +75,10 @@ def write_files(
             list(result.panels),
             [folder / f"{experiment.name}{suffix}" for suffix in (".png", ".svg")],
         )
+    except OutputError:
+        raise
     except OSError as error:
-        raise ConfigError(f"--output '{folder}': {error.strerror}") from None
+        raise OutputError(f"--output '{folder}': {error.strerror}") from None
     print(f"pagewire: {path}.json .csv .png .svg", file=sys.stderr, flush=True)
 
 

@@ -19,8 +19,8 @@ RANKS = (1, 2, 4, 8, 16)
 MEMORY = {"pretouch": "pre-touch", "part": "PART"}
 COMPUTE_NOTE = (
     "run.compute = model: compute time is what the app declares (flops, bytes) at the platform's "
-    "rates, so this host's noise stays out; what still differs from run to run is the order in which "
-    "frames of several peers reach a process."
+    "rates, so this host's noise stays out; what still differs from run to run is the order in "
+    "which frames of several peers reach a process."
 )
 
 
@@ -37,31 +37,7 @@ def table_4(options: Options) -> Result:
 
 
 def _table(options: Options, app: App) -> Result:
-    rows: list[dict[str, Any]] = []
-    for num_ranks in options.pick((1, 2), RANKS):
-        base_s = 0.0
-        for memory, name in MEMORY.items():
-            runs = [
-                run_once(options, app, num_ranks, memory, repetition)
-                for repetition in range(options.repetitions)
-            ]
-            rows.append({"ranks": num_ranks, "memory": name, **_row(runs)})
-            base_s = base_s or rows[-1]["run"]
-            rows[-1]["slowdown"] = 100 * (rows[-1]["run"] / base_s - 1)
-            rows[-1]["slowdown_deviation"] = 100 * rows[-1]["deviation"] / base_s
-    size = " ".join(app.arguments(options))
-    part = [row for row in rows if row["memory"] == MEMORY["part"]]
-    times = [
-        Series(
-            name,
-            [row["ranks"] for row in rows if row["memory"] == name],
-            [row["run"] for row in rows if row["memory"] == name],
-            [row["deviation"] for row in rows if row["memory"] == name],
-            dashed=memory == "part",
-        )
-        for memory, name in MEMORY.items()
-    ]
-    ranks = [row["ranks"] for row in part]
+    rows = _rows(options, app)
     return Result(
         columns=[
             Column("ranks", "ranks"),
@@ -77,53 +53,73 @@ def _table(options: Options, app: App) -> Result:
             Column("slowdown", "slowdown", "%", 2),
         ],
         rows=rows,
-        panels=[
-            Panel(
-                "ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True, title="time"
-            ),
-            Panel(
-                "ranks",
-                "slowdown of PART over pre-touch (%)",
-                [
-                    Series(
-                        "slowdown",
-                        ranks,
-                        [row["slowdown"] for row in part],
-                        [row["slowdown_deviation"] for row in part],
-                    )
-                ],
-                log_x=True,
-                title="slowdown (bars: deviation of PART)",
-            ),
-            Panel(
-                "ranks",
-                "count a run",
-                [
-                    Series("handler invocations", ranks, [row["handlers"] for row in part]),
-                    Series("ERRs", ranks, [row["errs"] for row in part], dashed=True),
-                ],
-                log_x=True,
-                title="PART",
-            ),
-        ],
+        panels=_panels(rows),
         notes=[
-            f"{app.name} {size}; {app.size_note}",
+            f"{app.name} {' '.join(app.arguments(options))}; {app.size_note}",
             (
-                "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints them. "
-                "whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns; "
-                f"deviation and slowdown are of this one. {options.repetitions} runs."
+                "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints "
+                "them. whole run: virtual time from start to MPI_Finalize with set-up and checks, "
+                f"to the ns; deviation and slowdown are of this one. {options.repetitions} runs."
             ),
             (
-                "first, last quarter: share of the handler invocations by quarter of the run's virtual "
-                "time (start to MPI_Finalize), over all ranks."
+                "first, last quarter: share of the handler invocations by quarter of the run's "
+                "virtual time (start to MPI_Finalize), over all ranks."
             ),
             "handler runs, ERRs: sums over ranks, mean over runs.",
             f"Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time. "
             + COMPUTE_NOTE,
         ],
         varied={"run.memory": ", ".join(MEMORY), "run.compute": "model"},
-        numbers="virtual times of the engine and compute declared by the app at the platform's rates",
+        numbers="virtual times of the engine; compute declared by the app at the platform's rates",
     )
+
+
+def _rows(options: Options, app: App) -> list[dict[str, Any]]:
+    """A row for each number of ranks and memory strategy, with the slowdown over the first."""
+    rows: list[dict[str, Any]] = []
+    for num_ranks in options.pick((1, 2), RANKS):
+        base_s = 0.0
+        for memory, name in MEMORY.items():
+            runs = [
+                run_once(options, app, num_ranks, memory, repetition)
+                for repetition in range(options.repetitions)
+            ]
+            rows.append({"ranks": num_ranks, "memory": name, **_row(runs)})
+            base_s = base_s or rows[-1]["run"]
+            rows[-1]["slowdown"] = 100 * (rows[-1]["run"] / base_s - 1)
+            rows[-1]["slowdown_deviation"] = 100 * rows[-1]["deviation"] / base_s
+    return rows
+
+
+def _panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
+    times = [
+        Series.of(
+            name,
+            [row for row in rows if row["memory"] == name],
+            "ranks",
+            "run",
+            deviation="deviation",
+            dashed=memory == "part",
+        )
+        for memory, name in MEMORY.items()
+    ]
+    part = [row for row in rows if row["memory"] == MEMORY["part"]]
+    slowdown = Series.of("slowdown", part, "ranks", "slowdown", deviation="slowdown_deviation")
+    counts = [
+        Series.of("handler invocations", part, "ranks", "handlers"),
+        Series.of("ERRs", part, "ranks", "errs", dashed=True),
+    ]
+    return [
+        Panel("ranks", "virtual time of the run (ms)", times, log_x=True, log_y=True, title="time"),
+        Panel(
+            "ranks",
+            "slowdown of PART over pre-touch (%)",
+            [slowdown],
+            log_x=True,
+            title="slowdown (bars: deviation of PART)",
+        ),
+        Panel("ranks", "count a run", counts, log_x=True, title="PART"),
+    ]
 
 
 def _row(runs: Sequence[Run]) -> dict[str, Any]:
@@ -172,11 +168,7 @@ def table_5(options: Options) -> Result:
     def lines(key: str) -> list[Series]:
         names = dict.fromkeys(str(row["app"]) for row in rows)
         return [
-            Series(
-                name,
-                [row["ranks"] for row in rows if row["app"] == name],
-                [row[key] for row in rows if row["app"] == name],
-            )
+            Series.of(name, [row for row in rows if row["app"] == name], "ranks", key)
             for name in names
         ]
 

@@ -1,8 +1,10 @@
 """PART figures 10 and 13: where the time of a write with a fault goes, by the engine's trace."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+from pagewire.cli.experiments import components
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
 from pagewire.cli.experiments.result import (
     Column,
@@ -12,8 +14,9 @@ from pagewire.cli.experiments.result import (
     powers_of_two,
     size_text,
 )
-from pagewire.cli.experiments.rig import INITIATOR, TARGET, Record, Rig, all_pages
-from pagewire.transport.platform import Costs
+from pagewire.cli.experiments.rig import INITIATOR, TARGET, Rig, all_pages
+from pagewire.transport.node.engine import TraceRecord
+from pagewire.transport.settings.platform import Costs
 
 PARTS = {
     "start": "user's call, R5, NI, wire",
@@ -45,20 +48,20 @@ class Chain:
     absent_pages: int
 
 
-def first_chain(trace: tuple[Record, ...], costs: Costs) -> Chain:
+def first_chain(trace: tuple[TraceRecord, ...], costs: Costs) -> Chain:
     """The chain that begins with the first fault at the destination and ends with its ERR.
 
     An ERR that comes after the transfer's end leaves no record at the source: it is given the time
     that its way takes.
     """
 
-    def find(kind: str, node: int, since_ns: int) -> Record | None:
+    def find(kind: str, node: int, since_ns: int) -> TraceRecord | None:
         for record in trace:
             if record.kind == kind and record.node == node and record.time_ns >= since_ns:
                 return record
         return None
 
-    def first(kind: str, node: int, since_ns: int) -> Record:
+    def first(kind: str, node: int, since_ns: int) -> TraceRecord:
         record = find(kind, node, since_ns)
         assert record is not None, f"no {kind} in the trace of a transfer with a fault"
         return record
@@ -89,8 +92,8 @@ def first_chain(trace: tuple[Record, ...], costs: Costs) -> Chain:
 def driver_parts(chain: Chain, costs: Costs) -> dict[str, int]:
     """The driver's and the library's parts of the chain; they sum up to the chain's length.
 
-    Within the tasklet FIFO, other work, page-in and Netlink are the platform's costs; what the trace
-    shows beyond these are handlers that interrupted it.
+    Within the tasklet FIFO, other work, page-in and Netlink are the platform's costs; what the
+    trace shows beyond these are handlers that interrupted it.
     """
     page_in = costs.page_in_fixed_ns + chain.absent_pages * costs.page_in_page_ns
     tasklet = 2 * costs.core_register_read_ns + costs.tasklet_other_ns
@@ -124,26 +127,9 @@ def figure_10(options: Options) -> Result:
         "retransmit": outcome.latency_ns - again_ns,
     }
     total_us = outcome.latency_ns / 1e3
-    rows = [
-        {
-            "component": PARTS[key],
-            "time_us": parts[key] / 1e3,
-            "share": 100 * parts[key] / outcome.latency_ns,
-        }
-        for key in PARTS
-    ]
-    sum_us = sum(parts.values()) / 1e3
-    rows.append(
-        {"component": "sum of the components", "time_us": sum_us, "share": 100 * sum_us / total_us}
-    )
-    rows.append({"component": "measured total", "time_us": total_us, "share": 100.0})
     return Result(
-        columns=[
-            Column("component", "component"),
-            Column("time_us", "time", "us", 3),
-            Column("share", "share", "%", 1),
-        ],
-        rows=rows,
+        columns=components.COLUMNS,
+        rows=components.rows_of(PARTS, parts, outcome.latency_ns),
         panels=[
             Panel(
                 "",
@@ -156,20 +142,21 @@ def figure_10(options: Options) -> Result:
         notes=[
             (
                 f"Measured total {total_us:.3f} us; at the receiver (notification) "
-                f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} us; "
-                f"the fault adds {total_us - plain_us:.3f} us."
+                f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} "
+                f"us; the fault adds {total_us - plain_us:.3f} us."
             ),
             (
-                "PART gives about 38 us for a page fault of 4 KB. The sum of its components as they "
-                "stand in the platform file is what comes out here; nothing was fitted."
+                "PART gives about 38 us for a page fault of 4 KB. The sum of its components as "
+                "they stand in the platform file is what comes out here; nothing was fitted."
             ),
             (
                 f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
                 "that keep arriving raise the interrupt again once the handler has cleared FSR."
             ),
             (
-                "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and "
-                "Netlink are the platform's costs, and the rest are handlers that interrupted it."
+                "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, "
+                "page-in and Netlink are the platform's costs, and the rest are handlers that "
+                "interrupted it."
             ),
             LATENCY_NOTE,
         ],
@@ -193,7 +180,7 @@ STACK = {
 because the tasklet is still at entries whose pages are in, and the transfer."""
 
 
-def idle_ns(trace: tuple[Record, ...], chain: Chain) -> int:
+def idle_ns(trace: tuple[TraceRecord, ...], chain: Chain) -> int:
     """Time between the first ERR and that of the window's other blocks with no block under way.
 
     The tasklet reads an entry for each faulted page, so the second block of the window gets its ERR
@@ -209,18 +196,23 @@ def idle_ns(trace: tuple[Record, ...], chain: Chain) -> int:
     if not waiting:
         return 0
     end = min(waiting)
-    covered, reached, begun = 0, chain.err, {}
+    return end - chain.err - covered_ns(trace, chain.err, end)
+
+
+def covered_ns(trace: tuple[TraceRecord, ...], begin_ns: int, end_ns: int) -> int:
+    """How much of a span of time the initiator has a block under way."""
+    covered, reached, begun = 0, begin_ns, {}
     for record in trace:
         if record.node != INITIATOR:
             continue
         if record.kind == "block_started":
             begun[record.a] = record.time_ns
         elif record.kind in ("ack", "nack") and record.a in begun:
-            begin, done = max(begun.pop(record.a), reached), min(record.time_ns, end)
+            begin, done = max(begun.pop(record.a), reached), min(record.time_ns, end_ns)
             if done > begin:
                 covered += done - begin
                 reached = done
-    return end - chain.err - covered
+    return covered
 
 
 def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
@@ -238,35 +230,26 @@ def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[s
     return parts, outcome.latency_ns, outcome.counters
 
 
-def figure_13(options: Options) -> Result:
-    """Writes with policy all: the components on top of each other beside the measured total."""
-    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    rows: list[dict[str, Any]] = []
-    for settings, name in (
-        (("run.policy=all",), "timeout 1 ms"),
-        (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
-    ):
-        rig = Rig(options.settings(*settings), max(sizes))
-        for num_bytes in sizes:
-            parts, total_ns, counters = breakdown_all(rig, num_bytes)
-            sum_ns = sum(parts.values())
-            rows.append(
-                {
-                    "timeout": name,
-                    "num_bytes": num_bytes,
-                    **{key: value / 1e3 for key, value in parts.items()},
-                    "driver": sum(
-                        parts[key] for key in STACK if key not in ("start", "page_in", "transfer")
-                    )
-                    / 1e3,
-                    "sum": sum_ns / 1e3,
-                    "total": total_ns / 1e3,
-                    "difference": 100 * (sum_ns - total_ns) / total_ns,
-                    "timeouts": counters["timeouts"],
-                }
-            )
-    shown = [row for row in rows if row["timeout"] == "timeout 1 ms"]
-    panels = [
+def row_all(rig: Rig, num_bytes: int, timeout: str) -> dict[str, Any]:
+    """One row of figure 13: components and totals in us."""
+    parts, total_ns, counters = breakdown_all(rig, num_bytes)
+    sum_ns = sum(parts.values())
+    driver = [parts[key] for key in STACK if key not in ("start", "page_in", "transfer")]
+    return {
+        "timeout": timeout,
+        "num_bytes": num_bytes,
+        **{key: value / 1e3 for key, value in parts.items()},
+        "driver": sum(driver) / 1e3,
+        "sum": sum_ns / 1e3,
+        "total": total_ns / 1e3,
+        "difference": 100 * (sum_ns - total_ns) / total_ns,
+        "timeouts": counters["timeouts"],
+    }
+
+
+def stacked_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
+    """The components on top of each other, in two panels by size."""
+    return [
         Panel(
             "transfer size",
             "latency (us)",
@@ -276,11 +259,23 @@ def figure_13(options: Options) -> Result:
             title=title,
         )
         for title, part in (
-            ("up to 64 KiB", [row for row in shown if row["num_bytes"] <= 64 << 10]),
-            ("above", [row for row in shown if row["num_bytes"] > 64 << 10]),
+            ("up to 64 KiB", [row for row in rows if row["num_bytes"] <= 64 << 10]),
+            ("above", [row for row in rows if row["num_bytes"] > 64 << 10]),
         )
         if part
     ]
+
+
+def figure_13(options: Options) -> Result:
+    """Writes with policy all: the components on top of each other beside the measured total."""
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    rows: list[dict[str, Any]] = []
+    for settings, name in (
+        (("run.policy=all",), "timeout 1 ms"),
+        (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
+    ):
+        rig = Rig(options.settings(*settings), max(sizes))
+        rows += [row_all(rig, num_bytes, name) for num_bytes in sizes]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     return Result(
         columns=[
@@ -296,21 +291,23 @@ def figure_13(options: Options) -> Result:
             Column("timeouts", "time- outs"),
         ],
         rows=rows,
-        panels=panels,
+        panels=stacked_panels([row for row in rows if row["timeout"] == "timeout 1 ms"]),
         notes=[
             (
-                "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR "
-                "of the first fault, and the time in which no block is under way because the tasklet "
-                "still reads entries whose pages are in; the JSON file has each of them."
+                "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up "
+                "and ERR of the first fault, and the time in which no block is under way because "
+                "the tasklet still reads entries whose pages are in; the JSON file has each of "
+                "them."
             ),
             (
-                "The sum puts these and the fault-free transfer one after the other. Where the total "
-                "is well below, page-in and transfer overlap: a timeout sends blocks again before all "
-                "pages are in."
+                "The sum puts these and the fault-free transfer one after the other. Where the "
+                "total is well below, page-in and transfer overlap: a timeout sends blocks again "
+                "before all pages are in."
             ),
             (
-                f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
-                "the window: while one of its two blocks waits, the others go one at a time."
+                f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the "
+                "rest is the window: while one of its two blocks waits, the others go one at a "
+                "time."
             ),
             LATENCY_NOTE,
         ],

@@ -38,13 +38,8 @@ def figure_16(chosen: Options) -> Result:
         rows.append(row)
     names = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
     series = [
-        Series(
-            names[memory],
-            [row["num_bytes"] for row in rows],
-            [row[memory] for row in rows],
-            [row[f"{memory}_deviation"] for row in rows],
-        )
-        for memory in MEMORY
+        Series.of(name, rows, "num_bytes", memory, deviation=f"{memory}_deviation")
+        for memory, name in names.items()
     ]
     return Result(
         columns=[
@@ -69,13 +64,13 @@ def figure_16(chosen: Options) -> Result:
         notes=[
             (
                 "Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime "
-                "(virtual); both ranks' buffers are resident; the receive is posted and the request "
-                "completed outside of the measured time."
+                "(virtual); both ranks' buffers are resident; the receive is posted and the "
+                "request completed outside of the measured time."
             ),
             (
-                "Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; the "
-                "last slope goes on above it); messages up to run.eager_limit are copied and never "
-                "touched."
+                "Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; "
+                "the last slope goes on above it); messages up to run.eager_limit are copied and "
+                "never touched."
             ),
             f"{chosen.repetitions} repetitions.",
         ],

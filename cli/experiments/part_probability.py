@@ -22,8 +22,8 @@ SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
 PERCENT = (0, 1, 5, 10, 20, 40, 80, 100)
 
 PAGES_A_SEED = 64
-"""A seed draws at least so many pages, by as many transfers as that takes: a single transfer of a page
-would mostly be without fault at 1 %."""
+"""A seed draws at least so many pages, by as many transfers as that takes: a single transfer of a
+page would mostly be without fault at 1 %."""
 
 
 def figure_14(options: Options) -> Result:
@@ -73,9 +73,9 @@ def figure_14(options: Options) -> Result:
         ],
         notes=[
             (
-                f"{options.repetitions} seeds; each draws every page of the destination on its own, in as "
-                f"many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation "
-                "between the seeds' means. Slowdown is against the same "
+                f"{options.repetitions} seeds; each draws every page of the destination on its "
+                f"own, in as many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and "
+                "standard deviation between the seeds' means. Slowdown is against the same "
                 "size and policy at 0 %."
             ),
             LATENCY_NOTE,
@@ -100,11 +100,12 @@ def _panel(
     for num_bytes in sizes:
         part = [row for row in rows if row["policy"] == policy and row["num_bytes"] == num_bytes]
         series.append(
-            Series(
+            Series.of(
                 size_text(num_bytes),
-                [row["percent"] for row in part],
-                [row[key] for row in part],
-                [row["deviation"] for row in part] if key == "latency" else (),
+                part,
+                "percent",
+                key,
+                deviation="deviation" if key == "latency" else "",
             )
         )
     return Panel("fault probability (%)", label, series, log_y=True, title=policy)

@@ -1,4 +1,5 @@
-"""PART figure 15: policy all under several timeouts, and what overlapping page-in and transfer gives."""
+"""PART figure 15: policy all under several timeouts, and what overlapping page-in and transfer
+gives."""
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, powers_of_two
@@ -29,29 +30,7 @@ def figure_15(options: Options) -> Result:
     """Latency by timeout, speedup of the shortest over none, and formula (1) beside it."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     rows, largest = measure(options, LINES, sizes)
-    costs = options.platform().costs
-    for row in rows:
-        num_pages = len(all_pages(int(row["num_bytes"])))
-        page_in_us = (costs.page_in_fixed_ns + num_pages * costs.page_in_page_ns) / 1e3
-        row["page_in"] = page_in_us
-        row["speedup"] = row["none"] / row["timeout_100us"]
-        row["formula"] = (page_in_us + row["transfer"]) / max(
-            page_in_us, TIMEOUT_US + row["transfer"]
-        )
-    x = [row["num_bytes"] for row in rows]
-    latency = [
-        Series(title, x, [row[key] for row in rows], dashed=key == "transfer")
-        for key, (title, _, _) in LINES.items()
-    ]
-    speedup = [
-        Series("measured: none / 100 us", x, [row["speedup"] for row in rows]),
-        Series(
-            "formula (1), G(n) above TO",
-            [row["num_bytes"] for row in rows if row["page_in"] > TIMEOUT_US],
-            [row["formula"] for row in rows if row["page_in"] > TIMEOUT_US],
-            dashed=True,
-        ),
-    ]
+    _add_formula(options, rows)
     return Result(
         columns=[
             SIZE,
@@ -61,35 +40,61 @@ def figure_15(options: Options) -> Result:
             Column("formula", "formula (1)", "x"),
         ],
         rows=rows,
-        panels=[
-            Panel(
-                "transfer size",
-                "latency (us)",
-                latency,
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-                title="latency",
-            ),
-            Panel(
-                "transfer size",
-                "speedup (x)",
-                speedup,
-                log_x=True,
-                x_is_bytes=True,
-                title="timeout 100 us over none",
-            ),
-        ],
+        panels=_panels(rows),
         notes=[
             "none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.",
             (
                 "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
-                "platform's page-in costs (fixed, and for each page), T measured without faults. It "
-                "means something where G(n) is above TO; below, it falls under 1 because it takes the "
-                "timeout to be what resumes the transfer, while here the ERR comes first."
+                "platform's page-in costs (fixed, and for each page), T measured without faults. "
+                "It means something where G(n) is above TO; below, it falls under 1 because it "
+                "takes the timeout to be what resumes the transfer, while here the ERR comes first."
             ),
             f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
             LATENCY_NOTE,
         ],
         varied={"run.policy": "all", "run.timeout": "1ms, 500us, 100us; none: NTO"},
     )
+
+
+def _add_formula(options: Options, rows: list[dict[str, float]]) -> None:
+    """Page-in time, measured speedup and the formula's, into each row."""
+    costs = options.platform().costs
+    for row in rows:
+        num_pages = len(all_pages(int(row["num_bytes"])))
+        page_in_us = (costs.page_in_fixed_ns + num_pages * costs.page_in_page_ns) / 1e3
+        row["page_in"] = page_in_us
+        row["speedup"] = row["none"] / row["timeout_100us"]
+        row["formula"] = (page_in_us + row["transfer"]) / max(
+            page_in_us, TIMEOUT_US + row["transfer"]
+        )
+
+
+def _panels(rows: list[dict[str, float]]) -> list[Panel]:
+    latency = [
+        Series.of(title, rows, "num_bytes", key, dashed=key == "transfer")
+        for key, (title, _, _) in LINES.items()
+    ]
+    above = [row for row in rows if row["page_in"] > TIMEOUT_US]
+    speedup = [
+        Series.of("measured: none / 100 us", rows, "num_bytes", "speedup"),
+        Series.of("formula (1), G(n) above TO", above, "num_bytes", "formula", dashed=True),
+    ]
+    return [
+        Panel(
+            "transfer size",
+            "latency (us)",
+            latency,
+            log_x=True,
+            log_y=True,
+            x_is_bytes=True,
+            title="latency",
+        ),
+        Panel(
+            "transfer size",
+            "speedup (x)",
+            speedup,
+            log_x=True,
+            x_is_bytes=True,
+            title="timeout 100 us over none",
+        ),
+    ]

@@ -58,10 +58,7 @@ def as_result(
 ) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
     rows, largest = measure(options, lines, sizes)
-    series = [
-        Series(title, [row["num_bytes"] for row in rows], [row[key] for row in rows])
-        for key, (title, _, _) in lines.items()
-    ]
+    series = [Series.of(title, rows, "num_bytes", key) for key, (title, _, _) in lines.items()]
     varied = {title: ", ".join(settings) for title, _, settings in lines.values() if settings}
     return Result(
         columns=[SIZE, *(Column(key, title, "us") for key, (title, _, _) in lines.items())],
@@ -83,9 +80,9 @@ def figure_9(options: Options) -> Result:
     sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))
     sizes = sizes[::4] if options.quick else sizes
     lines: Lines = {
-        "transfer": ("transfer only", _with("none", absent=False), ()),
-        "touch_resident": ("touch resident", _with("touch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("touch", absent=True), ()),
+        "transfer": ("transfer only", _with("part", absent=False), ()),
+        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
+        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
         "pin_resident": ("pin resident", _with("pin", absent=False), ()),
         "pin_absent": ("pin absent", _with("pin", absent=True), ()),
     }
@@ -96,7 +93,7 @@ def figure_11(options: Options) -> Result:
     """Writes of up to a page to an absent destination, by what sends the block again."""
     sizes = powers_of_two(16, 4096)
     sizes = sizes[::4] if options.quick else sizes
-    fault = _with("none", absent=True)
+    fault = _with("part", absent=True)
     lines: Lines = {
         "err": ("ERR", fault, ("run.policy=page", "run.err=true", "run.timeout=1ms")),
         "timeout_100us": (
@@ -118,11 +115,11 @@ def figure_11(options: Options) -> Result:
 def figure_12(options: Options) -> Result:
     """Writes of a page and more to a destination of which no page is there."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    fault = _with("none", absent=True)
+    fault = _with("part", absent=True)
     lines: Lines = {
-        "transfer": ("transfer only", _with("none", absent=False), ()),
-        "touch_resident": ("touch resident", _with("touch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("touch", absent=True), ()),
+        "transfer": ("transfer only", _with("part", absent=False), ()),
+        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
+        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
         "pin_absent": ("pin absent", _with("pin", absent=True), ()),
         "pio": ("PIO (page)", fault, ("run.policy=page",)),
         "pi4": ("PI4 (block)", fault, ("run.policy=block",)),

@@ -1,10 +1,11 @@
 """Panels to pictures by matplotlib, without a display; the same input gives the same bytes of SVG.
 
-Colours of lines are Okabe and Ito's and those of stacked parts Tol's muted ones, which stay apart for
-colour-blind readers; lines differ by marker as well, parts by hatch once the colours run out.
+Colours of lines are Okabe and Ito's and those of stacked parts Tol's muted ones, which stay apart
+for colour-blind readers; lines differ by marker as well, parts by hatch once the colours run out.
 """
 
 import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib
@@ -33,7 +34,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MEASURED = "#555555"
 
 _MAX_COLUMNS = 2
-"""Panels side by side; three in all stand in one row, with their legends below."""
+"""Panels side by side; three share one row, with their legends below."""
 _WIDTHS = {1: 8.2, 2: 12.5, 3: 13.5}
 _MAX_TICKS = 10
 
@@ -79,6 +80,12 @@ def _draw_panel(panel: Panel, axes: Any) -> None:
 
 
 def _draw_lines(panel: Panel, axes: Any) -> None:
+    _draw_series(panel, axes)
+    _scale_x(panel, axes)
+    _scale_y(panel, axes)
+
+
+def _draw_series(panel: Panel, axes: Any) -> None:
     for idx, series in enumerate(panel.series):
         axes.errorbar(
             series.x,
@@ -92,21 +99,23 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
             linestyle="--" if series.dashed else "-",
             capsize=2,
         )
+
+
+def _scale_x(panel: Panel, axes: Any) -> None:
     all_x = sorted({x for series in panel.series for x in series.x})
-    all_y = [y for series in panel.series for y in series.y]
     if panel.log_x:
         axes.set_xscale("log", base=2 if panel.x_is_bytes else 10)
     if panel.x_is_bytes:
         step = -(-len(all_x) // _MAX_TICKS)
-        axes.xaxis.set_major_locator(FixedLocator(all_x[::step]))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_text(value)))
+        _set_ticks(axes.xaxis, all_x[::step], size_text)
         for label in axes.get_xticklabels():
             label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     elif len(all_x) <= _MAX_TICKS and panel.log_x:
-        axes.xaxis.set_major_locator(FixedLocator(all_x))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _set_ticks(axes.xaxis, all_x, "{:g}".format)
+
+
+def _scale_y(panel: Panel, axes: Any) -> None:
+    all_y = [y for series in panel.series for y in series.y]
     if panel.log_y and all_y and min(all_y) > 0:
         axes.set_yscale("log")
         if max(all_y) / min(all_y) < 30:
@@ -119,6 +128,12 @@ def _draw_lines(panel: Panel, axes: Any) -> None:
         if all(float(y).is_integer() for y in all_y):
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+
+
+def _set_ticks(axis: Any, places: Sequence[float], text: Callable[[float], str]) -> None:
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
 
 
 def _number(value: float) -> str:
@@ -159,7 +174,8 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
 
 
 def _legends(axes: list[Any]) -> None:
-    """Beside or below the axes, so that no data lie below; one for all panels that have the same."""
+    """Beside or below the axes, so that no data lie below; one for all panels that have the
+    same."""
     if len(axes) == 3:
         for each in axes:
             if len(each.get_legend_handles_labels()[1]) > 1:

@@ -1,9 +1,10 @@
-"""PSI figures 4.2 to 4.4, 4.6 and 4.7: page faults at either end of a loopback transfer, by timeout and
-by the way to page in.
+"""PSI figures 4.2 to 4.4, 4.6 and 4.7: page faults at either end of a loopback transfer, by timeout
+and by the way to page in.
 
-As in the thesis everything happens on one node: the R5 sends to its own node, so that both ends share
-the SMMU's context bank, the interrupt handler and the tasklet. What differs: the platform is the one
-that the user chose, by default the later prototype's, and its costs are the same for both ways.
+As in the thesis everything happens on one node: the R5 sends to its own node, so that both ends
+share the SMMU's context bank, the interrupt handler and the tasklet. What differs: the platform is
+the one that the user chose, by default the later prototype's, and its costs are the same for both
+ways.
 """
 
 import dataclasses
@@ -33,9 +34,12 @@ class Way(NamedTuple):
 
 
 WAYS: Mapping[str, Way] = {
-    "touch_a_page": Way("Touch-A-Page", ("smmu.page_in=touch-a-page", "run.policy=page")),
-    "touch_ahead": Way("Touch-Ahead", ("smmu.page_in=touch-ahead", "run.policy=block")),
+    "touch_a_page": Way("Touch-A-Page", ("driver.page_in=touch-a-page", "run.policy=page")),
+    "touch_ahead": Way("Touch-Ahead", ("driver.page_in=touch-ahead", "run.policy=block")),
 }
+MACHINE_SETTINGS = ("ni.interleave=packet", "driver.variant=psi")
+"""Blocks that are issued together arrive packet by packet in turn, and the driver is the
+thesis's."""
 TIMEOUTS = {"1ms": "1 ms", "2.5ms": "2.5 ms", "25ms": "25 ms"}
 DRAWN_TIMEOUT = "1 ms"
 """Where the lines of all timeouts would hide each other."""
@@ -43,17 +47,20 @@ BOTH = "both ends"
 SIDES = {"destination": "destination", "source": "source", "both": BOTH}
 
 MACHINE_NOTE = (
-    "One node that sends to itself (R5 loopback): source and destination share context bank, handler and "
-    "tasklet; a packet passes both halves of the NI and no hop, so the platform's hop latency plays no part."
+    "One node that sends to itself (R5 loopback): source and destination share context bank, "
+    "handler and tasklet; a packet passes both halves of the NI and no hop, so the platform's hop "
+    "latency plays no part. Two blocks that are issued together "
+    "arrive packet by packet in turn (ni.interleave = packet)."
 )
 LATENCY_NOTE = (
-    "Latency: virtual time from the user's call to the last acknowledgement at the source's R5. All pages "
-    "of the faulting end are absent at the call; those of the other end are resident, with warm TLBs."
+    "Latency: virtual time from the user's call to the last acknowledgement at the source's R5. "
+    "All pages of the faulting end are absent at the call; those of the other end are resident, "
+    "with warm TLBs."
 )
 WAYS_NOTE = (
     "Touch-A-Page: one Netlink message and one touch for a fault (policy page). Touch-Ahead: "
-    "get_user_pages on up to 4 pages (policy block). Faults at the destination end in an ERR; after one at "
-    "the source only the timeout sends the block again."
+    "get_user_pages on up to 4 pages (policy block). Faults at the destination end in an ERR; "
+    "after one at the source only the timeout sends the block again."
 )
 
 
@@ -68,7 +75,7 @@ def _varied(timeouts: Iterable[str]) -> dict[str, str]:
 
 
 def _rig(options: Options, way: Way, timeout: str, sizes: Sequence[int]) -> Rig:
-    config = options.settings(*way.settings, f"run.timeout={timeout}")
+    config = options.settings(*MACHINE_SETTINGS, *way.settings, f"run.timeout={timeout}")
     return Rig(config, max(sizes), loopback=True)
 
 
@@ -112,7 +119,8 @@ def _paired(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
 
 
 def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
-    """One line for both ways where they agree; both ends is dashed, so that the other shows below."""
+    """One line for both ways where they agree; both ends is dashed, so that the other shows
+    below."""
     found = []
     for what in dict.fromkeys(line.what for line in lines):
         own = [line for line in lines if line.what == what]
@@ -182,7 +190,10 @@ def _latencies(options: Options, sides: str) -> Result:
             MACHINE_NOTE,
             LATENCY_NOTE,
             WAYS_NOTE,
-            f"{options.repetitions} repetitions; largest standard deviation {max(deviations):.3f} us.",
+            (
+                f"{options.repetitions} repetitions; largest standard deviation "
+                f"{max(deviations):.3f} us."
+            ),
         ],
         varied=_varied(TIMEOUTS.values()),
     )
@@ -246,10 +257,13 @@ def figure_4_6(options: Options) -> Result:
         notes=[
             MACHINE_NOTE,
             WAYS_NOTE,
-            f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination is absent too.",
             (
-                "An ERR can save a timeout only if some packet of the block could be read and reached the "
-                "destination: not where every page of the source is absent."
+                f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination "
+                "is absent too."
+            ),
+            (
+                "An ERR can save a timeout only if some packet of the block could be read and "
+                "reached the destination: not where every page of the source is absent."
             ),
         ],
         varied=_varied(TIMEOUTS.values()),
@@ -305,8 +319,9 @@ def figure_4_7(options: Options) -> Result:
             MACHINE_NOTE,
             WAYS_NOTE,
             (
-                "Driver time: CPU time of handler and tasklet in one transfer of which all pages of the "
-                "faulting end are absent. The user-space thread's wake-up and touch are not in it."
+                "Driver time: CPU time of handler and tasklet in one transfer of which all pages "
+                "of the faulting end are absent. The user-space thread's wake-up and touch are not "
+                "in it."
             ),
             "Timeout 1 ms. Repetitions would agree to the ns.",
         ],

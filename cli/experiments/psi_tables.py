@@ -29,7 +29,7 @@ def table_4_1(options: Options) -> Result:
             Panel(
                 "buffer size",
                 "time (us)",
-                [Series(title, sizes, [row[key] for row in rows]) for key, title in TABLES.items()],
+                [Series.of(title, rows, "num_bytes", key) for key, title in TABLES.items()],
                 log_x=True,
                 log_y=True,
                 x_is_bytes=True,

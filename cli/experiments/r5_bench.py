@@ -1,27 +1,25 @@
 """The bench of the R5 thesis's experiments: single transfers and streams by the user's interface.
 
-Two engines in one process, or one that talks to itself (loopback: both NIs' costs, no hop). A write goes
-through a channel with descriptor and notification, a read by a request with a notification in the
-reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs know them.
+Two engines in one process, or one that talks to itself (loopback: both NIs' costs, no hop). A write
+goes through a channel with descriptor and notification, a read by a request with a notification in
+the reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs know them.
 """
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
-from pagewire.cli.experiments.rig import Buffer, Engines, Record
-from pagewire.native import EngineError, check, faults, ffi, lib
+from pagewire.cli.experiments.rig import TRACE_RECORDS, Buffer, Nodes
+from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.settings import ConfigError
-from pagewire.transport.config import Config
-from pagewire.transport.platform import load as load_platform
+from pagewire.transport.node.engine import PDID, TraceRecord
+from pagewire.transport.settings.config import Config
+from pagewire.transport.settings.platform import load as load_platform
 
 WRITE, READ = "write", "read"
 NO_LOSS = "0:1:0"
 NUM_OUTSTANDING = 8
 """Transfers of a stream that are on their way at a time."""
-_PDID = 1
 _REST_NS = 100_000_000
-_FOREVER = 2**63 - 1
 _NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
 _WORDS = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 
@@ -31,15 +29,17 @@ class Times:
     """One transfer, in ns from the user's call."""
 
     notified_ns: int
-    """until the notification's words stand in the receiver's memory"""
+    """until the notification's words are in the receiver's memory"""
     done_ns: int
-    """until the initiator's R5 has everything: a write's last acknowledgement, a read's last byte"""
-    trace: tuple[Record, ...]
+    """until the initiator's R5 has everything: a write's last acknowledgement, a read's last
+    byte"""
+    trace: tuple[TraceRecord, ...]
     counters: dict[str, int]
 
 
 class Bench:
-    """One source, one destination with a notification behind it; transfers follow each other at rest."""
+    """One source, one destination with a notification behind it; transfers follow each other at
+    rest."""
 
     def __init__(self, config: Config, max_bytes: int, *, loopback: bool = False) -> None:
         if config.memory_backend.backend != "host":
@@ -47,7 +47,9 @@ class Bench:
                 "memory_backend.backend = 'model': these experiments use real pages, use 'host'"
             )
         self.platform = load_platform(config.run.platform)
-        self.engines = Engines(config, self.platform, 1 if loopback else 2)
+        # The machine asks a read for its protection domain alone.
+        own = dataclasses.replace(config, ni=dataclasses.replace(config.ni, reads_without_key=True))
+        self.nodes = Nodes(own, self.platform, 1 if loopback else 2)
         self._initiator, self._target = 0, 0 if loopback else 1
         room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
         self._notification_at = room
@@ -56,21 +58,20 @@ class Bench:
         self._data = (unit * (max_bytes // 251 + 1))[:max_bytes]
         self._source.fill(self._data)
         self._destination.touch()
-        ni = self.engines.nis[self._initiator]
+        ni = self.nodes.engines[self._initiator].ni
         self._channels = [
-            check(lib.pw_ni_open_channel(ni, _PDID), "channel") for _ in range(NUM_OUTSTANDING)
+            check(lib.pw_ni_open_channel(ni, PDID), "channel") for _ in range(NUM_OUTSTANDING)
         ]
         self._id = ffi.new("uint64_t *")
-        self._event = ffi.new("pw_host_event[1]")
         self._now_ns = 0
-        self._faults = config.faults
+        self._faults = config.impairments
 
     def transfer(
         self, num_bytes: int, operation: str = WRITE, *, traced: bool = False, loss: str = NO_LOSS
     ) -> Times:
         """One transfer of num_bytes from the user's call on, alone on both nodes.
 
-        loss: packets of it that get lost, as in `faults.packet_loss`.
+        loss: packets of it that get lost, as in `impairments.packet_loss`.
         """
         self._transfer(num_bytes, operation, False)  # the TLBs know the buffers from here
         self.lose(loss)
@@ -80,8 +81,8 @@ class Bench:
 
     def lose(self, loss: str = NO_LOSS) -> None:
         """Which of the packets that leave the initiator's NI from now on get lost."""
-        faults.plan(
-            self.engines.nis[self._initiator],
+        impairments.plan(
+            self.nodes.engines[self._initiator].ni,
             dataclasses.replace(self._faults, packet_loss=loss)
             if loss != NO_LOSS
             else self._faults,
@@ -92,21 +93,24 @@ class Bench:
         self._destination.fill(bytes(self._destination.num_bytes))
         call_ns = self._now_ns
         self._post(0, num_bytes, WRITE, call_ns)
-        errors = [error for *_, error in self._events(failing=lib.PW_ERR_UNRECOVERABLE)]
+        errors: set[int] = set()
+        self.nodes.watch(lambda node, event: errors.add(event.error))
         self._now_ns = call_ns + rest_ns
+        if errors - {0, lib.PW_ERR_UNRECOVERABLE}:
+            check(min(errors), "transfer")
         if any(errors):
             return False
         self._check(num_bytes, WRITE)
         return True
 
     def _transfer(self, num_bytes: int, operation: str, traced: bool) -> Times:
-        engines = self.engines
+        nodes = self.nodes
         self._destination.fill(bytes(self._destination.num_bytes))
         if traced:
-            engines.trace_start()
-        before, call_ns = engines.counters(), self._now_ns
+            nodes.trace_start(TRACE_RECORDS)
+        before, call_ns = nodes.counters(), self._now_ns
         self._post(0, num_bytes, operation, call_ns)
-        times = engines.run()
+        times = nodes.times()
         receiver = self._target if operation == WRITE else self._initiator
         done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
         self._now_ns = max(times.values()) + _REST_NS
@@ -114,8 +118,8 @@ class Bench:
         return Times(
             notified_ns=times[receiver, lib.PW_HOST_NOTIFIED] - call_ns,
             done_ns=times[self._initiator, done_kind] - call_ns,
-            trace=engines.trace(call_ns) if traced else (),
-            counters={name: value - before[name] for name, value in engines.counters().items()},
+            trace=nodes.trace_since(call_ns) if traced else (),
+            counters={name: value - before[name] for name, value in nodes.counters().items()},
         )
 
     def stream_gbps(self, num_bytes: int, operation: str = WRITE, num_transfers: int = 64) -> float:
@@ -125,43 +129,32 @@ class Bench:
         """
         self.transfer(num_bytes, operation)
         self._destination.fill(bytes(self._destination.num_bytes))
-        start_ns = cpu_ns = self._now_ns
-        posted, end_ns = 0, start_ns
+        start_ns = end_ns = cpu_ns = self._now_ns
+        num_posted = 0
         channels: dict[int, int] = {}
-        for channel in range(min(NUM_OUTSTANDING, num_transfers)):
-            cpu_ns = self._post(channel, num_bytes, operation, cpu_ns)
-            channels[self._id[0]] = channel
-            posted += 1
         done_kind = lib.PW_HOST_WRITE_DONE if operation == WRITE else lib.PW_HOST_FETCH_DONE
-        for event_id, kind, time_ns, _ in self._events():
-            end_ns = max(end_ns, time_ns)
-            if kind != done_kind:
-                continue
-            channel = channels.pop(event_id)
-            if posted < num_transfers:
-                cpu_ns = self._post(channel, num_bytes, operation, max(cpu_ns, time_ns))
-                channels[self._id[0]] = channel
-                posted += 1
+
+        def post(channel: int, at_ns: int) -> None:
+            nonlocal cpu_ns, num_posted
+            cpu_ns = self._post(channel, num_bytes, operation, at_ns)
+            channels[self._id[0]] = channel
+            num_posted += 1
+
+        def handle(node: int, event: Any) -> None:
+            nonlocal end_ns
+            check(event.error, "transfer")
+            end_ns = max(end_ns, event.time_ns)
+            if event.kind == done_kind:
+                channel = channels.pop(event.id)
+                if num_posted < num_transfers:
+                    post(channel, max(cpu_ns, event.time_ns))
+
+        for channel in range(min(NUM_OUTSTANDING, num_transfers)):
+            post(channel, cpu_ns)
+        self.nodes.watch(handle)
         self._now_ns = end_ns + _REST_NS
         self._check(num_bytes, operation)
         return num_transfers * num_bytes * 8 / (end_ns - start_ns)
-
-    def _events(self, failing: int = 0) -> Iterator[tuple[int, int, int, int]]:
-        """Host events of all nodes one by one, so that the caller can post when one happens.
-
-        Each is its id, kind, time and error, which is none or `failing`. A node comes to rest before the next one runs: what it posts is then there in time.
-        """
-        busy = True
-        while busy:
-            busy = self.engines.deliver()
-            for ni in self.engines.nis:
-                while check(lib.pw_ni_run(ni, _FOREVER, self._event, 1), "run"):
-                    event = self._event[0]
-                    if event.error != failing:
-                        check(event.error, "transfer")
-                    busy = True
-                    yield int(event.id), int(event.kind), int(event.time_ns), int(event.error)
-            busy = self.engines.deliver() or busy
 
     def _post(self, channel: int, num_bytes: int, operation: str, at_ns: int) -> int:
         """Insert and trigger at at_ns; when the CPU has done so."""
@@ -172,10 +165,10 @@ class Bench:
         descriptor.destination_address_notification = notification_address
         descriptor.first_data_notification, descriptor.last_data_notification = _WORDS
         descriptor.transfer_bytes = num_bytes
-        ni = self.engines.nis[self._initiator]
+        ni = self.nodes.engines[self._initiator].ni
         if operation == READ:
             peer = self._target
-            posted = lib.pw_ni_read(ni, _PDID, peer, descriptor, 0, at_ns, self._id)
+            posted = lib.pw_ni_read(ni, PDID, peer, descriptor, 0, at_ns, self._id)
             return check(posted, "read")
         number = self._channels[channel]
         posted = lib.pw_ni_insert_descriptor(ni, number, self._target, descriptor, at_ns)
@@ -187,5 +180,5 @@ class Bench:
         expected = b"".join(word.to_bytes(8, "little") for word in _WORDS)
         if seen[:num_bytes] != self._data[:num_bytes] or words != expected:
             raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: wrong data")
-        if not self.engines.is_quiet:
+        if not self.nodes.is_quiet:
             raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: not over")

@@ -1,5 +1,7 @@
-"""R5 figure 3.8: where the time of one block goes, by the engine's trace and the platform's costs."""
+"""R5 figure 3.8: where the time of one block goes, by the engine's trace and the platform's
+costs."""
 
+from pagewire.cli.experiments import components
 from pagewire.cli.experiments.r5_bench import Bench, Times
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, size_text
 
@@ -48,37 +50,13 @@ def figure_3_8(options: Options) -> Result:
     for num_bytes in sizes:
         times = bench.transfer(num_bytes, traced=True)
         parts = parts_of(bench, times)
-        for key, title in PARTS.items():
+        for key in PARTS:
             stacks[key].append(parts[key] / 1e3)
-            rows.append(
-                {
-                    "size": size_text(num_bytes),
-                    "component": title,
-                    "time_us": parts[key] / 1e3,
-                    "share": 100 * parts[key] / times.notified_ns,
-                }
-            )
         totals.append(times.notified_ns / 1e3)
-        for title, value in (
-            ("sum of the components", sum(parts.values())),
-            ("measured total", times.notified_ns),
-        ):
-            share = 100 * value / times.notified_ns
-            rows.append(
-                {
-                    "size": size_text(num_bytes),
-                    "component": title,
-                    "time_us": value / 1e3,
-                    "share": share,
-                }
-            )
+        for row in components.rows_of(PARTS, parts, times.notified_ns):
+            rows.append({"size": size_text(num_bytes), **row})
     return Result(
-        columns=[
-            Column("size", "size"),
-            Column("component", "component"),
-            Column("time_us", "time", "us", 3),
-            Column("share", "share", "%", 1),
-        ],
+        columns=[Column("size", "size"), *components.COLUMNS],
         rows=rows,
         panels=[
             Panel(
@@ -91,13 +69,14 @@ def figure_3_8(options: Options) -> Result:
         ],
         notes=[
             (
-                "From the user's call until the notification stands in the receiver's memory; pages "
-                "resident, TLBs warm, the R5 idle. Boundaries are the trace's; the R5's own steps are "
-                "the platform's costs, and the completion message is what remains of its time."
+                "From the user's call until the notification is in the receiver's memory; pages "
+                "resident, TLBs warm, the R5 idle. Boundaries are the trace's; the R5's own steps "
+                "are the platform's costs, and the completion message is what remains of its time."
             ),
             (
-                f"The acknowledgement reaches the initiator's R5 {bench.platform.costs.r5_ack_read_ns} "
-                "ns plus NIs and hop behind the write; it is not in the picture."
+                "The acknowledgement reaches the initiator's R5 "
+                f"{bench.platform.costs.r5_ack_read_ns} ns plus NIs and hop behind the write; it "
+                "is not in the picture."
             ),
         ],
     )

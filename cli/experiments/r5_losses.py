@@ -1,6 +1,7 @@
-"""R5 figures 5.11 and 5.12: what one timeout costs; and why segmentation keeps losses from a livelock.
+"""R5 figures 5.11 and 5.12: what one timeout costs; and why segmentation keeps losses from a
+livelock.
 
-Losses are injected (docs/faults.md) at the initiator's NI, in the measured transfer alone.
+Losses are injected (docs/impairments.md) at the initiator's NI, in the measured transfer alone.
 """
 
 import dataclasses
@@ -26,8 +27,9 @@ FIRST_PACKET = "1:1:0:1"
 """The first packet that leaves gets lost, and no other."""
 
 LOSS_NOTE = (
-    "The first packet of the transfer gets lost, once: its block has no answer and is sent again when its "
-    "timeout of 20 ms expires. The transfer's other blocks go on meanwhile, within what is left of its window."
+    "The first packet of the transfer gets lost, once: its block has no answer and is sent again "
+    "when its timeout of 20 ms expires. The transfer's other blocks go on meanwhile, within what "
+    "is left of its window."
 )
 
 
@@ -52,7 +54,6 @@ def _once(options: Options, sizes: Sequence[int]) -> list[dict[str, float]]:
 
 
 def _result(rows: list[dict[str, float]], keys: Sequence[str], quantity: str, unit: str) -> Result:
-    x = [row["num_bytes"] for row in rows]
     titles = dict(zip(keys, ("no timeout", "one timeout of 20 ms"), strict=True))
     return Result(
         columns=[
@@ -65,14 +66,14 @@ def _result(rows: list[dict[str, float]], keys: Sequence[str], quantity: str, un
             Panel(
                 "transfer size",
                 f"{quantity} ({unit})",
-                [Series(title, x, [row[key] for row in rows]) for key, title in titles.items()],
+                [Series.of(title, rows, "num_bytes", key) for key, title in titles.items()],
                 log_x=True,
                 log_y=True,
                 x_is_bytes=True,
             )
         ],
         notes=[LOSS_NOTE, ONE_HOP_NOTE, LATENCY_NOTE],
-        varied={"run.timeout": "20ms", "faults.packet_loss": f"none, {FIRST_PACKET}"},
+        varied={"run.timeout": "20ms", "impairments.packet_loss": f"none, {FIRST_PACKET}"},
     )
 
 
@@ -114,7 +115,8 @@ def _segmented(bench: Bench, loss: str) -> _Outcome:
 
 
 def _unsegmented(bench: Bench, loss: str, clean_ns: int, timeout_ns: int) -> _Outcome:
-    """All of it at once, and all of it again a timeout after the end of each attempt that lost a packet."""
+    """All of it at once, and all of it again a timeout after the end of each attempt that lost a
+    packet."""
     duration_ns = 0
     bench.lose(loss)
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -148,7 +150,8 @@ def _outcomes(options: Options) -> dict[tuple[str, int], list[list[_Outcome]]]:
 
 
 def livelock(options: Options) -> Result:
-    """Goodput of 1 MiB over packet loss: failing blocks sent again, against all of it sent again."""
+    """Goodput of 1 MiB over packet loss: failing blocks sent again, against all of it sent
+    again."""
     rows: list[dict[str, float | str]] = []
     for (unit, loss), by_seed in _outcomes(options).items():
         gbps = [
@@ -184,22 +187,24 @@ def livelock(options: Options) -> Result:
         ],
         notes=[
             (
-                "blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a packet is "
-                "sent again at its timeout (run.timeout)."
+                "blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a "
+                "packet is sent again at its timeout (run.timeout)."
             ),
             (
-                "unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same write with all of "
-                "its blocks outstanding and no timers; when one had no answer, the bench sends all "
-                "of it again, run.timeout after the time at which it would have been complete."
+                "unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same "
+                "write with all of its blocks outstanding and no timers; when one had no answer, "
+                "the bench sends all of it again, run.timeout after the time at which it would "
+                "have been complete."
             ),
             (
-                f"{options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and standard "
-                "deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 attempts."
+                f"{options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and "
+                "standard deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 "
+                "attempts."
             ),
             ONE_HOP_NOTE,
         ],
         varied={
-            "faults.packet_loss": "0 to 0.1 %",
+            "impairments.packet_loss": "0 to 0.1 %",
             "unsegmented": f"run.timeout=none, firmware.window_blocks={_BLOCKS}",
         },
     )
@@ -209,12 +214,5 @@ def _panel(rows: Sequence[dict[str, float | str]], key: str, label: str) -> Pane
     series = []
     for title in UNITS.values():
         part = [row for row in rows if row["unit"] == title and row["loss"]]
-        series.append(
-            Series(
-                title,
-                [float(row["loss"]) for row in part],
-                [float(row[key]) for row in part],
-                [float(row[f"{key}_deviation"]) for row in part],
-            )
-        )
+        series.append(Series.of(title, part, "loss", key, deviation=f"{key}_deviation"))
     return Panel("packet loss (%)", label, series, log_x=True, log_y=True)

@@ -28,14 +28,15 @@ SWITCHES = {
 """Settings `firmware.NAME`, and what they are called here."""
 
 NOTE = (
-    "Each line switches off one of firmware.fast_path, bypass, ticket_queue, queue_counters, the last "
-    "one all four; the default has all of them on."
+    "Each line switches off one of firmware.fast_path, bypass, ticket_queue, queue_counters, the "
+    "last one all four; the default has all of them on."
 )
 SOURCE_NOTE = (
-    "R5 3.3 gives as savings: fast path 200 ns, scheduler bypass 300 ns, ticket queue 200 ns. Here they "
-    "come out of the steps that are left out and added: without bypass a transfer enters and leaves a "
-    "queue (2 x 200 ns), with it the R5 looks whether the high queue is empty. That look (100 ns), the "
-    "mailbox and the search for an id have their costs by these savings. None is given for the queue counters."
+    "R5 3.3 gives as savings: fast path 200 ns, scheduler bypass 300 ns, ticket queue 200 ns. Here "
+    "they come out of the steps that are left out and added: without bypass a transfer enters and "
+    "leaves a queue (2 x 200 ns), with it the R5 looks whether the high queue is empty. That look "
+    "(100 ns), the mailbox and the search for an id have their costs by these savings. None is "
+    "given for the queue counters."
 )
 
 
@@ -73,7 +74,7 @@ def _result(
     x = [row["num_bytes"] for row in rows]
     # Dashed, since its line lies on that of the fast path.
     measured = [
-        Series(title, x, [row[key] for row in rows], dashed=key == "ticket_queue")
+        Series.of(title, rows, "num_bytes", key, dashed=key == "ticket_queue")
         for key, (title, _) in lines.items()
     ]
     without = [

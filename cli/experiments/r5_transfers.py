@@ -1,4 +1,5 @@
-"""R5 figures 5.1 to 5.8: latency and throughput over size; read against write; user against kernel."""
+"""R5 figures 5.1 to 5.8: latency and throughput over size; read against write; user against
+kernel."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,17 +14,17 @@ from pagewire.cli.experiments.result import (
     powers_of_two,
 )
 from pagewire.native.settings import ConfigError
-from pagewire.transport.platform import Comparison
+from pagewire.transport.settings.platform import Comparison
 
 LATENCY_NOTE = (
     "Latency: virtual time from the user's call (the first word of the descriptor) until the "
-    "completion notification stands in the receiver's memory; the receiver's poll is not in it. One "
+    "completion notification is in the receiver's memory; the receiver's poll is not in it. One "
     "transfer at a time, all pages resident, TLBs warm."
 )
 THROUGHPUT_NOTE = (
-    f"Throughput: payload of a stream of equal transfers, {NUM_OUTSTANDING} of them on their way at a "
-    "time, each posted by the user's CPU when a channel is free; from the first call to the last "
-    "completion at the initiator."
+    f"Throughput: payload of a stream of equal transfers, {NUM_OUTSTANDING} of them on their way "
+    "at a time, each posted by the user's CPU when a channel is free; from the first call to the "
+    "last completion at the initiator."
 )
 ONE_HOP_NOTE = "One hop: two nodes on one link."
 LOOPBACK_NOTE = "Loopback: a node to itself, through its own NI and link port, without a hop."
@@ -67,10 +68,8 @@ def lay_out(options: Options, unit: str, lines: Sequence[Line], *notes: str) -> 
         rows.append({"num_bytes": num_bytes})
         for key, _, once, _ in lines:
             rows[-1][key] = once(num_bytes)
-    x = [row["num_bytes"] for row in rows]
     series = [
-        Series(title, x, [row[key] for row in rows], dashed=dashed)
-        for key, title, _, dashed in lines
+        Series.of(title, rows, "num_bytes", key, dashed=dashed) for key, title, _, dashed in lines
     ]
     quantity = "latency" if unit == "us" else "throughput"
     return Result(
@@ -156,8 +155,8 @@ def figure_5_4(options: Options) -> Result:
 
 
 READ_NOTE = (
-    "A read begins with a request through the packetizer, which the target's R5 reads word by word; "
-    "then it is served like a write, and notifies in the reader's memory."
+    "A read begins with a request through the packetizer, which the target's R5 reads word by "
+    "word; then it is served like a write, and notifies in the reader's memory."
 )
 
 
@@ -184,8 +183,8 @@ def figure_5_6(options: Options) -> Result:
 def _comparison(bench: Bench) -> Comparison:
     if bench.platform.comparison is None:
         raise ConfigError(
-            f"platform '{bench.platform.name}' has no [comparison]: what RDMA costs that the kernel "
-            "initiates is not known; take exanest-10g"
+            f"platform '{bench.platform.name}' has no [comparison]: what RDMA costs that the "
+            "kernel initiates is not known; take exanest-10g"
         )
     return bench.platform.comparison
 

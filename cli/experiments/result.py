@@ -8,9 +8,9 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
-from pagewire.transport import config, platform
+from pagewire.transport.settings import config, platform
 
 DEFAULT_REPETITIONS = 5
 
@@ -80,6 +80,21 @@ class Series:
     y: Sequence[float]
     deviation: Sequence[float] = ()
     dashed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        rows: Sequence[Mapping[str, Any]],
+        x: str,
+        y: str,
+        *,
+        deviation: str = "",
+        dashed: bool = False,
+    ) -> Self:
+        """The line through a table's columns x and y."""
+        bars = [row[deviation] for row in rows] if deviation else ()
+        return cls(label, [row[x] for row in rows], [row[y] for row in rows], bars, dashed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

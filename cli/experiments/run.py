@@ -31,6 +31,7 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
     if options.quick and options.full:
         raise ConfigError("--quick and --full: choose one")
     launch.check_settings(options.environ)
+    output.check_plots()
     output.check_folder(folder)
     failed: list[str] = []
     for experiment in chosen:

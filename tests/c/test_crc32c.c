@@ -10,8 +10,7 @@ int main(void)
     assert(pw_crc32c_tables(0, "123456789", 9) == 0xE3069283u);
     uint8_t source[3000], destination[3000];
     uint32_t crcs[12];
-    for (size_t i = 0; i < sizeof(source); i++)
-        source[i] = (uint8_t)(i * 31);
+    for (size_t i = 0; i < sizeof(source); i++) source[i] = (uint8_t)(i * 31);
     pw_crc32c_copy_packets(destination, source, sizeof(source), PW_PACKET_BYTES, crcs);
     assert(memcmp(destination, source, sizeof(source)) == 0);
     for (size_t i = 0; i < 12; i++)

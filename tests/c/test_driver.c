@@ -1,13 +1,23 @@
-/* The fault driver alone: a page that is unmapped between its fault and its turn in the tasklet. */
+/* The fault driver alone: who does what when, and a page that is unmapped between its fault and its
+ * turn in the tasklet. */
 #include <assert.h>
 
-#include "smmu/driver.h"
+#include "driver/driver.h"
 
 enum { PAGE = 100, NODE = 3, PDID = 7 };
 
 static const pw_costs costs = {
-    .core_register_read_ns = 100, .handler_ns = 1000, .tasklet_other_ns = 4000, .page_in_fixed_ns = 6000, .page_in_page_ns = 3000,
-    .netlink_ns = 7000, .user_wakeup_ns = 7000, .err_send_ns = 1000, .touch_absent_page_ns = 3000, .touch_resident_page_ns = 100, .walk_accesses = 3,
+    .core_register_read_ns = 100,
+    .handler_ns = 1000,
+    .tasklet_other_ns = 4000,
+    .page_in_fixed_ns = 6000,
+    .page_in_page_ns = 3000,
+    .netlink_ns = 7000,
+    .user_wakeup_ns = 7000,
+    .err_send_ns = 1000,
+    .touch_absent_page_ns = 3000,
+    .touch_resident_page_ns = 100,
+    .walk_accesses = 3,
 };
 
 typedef struct {
@@ -16,29 +26,74 @@ typedef struct {
     pw_trace trace;
     pw_memory *memory;
     pw_smmu smmu;
-    pw_faults faults;
+    pw_impairments impairments;
     pw_driver driver;
     pw_service service;
+    pw_context_bank *bank;
+    pw_fault fault;
+    pw_time bound_ns;
 } machine;
 
-/* Faults on `num_pages` pages of one block, one a page; then `gone` is unmapped; then the tasklet runs. */
-static void run(machine *m, int64_t page_in, bool at_destination, int64_t policy, uint64_t num_pages, uint64_t gone)
+static void begin(machine *m, pw_settings settings)
 {
-    const pw_memory_model_options options = {.fault_millionths = 1000000};
-    *m = (machine){.settings = {.page_in = page_in, .policy = policy, .err_enabled = 1, .touch_ahead_pages = 4, .hupcf = 1,
-                                .ni_fifo_depth = 512, .tasklet_entries = 16, .num_context_banks = 1, .l1_sets = 1, .l1_ways = 1,
-                                .l2_sets = 1, .l2_ways = 1, .tlb_line_pages = 1,
-                                .parallel_walks = 16, .outstanding_accesses = 256}};
+    const pw_memory_model_options options = {.detached = 1, .fault_millionths = 1000000};
+    settings.err_enabled = settings.hupcf = settings.num_context_banks = 1;
+    settings.l1_sets = settings.l1_ways = settings.l2_sets = settings.l2_ways = 1;
+    settings.tlb_line_pages = 1;
+    settings.touch_ahead_pages = 4;
+    settings.ni_fifo_depth = 512;
+    settings.tasklet_entries = settings.parallel_walks = 16;
+    settings.outstanding_accesses = 256;
+    *m = (machine){.settings = settings};
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &m->memory) == PW_OK);
     assert(pw_smmu_init(&m->smmu, &costs, &m->settings, &m->counters) == PW_OK);
-    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu, &m->faults) == PW_OK);
-    pw_context_bank *bank = &m->smmu.banks[pw_smmu_bind(&m->smmu, PDID)];
-    pw_fault fault = {.source_node = NODE, .transaction_id = 5, .sequence = 1, .pdid = PDID, .at_destination = at_destination,
-                      .block_end_page = PAGE + 4, .transfer_end_page = PAGE + 8};
-    for (uint64_t i = 0; i < num_pages; i++)
-        pw_driver_packet_fault(&m->driver, bank, &fault, PAGE + i, (pw_time)(i * 2000));
+    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory,
+                          &m->smmu, &m->impairments) == PW_OK);
+    m->bank = &m->smmu.banks[pw_smmu_bind(&m->smmu, PDID)];
+    m->fault = (pw_fault){.source_node = NODE,
+                          .transaction_id = 5,
+                          .sequence = 1,
+                          .pdid = PDID,
+                          .at_destination = true,
+                          .block_end_page = PAGE + 4,
+                          .transfer_first_page = PAGE,
+                          .transfer_end_page = PAGE + 8,
+                          .bound_ns = &m->bound_ns};
+}
+
+static void fault_at(machine *m, uint64_t page, pw_time at_ns)
+{
+    assert(pw_driver_packet_fault(&m->driver, m->bank, &m->fault, page, at_ns) == PW_OK);
+}
+
+static void serve(machine *m) { assert(pw_driver_service(&m->driver, &m->service)); }
+
+/* Faults on `num_pages` pages of one block, 2 us apart; then `gone` is unmapped; then the tasklet
+ * runs. */
+static void run(machine *m, int64_t page_in, bool at_destination, int64_t policy,
+                uint64_t num_pages, uint64_t gone)
+{
+    begin(m, (pw_settings){.page_in = page_in, .policy = policy});
+    m->fault.at_destination = at_destination;
+    for (uint64_t i = 0; i < num_pages; i++) fault_at(m, PAGE + i, (pw_time)(i * 2000));
     if (gone) assert(pw_memory_set(m->memory, gone, 1, PW_PAGE_UNMAPPED) == PW_OK);
-    pw_driver_service(&m->driver, &m->service);
+    serve(m);
+}
+
+static pw_time err_ns(machine *m) { return pw_driver_err_ns(&m->driver, &m->fault); }
+
+static pw_time present_ns(machine *m, uint64_t page)
+{
+    pw_driver_catch_up(&m->driver, PW_NEVER);
+    return pw_presence_present_ns(&m->driver.presence, page);
+}
+
+/* Another block of the same transfer. */
+static void next_block(machine *m)
+{
+    m->fault.transaction_id++;
+    m->fault.block_first_page = PAGE + 4;
+    m->fault.block_end_page = PAGE + 8;
 }
 
 static void end(machine *m)
@@ -48,15 +103,22 @@ static void end(machine *m)
     pw_memory_destroy(m->memory);
 }
 
+enum {
+    READS = 200,                              /* two words of the FIFO */
+    ENTRY = READS + 4000 + 6000 + 3000 + 7000 /* of PART's driver, with one absent page */
+};
+
 static void touch_ahead(void)
 {
     machine m;
     run(&m, PW_PAGE_IN_TOUCH_AHEAD, true, PW_POLICY_PAGE, 1, PAGE);
-    assert(m.service.code == PW_ERR_ADDRESS && m.service.num_errs == 0 && m.counters.page_ins_failed == 1);
+    assert(m.service.code == PW_ERR_ADDRESS && err_ns(&m) == PW_NEVER &&
+           m.counters.page_ins_failed == 1);
     end(&m);
-    run(&m, PW_PAGE_IN_TOUCH_AHEAD, true, PW_POLICY_ALL, 1, PAGE + 2);     /* fewer */
-    assert(m.service.code == PW_OK && m.service.num_errs == 1 && m.counters.pages_paged_in == 2 && m.counters.touch_segfaults == 0);
-    assert(pw_page_in_present_ns(&m.driver.page_in, PAGE + 3) == INT64_MIN);
+    run(&m, PW_PAGE_IN_TOUCH_AHEAD, true, PW_POLICY_ALL, 1, PAGE + 2); /* fewer */
+    assert(m.service.code == PW_OK && err_ns(&m) != PW_NEVER && m.counters.pages_paged_in == 2 &&
+           m.counters.touch_segfaults == 0);
+    assert(present_ns(&m, PAGE + 3) == INT64_MIN);
     end(&m);
 }
 
@@ -66,40 +128,144 @@ static void touch_a_page(void)
     for (int at_destination = 0; at_destination < 2; at_destination++) {
         /* nothing is left to touch: no ERR, and nobody fails the transfer here */
         run(&m, PW_PAGE_IN_TOUCH_A_PAGE, at_destination, PW_POLICY_PAGE, 1, PAGE);
-        assert(m.service.code == PW_OK && m.service.num_errs == 0);
-        assert(m.counters.touch_segfaults == 1 && m.counters.netlink_messages == 1 && m.counters.pages_touched == 0);
+        assert(m.service.code == PW_OK && err_ns(&m) == PW_NEVER);
+        assert(m.counters.touch_segfaults == 1 && m.counters.netlink_messages == 1 &&
+               m.counters.pages_touched == 0);
         end(&m);
     }
-    /* the thread goes on with the next message; the ERR is the third entry's */
+    /* the tasklet runs to its end, with two interrupts in it; then the thread wakes up, goes on
+     * behind a segmentation fault, and sends one ERR when all is touched */
     run(&m, PW_PAGE_IN_TOUCH_A_PAGE, true, PW_POLICY_PAGE, 3, PAGE + 1);
-    pw_time sent_ns[3], at_ns = costs.handler_ns;
-    for (int i = 0; i < 3; i++) {
-        at_ns += 2 * costs.core_register_read_ns + costs.tasklet_other_ns + costs.netlink_ns;
-        if (i == 0) at_ns += 2 * costs.handler_ns;      /* for the second and the third fault */
-        sent_ns[i] = at_ns;
-    }
-    pw_time touch_ns = costs.user_wakeup_ns + costs.touch_absent_page_ns;
+    pw_time tasklet_end_ns = 1000 + 3 * (READS + 4000 + 7000) + 2 * 1000;
+    pw_time awake_ns = tasklet_end_ns + 7000;
     assert(m.counters.touch_segfaults == 1 && m.counters.pages_touched == 2);
-    assert(pw_page_in_present_ns(&m.driver.page_in, PAGE) == sent_ns[0] + touch_ns);
-    assert(pw_page_in_present_ns(&m.driver.page_in, PAGE + 1) == INT64_MIN);
-    assert(pw_page_in_present_ns(&m.driver.page_in, PAGE + 2) == sent_ns[2] + touch_ns);
-    assert(m.service.num_errs == 1 && m.service.errs[0].at_ns == sent_ns[0] + touch_ns + costs.err_send_ns);
+    assert(present_ns(&m, PAGE) == awake_ns + 3000);
+    assert(present_ns(&m, PAGE + 1) == INT64_MIN);
+    assert(present_ns(&m, PAGE + 2) == awake_ns + 3 * 3000);
+    assert(err_ns(&m) == awake_ns + 3 * 3000 + 1000);
     end(&m);
-    run(&m, PW_PAGE_IN_TOUCH_A_PAGE, true, PW_POLICY_PAGE, 3, PAGE);    /* the first entry's is not sent, but the second's */
-    assert(m.service.num_errs == 1 && m.service.errs[0].at_ns == sent_ns[1] + touch_ns + costs.err_send_ns);
+    run(&m, PW_PAGE_IN_TOUCH_A_PAGE, true, PW_POLICY_PAGE, 3,
+        PAGE); /* the first page's message earns no ERR, but the second's does */
+    assert(err_ns(&m) == awake_ns + 3 * 3000 + 1000);
     end(&m);
-    /* a page that nobody faulted on is gone: the block has its ERR all the same, when the last is touched */
+    /* a page that nobody faulted on is gone: the block has its ERR all the same */
     run(&m, PW_PAGE_IN_TOUCH_A_PAGE, true, PW_POLICY_ALL, 1, PAGE + 5);
-    assert(m.counters.netlink_messages == 8 && m.counters.pages_touched == 7 && m.counters.touch_segfaults == 1);
-    at_ns = costs.handler_ns + 2 * costs.core_register_read_ns + costs.tasklet_other_ns + 8 * costs.netlink_ns;
-    assert(m.service.num_errs == 1 && m.service.errs[0].at_ns == at_ns + touch_ns + costs.err_send_ns);
-    assert(m.driver.tasklet_free_ns == at_ns);
+    assert(m.counters.netlink_messages == 8 && m.counters.pages_touched == 7 &&
+           m.counters.touch_segfaults == 1);
+    assert(err_ns(&m) == 1000 + READS + 4000 + 8 * 7000 + 7000 + 8 * 3000 + 1000);
     end(&m);
+}
+
+/* Four pages of a block: one run, one ERR behind it; what arrives during the run is read in it. */
+static void one_run(void)
+{
+    machine m;
+    run(&m, PW_PAGE_IN_TOUCH_AHEAD, true, PW_POLICY_PAGE, 4, 0);
+    pw_time start_ns = 1000, end_ns = start_ns + 4 * ENTRY + 3 * 1000;
+    assert(m.counters.tasklet_runs == 1 && m.counters.fault_interrupts == 4 &&
+           m.counters.interrupts_in_tasklet == 3 && m.counters.errs_sent == 1);
+    assert(present_ns(&m, PAGE) == start_ns + READS + 4000 + 9000 + 3 * 1000);
+    assert(err_ns(&m) == end_ns + 7000 + 1000);
+
+    /* the second block comes during the run: its entries are read behind the first's, its interrupt
+     * moves what is not done, and both ERRs follow the run */
+    pw_fault first = m.fault;
+    pw_time late_ns = 40000;
+    assert(present_ns(&m, PAGE + 3) > late_ns && present_ns(&m, PAGE) < late_ns);
+    pw_time before_ns = present_ns(&m, PAGE), after_ns = present_ns(&m, PAGE + 3);
+    next_block(&m);
+    fault_at(&m, PAGE + 4, late_ns);
+    serve(&m);
+    end_ns += ENTRY + 1000;
+    assert(present_ns(&m, PAGE) == before_ns && present_ns(&m, PAGE + 3) == after_ns + 1000);
+    assert(m.counters.tasklet_runs == 1 && m.counters.interrupts_in_tasklet == 4);
+    assert(pw_driver_err_ns(&m.driver, &first) == end_ns + 7000 + 1000);
+    assert(err_ns(&m) == end_ns + 7000 + 2000);
+
+    /* an ERR is final when no block of its transfer can come before it */
+    pw_err_order order;
+    m.bound_ns = end_ns + 7000 + 1000 - 1;
+    assert(!pw_driver_next_err(&m.driver, m.bound_ns, &order));
+    m.bound_ns++;
+    assert(pw_driver_next_err(&m.driver, m.bound_ns, &order));
+    assert(order.transaction_id == first.transaction_id && order.at_ns == m.bound_ns);
+    assert(!pw_driver_next_err(&m.driver, m.bound_ns, &order));
+    pw_driver_release(&m.driver, &m.bound_ns); /* its transfer is over */
+    assert(pw_driver_next_err(&m.driver, PW_NEVER, &order) &&
+           order.transaction_id == m.fault.transaction_id && order.at_ns == end_ns + 9000);
+    end(&m);
+}
+
+/* A fault while the thread is awake: handler and tasklet preempt it, and it needs no second
+ * wake-up. */
+static void preempts_the_thread(void)
+{
+    machine m;
+    run(&m, PW_PAGE_IN_TOUCH_AHEAD, true, PW_POLICY_PAGE, 1, 0);
+    pw_time first_end_ns = 1000 + ENTRY;
+    assert(err_ns(&m) == first_end_ns + 8000);
+    pw_fault first = m.fault;
+    next_block(&m);
+    fault_at(&m, PAGE + 4, first_end_ns + 2000); /* 2 of the 7 us of its wake-up are over */
+    serve(&m);
+    pw_time second_end_ns = first_end_ns + 2000 + 1000 + ENTRY;
+    assert(m.counters.tasklet_runs == 2 && m.counters.interrupts_in_tasklet == 0);
+    assert(pw_driver_err_ns(&m.driver, &first) == second_end_ns + 5000 + 1000);
+    assert(err_ns(&m) == second_end_ns + 5000 + 2000);
+    end(&m);
+}
+
+/* On a core of its own the thread wakes up with the first message and sends at once. */
+static void library_on_another_core(void)
+{
+    machine m;
+    begin(&m, (pw_settings){.library_core = PW_LIBRARY_CORE_OTHER});
+    fault_at(&m, PAGE, 0);
+    fault_at(&m, PAGE + 1, 2000);
+    pw_fault first = m.fault;
+    next_block(&m);
+    fault_at(&m, PAGE + 4, 4000);
+    serve(&m);
+    pw_time sent_ns = 1000 + ENTRY + 2 * 1000;
+    assert(pw_driver_err_ns(&m.driver, &first) == sent_ns + 7000 + 1000);
+    assert(err_ns(&m) == sent_ns + 2 * ENTRY + 7000 + 1000); /* it slept meanwhile */
+    end(&m);
+}
+
+/* One page again and again, as interleaved blocks log it. PART's driver pays for what is not one of
+ * the last two entries; PSI's does not for pages of the last two transactions. */
+static void variants(void)
+{
+    for (int64_t variant = PW_DRIVER_PART; variant <= PW_DRIVER_PSI; variant++) {
+        machine m;
+        begin(&m, (pw_settings){.driver_variant = variant, .policy = PW_POLICY_BLOCK});
+        for (int i = 0; i < 3;
+             i++) { /* pages 0, 1 and 2 of a block; two blocks' packets by turns */
+            m.fault.transaction_id = 5;
+            m.fault.block_end_page = PAGE + 4;
+            fault_at(&m, PAGE + (uint64_t)i, i * 100);
+            next_block(&m);
+            fault_at(&m, PAGE + 4 + (uint64_t)i, i * 100 + 50);
+        }
+        serve(&m);
+        assert(m.counters.fault_interrupts == 1 && m.counters.tasklet_entries == 6);
+        assert(m.counters.fifo_duplicates == (variant == PW_DRIVER_PSI ? 4 : 0));
+        assert(m.counters.netlink_messages == (variant == PW_DRIVER_PSI ? 2 : 6));
+        assert(m.counters.errs_sent == 2 && m.counters.pages_paged_in == 8);
+        pw_time first_ns = READS + 4000 + 6000 + 4 * 3000 + 7000; /* the block comes in whole */
+        pw_time further_ns = variant == PW_DRIVER_PSI ? READS : READS + 4000 + 6000 + 7000;
+        assert(err_ns(&m) == 1000 + 2 * first_ns + 4 * further_ns + 7000 + 2000);
+        end(&m);
+    }
 }
 
 int main(void)
 {
     touch_ahead();
     touch_a_page();
+    one_run();
+    preempts_the_thread();
+    library_on_another_core();
+    variants();
     return 0;
 }

@@ -22,11 +22,13 @@ int main(void)
     assert(histogram.bin_ns == width && histogram.bins[0] == 2 && histogram.bins[1] == 1);
     assert(histogram.bins[PW_HISTOGRAM_BINS - 1] == 1);
 
-    pw_time_histogram_add(&histogram, PW_HISTOGRAM_BINS * width);    /* one behind the end: bins merge */
+    pw_time_histogram_add(&histogram,
+                          PW_HISTOGRAM_BINS * width); /* one behind the end: bins merge */
     assert(histogram.bin_ns == 2 * width && histogram.bins[0] == 3 && histogram.bins[1] == 0);
-    assert(histogram.bins[PW_HISTOGRAM_BINS / 2 - 1] == 1 && histogram.bins[PW_HISTOGRAM_BINS / 2] == 1);
+    assert(histogram.bins[PW_HISTOGRAM_BINS / 2 - 1] == 1 &&
+           histogram.bins[PW_HISTOGRAM_BINS / 2] == 1);
 
-    pw_time_histogram_add(&histogram, INT64_MAX);       /* as wide as it takes */
+    pw_time_histogram_add(&histogram, INT64_MAX); /* as wide as it takes */
     pw_time_histogram_add(&histogram, -1);
     assert(sum(&histogram) == 7 && histogram.bins[0] == 6);
 

@@ -23,7 +23,7 @@ def comm():
 def plain():
     """The methods of plain mpi4py: `plain("Send", buf, ...)`, on a communicator left to MPI."""
     from pagewire.transport import MPI
-    from pagewire.transport.patching import native
+    from pagewire.transport.node.patching import native
 
     duplicate, request = native(MPI.Comm, "Idup")(MPI.COMM_WORLD)
     native(MPI.Request, "Wait")(request)
@@ -39,6 +39,6 @@ def plain():
 @pytest.fixture
 def node():
     from pagewire.transport import MPI  # noqa: F401  puts the node up
-    from pagewire.transport.progress import node
+    from pagewire.transport.facade.rank import here
 
-    return node
+    return here.node

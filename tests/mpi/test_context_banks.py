@@ -12,13 +12,12 @@ pytestmark = pytest.mark.mpi
 
 NUM_BYTES = 1 << 18
 PAGE = 4096
-MADV_NOHUGEPAGE = 15
 
 
 def fresh() -> np.ndarray:
     """Anonymous memory of which no page was ever touched."""
     pages = mmap.mmap(-1, NUM_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(MADV_NOHUGEPAGE)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, np.uint8)
 
 
@@ -27,13 +26,13 @@ def holds(buffer: np.ndarray, address: int) -> bool:
 
 
 def test_fault_at_the_destination_stays_in_the_registers(comm, node):
-    (before,) = node.context_banks()
+    (before,) = node.engine.context_banks()
     assert before.sctlr == sctlr_of(node.config.smmu) and Sctlr.M in before.sctlr
     dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     sent, received = np.full(NUM_BYTES, comm.rank, np.uint8), fresh()
     comm.Sendrecv(sent, dest, 3, received, source, 3)
     assert (received == source).all()
-    (bank,) = node.context_banks()
+    (bank,) = node.engine.context_banks()
     assert (bank.idx, bank.pdid) == (before.idx, before.pdid)
     assert Fsr.TF in bank.fsr and Fsr.PF not in bank.fsr
     assert bank.fsynr0 == Fsynr0.WNR
@@ -49,7 +48,7 @@ def test_fault_at_the_source_is_a_read(comm, node):
     comm.Barrier()
     if comm.rank == 0:
         comm.Send(untouched, 1)  # never written: it is read as zeros
-        (bank,) = node.context_banks()
+        (bank,) = node.engine.context_banks()
         assert Fsr.TF in bank.fsr
         assert bank.fsynr0 == 0
         assert holds(untouched, bank.address)

@@ -2,10 +2,10 @@
 
 import ctypes
 import mmap
-import os
 
 import numpy as np
 import pytest
+from mappings import forked_child
 
 from pagewire.native import ffi, lib
 from pagewire.transport import MPI
@@ -34,19 +34,9 @@ def test_fork_shoots_the_context_down_and_the_receiver_copies_its_pages(comm, no
     mine, received = np.arange(COUNT) + comm.rank, np.full(COUNT, -1)
     exchange(comm, mine, received)
     before = node.counters()
-    end, begin = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(begin)
-        os.read(end, 1)
-        os._exit(0)
-    try:
+    with forked_child():
         received[0] = -1  # the program copies this page itself
         exchange(comm, mine, received)
-    finally:
-        os.close(begin)
-        os.close(end)
-        os.waitpid(child, 0)
     assert (received == np.arange(COUNT) + source).all()
     after = node.counters()
     assert after["shootdowns_context"] - before["shootdowns_context"] == 1

@@ -1,5 +1,7 @@
 """One-sided writes and reads between ranks by the RDMA library, beside MPI traffic."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,20 @@ def test_read_notifies_the_reader(comm, rdma, make):
     assert reader.wait() is rdma.Status.FINISHED
 
 
+def test_memory_of_a_peer_cannot_be_read_without_the_buffers_key(comm, rdma, make):
+    source, target = make(BLOCK), make(BLOCK)
+    to, _ = neighbours(comm)
+    remote = comm.allgather(source.remote)[to]
+    reader = rdma.ReadChannel()
+    for key in (0, 1, remote.key + 1, remote.key ^ 1 << 32):
+        reader.insert(remote._replace(key=key), target)
+        reader.trigger()
+        assert reader.wait() is rdma.Status.FAILED
+        assert reader.error.code == lib.PW_ERR_PROTECTION
+    assert not target.array.any()
+    comm.Barrier()
+
+
 def test_bad_remote_address_fails_and_both_sides_live_on(comm, rdma, make):
     source, target = make(2 * BLOCK), make(2 * BLOCK)
     source.array[:] = pattern(source.num_bytes, comm.rank)
@@ -113,11 +129,11 @@ def test_bad_remote_address_fails_and_both_sides_live_on(comm, rdma, make):
     channel, reader = rdma.Channel(), rdma.ReadChannel()
     channel.insert(source, bad)
     reader.insert(bad._replace(key=0), target)
-    for each in (channel, reader):
+    for each, code in ((channel, lib.PW_ERR_ADDRESS), (reader, lib.PW_ERR_PROTECTION)):
         each.trigger()
         assert each.wait() is rdma.Status.FAILED
         assert each.poll() is rdma.Status.FAILED
-        assert each.error.code == lib.PW_ERR_ADDRESS
+        assert each.error.code == code
     channel.insert(source, everybody[to])
     channel.trigger()
     assert channel.wait() is rdma.Status.FINISHED
@@ -232,3 +248,23 @@ def test_mpi_messages_pass_while_a_rank_waits_for_a_notification(comm, rdma, mak
         channel.trigger()
         assert channel.wait() is rdma.Status.FINISHED
         channel.close()
+
+
+def test_write_of_a_forked_child_stays_the_childs(comm, rdma, make):
+    source, target = make(BLOCK), make(BLOCK)
+    source.array[:] = 1
+    child = os.fork()
+    if child == 0:
+        source.array[:] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (source.array == 1).all()
+    to, _ = neighbours(comm)
+    everybody = comm.allgather(target.remote)
+    channel = rdma.Channel()
+    channel.insert(source, everybody[to])
+    channel.trigger()
+    assert channel.wait() is rdma.Status.FINISHED
+    comm.Barrier()
+    assert (target.array == 1).all()
+    channel.close()

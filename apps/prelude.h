@@ -1,2 +1,0 @@
-#include "apps/hpcg/kernels.h"
-#include "apps/lammps/kernels.h"

@@ -1,0 +1,97 @@
+"""Is a page-in policy one that can be used? For its author's tests; needs no test framework.
+
+    from pagewire.driver.conformance import check_policy
+
+    def test_my_policy():
+        check_policy(MyPolicy)
+
+The faults are made up: transfers of 4 KB to 4 GB, aligned and not, at the lowest and the highest
+addresses, faulting in order and out of order at either end, with all, none and some pages resident.
+`pagewire test --policy module:Class` does this and moves real data too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pagewire.driver.policy import PageFault, PageInPolicy, reason_to_refuse
+from pagewire.native.extension import describe
+
+_BLOCK_PAGES = 4
+_FIRST_PAGES = (16, 1_000_000, 34_359_000_001, (1 << 36) - (1 << 20) - 1)
+_NUM_PAGES = (1, 3, 4, 5, 16, 257, 1 << 20)
+_RESIDENT: tuple[Callable[[int], bool], ...] = (
+    lambda page: False,
+    lambda page: True,
+    lambda page: page % 3 != 0,
+)
+
+
+def faults() -> Iterator[PageFault]:
+    """The faults that a policy is asked about, the same at each call."""
+    time_ns = 0
+    for first_page in _FIRST_PAGES:
+        for num_pages in _NUM_PAGES:
+            transfer = range(first_page, first_page + num_pages)
+            picked = {0, 1, 2, num_pages // 2, num_pages - 2, num_pages - 1} & set(range(num_pages))
+            for turn, offset in enumerate([*sorted(picked), *sorted(picked, reverse=True)]):
+                time_ns += 17_000
+                yield _fault(transfer, first_page + offset, turn, time_ns)
+
+
+def _fault(transfer: range, page: int, turn: int, time_ns: int) -> PageFault:
+    start = max(transfer.start, page - page % _BLOCK_PAGES)
+    resident = _RESIDENT[turn % len(_RESIDENT)]
+
+    def probe(first_page: int, num_pages: int) -> Sequence[bool]:
+        return [resident(each) for each in range(first_page, first_page + num_pages)]
+
+    return PageFault(
+        page=page,
+        block=range(start, min(transfer.stop, page - page % _BLOCK_PAGES + _BLOCK_PAGES)),
+        transfer=transfer,
+        at_destination=turn % 2 == 0,
+        time_ns=time_ns,
+        pdid=1,
+        bank=0,
+        source_node=turn % 3,
+        transaction_id=turn,
+        sequence=turn % 2,
+        probe=probe,
+    )
+
+
+def answers(policy: PageInPolicy) -> list[range]:
+    """What the policy answers; AssertionError when it raises or an answer cannot be used."""
+    given = []
+    for fault in faults():
+        try:
+            pages = policy.pages(fault=fault)
+        except BaseException as error:
+            raise AssertionError(f"raised {describe(error)} at {fault}") from error
+        reason = reason_to_refuse(pages, fault)
+        if reason:
+            raise AssertionError(f"answered {reason} ({fault})")
+        given.append(pages)
+    return given
+
+
+def check_repeats(make: Callable[[], PageInPolicy], first: Sequence[range]) -> None:
+    """AssertionError when another object does not answer the same questions as the first one
+    did."""
+    for fault, pages, again in zip(faults(), first, answers(make()), strict=True):
+        if pages != again:
+            raise AssertionError(
+                f"answered {pages} once and {again} in a second run of the same faults: use no "
+                f"clock, no unseeded random numbers, nothing that outlives the object ({fault})"
+            )
+
+
+def check_policy(make: Callable[[], PageInPolicy]) -> int:
+    """AssertionError that says what is wrong with the policies that `make` (the class) makes.
+
+    Returns how many faults were tried.
+    """
+    given = answers(make())
+    check_repeats(make, given)
+    return len(given)

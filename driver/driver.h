@@ -1,0 +1,159 @@
+/* Fault driver of one node: interrupt handler, tasklet with the built-in page-in policies, Netlink
+ * message, and the user-space library's thread with its ERRs [PART 4.4, 5.2; PSI 3.2].
+ *
+ * The handler reads and clears the SMMU's fault registers and schedules the tasklet. The tasklet
+ * reads the NI FIFO's entries one after the other, those too that arrive while it runs, and
+ * resolves each; what an entry does not carry comes from the table of faulting blocks. A fault at
+ * the source leaves nothing but FAR, of which the handler passes on the page. When the tasklet's
+ * run is over the library's thread wakes up and sends the ERRs (library_thread.h).
+ *
+ * Whatever is known is worked off at once; the times of a run still move while faults of the same
+ * transfer may arrive during it (native/cpu.h). ERRs come out (pw_driver_next_err) when they are
+ * final.
+ *
+ * Two variants (driver.variant): PART's resolves each unique page by itself, PSI's skips pages that
+ * it has brought in for one of the last two transactions. With PW_POLICY_HOST the tasklet stops
+ * before each page-in until pw_driver_decide says which pages; not in stall mode. Not thread-safe.
+ */
+#ifndef PW_DRIVER_DRIVER_H
+#define PW_DRIVER_DRIVER_H
+#include "driver/faulting_blocks.h"
+#include "driver/library_thread.h"
+#include "native/cpu.h"
+#include "native/costs.h"
+#include "native/counters.h"
+#include "native/impairments.h"
+#include "native/settings.h"
+#include "native/memory.h"
+#include "native/ni_fifo.h"
+#include "native/time_histogram.h"
+#include "native/trace.h"
+#include "smmu/presence.h"
+#include "smmu/smmu.h"
+
+#define PW_RECENT_RANGES 16
+#define PW_TELL_AT_ONCE 64
+
+/* One run of the tasklet, from the handler's end until the FIFO is empty. */
+typedef struct pw_tasklet_run {
+    struct pw_tasklet_run *next;
+    uint32_t span;
+    uint32_t num_entries;    /* since it was scheduled last: limited */
+    uint32_t num_interrupts; /* counted so far */
+    uint64_t *pages;         /* that it brought in */
+    uint32_t num_pages, capacity;
+} pw_tasklet_run;
+
+/* What the tasklet works on. */
+typedef struct {
+    pw_fault fault;
+    pw_faulting_block *block; /* NULL: a fault at the source or a stalled access */
+    pw_tasklet_run *run;
+    uint64_t page;
+    pw_time logged_ns;
+    pw_cpu_instant began;
+} pw_tasklet_job;
+
+/* Pages that were brought in: [first_page, end_page). */
+typedef struct {
+    uint64_t first_page, end_page;
+} pw_page_range;
+
+/* PSI: one of the last two transactions seen. */
+typedef struct {
+    uint32_t source_node;
+    uint16_t pdid, transaction_id;
+    uint32_t num_ranges;
+    pw_page_range ranges[PW_RECENT_RANGES];
+} pw_recent_transaction;
+
+/* A record of the trace whose time can still move. */
+typedef struct {
+    uint32_t record_idx;
+    pw_cpu_instant instant;
+} pw_trace_mark;
+
+typedef struct {
+    const pw_costs *costs;
+    const pw_settings *settings;
+    pw_counters *counters;
+    pw_trace *trace;
+    pw_memory *memory;
+    pw_smmu *smmu;
+    pw_impairments *impairments;
+    pw_ni_fifo fifo;
+    pw_faulting_blocks blocks;
+    pw_presence presence;
+    pw_cpu cpu;
+    pw_library_thread thread;
+    pw_time_histogram interrupt_times; /* when handlers began */
+    pw_tasklet_run *first_run, *last_run, *free_runs;
+    pw_tasklet_job job; /* under way, or the fault at the source that waits */
+    bool job_waits;
+    pw_fifo_entry recent[2]; /* PART: the last two entries handled */
+    pw_recent_transaction transactions[2];
+    uint64_t transactions_generation; /* of the memory, when they were noted */
+    struct { /* what get_user_pages has just brought in: not asked for again in one run */
+        pw_page_range range;
+        uint64_t generation;
+        uint32_t span;
+    } brought;
+    pw_trace_mark *marks;
+    uint32_t num_marks, marks_capacity;
+} pw_driver;
+
+/* What the tasklet found out. */
+typedef struct {
+    pw_time page_in_ns; /* a decision is wanted for a get_user_pages at this time */
+    int code; /* PW_OK, or why a page can never come: PW_ERR_ADDRESS, _PROTECTION, _HOST, _NOMEM */
+} pw_service;
+
+int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
+                   pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
+                   pw_impairments *impairments);
+void pw_driver_destroy(pw_driver *driver);
+/* One packet's access to the page was terminated at at_ns. PW_ERR_NOMEM, or PW_OK. */
+int pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault,
+                           uint64_t page, pw_time at_ns);
+/* Stall: the access to the page waits since at_ns, with no other fault of the bank active. Handler,
+ * tasklet and page-in; returns when RESUME is written: retry, or terminate with *code < 0 when the
+ * page can never come. */
+pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault,
+                        uint64_t page, pw_time at_ns, int *code);
+/* Run the tasklet on everything logged since the last call. False when it stopped for a decision:
+ * nothing may be reported to the driver until pw_driver_decide, with the same out, returns true. */
+bool pw_driver_service(pw_driver *driver, pw_service *out);
+/* The fault that waits for a decision. */
+static inline const pw_tasklet_job *pw_driver_undecided(const pw_driver *driver)
+{
+    return &driver->job;
+}
+/* Page in [first_page, end_page) for that fault, which holds its page, and go on; result as
+ * pw_driver_service. */
+bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out);
+/* Accesses up to at_ns are about to ask which pages are present. */
+static inline void pw_driver_catch_up(pw_driver *driver, pw_time at_ns)
+{
+    pw_library_thread_catch_up(&driver->thread, at_ns);
+}
+/* The ERR of the block leaves then as things are now; PW_NEVER when none is to come. */
+pw_time pw_driver_err_ns(pw_driver *driver, const pw_fault *fault);
+/* Is it still open whether an impairment takes the block's ERR? Once. */
+bool pw_driver_draws_loss(pw_driver *driver, const pw_fault *fault);
+/* An impairment takes it. */
+void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault);
+/* The next ERR that is final, of those before known_ns, the latest bound that has changed. False:
+ * none. */
+bool pw_driver_next_err(pw_driver *driver, pw_time known_ns, pw_err_order *out);
+/* Few ERRs wait: it pays to tell at once of those that have moved, and not only when asked. */
+static inline bool pw_driver_is_brief(const pw_driver *driver)
+{
+    const pw_wakeup *last = driver->thread.last;
+    return !last || last->num_messages <= PW_TELL_AT_ONCE;
+}
+/* The transfer that the bound is of is over: no block of it arrives any more. */
+void pw_driver_release(pw_driver *driver, const pw_time *bound_ns);
+/* One ERR of the transfer that is not sent, and a time before which none of them leaves. False:
+ * none. */
+bool pw_driver_earliest_err(const pw_driver *driver, const pw_time *bound_ns, pw_err_order *out);
+#endif

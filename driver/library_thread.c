@@ -1,0 +1,362 @@
+#include "driver/library_thread.h"
+#include <stdlib.h>
+
+void pw_library_thread_destroy(pw_library_thread *thread)
+{
+    pw_wakeup *lists[] = {thread->first, thread->free_wakeups};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            pw_wakeup *wakeup = lists[i];
+            lists[i] = wakeup->next;
+            free(wakeup->messages);
+            free(wakeup);
+        }
+    thread->first = thread->last = thread->free_wakeups = NULL;
+}
+
+static bool has_own_core(const pw_library_thread *thread)
+{
+    return thread->settings->library_core == PW_LIBRARY_CORE_OTHER;
+}
+
+/* Work of the thread from at_ns on, with what preempts it: when it is done. */
+static pw_time work(const pw_library_thread *thread, pw_time at_ns, pw_time work_ns)
+{
+    return has_own_core(thread) ? at_ns + work_ns : pw_cpu_thread(thread->cpu, at_ns, work_ns);
+}
+
+/* --- when it does what --------------------------------------------------------------------------
+ */
+
+/* Handle the messages [first, end), which wait at at_ns; when the thread has done so. */
+static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, uint32_t first,
+                            uint32_t end, pw_time at_ns)
+{
+    for (uint32_t i = first; i < end; i++) {
+        pw_library_message *message = &wakeup->messages[i];
+        if (!message->touch_ns) continue;
+        at_ns = message->touched_ns = work(thread, at_ns, message->touch_ns);
+        if (message->has_record) thread->trace->records[message->record_idx].time_ns = at_ns;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        pw_library_message *message = &wakeup->messages[i];
+        if (message->err_ns == PW_NEVER) continue;
+        at_ns = message->err_ns = work(thread, at_ns, thread->costs->err_send_ns);
+    }
+    return at_ns;
+}
+
+static pw_time wakes_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
+{
+    return pw_cpu_time(thread->cpu, has_own_core(thread)
+                                        ? wakeup->messages[0].sent
+                                        : pw_cpu_end(thread->cpu, wakeup->first_span));
+}
+
+static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
+{
+    pw_time at_ns = work(thread, wakes_ns(thread, wakeup), thread->costs->user_wakeup_ns);
+    for (uint32_t i = 0, end = 0; i < wakeup->num_messages; i = end) {
+        while (end < wakeup->num_messages &&
+               pw_cpu_time(thread->cpu, wakeup->messages[end].sent) <= at_ns)
+            end++;
+        if (end == i) at_ns = pw_cpu_time(thread->cpu, wakeup->messages[end++].sent);
+        at_ns = handle_batch(thread, wakeup, i, end, at_ns);
+    }
+    wakeup->asleep_ns = at_ns;
+}
+
+/* When the thread, alone on its core or behind the tasklet, has done all that it has to. */
+static pw_time sleeps_ns(const pw_library_thread *thread, pw_wakeup *wakeup)
+{
+    if (!has_own_core(thread)) return work(thread, wakes_ns(thread, wakeup), wakeup->work_ns);
+    update_wakeup(thread, wakeup);
+    return wakeup->asleep_ns;
+}
+
+static void refresh(const pw_library_thread *thread, pw_wakeup *wakeup)
+{
+    if (wakeup->version == thread->version) return;
+    wakeup->version = thread->version;
+    update_wakeup(thread, wakeup);
+}
+
+static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup)
+{
+    refresh(thread, wakeup);
+    wakeup->is_noted = true;
+    for (uint32_t i = 0; i < wakeup->num_messages; i++) {
+        const pw_library_message *message = &wakeup->messages[i];
+        if (!message->notes_presence) continue;
+        pw_presence_add(thread->presence, message->page,
+                        (pw_cpu_instant){.ns = message->touched_ns}, message->is_permission);
+    }
+}
+
+void pw_library_thread_update(pw_library_thread *thread)
+{
+    thread->version++;
+    thread->touches_are_stale = true;
+}
+
+void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
+{
+    if (!thread->touches_are_stale || thread->settings->page_in != PW_PAGE_IN_TOUCH_A_PAGE) return;
+    if (!thread->first || wakes_ns(thread, thread->first) > at_ns) return;
+    thread->touches_are_stale = false;
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
+        bool may_move = wakeup->num_errs || wakeup == thread->last;
+        if (may_move || !wakeup->is_noted) note_presence(thread, wakeup);
+    }
+}
+
+/* --- messages -----------------------------------------------------------------------------------
+ */
+
+static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time since_ns)
+{
+    pw_wakeup *wakeup = thread->free_wakeups;
+    if (wakeup) thread->free_wakeups = wakeup->next;
+    else if (!(wakeup = calloc(1, sizeof *wakeup))) return NULL;
+    pw_library_message *messages = wakeup->messages;
+    *wakeup = (pw_wakeup){.first_span = span,
+                          .since_ns = since_ns,
+                          .work_ns = thread->costs->user_wakeup_ns,
+                          .messages = messages,
+                          .capacity = wakeup->capacity};
+    if (thread->last) thread->last->next = wakeup;
+    else thread->first = wakeup;
+    thread->last = wakeup;
+    return wakeup;
+}
+
+/* The wake-up that a message of the run belongs to. */
+static pw_wakeup *wakeup_for(pw_library_thread *thread, pw_cpu_instant sent, pw_time since_ns)
+{
+    pw_wakeup *last = thread->last;
+    if (last) {
+        pw_time arrives_ns = has_own_core(thread) ? pw_cpu_time(thread->cpu, sent) : since_ns;
+        bool same_run = !has_own_core(thread) && last->last_span == sent.span;
+        bool is_awake = since_ns >= last->since_ns && arrives_ns < sleeps_ns(thread, last);
+        if (same_run || is_awake) return last;
+    }
+    return new_wakeup(thread, sent.span, since_ns);
+}
+
+static pw_library_message *new_message(pw_wakeup *wakeup)
+{
+    if (wakeup->num_messages == wakeup->capacity) {
+        uint32_t capacity = wakeup->capacity ? 2 * wakeup->capacity : 16;
+        pw_library_message *bigger = realloc(wakeup->messages, capacity * sizeof *bigger);
+        if (!bigger) return NULL;
+        wakeup->messages = bigger;
+        wakeup->capacity = capacity;
+    }
+    return &wakeup->messages[wakeup->num_messages++];
+}
+
+/* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk
+ * will find it unmapped. One that is still mapped will never come: the walk would find it absent
+ * for ever. */
+static int judge_failure(pw_memory *memory, uint64_t page, int code)
+{
+    uint8_t state;
+    int probed = pw_memory_probe(memory, page, 1, &state);
+    if (probed < 0) return probed;
+    return state == PW_PAGE_UNMAPPED ? PW_OK : code;
+}
+
+/* Add the touch's record to the trace; its time follows (handle_batch). */
+static void trace_touch(pw_library_thread *thread, pw_library_message *message,
+                        enum pw_trace_kind kind, uint64_t what)
+{
+    message->record_idx = thread->trace->num_records;
+    pw_trace_add(thread->trace, 0, kind, message->page, what);
+    message->has_record = thread->trace->num_records > message->record_idx;
+}
+
+void pw_library_thread_forget_records(pw_library_thread *thread)
+{
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        for (uint32_t i = 0; i < wakeup->num_messages; i++) wakeup->messages[i].has_record = false;
+}
+
+static void touch_page(pw_library_thread *thread, const pw_netlink_fields *fields,
+                       pw_library_message *message, pw_touch *out)
+{
+    const pw_costs *costs = thread->costs;
+    uint8_t effect = PW_EFFECT_NONE;
+    out->code = pw_memory_page_in(thread->memory, fields->page, 1, fields->is_write, &effect);
+    out->touched = out->code == PW_OK;
+    out->effect = out->touched ? effect : PW_EFFECT_NONE;
+    /* the kernel's work for a page that is not there is the same whether it can bring it in or not
+     * (assumed) */
+    bool was_there = out->touched && effect == PW_EFFECT_NONE;
+    message->touch_ns = was_there ? costs->touch_resident_page_ns : costs->touch_absent_page_ns;
+    if (out->effect == PW_EFFECT_SWAPPED) /* the thread waits for the device */
+        message->touch_ns += costs->major_fault_ns;
+    message->notes_presence = out->touched && !was_there;
+    message->is_permission = effect == PW_EFFECT_COPIED;
+    thread->counters->pages_touched += out->touched;
+    if (out->touched) trace_touch(thread, message, PW_TRACE_PAGE_TOUCHED, !was_there);
+    if (out->code != PW_ERR_ADDRESS && out->code != PW_ERR_PROTECTION) return;
+    thread->counters->touch_segfaults++;
+    trace_touch(thread, message, PW_TRACE_TOUCH_SEGFAULT, fields->transaction_id);
+    out->code = judge_failure(thread->memory, fields->page, out->code);
+}
+
+int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *packed,
+                           pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block,
+                           bool touch, bool wants_err, pw_touch *out)
+{
+    pw_netlink_fields fields;
+    *out = (pw_touch){.touched = true};
+    int code = pw_netlink_unpack(packed, &fields);
+    if (code < 0) return code;
+    pw_wakeup *wakeup = wakeup_for(thread, sent, since_ns);
+    pw_library_message *message = wakeup ? new_message(wakeup) : NULL;
+    if (!message) return PW_ERR_NOMEM;
+    wakeup->last_span = sent.span;
+    *message = (pw_library_message){.sent = sent, .page = fields.page, .err_ns = PW_NEVER};
+    pw_library_thread_update(thread);
+    if (touch) touch_page(thread, &fields, message, out);
+    if (message->notes_presence && /* nobody has caught up with the touch yet */
+        pw_presence_add(thread->presence, fields.page, (pw_cpu_instant){.ns = PW_NEVER},
+                        message->is_permission) < 0)
+        return PW_ERR_NOMEM;
+    wakeup->work_ns += message->touch_ns;
+    wakeup->is_noted = false;
+    if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered) {
+        block->err_ordered = block->err_pending = true;
+        message->block = block;
+        message->err_ns = 0;
+        wakeup->num_errs++;
+        wakeup->work_ns += thread->costs->err_send_ns;
+        thread->counters->errs_sent++;
+    }
+    return PW_OK;
+}
+
+/* --- ERRs ---------------------------------------------------------------------------------------
+ */
+
+static pw_library_message *message_of(const pw_library_thread *thread,
+                                      const pw_faulting_block *block, pw_wakeup **out)
+{
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        for (uint32_t i = wakeup->num_messages; i-- > 0;)
+            if (wakeup->messages[i].block == block) {
+                *out = wakeup;
+                return &wakeup->messages[i];
+            }
+    return NULL;
+}
+
+pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_block *block)
+{
+    pw_wakeup *wakeup;
+    pw_library_message *message = message_of(thread, block, &wakeup);
+    if (!message) return PW_NEVER;
+    bool is_last = wakeup == thread->last && message == &wakeup->messages[wakeup->num_messages - 1];
+    if (is_last) return sleeps_ns(thread, wakeup); /* all others come before */
+    refresh(thread, wakeup);
+    return message->err_ns;
+}
+
+void pw_library_thread_lose_err(pw_library_thread *thread, const pw_faulting_block *block)
+{
+    pw_wakeup *wakeup;
+    pw_library_message *message = message_of(thread, block, &wakeup);
+    if (message) message->is_lost = true;
+}
+
+static bool is_final(const pw_library_message *message)
+{
+    const pw_time *bound_ns = message->block->fault.bound_ns;
+    return !bound_ns || *bound_ns >= message->err_ns;
+}
+
+static pw_err_order order_of(const pw_library_message *message)
+{
+    const pw_fault *fault = &message->block->fault;
+    return (pw_err_order){.at_ns = message->err_ns,
+                          .identity = fault->identity,
+                          .source_node = fault->source_node,
+                          .transaction_id = fault->transaction_id,
+                          .sequence = fault->sequence,
+                          .pdid = fault->pdid,
+                          .is_lost = message->is_lost};
+}
+
+static void send_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_library_message *message,
+                     pw_err_order *out)
+{
+    *out = order_of(message);
+    pw_trace_add(thread->trace, out->at_ns, PW_TRACE_ERR_SENT, out->transaction_id, out->sequence);
+    message->block->err_pending = false;
+    pw_faulting_blocks_release(thread->blocks, message->block);
+    message->block = NULL;
+    wakeup->num_errs--;
+}
+
+bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out)
+{
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
+        if (!wakeup->num_errs || wakes_ns(thread, wakeup) > known_ns) continue;
+        refresh(thread, wakeup);
+        while (!wakeup->messages[wakeup->first_unsent].block) wakeup->first_unsent++;
+        for (uint32_t i = wakeup->first_unsent; i < wakeup->num_messages; i++) {
+            pw_library_message *message = &wakeup->messages[i];
+            if (!message->block || !is_final(message)) continue;
+            send_err(thread, wakeup, message, out);
+            return true;
+        }
+    }
+    return false;
+}
+
+void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_ns)
+{
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        for (uint32_t i = 0; wakeup->num_errs && i < wakeup->num_messages; i++) {
+            pw_faulting_block *block = wakeup->messages[i].block;
+            if (block && block->fault.bound_ns == bound_ns) block->fault.bound_ns = NULL;
+        }
+}
+
+bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_time *bound_ns,
+                                    pw_err_order *out)
+{
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        for (uint32_t i = wakeup->first_unsent; wakeup->num_errs && i < wakeup->num_messages; i++) {
+            const pw_library_message *message = &wakeup->messages[i];
+            if (!message->block || message->block->fault.bound_ns != bound_ns) continue;
+            *out = order_of(message);
+            pw_time first_ns = thread->costs->user_wakeup_ns + thread->costs->err_send_ns;
+            out->at_ns =
+                work(thread, wakes_ns(thread, wakeup), first_ns); /* short of the touches */
+            if (out->at_ns > *bound_ns) return true;
+            refresh(thread, wakeup);
+            out->at_ns = message->err_ns;
+            return true;
+        }
+    return false;
+}
+
+static void forget_first(pw_library_thread *thread)
+{
+    pw_wakeup *wakeup = thread->first;
+    if (!wakeup->is_noted) note_presence(thread, wakeup);
+    thread->first = wakeup->next;
+    if (!thread->first) thread->last = NULL;
+    wakeup->next = thread->free_wakeups;
+    thread->free_wakeups = wakeup;
+}
+
+uint32_t pw_library_thread_first_span(pw_library_thread *thread)
+{
+    /* the last one may still be joined */
+    while (thread->first && thread->first != thread->last && !thread->first->num_errs)
+        forget_first(thread);
+    return thread->first ? thread->first->first_span : 0;
+}

@@ -1,0 +1,122 @@
+"""Page-in policies: which pages the driver brings in for a fault [PART 4.4, 5.3].
+
+The engine has `page`, `block` and `all`. A user's own is a class on `PageInPolicy`, registered in
+`REGISTRY` or named by `run.policy = module:Class`; docs/extending.md tells how to write, run and
+test one.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from pagewire.native import lib
+from pagewire.native.extension import Entry, Registry
+from pagewire.native.settings import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PageFault:
+    """What a policy may know of a fault. Pages are numbers of 4 KB pages (address >> 12).
+
+    At the source the engine's own policies bring in at most `driver.touch_ahead_pages`; yours may
+    bring in more.
+    """
+
+    page: int
+    """whose access faulted"""
+    block: range
+    """pages of the block, at most 5, at this end of the transfer"""
+    transfer: range
+    """pages of the whole transfer, at this end"""
+    at_destination: bool
+    """True: the NI writes a block that arrives; False: it reads a block that leaves"""
+    time_ns: int
+    """virtual time at which the tasklet calls get_user_pages"""
+    pdid: int
+    bank: int
+    """context bank, by index"""
+    source_node: int
+    """node that the block comes from"""
+    transaction_id: int
+    sequence: int
+    """of the block; 0 unless it was sent before"""
+    probe: Callable[[int, int], Sequence[bool]] = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def is_write(self) -> bool:
+        """What FSYNR0.WNR says."""
+        return self.at_destination
+
+    def resident(self, first_page: int, num_pages: int) -> tuple[bool, ...]:
+        """Which of these pages are in memory or being brought in; one that is not mapped is not."""
+        if first_page < 0 or not 0 <= num_pages <= 1 << 20:
+            raise ValueError(
+                f"resident({first_page}, {num_pages}): up to {1 << 20} pages from 0 on"
+            )
+        return tuple(self.probe(first_page, num_pages))
+
+
+class PageInPolicy(abc.ABC):
+    """Decides which pages a fault brings in. One object a node, made without arguments.
+
+    Its answers may depend on what it was asked before and on nothing else: no clock, no unseeded
+    random numbers. Else two runs differ.
+    """
+
+    @abc.abstractmethod
+    def pages(self, *, fault: PageFault) -> range:
+        """The pages to bring in, in ascending order: a range with step 1 that holds `fault.page`.
+
+        It may reach outside of the transfer, and is cut where pages are not mapped (below 0 too).
+        Each absent page costs what the platform says, and the block waits for the last one.
+        """
+
+
+def reason_to_refuse(pages: object, fault: PageFault) -> str:
+    """Why this is no answer to the fault; empty when it is one."""
+    if not isinstance(pages, range):
+        return f"a {type(pages).__name__} ({pages!r}) instead of a range of pages"
+    if pages.step != 1:
+        return f"{pages!r}: the step must be 1"
+    if fault.page not in pages:
+        return f"{pages!r}: the faulting page {fault.page} must be in it"
+    return ""
+
+
+REGISTRY: Registry[PageInPolicy] = Registry(
+    "run.policy",
+    PageInPolicy,
+    {
+        "page": Entry("the faulting page"),
+        "block": Entry("the rest of the block"),
+        "all": Entry("the rest of the transfer"),
+    },
+)
+"""What `run.policy` takes."""
+
+ENGINES_OWN = {
+    "page": int(lib.PW_POLICY_PAGE),
+    "block": int(lib.PW_POLICY_BLOCK),
+    "all": int(lib.PW_POLICY_ALL),
+}
+"""The engine's number of each policy that it has."""
+
+
+def is_built_in(name: str) -> bool:
+    """Does the engine have this policy? It asks the host for any other."""
+    return REGISTRY.is_native(name)
+
+
+def number(name: str) -> int:
+    """The engine's number of a policy: a class in Python is the host's business."""
+    return ENGINES_OWN.get(name, int(lib.PW_POLICY_HOST))
+
+
+def load(name: str, *, folders: Sequence[str] = ()) -> PageInPolicy:
+    """An object of the class that a name or module:Class stands for; as Registry.create."""
+    made = REGISTRY.create(name, folders=folders)
+    if made is None:
+        raise ConfigError(f"run.policy = '{name}' is the engine's own; there is no class of it")
+    return made

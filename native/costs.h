@@ -1,0 +1,55 @@
+/* Component costs of the platform. The platform file fills them by field name, so a field here is a
+ * key there, and a test compares both; nothing here is an end-to-end figure. Plain data. */
+#ifndef PW_NATIVE_COSTS_H
+#define PW_NATIVE_COSTS_H
+#include "native/types.h"
+
+/* cdef begin */
+/* Component costs; value, unit and source stand in transport/platforms/NAME.toml. */
+typedef struct {
+    int64_t core_register_read_ns;  /* core to NI register, round trip */
+    int64_t core_register_write_ns; /* posted */
+    int64_t r5_notice_transfer_ns;  /* through the scratchpad word */
+    int64_t r5_mailbox_notice_ns;   /* through the mailbox */
+    int64_t r5_queue_op_ns;
+    int64_t r5_id_search_ns;    /* a free transaction id without ticket queue */
+    int64_t r5_bypass_check_ns; /* is the high queue empty? */
+    int64_t r5_start_block_ns;
+    int64_t r5_completion_message_ns;
+    int64_t r5_ack_read_ns;
+    int64_t r5_logic_round_trip_ns;
+    int64_t r5_read_request_word_ns;
+    int64_t link_mbps;            /* inside a QFDB */
+    int64_t link_between_mbps;    /* between QFDBs */
+    int64_t link_coding_permille; /* payload part of the line code */
+    int64_t packet_header_bytes;
+    int64_t hop_ns;
+    int64_t ni_send_ns;
+    int64_t ni_receive_ns;
+    int64_t receive_engine_mbps; /* memory side of either engine */
+    int64_t smmu_clock_ps;
+    int64_t tlb_l1_hit_clocks;
+    int64_t tlb_l2_hit_clocks;
+    int64_t walk_ns;
+    int64_t walk_accesses; /* to memory, of a full walk: one a level */
+    int64_t handler_ns;
+    int64_t tasklet_other_ns;
+    int64_t page_in_fixed_ns;
+    int64_t page_in_page_ns;
+    int64_t major_fault_ns; /* more for a page that comes back from swap */
+    int64_t netlink_ns;
+    int64_t user_wakeup_ns;
+    int64_t err_send_ns;
+    int64_t touch_absent_page_ns; /* user-space thread touches a page: Touch-A-Page */
+    int64_t touch_resident_page_ns;
+    int64_t packetizer_writes; /* register writes for one packet */
+    int64_t packetizer_payload_bytes;
+    int64_t mailbox_read_ns;
+    int64_t mpi_call_ns;
+    int64_t poll_ns;
+    int64_t clock_read_ns; /* the program reads the virtual clock */
+    int64_t nodes_per_qfdb;
+} pw_costs;
+/* cdef end */
+
+#endif

@@ -1,0 +1,54 @@
+/* What the engine counts. Plain data. */
+#ifndef PW_NATIVE_COUNTERS_H
+#define PW_NATIVE_COUNTERS_H
+#include "native/types.h"
+
+/* cdef begin */
+typedef struct {
+    uint64_t transfers, transfers_failed, reads_served, reads_refused, reads_queued;
+    uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
+    uint64_t eager_messages, eager_bytes, rdma_messages, rdma_bytes, message_packets;
+    uint64_t acks, nacks[8], err_messages, timeouts; /* as seen at the source of the data */
+    uint64_t fast_path_hits, mailbox_duplicates; /* new transfers seen in the scratchpad word; and
+                                                    in the mailbox again */
+    uint64_t scheduler_bypasses, requeues_high, requeues_medium,
+        requeues_low;                  /* by the queue that was entered again */
+    uint64_t reads_held, read_retries; /* requests left in the mailbox; looks at the buffer */
+    uint64_t mailbox_full;             /* entries that found a mailbox full and waited before it */
+    uint64_t empty_queue_reads, countdown_decrements;
+    uint64_t buffer_full;   /* blocks refused with NACK 7 */
+    uint64_t errs_refused;  /* wired and claimed PDID differ */
+    uint64_t stale_answers; /* ACK/NACK/ERR of an older sequence number or another block */
+    uint64_t crc_errors, malformed_frames, stale_frames;
+    uint64_t translation_faults_source, translation_faults_destination;
+    uint64_t permission_faults_source, permission_faults_destination;
+    uint64_t faults_multi;     /* faults recorded only as MULTI */
+    uint64_t accesses_blocked; /* packets terminated or stalled by an active fault of another access
+                                  (HUPCF = 0) */
+    uint64_t accesses_stalled; /* packets (destination) and pages (source) that waited for RESUME */
+    uint64_t resumes_retry, resumes_terminate;
+    int64_t stalled_ns;        /* sum of their waits */
+    uint64_t outstanding_full; /* accesses that waited because too many were outstanding */
+    uint64_t fault_interrupts, interrupts_in_tasklet;
+    uint64_t fifo_pushed, fifo_filtered, fifo_lost, fifo_duplicates;
+    uint64_t tasklet_runs, tasklet_entries;
+    uint64_t pages_paged_in, page_ins_present, page_ins_failed;
+    uint64_t pages_copied, major_faults,
+        pages_along; /* of pages_paged_in: write protection ended, from swap, huge */
+    uint64_t netlink_messages;
+    uint64_t pages_touched, touch_segfaults; /* of the user-space thread (Touch-A-Page) */
+    uint64_t errs_sent;
+    uint64_t l1_hits, l1_misses, l2_hits, l2_misses, walks, stale_translations;
+    uint64_t prefetches, prefetch_hits;
+    uint64_t walk_accesses; /* to memory; a walk cache saves some */
+    uint64_t walks_delayed; /* that waited for one of the parallel walkers */
+    uint64_t shootdowns_address, shootdowns_context, shootdowns_all, translations_dropped;
+    uint64_t table_full; /* times the transaction table had no free entry */
+    uint64_t lookahead_blocks,
+        lookahead_misses; /* answers foreseen, and how many came at another time */
+    uint64_t bursts_sent, bursts_received, burst_bytes_sent;
+    int64_t page_in_ns; /* driver time: handler, tasklet, page-in */
+} pw_counters;
+/* cdef end */
+
+#endif

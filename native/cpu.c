@@ -1,0 +1,202 @@
+#include "native/cpu.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SLOTS 16u
+
+void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns)
+{
+    *cpu = (pw_cpu){.interrupt_ns = interrupt_ns, .next_id = 1, .first_id = 1};
+}
+
+void pw_cpu_destroy(pw_cpu *cpu)
+{
+    for (uint32_t i = 0; i < cpu->num_slots; i++) free(cpu->spans[i].interrupts);
+    free(cpu->spans);
+    pw_cpu_init(cpu, cpu->interrupt_ns);
+}
+
+static pw_cpu_span *span_of(const pw_cpu *cpu, uint32_t id)
+{
+    return &cpu->spans[id & (cpu->num_slots - 1)];
+}
+
+static pw_time busy_ns(const pw_cpu *cpu, uint32_t position)
+{
+    return cpu->busy[(cpu->first_busy + position) % PW_CPU_INTERRUPTS_KEPT];
+}
+
+static void set_busy(pw_cpu *cpu, uint32_t position, pw_time at_ns)
+{
+    cpu->busy[(cpu->first_busy + position) % PW_CPU_INTERRUPTS_KEPT] = at_ns;
+}
+
+/* How many of the interrupts begin before work_ns of the span's work are done. Each moves the rest
+ * on, and none begins before the one before it is over, so that the condition holds up to a place
+ * and not behind. */
+static uint32_t num_before(const pw_cpu *cpu, const pw_cpu_span *span, pw_time work_ns)
+{
+    uint32_t low = 0, high = span->num_interrupts;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (span->interrupts[middle] < span->start_ns + work_ns + middle * cpu->interrupt_ns)
+            low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static pw_time time_in(const pw_cpu *cpu, const pw_cpu_span *span, pw_time work_ns)
+{
+    return span->start_ns + work_ns + num_before(cpu, span, work_ns) * cpu->interrupt_ns;
+}
+
+static int preempt(pw_cpu_span *span, pw_time at_ns)
+{
+    if (span->num_interrupts == span->capacity) {
+        uint32_t capacity = span->capacity ? 2 * span->capacity : 16;
+        pw_time *bigger = realloc(span->interrupts, capacity * sizeof *bigger);
+        if (!bigger) return PW_ERR_NOMEM;
+        span->interrupts = bigger;
+        span->capacity = capacity;
+    }
+    uint32_t place = span->num_interrupts++;
+    for (; place && span->interrupts[place - 1] > at_ns; place--)
+        span->interrupts[place] = span->interrupts[place - 1];
+    span->interrupts[place] = at_ns;
+    return PW_OK;
+}
+
+/* Serve the interrupt in the earliest gap between those that are known. */
+static pw_time serve(pw_cpu *cpu, pw_time at_ns)
+{
+    pw_time cost_ns = cpu->interrupt_ns;
+    uint32_t place = cpu->num_busy;
+    while (place && busy_ns(cpu, place - 1) + cost_ns > at_ns) place--;
+    for (; place < cpu->num_busy && busy_ns(cpu, place) < at_ns + cost_ns; place++)
+        at_ns = busy_ns(cpu, place) + cost_ns;
+    if (cpu->num_busy == PW_CPU_INTERRUPTS_KEPT) {
+        if (!place) return at_ns; /* itself the oldest */
+        cpu->first_busy = (cpu->first_busy + 1) % PW_CPU_INTERRUPTS_KEPT;
+        cpu->num_busy--;
+        place--;
+    }
+    for (uint32_t i = cpu->num_busy++; i > place; i--) set_busy(cpu, i, busy_ns(cpu, i - 1));
+    set_busy(cpu, place, at_ns);
+    return at_ns;
+}
+
+pw_time pw_cpu_interrupt(pw_cpu *cpu, pw_time at_ns, bool *preempts)
+{
+    pw_time start_ns = serve(cpu, at_ns);
+    *preempts = false;
+    for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {
+        pw_cpu_span *span = span_of(cpu, id);
+        if (span->id != id || start_ns < span->start_ns) continue;
+        *preempts |= start_ns < time_in(cpu, span, span->work_ns);
+        if (preempt(span, start_ns) < 0) return PW_ERR_NOMEM; /* the span may still reach it */
+    }
+    return start_ns;
+}
+
+static int more_slots(pw_cpu *cpu)
+{
+    uint32_t num_slots = cpu->num_slots ? 2 * cpu->num_slots : FIRST_SLOTS;
+    pw_cpu_span *spans = calloc(num_slots, sizeof *spans);
+    if (!spans) return PW_ERR_NOMEM;
+    uint32_t num_open = cpu->next_id - cpu->first_id;
+    for (uint32_t i = 0; i < cpu->num_slots; i++) {
+        pw_cpu_span *span = &cpu->spans[i];
+        if (num_open && span->id) spans[span->id & (num_slots - 1)] = *span;
+        else free(span->interrupts);
+    }
+    free(cpu->spans);
+    cpu->spans = spans;
+    cpu->num_slots = num_slots;
+    return PW_OK;
+}
+
+uint32_t pw_cpu_open(pw_cpu *cpu, pw_time since_ns, pw_time start_ns)
+{
+    if (cpu->next_id - cpu->first_id == cpu->num_slots && more_slots(cpu) < 0) return 0;
+    uint32_t id = cpu->next_id++;
+    pw_cpu_span *span = span_of(cpu, id);
+    span->id = id;
+    span->since_ns = since_ns;
+    span->start_ns = start_ns;
+    span->work_ns = 0;
+    span->num_interrupts = 0;
+    for (uint32_t i = 0; i < cpu->num_busy; i++)
+        if (busy_ns(cpu, i) >= start_ns && preempt(span, busy_ns(cpu, i)) < 0) return 0;
+    return id;
+}
+
+uint32_t pw_cpu_num_preemptions(const pw_cpu *cpu, uint32_t span)
+{
+    return num_before(cpu, span_of(cpu, span), span_of(cpu, span)->work_ns);
+}
+
+uint32_t pw_cpu_find(const pw_cpu *cpu, pw_time at_ns)
+{
+    for (uint32_t id = cpu->next_id; id-- > cpu->first_id;) {
+        const pw_cpu_span *span = span_of(cpu, id);
+        if (span->id != id || at_ns < span->since_ns) continue;
+        if (at_ns < time_in(cpu, span, span->work_ns)) return id;
+    }
+    return 0;
+}
+
+pw_cpu_instant pw_cpu_extend(pw_cpu *cpu, uint32_t span, pw_time work_ns)
+{
+    span_of(cpu, span)->work_ns += work_ns;
+    return pw_cpu_end(cpu, span);
+}
+
+pw_cpu_instant pw_cpu_end(const pw_cpu *cpu, uint32_t span)
+{
+    return (pw_cpu_instant){.ns = span_of(cpu, span)->work_ns, .span = span};
+}
+
+pw_time pw_cpu_time(const pw_cpu *cpu, pw_cpu_instant instant)
+{
+    return instant.span ? time_in(cpu, span_of(cpu, instant.span), instant.ns) : instant.ns;
+}
+
+/* The earliest stretch above a thread's level that ends after at_ns; false: none. */
+static bool next_above(const pw_cpu *cpu, pw_time at_ns, pw_time *start_ns, pw_time *end_ns)
+{
+    *start_ns = *end_ns = PW_NEVER;
+    bool any = cpu->num_busy && busy_ns(cpu, cpu->num_busy - 1) + cpu->interrupt_ns > at_ns;
+    for (uint32_t i = 0; any && i < cpu->num_busy; i++) {
+        if (busy_ns(cpu, i) + cpu->interrupt_ns <= at_ns) continue;
+        *start_ns = busy_ns(cpu, i);
+        *end_ns = *start_ns + cpu->interrupt_ns;
+        break;
+    }
+    for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {
+        const pw_cpu_span *span = span_of(cpu, id);
+        if (span->id != id || span->start_ns >= *start_ns) continue;
+        pw_time ends_ns = time_in(cpu, span, span->work_ns);
+        if (ends_ns <= at_ns) continue;
+        *start_ns = span->start_ns;
+        *end_ns = ends_ns;
+    }
+    return *start_ns != PW_NEVER;
+}
+
+pw_time pw_cpu_thread(const pw_cpu *cpu, pw_time at_ns, pw_time work_ns)
+{
+    pw_time start_ns, end_ns;
+    while (next_above(cpu, at_ns, &start_ns, &end_ns) && start_ns < at_ns + work_ns) {
+        if (start_ns > at_ns) work_ns -= start_ns - at_ns;
+        at_ns = end_ns;
+    }
+    return at_ns + work_ns;
+}
+
+void pw_cpu_close(pw_cpu *cpu, uint32_t span)
+{
+    span_of(cpu, span)->id = 0;
+    while (cpu->first_id < cpu->next_id && span_of(cpu, cpu->first_id)->id != cpu->first_id)
+        cpu->first_id++;
+}

@@ -1,0 +1,90 @@
+/* What the engine is told beside the costs. The settings registry fills this by field name, so a
+ * field here is declared there, and a test compares both. Plain data. */
+#ifndef PW_NATIVE_SETTINGS_H
+#define PW_NATIVE_SETTINGS_H
+#include "native/types.h"
+
+/* cdef begin */
+#define PW_TIMEOUT_ABSOLUTE 0
+#define PW_TIMEOUT_TICK 1
+#define PW_TIMEOUT_COUNTDOWN 2
+
+/* The user's word on the class of a transfer. */
+#define PW_HINT_NONE 0 /* by size */
+#define PW_HINT_HIGH 1
+#define PW_HINT_MEDIUM 2
+#define PW_HINT_LOW 3
+
+#define PW_WINDOW_MAX 64
+
+#define PW_POLICY_PAGE 0
+#define PW_POLICY_BLOCK 1
+#define PW_POLICY_ALL 2
+#define PW_POLICY_HOST 3 /* the host is asked by an event: see PW_HOST_DECISION */
+
+#define PW_PAGE_IN_TOUCH_AHEAD 0  /* get_user_pages in the tasklet */
+#define PW_PAGE_IN_TOUCH_A_PAGE 1 /* a Netlink message a page; a user-space thread touches it */
+#define PW_TOUCH_AHEAD_PAGES_MAX 4
+
+#define PW_DRIVER_PART 0 /* each unique page is resolved by itself [PART 4.4, 5.2] */
+#define PW_DRIVER_PSI 1  /* pages brought in for the last two transactions are skipped [PSI 3.2] */
+
+#define PW_LIBRARY_CORE_SAME 0  /* the library's thread runs after the tasklet */
+#define PW_LIBRARY_CORE_OTHER 1 /* it runs as soon as the message is sent */
+
+#define PW_INTERLEAVE_NONE 0   /* blocks of a transfer leave one after the other */
+#define PW_INTERLEAVE_PACKET 1 /* packets of two outstanding blocks take turns on the link */
+
+typedef struct {
+    int64_t err_enabled;        /* the driver's library sends ERRs */
+    int64_t timeout_ns;         /* per block; -1 = none */
+    int64_t nack_cancels_timer; /* NTO: after NACK 1 only the ERR retransmits */
+    int64_t policy;             /* PW_POLICY_* */
+    int64_t page_in;            /* PW_PAGE_IN_* */
+    int64_t touch_ahead_pages;  /* at most, for a fault at the source */
+    int64_t driver_variant;     /* PW_DRIVER_* */
+    int64_t library_core;       /* PW_LIBRARY_CORE_* */
+    int64_t ideal;              /* mapped pages never fault */
+    int64_t memory_backend;     /* PW_MEMORY_* */
+    int64_t model_seed;
+    int64_t model_fault_millionths;
+    int64_t model_frame_limit_pages;
+    int64_t model_huge_pages;
+    int64_t model_collapse_millionths;
+    int64_t num_context_banks;
+    int64_t l1_sets, l1_ways;
+    int64_t l2_sets, l2_ways;
+    int64_t tlb_line_pages;
+    int64_t walk_cache_entries; /* pointers to tables of the upper levels; 0: none */
+    int64_t prefetch_entries;   /* translations of next pages fetched ahead; 0: none */
+    int64_t parallel_walks;
+    int64_t outstanding_accesses; /* stalled ones at a time; more hold the NI's engine */
+    int64_t hupcf; /* 0: an active fault terminates, or stalls, every access of its bank */
+    int64_t stall; /* a faulting access waits for RESUME instead of being terminated */
+    int64_t window_blocks;
+    int64_t high_limit_bytes;
+    int64_t medium_limit_bytes;
+    int64_t requeue_dynamic; /* a transfer re-enters the queue that its rest asks for */
+    int64_t bypass;
+    int64_t strict_priority; /* a transfer that waits for its window keeps lower classes waiting */
+    int64_t fast_path;
+    int64_t ticket_queue;
+    int64_t queue_counters;         /* 0: empty queues are read too */
+    int64_t timeout_implementation; /* PW_TIMEOUT_* */
+    int64_t tick_ns;
+    int64_t read_mailbox_separate; /* read requests have a mailbox of their own */
+    int64_t read_buffer_requests;
+    int64_t read_retry_ns; /* 0: when a channel becomes free */
+    int64_t mailbox_entries;
+    int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
+    int64_t interleave;            /* PW_INTERLEAVE_* */
+    int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */
+    int64_t ni_fifo_depth;
+    int64_t tasklet_entries;
+    int64_t eager_limit_bytes;
+    int64_t lookahead_blocks; /* blocks of a lone transfer sent before their answers are here; 0 =
+                                 none */
+} pw_settings;
+/* cdef end */
+
+#endif

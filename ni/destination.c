@@ -1,0 +1,321 @@
+/* Destination side of the NI: the receive engine writes a block's packets through the SMMU,
+ * acknowledges, or logs faults, NACKs and lets the driver page in. Runs as soon as the frame is
+ * physically here; what it answers carries the virtual time at which it happens. A block goes
+ * through stages, each of which may end its way with a verdict; one place answers. A block's bytes
+ * are written only when the whole block is fine, and only once. */
+#include "native/crc32c.h"
+#include "ni/bounds.h"
+#include "ni/copies.h"
+#include "ni/inbound.h"
+#include "ni/lookahead.h"
+#include "ni/passage.h"
+#include "ni/stall.h"
+#include "r5sched/segmentation.h"
+
+/* --- admit: room, receive engine, context, transfer, CRC
+ * ------------------------------------------ */
+
+/* Do as many blocks as the receive buffer holds wait for the receive engine already? Without a
+ * buffer flow control holds the block at its source instead. */
+static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
+{
+    if (!ni->settings.receive_buffer_blocks) return false;
+    pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) -
+                       block->header.time_ns;
+    pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
+    return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
+}
+
+static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_time latency_ns = ni->paths[block->header.source_node].latency_ns;
+    pw_time engine_ns = (pw_time)(block->block_bytes * ni->engine_byte_ps_1000 / 1000000);
+    if (buffer_is_full(ni, block, engine_ns)) {
+        ni->counters.buffer_full++;
+        way->arrival.end_ns = block->last_packet_ns;
+        way->arrival.sent_ns = block->last_packet_ns - latency_ns;
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_BUFFER_FULL};
+    }
+    pw_time arrives_ns = block->header.time_ns;
+    way->start_ns = pw_calendar_book(&ni->receive_engine, arrives_ns, engine_ns);
+    way->arrival.end_ns =
+        pw_later(block->last_packet_ns + (way->start_ns - arrives_ns), way->start_ns);
+    way->arrival.sent_ns = way->arrival.end_ns - latency_ns - block->held_ns;
+    way->has_engine = true;
+    return pw_pass;
+}
+
+static pw_verdict find_transfer(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    const pw_frame_header *header = &block->header;
+    way->bank = pw_smmu_bank(&ni->smmu, header->pdid);
+    if (!way->bank) return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
+    pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
+    if (!inbound && !(header->stream & PW_STREAM_READ)) {
+        inbound =
+            pw_inbound_create(ni, header->source_node, header->stream, block->transfer_address,
+                              block->transfer_bytes, &block->notification);
+        if (inbound)
+            pw_ni_begin_transfer(ni, header->pdid, block->transfer_address, block->transfer_bytes);
+    }
+    if (inbound && !inbound->is_read) inbound->pdid = header->pdid;
+    bool right_range = inbound && inbound->destination_address == block->transfer_address &&
+                       inbound->num_bytes == block->transfer_bytes &&
+                       inbound->notification.address == block->notification.address;
+    if (!right_range) { /* a read that was never asked for, or another range than asked for */
+        ni->counters.stale_frames++;
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_PROTECTION};
+    }
+    way->arrival.inbound = inbound;
+    return pw_pass;
+}
+
+/* A NACK for each damaged packet: up to 64 for one block [R5 3.4], of which the source heeds the
+ * first. */
+static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    uint32_t computed[PW_BLOCK_PACKETS];
+    uint64_t corrupt = 0;
+    pw_crc32c_packets(way->payload, block->block_bytes, PW_PACKET_BYTES, computed);
+    for (uint32_t packet = 0; packet < block->num_packets; packet++)
+        corrupt |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
+    corrupt &= block->packet_mask;
+    if (!corrupt) return pw_pass;
+    for (; corrupt; corrupt &= corrupt - 1) {
+        ni->counters.crc_errors++;
+        pw_answer_send(ni, block, way->arrival.sent_ns,
+                       (pw_reply){.kind = PW_FRAME_NACK,
+                                  .code = PW_NACK_CORRUPT,
+                                  .part = (uint32_t)__builtin_ctzll(corrupt),
+                                  .at_ns = way->arrival.end_ns});
+    }
+    return (pw_verdict){PW_VERDICT_ANSWERED, 0};
+}
+
+/* --- translate ----
+ */
+
+/* Stall mode: write the packets, each as soon as its page is there. Moves the block's end to when
+ * the last one is written, or returns why an access was terminated. Packets that find no room among
+ * the outstanding accesses hold the receive engine. */
+static int write_stalling(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_residency *walk = &way->arrival.inbound->walk;
+    pw_fault fault = pw_passage_fault(&way->arrival);
+    pw_time end_ns = way->arrival.end_ns, admitted_ns = INT64_MIN;
+    int code = PW_OK;
+    for (uint32_t packet = 0; packet < block->num_packets && code == PW_OK; packet++) {
+        if (!(block->packet_mask >> packet & 1)) continue;
+        uint64_t first, last;
+        pw_passage_packet_range(block, packet, &first, &last);
+        admitted_ns =
+            pw_smmu_admit(&ni->smmu, pw_later(pw_passage_packet_ns(way, packet), admitted_ns));
+        pw_time done_ns = pw_stall_access(ni, walk, &fault, pw_page_of(first), admitted_ns, &code);
+        if (code == PW_OK && pw_page_of(last) != pw_page_of(first))
+            done_ns = pw_stall_access(ni, walk, &fault, pw_page_of(last), done_ns, &code);
+        if (done_ns > admitted_ns) pw_smmu_hold(&ni->smmu, admitted_ns, done_ns);
+        way->arrival.end_ns = pw_later(way->arrival.end_ns, done_ns);
+    }
+    way->arrival.inbound->has_page_ins = true;
+    pw_calendar_fill(&ni->receive_engine, end_ns, admitted_ns);
+    return code;
+}
+
+static pw_verdict refused(int code)
+{
+    uint32_t nack = pw_nack_of_error(code);
+    /* the host's own failure has no code on the wire */
+    return (pw_verdict){PW_VERDICT_NACK,
+                        nack == PW_UNRECOVERABLE ? (uint32_t)PW_NACK_DECODE : nack};
+}
+
+/* Written already: an early timeout sent it twice. Acknowledge, do not write again. */
+static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
+{
+    const pw_arrival *arrival = &way->arrival;
+    uint32_t block_idx = arrival->block->block_idx;
+    if (!(arrival->inbound->delivered[block_idx >> 6] >> (block_idx & 63) & 1)) return pw_pass;
+    ni->counters.duplicate_blocks++;
+    if (ni->settings.stall) write_stalling(ni, way);
+    return (pw_verdict){arrival->whole ? PW_VERDICT_ACK : PW_VERDICT_NO_ANSWER, 0};
+}
+
+/* Translate each page at its first packet. PW_OK, or why one can never be written. */
+static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
+{
+    const pw_block_frame *block = way->arrival.block;
+    uint64_t address = block->destination_address;
+    way->first_page = pw_page_of(address);
+    way->num_pages = (uint32_t)(pw_page_of(address + block->block_bytes - 1) - way->first_page + 1);
+    for (uint32_t i = 0; i < way->num_pages; i++) {
+        uint64_t page = way->first_page + i;
+        uint64_t first_byte = i == 0 ? 0 : (page << PW_PAGE_SHIFT) - address;
+        pw_access_result result;
+        pw_access access = {
+            .page = page,
+            .end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
+            .at_ns = pw_passage_packet_ns(way, (uint32_t)(first_byte / PW_PACKET_BYTES)),
+            .pdid = block->header.pdid};
+        pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
+        if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
+        if (result.outcome == PW_ACCESS_REFUSED) return result.code;
+        way->present[i] = result.outcome != PW_ACCESS_FAULT;
+        way->is_permission[i] = result.is_permission;
+        way->num_absent += !way->present[i];
+    }
+    return PW_OK;
+}
+
+pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_inbound *inbound = way->arrival.inbound;
+    pw_time delay_ns = 0;
+    int code = PW_OK;
+    pw_driver_catch_up(&ni->driver, way->arrival.end_ns);
+    way->granted = pw_lookahead_holds(ni, inbound, block);
+    if (way->granted)
+        delay_ns = pw_smmu_latency_ns(
+            &ni->smmu, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
+    else code = look_at_pages(ni, way, &delay_ns);
+    way->start_ns += delay_ns;
+    way->arrival.end_ns += delay_ns;
+    if (ni->settings.stall && !way->granted && !(ni->settings.ideal && code < 0)) {
+        code = write_stalling(ni, way);
+        way->num_absent = 0;
+    }
+    return code < 0 ? refused(code) : pw_pass;
+}
+
+/* The last block brings its transfer's notification: can that be written? If not, its page faults
+ * like one of the block. */
+static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
+{
+    pw_inbound *inbound = way->arrival.inbound;
+    bool is_last = way->arrival.block->block_idx + 1 == inbound->num_blocks;
+    if (!is_last || !inbound->notification.address) return pw_pass;
+    pw_time end_ns = way->arrival.end_ns;
+    uint64_t page = pw_page_of(inbound->notification.address);
+    pw_residency walk = {.for_write = true};
+    pw_fault fault = pw_passage_fault(&way->arrival);
+    fault.block_first_page = fault.transfer_first_page = page;
+    fault.block_end_page = fault.transfer_end_page = page + 1;
+    if (ni->settings.stall) { /* the access waits, the block does not */
+        int code = PW_OK;
+        inbound->notification_ns = pw_stall_access(ni, &walk, &fault, page, end_ns, &code);
+        inbound->has_page_ins = true;
+        if (code == PW_OK) return pw_pass;
+        way->arrival.end_ns = inbound->notification_ns;
+        return refused(code);
+    }
+    pw_access_result result;
+    pw_access access = {.page = page,
+                        .end_page = page + 1,
+                        .at_ns = end_ns,
+                        .pdid = way->arrival.block->header.pdid,
+                        .is_translated = true}; /* paid for when it is written */
+    pw_translate(&ni->translation, &walk, &access, &result);
+    if (result.outcome == PW_ACCESS_REFUSED) return refused(result.code);
+    if (result.outcome == PW_ACCESS_PRESENT) return pw_pass;
+    way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
+    if (result.outcome == PW_ACCESS_BLOCKED) ni->counters.accesses_blocked++;
+    else {
+        access.is_translated = false;
+        pw_translate(&ni->translation, &walk, &access, &result);
+        ni->counters.translation_faults_destination++;
+    }
+    pw_faults_tell(ni, way, &fault, page, end_ns);
+    return pw_faults_refuse_or_ask(ni, way);
+}
+
+/* --- deliver ------------------------------------------------------------------------------------
+ */
+
+static pw_verdict deliver(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_inbound *inbound = way->arrival.inbound;
+    int code = pw_copy_block_out(&inbound->walk, block->destination_address, way->payload,
+                                 block->block_bytes);
+    if (code < 0) return refused(code);
+    inbound->delivered[block->block_idx >> 6] |= UINT64_C(1) << (block->block_idx & 63);
+    inbound->num_delivered++;
+    if (inbound->granted_end &&
+        inbound->num_delivered + PW_GRANT_BLOCKS / 2 == inbound->granted_end)
+        pw_lookahead_grant(ni, inbound);
+    inbound->last_delivery_ns = pw_later(inbound->last_delivery_ns, way->arrival.end_ns);
+    pw_verdict_answer(ni, &way->arrival, (pw_verdict){PW_VERDICT_ACK, 0});
+    if (block->header.flags & PW_FLAG_NOTIFY) pw_inbound_notified(ni, inbound, way->arrival.end_ns);
+    else pw_inbound_complete_when_whole(ni, inbound);
+    return (pw_verdict){PW_VERDICT_ANSWERED, 0};
+}
+
+/* --- the way ------------------------------------------------------------------------------------
+ */
+
+pw_passage pw_passage_of(const pw_block_frame *block)
+{
+    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
+    pw_passage way = {.arrival = {.block = block, .whole = block->packet_mask == all},
+                      .crcs = (const uint32_t *)(block + 1)};
+    way.payload = (const uint8_t *)way.crcs + ((block->num_packets * 4u + 7u) & ~7u);
+    return way;
+}
+
+typedef pw_verdict stage(pw_ni *, pw_passage *);
+
+static pw_verdict go_through(pw_ni *ni, pw_passage *way, stage *const stages[], size_t num_stages)
+{
+    pw_verdict by = pw_pass;
+    for (size_t i = 0; by.kind == PW_VERDICT_PASS && i < num_stages; i++) by = stages[i](ni, way);
+    return by;
+}
+
+pw_verdict pw_passage_enter(pw_ni *ni, pw_passage *way)
+{
+    static stage *const stages[] = {take_engine, find_transfer};
+    return go_through(ni, way, stages, sizeof stages / sizeof *stages);
+}
+
+void pw_passage_note(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    if (!way->has_engine) return;
+    pw_trace_add(&ni->trace, pw_passage_packet_ns(way, 0), PW_TRACE_BLOCK_FIRST_PACKET,
+                 block->transaction_id, block->sequence);
+    pw_trace_add(&ni->trace, way->arrival.end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id,
+                 block->sequence);
+    if (way->arrival.inbound) pw_bounds_note(ni, way->arrival.inbound, block->header.time_ns);
+}
+
+pw_verdict pw_passage_check(pw_ni *ni, pw_passage *way)
+{
+    static stage *const stages[] = {check_crcs, know_duplicate};
+    return go_through(ni, way, stages, sizeof stages / sizeof *stages);
+}
+
+pw_verdict pw_passage_deliver(pw_ni *ni, pw_passage *way)
+{
+    static stage *const stages[] = {check_notification, deliver};
+    return go_through(ni, way, stages, sizeof stages / sizeof *stages);
+}
+
+pw_verdict pw_passage_finish(pw_ni *ni, pw_passage *way)
+{
+    static stage *const stages[] = {pw_passage_translate, pw_faults_meet, pw_passage_deliver};
+    return go_through(ni, way, stages, sizeof stages / sizeof *stages);
+}
+
+void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
+{
+    pw_passage way = pw_passage_of(block);
+    pw_verdict by = pw_passage_enter(ni, &way);
+    pw_passage_note(ni, &way);
+    if (by.kind == PW_VERDICT_PASS) by = pw_passage_check(ni, &way);
+    if (by.kind == PW_VERDICT_PASS) by = pw_passage_finish(ni, &way);
+    pw_verdict_answer(ni, &way.arrival, by);
+}

@@ -1,0 +1,368 @@
+#include "ni/dispatch.h"
+#include "ni/block_fields.h"
+#include "ni/control_frames.h"
+#include "ni/inbound.h"
+#include "ni/lookahead.h"
+#include "ni/losses.h"
+#include "ni/pair.h"
+#include "ni/state.h"
+
+static void tell_dropped(pw_ni *ni, uint32_t peer)
+{
+    const pw_control_frame frame = {.header = {.kind = PW_FRAME_DROPPED}};
+    pw_engine_send_control(ni, peer, &frame);
+}
+
+/* A sound block of which nothing can be made: the source is told, or its transfer would hang. */
+static void refuse_block(pw_ni *ni, const pw_block_frame *block)
+{
+    const pw_frame_header *header = &block->header;
+    pw_time latency_ns = ni->paths[header->source_node].latency_ns;
+    bool timed =
+        block->last_packet_ns >= header->time_ns && block->last_packet_ns <= PW_FRAME_TIME_MAX;
+    pw_time end_ns = timed ? block->last_packet_ns : header->time_ns;
+    pw_control_frame frame = {
+        .header = {.kind = PW_FRAME_NACK,
+                   .flags = header->flags & PW_FLAG_COPY,
+                   .pdid = header->pdid,
+                   .stream = header->stream,
+                   .time_ns = end_ns + latency_ns},
+        .block_idx = block->block_idx,
+        .transaction_id = block->transaction_id,
+        .sequence = block->sequence,
+        .code = PW_NACK_DECODE,
+        .argument1 = (uint64_t)pw_later(end_ns - latency_ns, 0),
+    };
+    ni->counters.malformed_frames++;
+    pw_engine_send_control(ni, header->source_node, &frame);
+    tell_dropped(ni, header->source_node); /* its place may be the lie: then that is no answer */
+}
+
+static int on_block(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_block_frame *block = (const pw_block_frame *)header;
+    if (pw_block_is_sane(block)) pw_destination_block(ni, block);
+    else refuse_block(ni, block);
+    if (!ni->decision_wanted) pw_destination_answered(ni, block);
+    return PW_OK;
+}
+
+static bool answer_is_sane(const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    if (frame->argument1 > (uint64_t)header->time_ns) return false;
+    bool err_follows = header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER;
+    if (err_follows && frame->argument0 > (uint64_t)PW_FRAME_TIME_MAX) return false;
+    return header->kind != PW_FRAME_NACK ||
+           (frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL &&
+            frame->code != PW_NACK_RESERVED);
+}
+
+static uint64_t identity_of(const pw_control_frame *frame)
+{
+    return pw_identity(frame->header.stream, frame->block_idx);
+}
+
+static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kind)
+{
+    return (pw_answer){.kind = kind,
+                       .transaction_id = frame->transaction_id,
+                       .sequence = frame->sequence,
+                       .code = kind == PW_EVENT_NACK ? frame->code : 0,
+                       .identity = identity_of(frame),
+                       .peer = frame->header.source_node,
+                       .err_follows = frame->header.flags & PW_FLAG_ERR_FOLLOWS,
+                       .err_ns = (pw_time)frame->argument0,
+                       .sent_ns = (pw_time)frame->argument1,
+                       .at_ns = frame->header.time_ns};
+}
+
+static int on_answer(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    pw_answer answer =
+        answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
+    if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
+    if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
+    if (header->flags & PW_FLAG_COPY) pw_firmware_extra_answer(&ni->firmware, &answer);
+    else pw_firmware_answer(&ni->firmware, &answer);
+    if (answer.err_follows) pw_bounds_want(ni, frame);
+    return PW_OK;
+}
+
+static int on_err_later(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    pw_answer answer = answer_of(frame, PW_EVENT_ERR);
+    if (header->flags & PW_FLAG_COPY) return PW_OK; /* of a copy: nobody waits for it */
+    if (answer.err_follows) pw_firmware_err_later(&ni->firmware, &answer);
+    else pw_firmware_errs_later(&ni->firmware, header->source_node, header->stream, answer.err_ns);
+    pw_bounds_want(ni, frame);
+    return PW_OK;
+}
+
+static int on_bound(pw_ni *ni, const pw_frame_header *header)
+{
+    pw_bounds_on_frame(ni, header);
+    return PW_OK;
+}
+
+static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    pw_answer answer = answer_of(frame, PW_EVENT_NACK);
+    if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
+    if (header->flags & PW_FLAG_COPY)
+        return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
+    pw_firmware_no_answer(&ni->firmware, &answer);
+    return PW_OK;
+}
+
+static int on_err(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    pw_answer answer = answer_of(frame, PW_EVENT_ERR);
+    answer.sent_ns = INT64_MIN;
+    answer.err_follows = false;
+    if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
+        ni->counters.errs_refused++;
+        pw_firmware_no_answer(&ni->firmware, &answer);
+        return PW_OK;
+    }
+    pw_firmware_answer(&ni->firmware, &answer);
+    return PW_OK;
+}
+
+/* Why the request cannot be served; PW_NACK_NONE when it can, with the region unless it has no key.
+ */
+static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *request,
+                                      pw_region **region)
+{
+    const pw_frame_header *header = &request->header;
+    bool sane = request->num_bytes <= PW_TRANSFER_MAX_BYTES && (header->stream & PW_STREAM_READ) &&
+                !pw_range_wraps(request->source_address, request->num_bytes) &&
+                !pw_range_wraps(request->destination_address, request->num_bytes) &&
+                request->notification.address % PW_NOTIFICATION_BYTES == 0;
+    if (!sane) return PW_NACK_DECODE;
+    if (!pw_smmu_bank(&ni->smmu, header->pdid) ||
+        !pw_firmware_has_page(&ni->firmware, header->pdid))
+        return PW_NACK_NO_CONTEXT;
+    *region = pw_regions_find(&ni->regions, request->key);
+    if (!*region)
+        return request->key == 0 && ni->settings.reads_without_key ? PW_NACK_NONE
+                                                                   : PW_NACK_PROTECTION;
+    return pw_region_admits(*region, header->source_node, request->source_address,
+                            request->num_bytes)
+               ? PW_NACK_NONE
+               : PW_NACK_PROTECTION;
+}
+
+static int on_read_request(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_read_request_frame *request = (const pw_read_request_frame *)header;
+    pw_region *region = NULL;
+    enum pw_nack_code refusal = examine_read(ni, request, &region);
+    if (refusal) {
+        ni->counters.reads_refused++;
+        pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,
+                              refusal, header->time_ns);
+        return PW_OK;
+    }
+    pw_read_request kept = {
+        .source_address = request->source_address,
+        .destination_address = request->destination_address,
+        .num_bytes = request->num_bytes,
+        .cookie = request->key,
+        .peer = header->source_node,
+        .stream = header->stream,
+        .pdid = header->pdid,
+        .notification = request->notification,
+    };
+    if (region) {
+        region->reading = true;
+        kept.hint = (uint8_t)region->scheduling.hint;
+        kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
+    }
+    if (pw_firmware_read_request(&ni->firmware, &kept, header->time_ns) < 0)
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+    return PW_OK;
+}
+
+/* The stream that a frame is about; counted as stale when it is not known (any more). */
+static pw_inbound *inbound_of(pw_ni *ni, const pw_frame_header *header)
+{
+    pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
+    if (!inbound) ni->counters.stale_frames++;
+    return inbound;
+}
+
+static int on_failure(pw_ni *ni, const pw_frame_header *header)
+{
+    uint32_t code = ((const pw_control_frame *)header)->code;
+    pw_inbound *inbound = inbound_of(ni, header);
+    if (inbound) pw_inbound_fail(ni, inbound, pw_error_of_nack(code), header->time_ns);
+    return PW_OK;
+}
+
+static int on_completion(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_notification none = {0};
+    pw_inbound *inbound = NULL;
+    if (header->stream & PW_STREAM_READ) inbound = inbound_of(ni, header);
+    else {
+        inbound = pw_inbound_find(ni, header->source_node, header->stream);
+        if (!inbound) /* an empty write: no block comes before it */
+            inbound = pw_inbound_create(ni, header->source_node, header->stream, 0, 0, &none);
+        if (!inbound) pw_ni_latch(ni, PW_ERR_NOMEM);
+    }
+    if (inbound) pw_inbound_notified(ni, inbound, header->time_ns);
+    return PW_OK;
+}
+
+static int on_close(pw_ni *ni, const pw_frame_header *header)
+{
+    pw_inbound *inbound = inbound_of(ni, header);
+    if (inbound) pw_inbound_close(ni, inbound);
+    return PW_OK;
+}
+
+static int on_grant(pw_ni *ni, const pw_frame_header *header)
+{
+    pw_lookahead_accept(ni, (const pw_grant_frame *)header);
+    return PW_OK;
+}
+
+static int on_dropped(pw_ni *ni, const pw_frame_header *header)
+{
+    pw_losses_note(ni, header->source_node);
+    return PW_OK;
+}
+
+/* What there is to know of a kind of frame. A checker that says no makes the frame malformed. */
+typedef struct {
+    uint32_t fixed_bytes; /* all of it; of a block: what stands before the CRCs and the payload */
+    bool (*is_sane)(const pw_frame_header *header);
+    int (*handle)(pw_ni *ni, const pw_frame_header *header);
+} frame_kind;
+
+static const frame_kind kinds[PW_FRAME_KINDS] = {
+    [PW_FRAME_BLOCK] = {sizeof(pw_block_frame), NULL, on_block},
+    [PW_FRAME_ACK] = {sizeof(pw_control_frame), answer_is_sane, on_answer},
+    [PW_FRAME_NACK] = {sizeof(pw_control_frame), answer_is_sane, on_answer},
+    [PW_FRAME_ERR] = {sizeof(pw_control_frame), NULL, on_err},
+    [PW_FRAME_NO_ANSWER] = {sizeof(pw_control_frame), answer_is_sane, on_no_answer},
+    [PW_FRAME_READ_REQUEST] = {sizeof(pw_read_request_frame), NULL, on_read_request},
+    [PW_FRAME_READ_REFUSED] = {sizeof(pw_control_frame), NULL, on_failure},
+    [PW_FRAME_COMPLETION] = {sizeof(pw_control_frame), NULL, on_completion},
+    [PW_FRAME_CLOSE] = {sizeof(pw_control_frame), NULL, on_close},
+    [PW_FRAME_ABORT] = {sizeof(pw_control_frame), NULL, on_failure},
+    [PW_FRAME_GRANT] = {sizeof(pw_grant_frame), NULL, on_grant},
+    [PW_FRAME_ERR_LATER] = {sizeof(pw_control_frame), answer_is_sane, on_err_later},
+    [PW_FRAME_BOUND] = {sizeof(pw_control_frame), NULL, on_bound},
+    [PW_FRAME_DROPPED] = {sizeof(pw_control_frame), NULL, on_dropped},
+};
+
+/* What the CRC of a delimited frame covers; 0 when its kind or its lengths make no sense. */
+static uint32_t covered_bytes(const pw_frame_header *header)
+{
+    uint32_t fixed_bytes = header->kind < PW_FRAME_KINDS ? kinds[header->kind].fixed_bytes : 0;
+    if (!fixed_bytes || header->frame_bytes < fixed_bytes) return 0;
+    if (header->kind != PW_FRAME_BLOCK) return header->frame_bytes == fixed_bytes ? fixed_bytes : 0;
+    uint32_t num_packets = ((const pw_block_frame *)header)->num_packets;
+    if (num_packets == 0 || num_packets > PW_BLOCK_PACKETS) return 0;
+    uint32_t covered = fixed_bytes + ((num_packets * 4u + 7u) & ~7u);
+    return covered <= header->frame_bytes ? covered : 0;
+}
+
+static bool is_sound(const pw_ni *ni, const pw_frame_header *header, uint32_t source)
+{
+    uint32_t covered = covered_bytes(header);
+    return covered && header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX &&
+           header->source_node == source && source < ni->num_nodes &&
+           pw_frame_is_sound(header, covered);
+}
+
+/* num_bytes that source sent cannot be read. A control frame is no loss for its source, which so is
+ * not told: else two nodes that do not understand each other would never come to rest. */
+static void drop(pw_ni *ni, uint32_t source, uint32_t num_bytes)
+{
+    ni->counters.malformed_frames++;
+    if (source >= ni->num_nodes) return;
+    pw_losses_note(ni, source);
+    if (num_bytes <= sizeof(pw_control_frame)) return;
+    tell_dropped(ni, source);
+}
+
+static bool is_delimited(const pw_frame_header *header, uint32_t num_bytes)
+{
+    return num_bytes >= sizeof *header && header->magic == PW_FRAME_MAGIC &&
+           header->frame_bytes <= num_bytes && header->frame_bytes >= sizeof(pw_control_frame) &&
+           header->frame_bytes % 8 == 0;
+}
+
+static int take_frame(pw_ni *ni, uint32_t source, const pw_frame_header *header)
+{
+    if (!is_sound(ni, header, source)) return PW_ERR_MALFORMED;
+    const frame_kind *kind = &kinds[header->kind];
+    if (kind->is_sane && !kind->is_sane(header)) return PW_ERR_MALFORMED;
+    return kind->handle(ni, header);
+}
+
+/* The block at the beginning of the data, when nothing is wrong with it. */
+static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const uint8_t *data,
+                                      uint32_t num_bytes)
+{
+    const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
+    if (!is_delimited(header, num_bytes) || header->kind != PW_FRAME_BLOCK ||
+        !is_sound(ni, header, source))
+        return NULL;
+    const pw_block_frame *block = (const pw_block_frame *)header;
+    return pw_block_is_sane(block) ? block : NULL;
+}
+
+/* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */
+static uint32_t take_pair(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    const pw_block_frame *first = block_at(ni, source, data, num_bytes);
+    if (!first) return 0;
+    uint32_t first_bytes = first->header.frame_bytes;
+    const pw_block_frame *second =
+        block_at(ni, source, data + first_bytes, num_bytes - first_bytes);
+    if (!second || !pw_pair_is_sane(ni, first, second)) return 0;
+    pw_destination_pair(ni, first, second);
+    return first_bytes + second->header.frame_bytes;
+}
+
+uint32_t pw_dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
+                           int *result)
+{
+    uint32_t total_bytes = num_bytes;
+    while (num_bytes && !ni->decision_wanted) {
+        const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
+        bool delimited = is_delimited(header, num_bytes);
+        if (delimited && header->kind == PW_FRAME_BLOCK && header->flags & PW_FLAG_PAIR) {
+            uint32_t pair_bytes = take_pair(ni, source, data, num_bytes);
+            data += pair_bytes;
+            num_bytes -= pair_bytes;
+            if (pair_bytes) continue;
+        }
+        int code = delimited ? take_frame(ni, source, header) : PW_ERR_MALFORMED;
+        if (code < 0) {
+            drop(ni, source, delimited ? header->frame_bytes : num_bytes);
+            *result = PW_ERR_MALFORMED;
+        }
+        if (!delimited) return total_bytes; /* nor can the rest be */
+        data += header->frame_bytes;
+        num_bytes -= header->frame_bytes;
+    }
+    return total_bytes - num_bytes;
+}
+
+int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    int result = PW_OK;
+    ni->counters.bursts_received++;
+    uint32_t handled_bytes = pw_dispatch_burst(ni, source, data, num_bytes, &result);
+    if (ni->decision_wanted) pw_engine_hold(ni, source, data, num_bytes, handled_bytes);
+    return result;
+}

@@ -1,0 +1,148 @@
+#include "ni/bounds.h"
+#include "ni/inbound.h"
+#include "ni/state.h"
+#include "r5sched/segmentation.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t bucket(uint32_t peer, uint32_t stream)
+{
+    return (uint32_t)((((uint64_t)peer << 32 | stream) * UINT64_C(0x9e3779b97f4a7c15)) >> 40) %
+           PW_INBOUND_BUCKETS;
+}
+
+pw_inbound *pw_inbound_find(pw_ni *ni, uint32_t peer, uint32_t stream)
+{
+    pw_inbound *inbound = ni->inbounds[bucket(peer, stream)];
+    while (inbound && (inbound->peer != peer || inbound->stream != stream)) inbound = inbound->next;
+    return inbound;
+}
+
+pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
+                              uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification)
+{
+    uint32_t num_blocks = pw_num_blocks(destination_address, num_bytes);
+    uint32_t num_words = (num_blocks + 63) / 64;
+    pw_inbound *inbound = ni->free_inbounds;
+    if (inbound) ni->free_inbounds = inbound->next;
+    else if (!(inbound = malloc(sizeof *inbound))) return NULL;
+    memset(inbound, 0, offsetof(pw_inbound, walk.state)); /* the last member */
+    inbound->walk.for_write = true;
+    inbound->delivered = inbound->small;
+    if (num_words > sizeof inbound->small / sizeof inbound->small[0]) {
+        inbound->delivered = calloc(num_words, sizeof *inbound->delivered);
+        if (!inbound->delivered) {
+            inbound->next = ni->free_inbounds;
+            ni->free_inbounds = inbound;
+            return NULL;
+        }
+    }
+    inbound->peer = peer;
+    inbound->stream = stream;
+    inbound->destination_address = destination_address;
+    inbound->num_bytes = num_bytes;
+    inbound->num_blocks = num_blocks;
+    inbound->notification = *notification;
+    inbound->is_read = (stream & PW_STREAM_READ) != 0;
+    uint32_t home = bucket(peer, stream);
+    inbound->next = ni->inbounds[home];
+    ni->inbounds[home] = inbound;
+    ni->num_inbounds++;
+    return inbound;
+}
+
+static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
+{
+    pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
+    while (*link != inbound) link = &(*link)->next;
+    *link = inbound->next;
+    pw_bounds_release(ni, inbound);
+    if (inbound->delivered != inbound->small) free(inbound->delivered);
+    if (inbound->has_page_ins && inbound->num_bytes)
+        pw_presence_forget(&ni->driver.presence, pw_page_of(inbound->destination_address),
+                           pw_page_of(inbound->destination_address + inbound->num_bytes - 1) -
+                               pw_page_of(inbound->destination_address) + 1);
+    if (inbound->has_page_ins && inbound->notification.address)
+        pw_presence_forget(&ni->driver.presence, pw_page_of(inbound->notification.address), 1);
+    inbound->next = ni->free_inbounds;
+    ni->free_inbounds = inbound;
+    ni->num_inbounds--;
+}
+
+static void complete(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
+{
+    const pw_notification *notification = &inbound->notification;
+    if (error == PW_OK && notification->address) error = pw_notification_write(ni, inbound, &at_ns);
+    inbound->complete = true;
+    inbound->error = error;
+    uint32_t kind = inbound->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
+    pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, inbound->stream, inbound->num_bytes);
+    pw_engine_emit(ni, kind, inbound->stream, error, at_ns, inbound->num_bytes, inbound->peer);
+    if (!notification->address) return;
+    pw_host_event event = {.kind = PW_HOST_NOTIFIED,
+                           .error = error,
+                           .id = notification->address,
+                           .time_ns = at_ns,
+                           .num_bytes = inbound->num_bytes,
+                           .peer = inbound->peer,
+                           .data = {notification->data[0], notification->data[1]}};
+    pw_engine_emit_event(ni, &event);
+}
+
+void pw_inbound_complete_when_whole(pw_ni *ni, pw_inbound *inbound)
+{
+    if (inbound->complete || !inbound->notified || inbound->num_delivered < inbound->num_blocks)
+        return;
+    complete(ni, inbound, PW_OK, pw_later(inbound->last_delivery_ns, inbound->notified_ns));
+    if (inbound->closed) destroy_inbound(ni, inbound);
+}
+
+void pw_inbound_notified(pw_ni *ni, pw_inbound *inbound, pw_time at_ns)
+{
+    if (!inbound->notified) inbound->notified_ns = at_ns;
+    inbound->notified = true;
+    pw_inbound_complete_when_whole(ni, inbound);
+}
+
+void pw_inbound_close(pw_ni *ni, pw_inbound *inbound)
+{
+    inbound->closed = true;
+    pw_bounds_release(ni, inbound);
+    if (inbound->complete) destroy_inbound(ni, inbound);
+}
+
+void pw_inbound_fail(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
+{
+    if (!inbound->complete) complete(ni, inbound, error, at_ns);
+    destroy_inbound(ni, inbound);
+}
+
+void pw_inbound_destroy_all(pw_ni *ni)
+{
+    for (uint32_t i = 0; i < PW_INBOUND_BUCKETS; i++)
+        while (ni->inbounds[i]) {
+            pw_inbound *inbound = ni->inbounds[i];
+            ni->inbounds[i] = inbound->next;
+            if (inbound->delivered != inbound->small) free(inbound->delivered);
+            free(inbound);
+        }
+    while (ni->free_inbounds) {
+        pw_inbound *inbound = ni->free_inbounds;
+        ni->free_inbounds = inbound->next;
+        free(inbound);
+    }
+}
+
+void pw_inbound_fail_unserved(pw_ni *ni, uint32_t peer)
+{
+    for (uint32_t i = 0; i < PW_INBOUND_BUCKETS; i++) {
+        pw_inbound *next;
+        for (pw_inbound *inbound = ni->inbounds[i]; inbound; inbound = next) {
+            next = inbound->next;
+            if (inbound->peer == peer && inbound->is_read && !inbound->complete &&
+                inbound->num_delivered == 0)
+                pw_inbound_fail(ni, inbound, PW_ERR_MALFORMED, 0);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+/* Packetizer and mailbox messages: the envelope of an MPI message, and the message itself when it
+ * is short [PART 6.2, D3.6]. One packet carries the envelope, further ones the payload. */
+#include "native/crc32c.h"
+#include "ni/state.h"
+#include <string.h>
+
+#define ENVELOPE_MAGIC 0x5045
+
+static int64_t num_packets(const pw_ni *ni, uint32_t payload_bytes)
+{
+    int64_t room = ni->costs.packetizer_payload_bytes;
+    return 1 + (payload_bytes + room - 1) / room;
+}
+
+static uint32_t envelope_crc(const pw_envelope *envelope)
+{
+    pw_envelope copy = *envelope;
+    copy.envelope_crc = 0;
+    return pw_crc32c(0, &copy, sizeof copy);
+}
+
+int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
+                            uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
+                            int64_t now_ns, uint8_t *frame)
+{
+    pw_path *path = &ni->paths[peer];
+    int64_t packets = num_packets(ni, payload_bytes);
+    int64_t posted_ns =
+        now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
+    uint64_t wire_bytes = (uint64_t)packets * (uint64_t)(ni->costs.packet_header_bytes +
+                                                         ni->costs.packetizer_payload_bytes);
+    int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
+    int64_t sent_ns = pw_calendar_book(&path->link, posted_ns, wire_ns) + wire_ns;
+    pw_envelope envelope = {
+        .magic = ENVELOPE_MAGIC,
+        .kind = kind,
+        .source_node = ni->node,
+        .num_bytes = num_bytes,
+        .address = address,
+        .key = key,
+        .arrival_ns = sent_ns + path->latency_ns,
+        .payload_bytes = payload_bytes,
+    };
+    if (payload_bytes) {
+        memcpy(frame + sizeof envelope, (const void *)(uintptr_t)address, payload_bytes);
+        envelope.payload_crc = pw_crc32c(0, frame + sizeof envelope, payload_bytes);
+    }
+    envelope.envelope_crc = envelope_crc(&envelope);
+    memcpy(frame, &envelope, sizeof envelope);
+    if (key) {
+        ni->counters.rdma_messages++;
+        ni->counters.rdma_bytes += num_bytes;
+    } else {
+        ni->counters.eager_messages++;
+        ni->counters.eager_bytes += num_bytes;
+    }
+    ni->counters.message_packets += (uint64_t)packets;
+    return posted_ns;
+}
+
+static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes,
+                     pw_envelope *envelope)
+{
+    if (frame_bytes < sizeof *envelope) return false;
+    memcpy(envelope, frame, sizeof *envelope);
+    return envelope->magic == ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
+           envelope->payload_bytes <= frame_bytes - sizeof *envelope &&
+           envelope_crc(envelope) == envelope->envelope_crc &&
+           (!envelope->payload_bytes ||
+            pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
+                envelope->payload_crc);
+}
+
+int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
+{
+    pw_envelope envelope;
+    if (is_sound(ni, frame, frame_bytes, &envelope)) return PW_OK;
+    ni->counters.malformed_frames++;
+    return PW_ERR_MALFORMED;
+}
+
+static int64_t land(const pw_ni *ni, const pw_envelope *envelope, const uint8_t *frame,
+                    uint64_t address, uint64_t capacity_bytes, int64_t posted_ns)
+{
+    uint64_t num_bytes =
+        envelope->payload_bytes < capacity_bytes ? envelope->payload_bytes : capacity_bytes;
+    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof *envelope, num_bytes);
+    return pw_later(posted_ns, envelope->arrival_ns) +
+           num_packets(ni, envelope->payload_bytes) * ni->costs.mailbox_read_ns;
+}
+
+int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns)
+{
+    pw_envelope envelope;
+    memcpy(&envelope, frame, sizeof envelope);
+    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
+}
+
+int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns)
+{
+    pw_envelope envelope;
+    if (!is_sound(ni, frame, frame_bytes, &envelope)) return -1;
+    if (envelope.key || envelope.payload_bytes != envelope.num_bytes ||
+        envelope.num_bytes > capacity_bytes)
+        return -1;
+    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
+}

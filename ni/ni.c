@@ -1,0 +1,323 @@
+#include "ni/pair.h"
+#include "ni/ni.h"
+#include "ni/control_frames.h"
+#include "ni/inbound.h"
+#include "ni/limits.h"
+#include "ni/state.h"
+#include <stdlib.h>
+
+#define NODES_MAX (1u << 22) /* bits of a node number: frames.h */
+
+static int create_parts(pw_ni *ni)
+{
+    int code = pw_event_queue_create(1024, &ni->events);
+    if (code == PW_OK) code = pw_burst_pool_create(ni->num_nodes, &ni->bursts);
+    if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
+    if (code == PW_OK)
+        code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters, ni->events,
+                                &ni->trace);
+    if (code == PW_OK)
+        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
+                              ni->memory, &ni->smmu, &ni->impairments);
+    if (code < 0) return code;
+    pw_translation_init(&ni->translation, &ni->smmu, ni->memory, &ni->driver.presence,
+                        ni->settings.ideal);
+    ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
+    return ni->paths ? PW_OK : PW_ERR_NOMEM;
+}
+
+int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
+                 uint32_t num_nodes, pw_memory *memory, pw_ni **out)
+{
+    if (num_nodes == 0 || num_nodes > NODES_MAX || node >= num_nodes ||
+        pw_ni_refused(costs, settings))
+        return PW_ERR_INVALID;
+    pw_ni *ni = calloc(1, sizeof *ni);
+    if (!ni) return PW_ERR_NOMEM;
+    ni->costs = *costs;
+    ni->settings = *settings;
+    ni->node = ni->trace.node = node;
+    ni->num_nodes = num_nodes;
+    ni->memory = memory;
+    pw_regions_init(&ni->regions);
+    ni->copy_answer_ns = PW_NEVER;
+    ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
+    pw_calendar_init(&ni->send_engine);
+    pw_calendar_init(&ni->receive_engine);
+    int code = create_parts(ni);
+    if (code < 0) {
+        pw_ni_destroy(ni);
+        return code;
+    }
+    for (uint32_t peer = 0; peer < num_nodes; peer++)
+        pw_path_init(&ni->paths[peer], costs, num_nodes, node, peer);
+    *out = ni;
+    return PW_OK;
+}
+
+void pw_ni_destroy(pw_ni *ni)
+{
+    if (!ni) return;
+    pw_inbound_destroy_all(ni);
+    for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
+    pw_engine_drop_held(ni);
+    pw_network_forget(ni);
+    pw_event_queue_destroy(ni->events);
+    pw_burst_pool_destroy(ni->bursts);
+    pw_smmu_destroy(&ni->smmu);
+    pw_firmware_destroy(&ni->firmware);
+    pw_driver_destroy(&ni->driver);
+    free(ni->trace.records);
+    pw_regions_destroy(&ni->regions);
+    pw_host_events_destroy(&ni->host_events);
+    free(ni->paths);
+    free(ni);
+}
+
+int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
+{
+    if (pdid == 0 || pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_INVALID;
+    pw_residency *walks = calloc(PW_CHANNELS_PER_PAGE, sizeof *walks);
+    if (!walks) return PW_ERR_NOMEM;
+    int page = pw_firmware_open_page(&ni->firmware, pdid);
+    if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
+        if (page >= 0) ni->firmware.page_pdid[page] = 0;
+        free(walks);
+        return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
+    }
+    ni->source_walks[page] = walks;
+    return PW_OK;
+}
+
+int pw_ni_latch(pw_ni *ni, int code)
+{
+    if (!ni->failure) ni->failure = code;
+    return code;
+}
+
+void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event)
+{
+    if (pw_host_events_push(&ni->host_events, event) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
+}
+
+void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,
+                    uint64_t num_bytes, uint32_t peer)
+{
+    pw_host_event event = {.kind = kind,
+                           .error = error,
+                           .id = id,
+                           .time_ns = at_ns,
+                           .num_bytes = num_bytes,
+                           .peer = peer};
+    pw_engine_emit_event(ni, &event);
+}
+
+void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission)
+{
+    pw_counters *counters = &ni->counters;
+    uint64_t *counter = at_destination ? &counters->translation_faults_destination
+                                       : &counters->translation_faults_source;
+    if (is_permission)
+        counter = at_destination ? &counters->permission_faults_destination
+                                 : &counters->permission_faults_source;
+    ++*counter;
+}
+
+void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time at_ns)
+{
+    pw_ni_count_page_fault(ni, fault->at_destination, fault->is_permission);
+    pw_trace_add(&ni->trace, at_ns,
+                 fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE, page,
+                 fault->transaction_id);
+}
+
+void pw_ni_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes)
+{
+    if (num_bytes == 0) return;
+    uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    if (pw_memory_begin_transfer(ni->memory, first_page, last_page - first_page + 1) == 0) return;
+    first_page &= ~(uint64_t)(PW_HUGE_PAGES - 1); /* khugepaged was here: whole huge pages */
+    last_page |= PW_HUGE_PAGES - 1;
+    pw_ni_invalidate(ni, pdid, first_page, last_page - first_page + 1);
+}
+
+static void finish_transfer(pw_ni *ni, const pw_action *action)
+{
+    const pw_transfer *transfer = &action->transfer;
+    bool is_read = (transfer->stream & PW_STREAM_READ) != 0,
+         failed = action->kind == PW_ACTION_FAILED;
+    int error = failed ? pw_error_of_nack(action->code) : PW_OK;
+    ni->counters.transfers_failed += failed;
+    pw_control_send_plain(ni, failed ? PW_FRAME_ABORT : PW_FRAME_CLOSE, transfer->peer,
+                          transfer->stream, action->code, action->at_ns);
+    pw_trace_add(&ni->trace, action->at_ns, PW_TRACE_TRANSFER_DONE, transfer->stream,
+                 transfer->num_bytes);
+    if (ni->driver.presence.num_entries && transfer->num_bytes)
+        pw_presence_forget(&ni->driver.presence, pw_page_of(transfer->source_address),
+                           pw_page_of(transfer->source_address + transfer->num_bytes - 1) -
+                               pw_page_of(transfer->source_address) + 1);
+    if (!is_read) {
+        pw_engine_emit(ni, PW_HOST_WRITE_DONE, transfer->cookie, error, action->at_ns,
+                       transfer->num_bytes, transfer->peer);
+        return;
+    }
+    pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
+    if (region && !region->stays) {
+        pw_regions_close(&ni->regions, region);
+        pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
+                       transfer->num_bytes, transfer->peer);
+    }
+}
+
+void pw_engine_perform(pw_ni *ni)
+{
+    while (ni->next_action < ni->actions.num_actions &&
+           !ni->decision_wanted) { /* starting a block may append failures */
+        const pw_action *action = &ni->actions.list[ni->next_action++];
+        const pw_transfer *transfer = &ni->firmware.transfers[action->channel];
+        if (ni->settings.interleave == PW_INTERLEAVE_PACKET)
+            pw_pair_expect(ni, action,
+                           ni->next_action < ni->actions.num_actions
+                               ? &ni->actions.list[ni->next_action]
+                               : NULL);
+        switch (action->kind) {
+        case PW_ACTION_START_BLOCK:
+            if (action->transaction->state != PW_TRANSACTION_FREE)
+                pw_source_start_block(ni, action->transaction, action->at_ns, &ni->actions);
+            break;
+        case PW_ACTION_NOTIFY:
+            pw_control_send_plain(ni, PW_FRAME_COMPLETION, transfer->peer, transfer->stream, 0,
+                                  action->at_ns);
+            break;
+        case PW_ACTION_DONE:
+        case PW_ACTION_FAILED: finish_transfer(ni, action);
+        }
+    }
+}
+
+/* What the host should know although no transfer tells it. */
+static void tell_remedies(pw_ni *ni)
+{
+    const pw_mailbox *mailbox = &ni->firmware.mailboxes[PW_MAILBOX_ANSWERS];
+    if (mailbox->blocked && !ni->deadlock_told && pw_firmware_is_deadlocked(&ni->firmware)) {
+        ni->deadlock_told = true;
+        pw_engine_emit(ni, PW_HOST_DEADLOCK, 0, PW_ERR_DEADLOCK, pw_mailbox_head(mailbox)->time_ns,
+                       0, ni->node);
+    }
+    if (!ni->shortage_told && pw_memory_is_short(ni->memory)) {
+        ni->shortage_told = true;
+        pw_engine_emit(ni, PW_HOST_FRAMES_SHORT, 0, PW_ERR_FRAMES, ni->service.page_in_ns, 0,
+                       ni->node);
+    }
+}
+
+int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
+{
+    pw_event event;
+    pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
+    while (!ni->failure && !ni->decision_wanted && ni->host_events.num_events < (uint32_t)max &&
+           !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
+           pw_event_queue_pop(ni->events, &event)) {
+        if (event.kind == PW_EVENT_DEPARTURE) {
+            pw_network_let_go(ni, &event);
+            continue;
+        }
+        ni->actions.num_actions = ni->next_action = 0;
+        pw_firmware_handle(&ni->firmware, &event, &ni->actions);
+        pw_engine_perform(ni);
+    }
+    tell_remedies(ni);
+    if (pw_event_queue_lost_event(ni->events) || ni->firmware.lost_entry)
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+    if (ni->failure) return ni->failure;
+    pw_bounds_announce(ni);
+    return pw_host_events_take(&ni->host_events, events, max);
+}
+
+/* Not behind an answer that is still on its way: it may change what comes next. */
+int64_t pw_ni_next_ns(const pw_ni *ni)
+{
+    if (ni->decision_wanted) return INT64_MIN;
+    pw_time next_ns = pw_event_queue_next_ns(ni->events);
+    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns ||
+                 next_ns > ni->copy_answer_ns || ni->firmware.lookahead_full;
+    return waits ? PW_NEVER : next_ns;
+}
+
+int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
+{
+    if (!pw_burst_take(ni->bursts, out)) return 0;
+    ni->counters.bursts_sent++;
+    ni->counters.burst_bytes_sent += out->num_bytes;
+    return 1;
+}
+
+void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }
+
+uint32_t pw_ni_num_pending(const pw_ni *ni)
+{
+    uint32_t num_pending = ni->num_inbounds + ni->regions.num_open +
+                           (uint32_t)pw_event_queue_length(ni->events) + ni->decision_wanted;
+    num_pending += ni->firmware.num_buffered + ni->num_copies_under_way;
+    for (int i = 0; i < PW_NUM_MAILBOXES; i++) num_pending += ni->firmware.mailboxes[i].num_waiting;
+    for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
+    return num_pending;
+}
+
+uint32_t pw_ni_num_transactions(const pw_ni *ni)
+{
+    return PW_TRANSACTIONS - ni->firmware.transactions.num_free;
+}
+
+void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
+
+int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
+{
+    if (idx >= ni->smmu.num_banks) return PW_ERR_INVALID;
+    *out = ni->smmu.banks[idx];
+    return PW_OK;
+}
+
+void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out)
+{
+    *out = ni->driver.interrupt_times;
+}
+
+void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
+
+void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+{
+    pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
+{
+    pw_smmu_invalidate_context(&ni->smmu, pdid);
+    pw_memory_changed(ni->memory);
+}
+
+void pw_ni_invalidate_all(pw_ni *ni)
+{
+    pw_smmu_invalidate_all(&ni->smmu);
+    pw_memory_changed(ni->memory);
+}
+
+int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)
+{
+    free(ni->trace.records);
+    ni->trace = (pw_trace){.node = ni->node};
+    ni->driver.num_marks = 0;
+    pw_library_thread_forget_records(&ni->driver.thread);
+    if (capacity == 0) return PW_OK;
+    ni->trace.records = malloc(capacity * sizeof *ni->trace.records);
+    if (!ni->trace.records) return PW_ERR_NOMEM;
+    ni->trace.capacity = capacity;
+    return PW_OK;
+}
+
+uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records)
+{
+    *records = ni->trace.records;
+    return ni->trace.num_records;
+}

@@ -1,0 +1,200 @@
+/* The engine of one rank: NI, firmware, SMMU, fault driver and their event queue, composed. Knows
+ * no MPI and no Python and reads no clock: bursts of frames out and in, virtual time as an
+ * argument, completions as events. One handle, one thread at a time. */
+#ifndef PW_NI_NI_H
+#define PW_NI_NI_H
+#include "native/burst.h"
+#include "native/costs.h"
+#include "native/counters.h"
+#include "native/settings.h"
+#include "native/impairments.h"
+#include "native/memory.h"
+#include "native/time_histogram.h"
+#include "native/trace.h"
+#include "r5sched/descriptor.h"
+#include "smmu/smmu.h"
+
+/* cdef begin */
+typedef struct pw_ni pw_ni;
+
+#define PW_HOST_EXPOSE_DONE 1 /* id: key of the region; its one read is over */
+#define PW_HOST_FETCH_DONE 2  /* id: of the fetch; the bytes are there */
+#define PW_HOST_WRITE_DONE 3  /* id: of the write; every block is acknowledged */
+#define PW_HOST_ARRIVED 4     /* id: stream of a remote write that is complete here */
+#define PW_HOST_DECISION                                                               \
+    5 /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages \
+       * to bring in */
+#define PW_HOST_DEADLOCK 6 /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
+#define PW_HOST_NOTIFIED \
+    7 /* id: address of the notification, which stands there; with an error: never will */
+#define PW_HOST_FRAMES_SHORT 8 /* told once: see PW_ERR_FRAMES, with which a transfer here ends */
+
+typedef struct {
+    uint32_t kind;
+    int32_t error; /* PW_OK or PW_ERR_* */
+    uint64_t id;
+    int64_t time_ns;
+    uint64_t num_bytes;
+    uint32_t peer;
+    uint32_t reserved;
+    uint64_t data[2]; /* of the notification */
+} pw_host_event;
+
+/* node < num_nodes <= 2^22. The memory backend stays the caller's. PW_ERR_INVALID: see
+ * pw_ni_refused. */
+int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
+                 uint32_t num_nodes, pw_memory *memory, pw_ni **out);
+void pw_ni_destroy(pw_ni *ni);
+/* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the
+ * scratchpad has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not
+ * open yet. */
+int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
+
+/* Let events of one site (enum pw_impairment_id) fail as planned; before the first transfer. With
+ * any site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+int pw_ni_plan_impairment(pw_ni *ni, uint32_t site, const pw_impairment_site *plan);
+/* The plan of a site, with how many events were eligible and injected. */
+int pw_ni_read_impairment(const pw_ni *ni, uint32_t site, pw_impairment_site *out);
+
+/* How the firmware shall treat one transfer; 0 and 0: by size, with the window of the settings. */
+typedef struct {
+    uint32_t hint;          /* PW_HINT_* */
+    uint32_t window_blocks; /* at most PW_WINDOW_MAX */
+} pw_scheduling;
+
+/* Ranges of the calls below: PW_ERR_ADDRESS when one reaches the end of the address space. */
+
+/* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. scheduling: of
+ * the transfer that serves the read; NULL: by size. */
+int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                 const pw_scheduling *scheduling, uint64_t *key);
+/* Take the permission back; PW_ERR_INVALID when the key is not known (any more). */
+int pw_ni_unexpose(pw_ni *ni, uint64_t key);
+/* Read num_bytes from the peer's source_address to destination_address: request posted at at_ns. */
+int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
+                uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id);
+/* Write num_bytes to the peer: the user's call at at_ns. PW_ERR_FULL when no write channel is free.
+ * scheduling: NULL: by size. *stream: the id by which the peer's PW_HOST_ARRIVED names it. */
+int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
+                uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
+                int64_t at_ns, uint64_t *id, uint32_t *stream);
+
+/* The user's write channels and reads, as the library's calls reach them. Times: when the CPU,
+ * which began at now_ns, has done its register accesses; negative: PW_ERR_*. */
+
+/* A write channel for the caller until it is closed: its index. PW_ERR_FULL when the 32 are taken.
+ */
+int pw_ni_open_channel(pw_ni *ni, uint16_t pdid);
+/* PW_ERR_INVALID when it is not open, or its transfer not over. */
+int pw_ni_close_channel(pw_ni *ni, uint32_t channel);
+int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
+                                const pw_descriptor *descriptor, int64_t now_ns);
+/* Start what was inserted. *id: of PW_HOST_WRITE_DONE. */
+int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id);
+/* PW_CHANNEL_* of the last transfer as it stands at now_ns, up to which pw_ni_run has been. The
+ * register access is the caller's to count. */
+int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns);
+/* What stands in the scratchpad for a channel, the user's or not; PW_ERR_INVALID when there is no
+ * such channel. */
+int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out);
+/* Read from the peer; the descriptor's source is there, destination and notification are here. *id:
+ * of PW_HOST_FETCH_DONE. key: what pw_ni_register or pw_ni_expose gave there; 0 is refused unless
+ * the peer's setting reads_without_key is on: protection by PDID alone. */
+int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor *descriptor,
+                   uint64_t key, int64_t now_ns, uint64_t *id);
+/* Let any peer that has the key read [address, +num_bytes) as often as it wants, until
+ * pw_ni_unexpose. */
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key);
+
+/* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can
+ * be done before a frame arrives. Returns how many events were written; PW_ERR_NOMEM from when the
+ * host had no memory for a frame or an event: nothing goes on then. */
+int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max);
+/* Time of the next event that can be run, INT64_MAX when a frame must arrive first. */
+int64_t pw_ni_next_ns(const pw_ni *ni);
+/* 1 and *out when a burst waits to be sent, else 0. */
+int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
+void pw_ni_tx_release(pw_ni *ni, uint8_t *data);
+/* With PW_POLICY_HOST a fault waits for the host's decision: pw_ni_run handles nothing and
+ * pw_ni_next_ns is INT64_MIN until pw_ni_decide; bursts that come meanwhile are kept. Times, events
+ * and frames are those that there would be if the host had answered at once. */
+typedef struct {
+    uint64_t page;                             /* whose access faulted */
+    uint64_t block_first_page, block_end_page; /* end: first page behind */
+    uint64_t transfer_first_page, transfer_end_page;
+    int64_t time_ns;      /* the tasklet is about to call get_user_pages */
+    uint32_t source_node; /* that the block comes from */
+    uint32_t bank;        /* context bank, by idx */
+    uint16_t pdid, transaction_id, sequence;
+    uint16_t at_destination; /* 1: a write that arrives here; 0: a read for a block that leaves */
+} pw_decision;
+/* PW_ERR_INVALID when the id is not that of the decision wanted. */
+int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out);
+/* Page in [first_page, +num_pages), which holds the faulting page, in ascending order. May reach
+ * outside of the transfer; cut where pages are not mapped, and outside of the transfer where they
+ * cannot be brought in. PW_ERR_INVALID when the id or the range is wrong: the decision is still
+ * wanted then. PW_ERR_MALFORMED when a burst that was kept had to be dropped in part. */
+int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages);
+/* A burst from source is here. PW_OK, or PW_ERR_MALFORMED when (part of) it had to be dropped. */
+int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes);
+/* The transfers and reads that are not over yet on this node, for leak checks and reports. */
+uint32_t pw_ni_num_pending(const pw_ni *ni);
+uint32_t pw_ni_num_transactions(const pw_ni *ni);
+
+void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */
+int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out);
+/* When the fault handler's invocations began. */
+void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
+/* The program's own code may have run since the last call: before the next block is read or written
+ * the engine asks once more whether the mapping is there. A buffer that was unmapped under its own
+ * transfer is then a bad address, and no crash. Not covered: what another thread unmaps meanwhile.
+ * A file truncated under its mapping is a bad address too, at whatever time (Linux 6.11). */
+void pw_ni_enter(pw_ni *ni);
+/* Shootdown: the OS changed the mapping of a range, of a process (fork), or anything. Translations
+ * are dropped and counted, and the next block of every transfer under way is walked anew. */
+void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
+void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid);
+void pw_ni_invalidate_all(pw_ni *ni);
+/* Keep the first capacity trace records from now on (0: off). */
+int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
+uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);
+
+/* Messages through packetizer and mailbox: the host carries them. kind is the host's. */
+#define PW_ENVELOPE_BYTES 64
+typedef struct {
+    uint16_t magic;
+    uint8_t kind;
+    uint8_t reserved0;
+    uint32_t source_node;
+    uint64_t num_bytes; /* of the MPI message, riding along or not */
+    uint64_t address;
+    uint64_t key;
+    int64_t arrival_ns;
+    uint32_t payload_bytes; /* behind the envelope */
+    uint32_t payload_crc;
+    uint32_t envelope_crc;
+    uint32_t reserved1;
+    uint64_t reserved2;
+} pw_envelope;
+/* Write an envelope and, when payload_bytes > 0, the payload behind it. Returns when the CPU has
+ * posted the message, given that it began at now_ns. frame has room for both. */
+int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
+                            uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
+                            int64_t now_ns, uint8_t *frame);
+/* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
+int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
+/* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from
+ * posted_ns on, has read it from the mailbox. */
+int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns);
+/* Check and land in one call, for the short message that fits: its completion as
+ * pw_ni_message_land, or -1 when it is malformed, does not ride along or is longer than
+ * capacity_bytes; nothing is done then. */
+int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
+                           uint64_t capacity_bytes, int64_t posted_ns);
+/* cdef end */
+
+_Static_assert(sizeof(pw_envelope) == PW_ENVELOPE_BYTES, "envelope");
+
+#endif

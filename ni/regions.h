@@ -1,0 +1,33 @@
+/* Regions: what peers may read, each under a key that is never given twice. One NI, one thread at a
+ * time. */
+#ifndef PW_NI_REGIONS_H
+#define PW_NI_REGIONS_H
+#include "ni/ni.h"
+
+typedef struct {
+    uint64_t address, num_bytes, key; /* key 0: free; generation << 32 | slot + 1 */
+    pw_scheduling scheduling;         /* of the transfer that serves the read */
+    uint32_t peer, generation;
+    int32_t next_free;
+    bool reading;
+    bool stays; /* any peer may read, any number of times */
+} pw_region;
+
+typedef struct {
+    pw_region *list;
+    uint32_t capacity, num_open;
+    int32_t first_free; /* -1: none */
+} pw_regions;
+
+void pw_regions_init(pw_regions *regions);
+void pw_regions_destroy(pw_regions *regions);
+/* A region for peer; stays and reading are false. NULL when the host has no memory. */
+pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
+                           uint64_t num_bytes);
+/* The region of a key; NULL when there is none (any more). */
+pw_region *pw_regions_find(const pw_regions *regions, uint64_t key);
+void pw_regions_close(pw_regions *regions, pw_region *region);
+/* May peer read these bytes of the region now? */
+bool pw_region_admits(const pw_region *region, uint32_t peer, uint64_t address, uint64_t num_bytes);
+
+#endif

@@ -1,0 +1,349 @@
+/* Source side of the NI: the send engine reads a block through the SMMU, cuts it in packets, sends.
+ * It stops at the first read that meets a slave error: the packets before have left, the block is
+ * not completed, and the driver learns of one page [PSI 3.2.2, 4]. */
+#include "ni/copies.h"
+#include "ni/lookahead.h"
+#include "ni/pair.h"
+#include "ni/stall.h"
+#include "ni/state.h"
+#include "r5sched/segmentation.h"
+#include <string.h>
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+static uint32_t at_most(uint64_t value, uint32_t max)
+{
+    return value < max ? (uint32_t)value : max;
+}
+
+static uint64_t first_packets(uint64_t num_packets)
+{
+    return num_packets ? ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets) : 0;
+}
+
+/* The block that leaves, and how far it can be read. */
+typedef struct {
+    pw_transaction *transaction;
+    const pw_transfer *transfer;
+    pw_residency *walk;
+    uint64_t address;
+    uint32_t num_bytes, num_packets;
+    uint32_t num_readable; /* packets before the first that meets an absent page */
+    uint64_t absent_page;
+    bool is_permission;
+    pw_time delay_ns; /* translation of the first page: later walks run beside the packets */
+    int code;         /* negative: the source can never be read */
+} reading;
+
+static reading reading_of(pw_ni *ni, pw_transaction *transaction)
+{
+    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    uint32_t num_packets = (uint32_t)divide_up(transaction->block_bytes, PW_PACKET_BYTES);
+    uint32_t page = transaction->channel / PW_CHANNELS_PER_PAGE;
+    return (reading){
+        .transaction = transaction,
+        .transfer = transfer,
+        .walk = &ni->source_walks[page][transaction->channel % PW_CHANNELS_PER_PAGE],
+        .address = transfer->source_address +
+                   pw_block_offset(transfer->first_block_bytes, transaction->block_idx),
+        .num_bytes = transaction->block_bytes,
+        .num_packets = num_packets,
+        .num_readable = num_packets,
+    };
+}
+
+static uint64_t source_end_page(const pw_transfer *transfer)
+{
+    return pw_page_of(transfer->source_address + transfer->num_bytes - 1) + 1;
+}
+
+/* Translate the block's pages, up to the first that is absent; stalled reads go on behind it. */
+static void translate(pw_ni *ni, reading *block, pw_time at_ns)
+{
+    uint64_t first_page = pw_page_of(block->address);
+    uint64_t last_page = pw_page_of(block->address + block->num_bytes - 1);
+    for (uint64_t page = first_page; page <= last_page; page++) {
+        pw_access_result result;
+        pw_access access = {.page = page,
+                            .end_page = source_end_page(block->transfer),
+                            .at_ns = at_ns,
+                            .pdid = block->transfer->pdid};
+        pw_translate(&ni->translation, block->walk, &access, &result);
+        if (page == first_page) block->delay_ns = result.delay_ns;
+        if (result.outcome == PW_ACCESS_REFUSED) {
+            block->code = result.code;
+            return;
+        }
+        bool is_first = block->num_readable == block->num_packets;
+        if (result.outcome != PW_ACCESS_FAULT || !is_first) continue;
+        uint64_t begin = page == first_page ? 0 : (page << PW_PAGE_SHIFT) - block->address;
+        block->num_readable = (uint32_t)(begin / PW_PACKET_BYTES);
+        block->absent_page = page;
+        block->is_permission = result.is_permission;
+        if (!ni->settings.stall) return;
+    }
+}
+
+static pw_fault fault_of(const pw_ni *ni, const reading *block)
+{
+    const pw_transfer *transfer = block->transfer;
+    return (pw_fault){
+        .identity = pw_identity(transfer->stream, block->transaction->block_idx),
+        .source_node = ni->node,
+        .transaction_id = block->transaction->id,
+        .sequence = block->transaction->sequence,
+        .pdid = transfer->pdid,
+        .at_destination = false,
+        .is_permission = block->is_permission,
+        .block_first_page = pw_page_of(block->address),
+        .block_end_page = pw_page_of(block->address + block->num_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(transfer->source_address),
+        .transfer_end_page = source_end_page(transfer),
+    };
+}
+
+/* Terminate: report the first read that cannot be done, of an absent page or, with HUPCF = 0, while
+ * another fault is active. The first packet is read at first_ns. How many packets leave. */
+static uint32_t stop_at_fault(pw_ni *ni, reading *block, pw_time first_ns, uint64_t interval_ps)
+{
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->transfer->pdid);
+    uint32_t num_sent = block->num_readable;
+    for (uint32_t packet = 0; !ni->settings.hupcf && packet < num_sent; packet++)
+        if (pw_smmu_is_blocked(&ni->smmu, bank, first_ns + (pw_time)(packet * interval_ps / 1000)))
+            num_sent = packet;
+    if (num_sent == block->num_packets) return num_sent;
+    pw_time at_ns = first_ns + (pw_time)(num_sent * interval_ps / 1000);
+    pw_fault fault = fault_of(ni, block);
+    uint64_t page = block->absent_page;
+    ni->counters.accesses_blocked += pw_smmu_is_blocked(&ni->smmu, bank, at_ns);
+    if (num_sent < block->num_readable) {
+        page = pw_page_of(block->address + num_sent * PW_PACKET_BYTES);
+        fault.is_permission = false;
+        pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, fault.transaction_id);
+    } else pw_ni_count_fault(ni, &fault, page, at_ns);
+    if (pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns) < 0)
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+    pw_residency_forget(block->walk);
+    return num_sent;
+}
+
+/* Stall mode: when every page of the block was read. The engine reads in order, and the block
+ * leaves when its last stalled read is answered. */
+static pw_time read_stalling(pw_ni *ni, reading *block, pw_time at_ns)
+{
+    pw_fault fault = fault_of(ni, block);
+    block->code = PW_OK;
+    for (uint64_t page = fault.block_first_page;
+         page < fault.block_end_page && block->code == PW_OK; page++) {
+        pw_time admitted_ns = pw_smmu_admit(&ni->smmu, at_ns);
+        at_ns = pw_stall_access(ni, block->walk, &fault, page, admitted_ns, &block->code);
+        if (at_ns > admitted_ns) pw_smmu_hold(&ni->smmu, admitted_ns, at_ns);
+    }
+    block->num_readable = block->num_packets;
+    return at_ns;
+}
+
+/* Bytes of the block's first packets; with their headers when on the link. */
+static uint64_t bytes_of(const pw_ni *ni, const reading *block, uint32_t num_packets, bool on_link)
+{
+    uint64_t num_bytes = (uint64_t)num_packets * PW_PACKET_BYTES;
+    if (num_bytes > block->num_bytes) num_bytes = block->num_bytes;
+    return num_bytes + (on_link ? num_packets * (uint64_t)ni->costs.packet_header_bytes : 0);
+}
+
+/* Occupy the send engine and the link from at_ns on; ni->departure but for the packets that leave.
+ */
+static pw_time occupy(pw_ni *ni, const reading *block, pw_time at_ns)
+{
+    pw_path *path = &ni->paths[block->transfer->peer];
+    uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
+    pw_time engine_ns =
+        (pw_time)divide_up(bytes_of(ni, block, num_read, false) * ni->engine_byte_ps_1000, 1000000);
+    pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns, engine_ns);
+    uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
+    ni->departure = (pw_departure){
+        .transaction = block->transaction,
+        .translated_ns = at_ns,
+        .interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps,
+        .last_ns = start_ns + path->latency_ns,
+    };
+    block->transaction->sending_until_ns = start_ns;
+    if (!block->num_readable) return start_ns;
+    uint64_t wire_ps = bytes_of(ni, block, block->num_readable, true) * path->byte_ps_1000 / 1000;
+    pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000);
+    pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
+    uint64_t first_bytes = bytes_of(ni, block, 1, true);
+    block->transaction->sending_until_ns = link_ns + wire_ns;
+    pw_time first_packet_ns =
+        (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
+    ni->departure.first_ns = link_ns + first_packet_ns;
+    ni->departure.waited_ns = link_ns - at_ns;
+    ni->departure.last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
+    return link_ns;
+}
+
+void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
+                           pw_actions *failures)
+{
+    reading block = reading_of(ni, transaction);
+    const pw_transfer *transfer = block.transfer;
+    pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
+    if (transaction->block_idx == 0 && transaction->sequence == 0) {
+        pw_residency_forget(block.walk);
+        pw_ni_begin_transfer(ni, transfer->pdid, transfer->source_address, transfer->num_bytes);
+    }
+    pw_driver_catch_up(&ni->driver, at_ns);
+    translate(ni, &block, at_ns);
+    bool stalls = ni->settings.stall && !(ni->settings.ideal && block.code < 0) &&
+                  (block.num_readable < block.num_packets || block.code < 0 || !ni->settings.hupcf);
+    at_ns += block.delay_ns;
+    if (stalls) at_ns = read_stalling(ni, &block, at_ns);
+    if (block.code < 0) {
+        pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(block.code),
+                         failures, at_ns);
+        return;
+    }
+    pw_time first_ns = occupy(ni, &block, at_ns);
+    uint32_t num_sent = block.num_packets;
+    if (!ni->settings.stall)
+        num_sent = stop_at_fault(ni, &block, first_ns, ni->departure.interval_ps);
+    ni->departure.mask = first_packets(num_sent);
+    ni->service.code = PW_OK;
+    if (num_sent == block.num_packets || pw_driver_service(&ni->driver, &ni->service))
+        pw_source_send_block(ni, failures);
+    else pw_engine_ask(ni);
+}
+
+static pw_answer attempt_of(const pw_transaction *transaction, uint64_t identity)
+{
+    return (pw_answer){.transaction_id = transaction->id,
+                       .sequence = transaction->sequence,
+                       .identity = identity,
+                       .sent_ns = INT64_MIN,
+                       .at_ns = transaction->sending_until_ns};
+}
+
+/* What leaves of a block, after what the network does to it. */
+typedef struct {
+    uint64_t mask; /* packets */
+    pw_time first_ns, last_ns, held_ns;
+    bool late; /* the attempt is over before an answer can be here */
+} leaving;
+
+/* False: no packet arrives. */
+static bool impair(pw_ni *ni, const reading *block, uint64_t identity, leaving *out)
+{
+    pw_transaction *transaction = block->transaction;
+    uint32_t peer = block->transfer->peer;
+    if (ni->impairments.any && out->mask)
+        out->mask = pw_network_lose(ni, peer, transaction, identity, out->mask,
+                                    transaction->sending_until_ns);
+    out->late = ni->impairments.any && out->mask &&
+                pw_network_delay(ni, peer, transaction, identity, &out->first_ns, &out->last_ns,
+                                 &out->held_ns);
+    if (!out->mask || out->late) {
+        pw_answer none = attempt_of(transaction, identity);
+        pw_firmware_no_answer(&ni->firmware, &none);
+    }
+    return out->mask != 0;
+}
+
+static void write_header(const pw_ni *ni, const reading *block, const leaving *out,
+                         uint32_t frame_bytes, pw_block_frame *frame)
+{
+    *frame = (pw_block_frame){
+        .header = {.magic = PW_FRAME_MAGIC,
+                   .kind = PW_FRAME_BLOCK,
+                   .flags = (uint8_t)((block->transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0) |
+                                      (out->late ? PW_FLAG_COPY : 0)),
+                   .frame_bytes = frame_bytes,
+                   .source_node = ni->node,
+                   .pdid = block->transfer->pdid,
+                   .time_ns = out->first_ns,
+                   .stream = block->transfer->stream},
+        .block_idx = block->transaction->block_idx,
+        .transaction_id = block->transaction->id,
+        .sequence = block->transaction->sequence,
+        .destination_address = block->transfer->destination_address +
+                               (block->address - block->transfer->source_address),
+        .transfer_address = block->transfer->destination_address,
+        .transfer_bytes = block->transfer->num_bytes,
+        .packet_mask = out->mask,
+        .block_bytes = block->num_bytes,
+        .num_packets = block->num_packets,
+        .packet_interval_ps = at_most(ni->departure.interval_ps, UINT32_MAX),
+        .waited_ns = at_most((uint64_t)ni->departure.waited_ns, PW_WAITED_MAX_NS),
+        .last_packet_ns = out->last_ns,
+        .held_ns = out->held_ns,
+        .notification = block->transfer->notification,
+    };
+}
+
+/* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
+static pw_block_frame *make_frame(pw_ni *ni, const reading *block, const leaving *out,
+                                  uint32_t *covered_bytes, uint32_t *code)
+{
+    uint32_t peer = block->transfer->peer, crc_bytes = (block->num_packets * 4 + 7) & ~7u;
+    *covered_bytes = (uint32_t)sizeof(pw_block_frame) + crc_bytes;
+    uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
+    pw_block_frame *frame =
+        out->held_ns ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
+                                       frame_bytes, out->first_ns)
+                     : pw_burst_append(ni->bursts, peer, frame_bytes);
+    *code = PW_UNRECOVERABLE;
+    if (!frame) return NULL;
+    write_header(ni, block, out, frame_bytes, frame);
+    uint32_t *crcs = (uint32_t *)(frame + 1);
+    uint8_t *payload = (uint8_t *)crcs + crc_bytes;
+    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
+    *code = PW_NACK_DECODE;
+    if (pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes, out->mask,
+                           crcs) < 0) {
+        if (!out->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
+        return NULL;
+    }
+    memset(payload + block->num_bytes, 0, frame_bytes - *covered_bytes - block->num_bytes);
+    pw_frame_seal(&frame->header, *covered_bytes);
+    return frame;
+}
+
+/* The block is out: its answer is foreseen or awaited. */
+static void await_answer(pw_ni *ni, const reading *block, const leaving *out, pw_block_frame *frame)
+{
+    bool whole = out->mask == first_packets(block->num_packets);
+    pw_time answer_ns, last_ns = out->last_ns;
+    if (whole && pw_lookahead_foresee(ni, block->transfer, block->transaction, frame, &answer_ns)) {
+        pw_firmware_predict(&ni->firmware, block->transaction, answer_ns);
+        return;
+    }
+    if (out->late) return;
+    if (ni->pairing.first && whole) last_ns = pw_pair_join(ni, block->transaction, frame);
+    pw_transactions_await(&ni->firmware.transactions, block->transaction,
+                          last_ns + ni->paths[block->transfer->peer].latency_ns);
+}
+
+void pw_source_send_block(pw_ni *ni, pw_actions *failures)
+{
+    const pw_departure *departure = &ni->departure;
+    reading block = reading_of(ni, departure->transaction);
+    uint32_t channel = block.transaction->channel;
+    if (ni->service.code < 0) {
+        pw_firmware_fail(&ni->firmware, channel, pw_nack_of_error(ni->service.code), failures,
+                         departure->translated_ns);
+        return;
+    }
+    leaving out = {
+        .mask = departure->mask, .first_ns = departure->first_ns, .last_ns = departure->last_ns};
+    ni->counters.packets += (uint64_t)__builtin_popcountll(out.mask);
+    uint64_t identity = pw_identity(block.transfer->stream, block.transaction->block_idx);
+    if (!impair(ni, &block, identity, &out)) return;
+    uint32_t covered_bytes, code;
+    pw_block_frame *frame = make_frame(ni, &block, &out, &covered_bytes, &code);
+    if (!frame) {
+        pw_firmware_fail(&ni->firmware, channel, code, failures, departure->translated_ns);
+        return;
+    }
+    await_answer(ni, &block, &out, frame);
+    if (ni->impairments.any)
+        pw_network_alter(ni, block.transfer->peer, channel, frame, covered_bytes);
+}

@@ -1,0 +1,173 @@
+/* The user's interface: writes, reads, regions and write channels; what the library's calls cost
+ * the CPU, and the way to the firmware [R5 2.3.3, 3.2.1]. */
+#include "ni/inbound.h"
+#include "ni/lookahead.h"
+#include "ni/state.h"
+#include "r5sched/channels.h"
+
+/* Words of the descriptor that the user writes: five addresses and data, then size with done, which
+ * starts the transfer. */
+#define INSERT_WRITES 5
+#define TRIGGER_WRITES 1
+#define READ_REQUEST_PACKETS \
+    2 /* source, destination, length, PDID, notification do not fit in one */
+
+static const pw_scheduling by_size = {PW_HINT_NONE, 0};
+
+static bool is_valid(const pw_ni *ni, uint32_t peer, uint64_t num_bytes,
+                     const pw_scheduling *scheduling)
+{
+    return peer < ni->num_nodes && num_bytes <= PW_TRANSFER_MAX_BYTES &&
+           scheduling->hint <= PW_HINT_LOW && scheduling->window_blocks <= PW_WINDOW_MAX;
+}
+
+int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                 const pw_scheduling *scheduling, uint64_t *key)
+{
+    if (!scheduling) scheduling = &by_size;
+    if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
+    if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
+    pw_region *region = pw_regions_open(&ni->regions, peer, address, num_bytes);
+    if (!region) return PW_ERR_NOMEM;
+    region->scheduling = *scheduling;
+    *key = region->key;
+    return PW_OK;
+}
+
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key)
+{
+    int code = pw_ni_expose(ni, ni->node, address, num_bytes, NULL, key);
+    if (code == PW_OK) pw_regions_find(&ni->regions, *key)->stays = true;
+    return code;
+}
+
+int pw_ni_unexpose(pw_ni *ni, uint64_t key)
+{
+    pw_region *region = pw_regions_find(&ni->regions, key);
+    if (!region) return PW_ERR_INVALID;
+    pw_regions_close(&ni->regions, region);
+    return PW_OK;
+}
+
+static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t key,
+                            const pw_descriptor *descriptor, uint64_t num_bytes, pw_time at_ns,
+                            uint64_t *id)
+{
+    if (!is_valid(ni, peer, num_bytes, &by_size)) return PW_ERR_INVALID;
+    if (pw_range_wraps(descriptor->source_address, num_bytes) ||
+        pw_range_wraps(descriptor->destination_address, num_bytes))
+        return PW_ERR_ADDRESS;
+    if (!pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_CONTEXT;
+    pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
+    if (!frame) return PW_ERR_NOMEM;
+    uint32_t stream = (ni->next_read++ & ~PW_STREAM_READ) | PW_STREAM_READ;
+    pw_time posted_ns = at_ns + READ_REQUEST_PACKETS * ni->costs.packetizer_writes *
+                                    ni->costs.core_register_write_ns;
+    *frame = (pw_read_request_frame){
+        .header = {.magic = PW_FRAME_MAGIC,
+                   .kind = PW_FRAME_READ_REQUEST,
+                   .frame_bytes = sizeof *frame,
+                   .source_node = ni->node,
+                   .pdid = pdid,
+                   .stream = stream,
+                   .time_ns = posted_ns + ni->paths[peer].latency_ns},
+        .source_address = descriptor->source_address,
+        .destination_address = descriptor->destination_address,
+        .num_bytes = num_bytes,
+        .key = key,
+        .notification = pw_descriptor_notification(descriptor),
+    };
+    pw_frame_seal(&frame->header, sizeof *frame);
+    pw_inbound *inbound = pw_inbound_create(ni, peer, stream, frame->destination_address, num_bytes,
+                                            &frame->notification);
+    if (!inbound) return pw_ni_latch(ni, PW_ERR_NOMEM); /* the request is out */
+    inbound->pdid = pdid;
+    *id = stream;
+    pw_ni_begin_transfer(ni, pdid, descriptor->destination_address, num_bytes);
+    pw_lookahead_grant(ni, inbound);
+    return posted_ns;
+}
+
+int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor *descriptor,
+                   uint64_t key, int64_t now_ns, uint64_t *id)
+{
+    if (descriptor->transfer_bytes == 0 ||
+        descriptor->destination_address_notification % PW_NOTIFICATION_BYTES)
+        return PW_ERR_INVALID;
+    return request_read(ni, pdid, peer, key, descriptor, descriptor->transfer_bytes, now_ns, id);
+}
+
+int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
+                uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id)
+{
+    const pw_descriptor descriptor = {.source_address = source_address,
+                                      .destination_address = destination_address};
+    int64_t posted_ns = request_read(ni, pdid, peer, key, &descriptor, num_bytes, at_ns, id);
+    return posted_ns < 0 ? (int)posted_ns : PW_OK;
+}
+
+int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
+                uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
+                int64_t at_ns, uint64_t *id, uint32_t *stream)
+{
+    if (!scheduling) scheduling = &by_size;
+    if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
+    if (pw_range_wraps(source_address, num_bytes) || pw_range_wraps(destination_address, num_bytes))
+        return PW_ERR_ADDRESS;
+    int channel = pw_firmware_claim_write(&ni->firmware, pdid);
+    if (channel < 0) return channel;
+    pw_transfer transfer = {
+        .source_address = source_address,
+        .destination_address = destination_address,
+        .num_bytes = num_bytes,
+        .peer = peer,
+        .pdid = pdid,
+        .stream = pw_firmware_new_stream(&ni->firmware),
+        .hint = (uint8_t)scheduling->hint,
+        .window_blocks = (uint8_t)scheduling->window_blocks,
+    };
+    transfer.cookie = transfer.stream;
+    pw_firmware_trigger(&ni->firmware, (uint32_t)channel, &transfer,
+                        at_ns +
+                            (INSERT_WRITES + TRIGGER_WRITES) * ni->costs.core_register_write_ns);
+    *id = transfer.cookie;
+    *stream = transfer.stream;
+    return PW_OK;
+}
+
+int pw_ni_open_channel(pw_ni *ni, uint16_t pdid) { return pw_channel_open(&ni->firmware, pdid); }
+
+int pw_ni_close_channel(pw_ni *ni, uint32_t channel)
+{
+    return pw_channel_close(&ni->firmware, channel);
+}
+
+int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
+                                const pw_descriptor *descriptor, int64_t now_ns)
+{
+    if (peer >= ni->num_nodes) return PW_ERR_INVALID;
+    int code = pw_channel_insert(&ni->firmware, channel, peer, descriptor);
+    return code < 0 ? code : now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
+}
+
+int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
+{
+    pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs.core_register_write_ns;
+    uint32_t stream;
+    int code = pw_channel_trigger(&ni->firmware, channel, posted_ns, &stream);
+    if (code < 0) return code;
+    *id = stream;
+    return posted_ns;
+}
+
+int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns)
+{
+    return pw_channel_poll(&ni->firmware, channel, now_ns);
+}
+
+int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out)
+{
+    if (channel >= PW_NUM_CHANNELS) return PW_ERR_INVALID;
+    *out = ni->firmware.descriptors[channel];
+    return PW_OK;
+}

@@ -1,0 +1,55 @@
+"""Which rank a failed run is blamed on, from the records that the ranks' witnesses write."""
+
+import json
+
+import pytest
+
+from pagewire.cli import run
+from pagewire.cli.launch import _outcome
+
+
+@pytest.fixture
+def ended(tmp_path):
+    def write(rank, kind, time_ns, **record):
+        text = json.dumps({"rank": rank, "time_ns": time_ns, **record})
+        (tmp_path / f"{rank}.{kind}").write_text(text)
+
+    write.outcome = lambda code: _outcome(code, tmp_path, -1)
+    return write
+
+
+def test_killed_rank_is_named_though_another_noted_what_that_did_to_it(ended):
+    ended(2, "end", 100, code=-9)
+    ended(0, "note", 200, reason="raised Exception: connection lost", code=1)
+    ended(0, "end", 300, code=1)
+    outcome = ended.outcome(1)
+    assert (outcome.exit_code, outcome.failure) == (137, "rank 2 was killed by signal 9 (SIGKILL)")
+
+
+def test_what_a_rank_noted_is_told_instead_of_its_code(ended):
+    ended(1, "note", 100, reason="raised ValueError: why", code=1)
+    ended(1, "end", 110, code=1)
+    ended(0, "end", 120, code=-9)
+    assert ended.outcome(1).failure == "rank 1 raised ValueError: why"
+
+
+def test_rank_that_left_past_mpi_is_named_instead_of_those_that_mpi_killed(ended):
+    ended(0, "end", 90, code=0)
+    ended(0, "leave", 80)
+    ended(2, "end", 100, code=0)
+    outcome = ended.outcome(137)
+    assert outcome.exit_code == 1
+    assert "rank 2 left with exit code 0 but without MPI Finalize" in outcome.failure
+
+
+def test_all_well_is_no_failure(ended):
+    ended(0, "leave", 80)
+    ended(0, "end", 90, code=0)
+    assert ended.outcome(0).failure == ""
+
+
+def test_record_bears_the_hosts_time_however_long_the_program_has_slept(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.monotonic_ns", lambda: 0)
+    run._write_record(str(tmp_path), "note", {})
+    (path,) = tmp_path.glob("*.note")
+    assert json.loads(path.read_text())["time_ns"] > 0

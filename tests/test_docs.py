@@ -1,0 +1,198 @@
+"""The documents agree with the tree: costs with the platform file, citations with headings, links
+with files."""
+
+import ast
+import functools
+import pathlib
+import re
+import tomllib
+
+import pytest
+
+from pagewire.transport.settings import config
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MACHINE = ROOT / "docs" / "machine.md"
+PLATFORM = ROOT / "transport" / "settings" / "platforms" / "exanest-qfdb.toml"
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "CHANGELOG.md", *GUIDES]
+CODE = [
+    "apps",
+    ".ci",
+    "docs",
+    "cli",
+    "driver",
+    "examples",
+    "native",
+    "ni",
+    "r5sched",
+    "smmu",
+    "tests",
+    "transport",
+]
+
+# docs/NAME.md, "Heading"; the heading may go on in the next line of a comment, and quotes may be
+# escaped.
+CITATION = re.compile(r'docs/([\w-]+\.md), \\?"([^"\\]+)\\?"')
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def rows(document: dict) -> dict[str, str]:
+    """The line of docs/machine.md's table that each cost of a platform file asks for, by name."""
+    found = {}
+    for section in ("costs", "rates", "comparison"):
+        for name, entry in document[section].items():
+            value = f"{entry['value']} {entry['unit']}"
+            found[name if section == "costs" else f"{section}.{name}"] = row(value, entry)
+    for name, entry in document["tables"].items():
+        points = ", ".join(f"{size}: {time}" for size, time in entry["points"])
+        found[f"tables.{name}"] = row(
+            f"{points} ({entry['size_unit']}: {entry['time_unit']})", entry
+        )
+    return {name: f"| `{name}` {rest}" for name, rest in found.items()}
+
+
+def row(value: str, entry: dict) -> str:
+    source = entry["source"].replace("|", "\\|")
+    return f"| {value} | {source} | {entry.get('assumed', '')} |".replace("|  |", "| |")
+
+
+def table() -> dict[str, str]:
+    """The lines of docs/machine.md's table by name."""
+    text = MACHINE.read_text(encoding="utf-8")
+    part = text.partition("<!-- costs: begin -->")[2].partition("<!-- costs: end -->")[0]
+    return {line.split("`")[1]: line for line in part.splitlines() if line.startswith("| `")}
+
+
+def test_costs_of_the_machine_page_are_those_of_the_platform_file():
+    expected = rows(tomllib.loads(PLATFORM.read_text(encoding="utf-8")))
+    written = table()
+    wrong = [line for name, line in expected.items() if written.get(name) != line]
+    assert not wrong, "lines that docs/machine.md, Costs, must have:\n" + "\n".join(wrong)
+    assert set(written) == set(expected)
+
+
+def test_costs_in_the_text_are_those_of_the_platform_file():
+    costs = tomllib.loads(PLATFORM.read_text(encoding="utf-8"))["costs"]
+    text = " ".join(MACHINE.read_text(encoding="utf-8").split())
+    stated = re.findall(r"`(\w+)` (\d+ [a-zA-Z/]+)", text)
+    assert len(stated) > 10
+    assert stated == [(name, f"{costs[name]['value']} {costs[name]['unit']}") for name, _ in stated]
+
+
+@functools.cache
+def headings(path: pathlib.Path) -> frozenset[str]:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return frozenset(re.findall(r"^#+ (.+?)\s*$", text, flags=re.MULTILINE))
+
+
+def anchor(heading: str) -> str:
+    """A heading's anchor on GitHub."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def sources() -> list[pathlib.Path]:
+    suffixes = {".py", ".c", ".h", ".toml", ".md", ".build", ".txt"}
+    files = [path for path in ROOT.iterdir() if path.is_file()]
+    for folder in CODE:
+        files += (path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return [path for path in files if path.suffix in suffixes or path.name == "mpirun.sh"]
+
+
+def citations(path: pathlib.Path) -> list[tuple[str, str]]:
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)
+    return CITATION.findall(text)
+
+
+def test_citations_name_a_heading_that_exists():
+    unknown = [
+        f'{path.relative_to(ROOT)}: docs/{name}, "{heading}"'
+        for path in sources()
+        if path != pathlib.Path(__file__).resolve()
+        for name, heading in citations(path)
+        if not (ROOT / "docs" / name).is_file() or heading not in headings(ROOT / "docs" / name)
+    ]
+    assert not unknown
+
+
+def test_nothing_cites_what_is_not_in_the_repository():
+    word = "MECHANI" + "SMS"
+    assert [path for path in sources() if word in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_resolve(document):
+    broken = []
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        path = (document.parent / name).resolve() if name else document
+        found = path.exists() and (not fragment or fragment in map(anchor, headings(path)))
+        if not found:
+            broken.append(target)
+    assert not broken
+
+
+def test_documents_named_in_the_code_exist():
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources()
+        for name in re.findall(r"\bdocs/[\w-]+\.md\b", path.read_text(encoding="utf-8"))
+        if not (ROOT / name).is_file() and name != "docs/NAME.md"
+    }
+    assert not missing
+
+
+AWAITED = {"run.strict"}
+"""Settings that documents describe before the code has them."""
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
+def test_settings_named_in_documents_exist(document):
+    sections = "|".join(config.SECTIONS)
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(rf"(?:`|--set )((?:{sections})\.[a-z]\w*)(?![\w(*/])", text)
+    assert set(named) <= {*config.REGISTRY, *AWAITED}
+
+
+@functools.cache
+def words_of_the_engine() -> frozenset[str]:
+    headers = [path for path in sources() if path.suffix in (".h", ".c")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in headers)
+    return frozenset(re.findall(r"\b[pP][wW]_\w+", text))
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
+def test_names_and_files_in_documents_exist(document):
+    text = document.read_text(encoding="utf-8")
+    names = set(re.findall(r"\b(?:pw|PW)_\w*\w\b", text))
+    assert names <= words_of_the_engine()
+    files = re.findall(r"`((?:\w+/)+\w+\.(?:py|c|h|md|toml))`", text)
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def names_of_module(module: str) -> set[str]:
+    """What a module of the tree defines or imports at its top level; read, not run."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    names: set[str] = {each.stem for each in path.parent.glob("*.py")}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return names
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
+def test_python_in_documents_compiles_and_imports_what_exists(document):
+    for code in re.findall(r"```python\n(.*?)```", document.read_text("utf-8"), flags=re.DOTALL):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pagewire."):
+                assert {alias.name for alias in node.names} <= names_of_module(node.module)

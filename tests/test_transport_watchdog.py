@@ -1,0 +1,97 @@
+"""A rank that waits long says so once, with what it waits for, and goes on waiting."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from pagewire.native.settings import ConfigError
+from pagewire.transport.node.watchdog import Watchdog, call_site
+from pagewire.transport.settings.config import load
+
+WAITING = """
+import subprocess, sys
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+data = np.ones(int(sys.argv[1]), np.uint8)
+for turn in range(2):
+    if world.rank == 0:
+        subprocess.run(["sleep", "0.8"])
+        world.Send(data, 1, 7)
+    else:
+        world.Recv(data, 0, 7)
+if world.rank == 0:
+    world.Send(data, 1, 8)
+else:
+    subprocess.run(["sleep", "0.8"])
+    world.Recv(data, 0, 8)
+"""
+
+
+def launch(tmp_path: pathlib.Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "program.py"
+    path.write_text(program, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pagewire", "launch", "-n", "2", "-q", *words, path, "100000"],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_silence_is_reported_once_and_the_run_goes_on(tmp_path: pathlib.Path) -> None:
+    done = launch(tmp_path, WAITING, "--set", "run.watchdog=100ms")
+    assert done.returncode == 0, done.stderr
+    receiving = [line for line in done.stderr.splitlines() if line.startswith("[rank 1]")]
+    assert sum("no event for 0.1 s" in line for line in receiving) == 2
+    assert sum("in: world.Recv(data, 0, 7)" in line for line in receiving) == 2
+    expected = "a message of at most 100000 bytes from rank 0 of its communicator with tag 7"
+    assert sum(expected in line for line in receiving) == 2
+    sending = [line for line in done.stderr.splitlines() if line.startswith("[rank 0]")]
+    assert sum("no event for 0.1 s" in line for line in sending) == 1
+    assert any("in: world.Send(data, 1, 8)" in line for line in sending)
+    assert any("to read it: send of 100000 bytes to rank 1" in line for line in sending)
+
+
+def test_it_says_nothing_by_default_and_when_it_is_off(tmp_path: pathlib.Path) -> None:
+    for words in ((), ("--set", "run.watchdog=none")):
+        assert "no event for" not in launch(tmp_path, WAITING, *words).stderr
+
+
+def test_it_tells_once_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+    monkeypatch.setattr("pagewire.transport.node.watchdog.wall_ns", lambda: now_ns)
+    dog = Watchdog(1000)
+
+    def looked() -> int:
+        return sum(dog.is_due() for _ in range(640))
+
+    assert looked() == 0
+    now_ns = 999
+    assert looked() == 0
+    now_ns = 1000
+    assert looked() == 1
+    now_ns = 5000
+    assert looked() == 0
+    dog.reset()
+    assert looked() == 0
+    now_ns = 6000
+    assert looked() == 1
+    assert not any(Watchdog(None).is_due() for _ in range(1000))
+
+
+def test_call_site_is_the_line_that_called() -> None:
+    assert "call_site()" in call_site()
+    assert "test_transport_watchdog.py" in call_site()
+
+
+def test_limit_is_a_duration_or_none() -> None:
+    assert load(environ={}).run.watchdog_ns == 60_000_000_000
+    assert load(["run.watchdog=none"], environ={}).run.watchdog_ns is None
+    with pytest.raises(ConfigError, match="run.watchdog"):
+        load(["run.watchdog=1ns"], environ={})

@@ -1,0 +1,269 @@
+"""Collectives that move data, by textbook algorithms over our own point-to-point.
+
+Dissemination barrier; binomial trees for broadcast and short gathers and scatters, one message
+per rank for long ones; recursive doubling or a ring for allgather; pairwise exchange for alltoall.
+Messages go on the communicator's second private communicator. A derived type's data is packed at
+the ends and travels as bytes. Collectives of intercommunicators, of communicators without state,
+and with an invalid root are MPI's own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.facade import spreading
+from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.communicators import arrive, attach
+from pagewire.transport.facade.message import select, select_vector
+from pagewire.transport.facade.native_calls import go_around
+from pagewire.transport.facade.operations import Channel
+from pagewire.transport.facade.point_to_point import polled
+from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.selection import EMPTY, Selection, Span
+from pagewire.transport.node.patching import native, replace_all
+
+
+def in_place(buf: Any) -> bool:
+    return buf is None or buf is MPI.IN_PLACE
+
+
+def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+    """The public method: `body(channel, *args)` on a communicator with state, else MPI's own.
+
+    `body` returns `NotImplemented` for what it leaves to MPI, which then starts with everybody
+    there, so that nobody inside it keeps a NI waiting.
+    """
+    owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
+    original = native(owner, name)
+    nonblocking = native(owner, "I" + name.lower()) if name[0].isupper() else None
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        here.clock.enter()
+        try:
+            here.calls.begin(name)
+            state = here.states.get(self.handle)
+            if state is None:
+                if self == MPI.COMM_NULL:
+                    return original(self, *args, **kwargs)
+                go_around(name, args, kwargs)
+                if nonblocking is None:
+                    return original(self, *args, **kwargs)
+                return polled(nonblocking(self, *args, **kwargs))
+            result = body(state.collective, *args, **kwargs)
+            if result is NotImplemented:
+                arrive(state)
+                result = original(self, *args, **kwargs)  # raises if the root is invalid
+                go_around(name, args, kwargs)
+            return result
+        finally:
+            here.clock.leave()
+
+    return call
+
+
+def synchronised(owner: type, name: str) -> Callable[..., Any]:
+    """A collective that stays MPI's own, begun when every member is there."""
+    original = native(owner, name)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        here.clock.enter()
+        try:
+            here.calls.begin(name)
+            go_around(name, args, kwargs)
+            state = here.states.get(self.handle)
+            if state is not None:
+                arrive(state)
+            return original(self, *args, **kwargs)
+        finally:
+            here.clock.leave()
+
+    return call
+
+
+def _create_group() -> Callable[..., MPI.Intracomm]:
+    """Create_group: its members alone arrive, by messages with a tag that follows the user's."""
+    original = native(MPI.Intracomm, "Create_group")
+
+    def create_group(self: MPI.Intracomm, group: MPI.Group, tag: int = 0) -> MPI.Intracomm:
+        here.clock.enter()
+        try:
+            here.calls.begin("Create_group")
+            state = here.states.get(self.handle)
+            if (
+                state is not None
+                and 0 <= tag < state.collective.tag_limit - 1
+                and group.Get_rank() != MPI.UNDEFINED
+            ):
+                everybody = self.Get_group()
+                members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
+                everybody.Free()
+                spreading.barrier(state.collective, list(members), tag + 2)
+            made = original(self, group, tag)
+            attach(made)
+            return made
+        finally:
+            here.clock.leave()
+
+    return create_group
+
+
+def _barrier(channel: Channel) -> None:
+    spreading.barrier(channel)
+
+
+def _bcast(channel: Channel, buf: Any, root: int = 0) -> Any:
+    root = c_int(root)
+    if not 0 <= root < channel.size:
+        return NotImplemented
+    is_root = channel.rank == root
+    selection = select(buf, is_root)
+    span = selection.span(is_root)
+    spreading.broadcast(channel, span, root)
+    return None
+
+
+def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
+    root = c_int(root)
+    if not 0 <= root < channel.size:
+        return NotImplemented
+    if channel.rank != root:
+        spreading.gather(channel, select(sendbuf, True).span(True), None, root)
+        return None
+    receiving = select(recvbuf, False, channel.size)
+    blocks = [receiving.block(i) for i in range(channel.size)]
+    _own(sendbuf, blocks[root])
+    spreading.gather(channel, None, blocks, root)
+    return None
+
+
+def _own(sendbuf: Any, block: Selection) -> None:
+    """Copy this rank's contribution to its place in its own receive buffer."""
+    if not in_place(sendbuf):
+        select(sendbuf, True).copy_to(block)
+
+
+def _gatherv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
+    root = c_int(root)
+    if not 0 <= root < channel.size:
+        return NotImplemented
+    if channel.rank != root:
+        spreading.gather_each(channel, select(sendbuf, True).span(True), None, root)
+        return None
+    blocks = select_vector(recvbuf, False, channel.size)
+    _own(sendbuf, blocks[root])
+    spreading.gather_each(channel, None, blocks, root)
+    return None
+
+
+def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
+    root = c_int(root)
+    if not 0 <= root < channel.size:
+        return NotImplemented
+    if channel.rank == root:
+        sending = select(sendbuf, True, channel.size)
+        blocks = [sending.block(i) for i in range(channel.size)]
+        if not in_place(recvbuf):
+            blocks[root].copy_to(select(recvbuf, False))
+        spreading.scatter(channel, blocks, EMPTY, root)
+        return None
+    spreading.scatter(channel, None, select(recvbuf, False).span(False), root)
+    return None
+
+
+def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
+    root = c_int(root)
+    if not 0 <= root < channel.size:
+        return NotImplemented
+    if channel.rank == root:
+        blocks = select_vector(sendbuf, True, channel.size)
+        if not in_place(recvbuf):
+            blocks[root].copy_to(select(recvbuf, False))
+        spreading.scatter_each(channel, blocks, EMPTY, root)
+        return None
+    spreading.scatter_each(channel, None, select(recvbuf, False).span(False), root)
+    return None
+
+
+def _allgather(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+    receiving = select(recvbuf, False, channel.size)
+    blocks = [receiving.block(i) for i in range(channel.size)]
+    _own(sendbuf, blocks[channel.rank])
+    _allgather_blocks(channel, blocks, True)
+
+
+def _allgatherv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+    blocks = select_vector(recvbuf, False, channel.size)
+    _own(sendbuf, blocks[channel.rank])
+    _allgather_blocks(channel, blocks, False)
+
+
+def _allgather_blocks(channel: Channel, blocks: list[Selection], alike: bool) -> None:
+    spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
+    total = sum(span.nbytes for span in spans)
+    adjacent = alike and type(spans[0]) is Span
+    if adjacent and channel.size & (channel.size - 1) == 0 and total <= spreading.LONG_BYTES:
+        spreading.allgather_doubling(channel, spans)
+    else:
+        spreading.allgather_ring(channel, spans)
+
+
+def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+    size = channel.size
+    receiving = select(recvbuf, False, size)
+    incoming = [receiving.block(i) for i in range(size)]
+    outgoing = None
+    if not in_place(sendbuf):
+        sending = select(sendbuf, True, size)
+        outgoing = [sending.block(i) for i in range(size)]
+    _alltoall_blocks(channel, outgoing, incoming)
+
+
+def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+    incoming = select_vector(recvbuf, False, channel.size)
+    outgoing = None
+    if not in_place(sendbuf):
+        outgoing = select_vector(sendbuf, True, channel.size)
+    _alltoall_blocks(channel, outgoing, incoming)
+
+
+def _alltoall_blocks(
+    channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]
+) -> None:
+    """`outgoing` None: what is in the receive buffer goes out."""
+    if outgoing is None:
+        copies = [block.copied() for block in incoming]
+    else:
+        outgoing[channel.rank].copy_to(incoming[channel.rank])
+        copies = None
+    for step in range(1, channel.size):
+        dest = (channel.rank + step) % channel.size
+        source = (channel.rank - step) % channel.size
+        sent = copies[dest] if copies is not None else outgoing[dest].span(True)  # type: ignore[index]
+        spreading.exchange(channel, sent, dest, incoming[source].span(False), source)
+
+
+def install() -> None:
+    bodies: dict[str, Callable[..., Any]] = {
+        "Barrier": _barrier,
+        "Bcast": _bcast,
+        "Gather": _gather,
+        "Gatherv": _gatherv,
+        "Scatter": _scatter,
+        "Scatterv": _scatterv,
+        "Allgather": _allgather,
+        "Allgatherv": _allgatherv,
+        "Alltoall": _alltoall,
+        "Alltoallv": _alltoallv,
+    }
+    replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
+    replace_all(MPI.Intracomm, {"Create_group": _create_group()})
+    stay_native = {
+        MPI.Comm: ("Alltoallw", "Reduce_scatter", "Reduce_scatter_block"),
+        MPI.Topocomm: (
+            "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
+            "Neighbor_alltoallv", "Neighbor_alltoallw", "neighbor_allgather", "neighbor_alltoall",
+        ),
+    }  # fmt: skip
+    for owner, names in stay_native.items():
+        replace_all(owner, {name: synchronised(owner, name) for name in names})

@@ -1,0 +1,89 @@
+"""Puts the facade under mpi4py.MPI at the moment mpi4py.MPI gets loaded.
+
+Not earlier: programs set `mpi4py.rc` before their first `from mpi4py import MPI`. When a program
+turned automatic initialization off, the facade waits for its MPI.Init or MPI.Init_thread.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from pagewire.transport.facade.rank import here
+
+_TARGET = "mpi4py.MPI"
+
+
+class _Loader(importlib.abc.Loader):
+    """mpi4py's own loader; the facade goes in after it has run."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._real.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._real.exec_module(module)  # MPI_Init happens here
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._real
+        activate()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _TARGET:
+            return None
+        sys.meta_path.remove(
+            self
+        )  # mpi4py may have a finder of its own: ask it as if we were not here
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def install_finder() -> None:
+    """From now on `from mpi4py import MPI` gives the facade. Does nothing the second time."""
+    if _TARGET in sys.modules:
+        activate()
+    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def activate() -> ModuleType:
+    """Load mpi4py.MPI, replace its methods, return it. Does nothing the second time."""
+    MPI = importlib.import_module(_TARGET)
+    if not here.is_open:
+        if MPI.Is_initialized() and not MPI.Is_finalized():
+            _install()
+        elif not MPI.Is_initialized():
+            for name in ("Init", "Init_thread"):
+                setattr(MPI, name, _initializing(getattr(MPI, name)))
+    return MPI
+
+
+def _initializing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def initialize(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        _install()
+        return result
+
+    return initialize
+
+
+def _install() -> None:
+    if not here.is_open:
+        importlib.import_module("pagewire.transport.facade.installation").install()

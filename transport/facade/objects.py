@@ -1,0 +1,286 @@
+"""Lower-case point-to-point: pickled objects as messages of bytes.
+
+The bytes are those that MPI.pickle makes, so `send` meets `Recv` as in mpi4py. A receive takes
+the length from the envelope; a buffer offered to it is not used.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.operations import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Channel,
+    Receive,
+    RendezvousSend,
+    describe_match,
+    request_for,
+    request_of_receive,
+    start_send,
+    wait_for,
+)
+from pagewire.transport.facade.point_to_point import (
+    complete_request,
+    exchange,
+    polled,
+    receivable,
+    receive,
+    sendable,
+    start_buffered,
+    start_request,
+)
+from pagewire.transport.facade.probing import (
+    Improbe,
+    Mprobe,
+    receive_matched,
+)
+from pagewire.transport.facade.progress import turn
+from pagewire.transport.facade.rank import here
+from pagewire.transport.node.patching import native, replace_all
+
+_irecv = native(MPI.Comm, "irecv")
+_native_recv = native(MPI.Comm, "recv")
+_native_improbe = native(MPI.Comm, "improbe")
+_message_recv = native(MPI.Message, "recv")
+_message_irecv = native(MPI.Message, "irecv")
+
+
+def pickled(thing: Any) -> Any:
+    """The span of an object's pickle."""
+    return MPI.buffer.frombuffer(MPI.pickle.dumps(thing), True)
+
+
+def loaded(receive: Any) -> Any:
+    """The object in a completed receive."""
+    if receive.cancelled or receive.span.nbytes == 0:
+        return None
+    return MPI.pickle.loads(receive.span)
+
+
+class ObjectReceive(Receive):
+    """A receive whose result is an object."""
+
+    __slots__ = ()
+
+    def result(self) -> Any:
+        return loaded(self)
+
+
+def _sender(name: str, kind: str) -> Callable[..., Any]:
+    """send, ssend, bsend and the non-blocking isend, issend, ibsend."""
+    original = native(MPI.Comm, name)
+    nonblocking = native(MPI.Comm, "i" + name.removeprefix("i"))
+
+    def send(self: MPI.Comm, obj: Any, dest: int, tag: int = 0) -> Any:
+        dest, tag = c_int(dest), c_int(tag)
+        here.clock.enter()
+        try:
+            here.calls.begin(name)
+            state = here.states.get(self.handle)
+            if state is None:
+                here.calls.go_around(0)
+                request = nonblocking(self, obj, dest, tag)
+                return request if name.startswith("i") else polled(request)
+            channel = state.point_to_point
+            if not sendable(channel, dest, tag):
+                return original(self, obj, dest, tag)
+            span = pickled(obj)
+            if kind == "buffered":
+                start_buffered(channel, span, dest, tag)
+                return complete_request() if name.startswith("i") else None
+            if name.startswith("i"):
+                return start_request(channel, span, dest, tag, kind == "synchronous")
+            if kind == "synchronous":
+                wait_for(RendezvousSend(channel, span, dest, tag))
+            else:
+                send_span(channel, span, dest, tag)
+            return None
+        finally:
+            here.clock.leave()
+
+    return send
+
+
+def send_span(channel: Channel, span: Any, dest: int, tag: int) -> None:
+    """A blocking standard send. Arguments must be valid."""
+    operation = start_send(channel, span, dest, tag)
+    if operation is not None:
+        wait_for(operation)
+
+
+def recv(
+    self: MPI.Comm,
+    buf: Any = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> Any:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("recv")
+        state = here.states.get(self.handle)
+        if state is None and source != MPI.PROC_NULL:
+            here.calls.go_around(0)
+            return _message_recv(_mprobe(self, source, tag), status)
+        if state is None or not receivable(state.point_to_point, source, tag):
+            return _native_recv(self, buf, source, tag, status)
+        operation = Receive(state.point_to_point, None, source, tag)
+        receive(operation, status)
+        return loaded(operation)
+    finally:
+        here.clock.leave()
+
+
+def irecv(
+    self: MPI.Comm, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> MPI.Request:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("irecv")
+        state = here.states.get(self.handle)
+        if state is None or not receivable(state.point_to_point, source, tag):
+            if state is None:
+                here.calls.go_around(0)
+            return _irecv(self, buf, source, tag)
+        return request_of_receive(ObjectReceive(state.point_to_point, None, source, tag, False))
+    finally:
+        here.clock.leave()
+
+
+def sendrecv(
+    self: MPI.Comm,
+    sendobj: Any,
+    dest: int,
+    sendtag: int = 0,
+    recvbuf: Any = None,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> Any:
+    dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
+    state = here.states.get(self.handle)
+    if (
+        state is None
+        or not sendable(state.point_to_point, dest, sendtag)
+        or not receivable(state.point_to_point, source, recvtag)
+    ):
+        sending = self.isend(sendobj, dest, sendtag)
+        received = self.recv(recvbuf, source, recvtag, status)
+        sending.wait()
+        return received
+    here.clock.enter()
+    try:
+        here.calls.begin("sendrecv")
+        return exchange_objects(
+            state.point_to_point, pickled(sendobj), dest, sendtag, source, recvtag, status
+        )
+    finally:
+        here.clock.leave()
+
+
+def exchange_objects(
+    channel: Channel,
+    span: Any,
+    dest: int,
+    sendtag: int,
+    source: int,
+    recvtag: int,
+    status: MPI.Status | None = None,
+) -> Any:
+    return loaded(exchange(channel, span, dest, sendtag, None, source, recvtag, status))
+
+
+def message_recv(self: MPI.Message, status: MPI.Status | None = None) -> Any:
+    here.clock.enter()
+    try:
+        here.calls.begin("Message.recv")
+        if self not in here.matched:
+            return _message_recv(self, status)
+        operation = receive_matched(here.matched.take(self), None)
+        receive(operation, status)
+        return loaded(operation)
+    finally:
+        here.clock.leave()
+
+
+def message_irecv(self: MPI.Message) -> MPI.Request:
+    here.clock.enter()
+    try:
+        here.calls.begin("Message.irecv")
+        if self not in here.matched:
+            return _message_irecv(self)
+        operation = receive_matched(here.matched.take(self), None, ObjectReceive)
+        if not operation.done:
+            here.pending.append(operation)
+        return request_for(operation)
+    finally:
+        here.clock.leave()
+
+
+def _mprobe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> Any:
+    if self.handle in here.states or source == MPI.PROC_NULL:
+        return Mprobe(self, source, tag, status)
+    while (message := _native_improbe(self, source, tag, status)) is None:
+        turn(partial(describe_match, source, tag))
+    return message
+
+
+def _improbe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> Any:
+    if self.handle in here.states:
+        return Improbe(self, source, tag, status)
+    return _native_improbe(self, source, tag, status)
+
+
+def _class_probe(probe: Callable[..., Any]) -> Callable[..., Any]:
+    def class_probe(
+        cls: Any,
+        comm: MPI.Comm,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> Any:
+        return probe(comm, source, tag, status)
+
+    return class_probe
+
+
+def install() -> None:
+    kinds = {"send": "standard", "ssend": "synchronous", "bsend": "buffered"}
+    replacements = {
+        prefix + name: _sender(prefix + name, kind)
+        for name, kind in kinds.items()
+        for prefix in ("", "i")
+    }
+    replacements |= {
+        "recv": recv,
+        "irecv": irecv,
+        "sendrecv": sendrecv,
+        "mprobe": _mprobe,
+        "improbe": _improbe,
+    }
+    replace_all(MPI.Comm, replacements)
+    replace_all(
+        MPI.Message,
+        {
+            "recv": message_recv,
+            "irecv": message_irecv,
+            "probe": _class_probe(_mprobe),
+            "iprobe": _class_probe(_improbe),
+        },
+    )

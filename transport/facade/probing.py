@@ -1,0 +1,273 @@
+"""Probe, and receive of what a matching probe found.
+
+A probe has to know the message's length and virtual arrival, which are in the envelope. So it
+takes envelopes from MPI into the channel's `arrived`, where later receives look first.
+A `Message` has a real handle: that of an empty message from this rank to itself.
+"""
+
+from functools import partial
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.message import receive_span
+from pagewire.transport.facade.operations import (
+    ANY_SOURCE,
+    ANY_TAG,
+    Arrived,
+    Channel,
+    Receive,
+    describe_match,
+    request_for,
+)
+from pagewire.transport.facade.point_to_point import receivable, receive
+from pagewire.transport.facade.progress import test_turn, turn
+from pagewire.transport.facade.rank import here
+from pagewire.transport.node.patching import native, replace_all
+
+_probe = native(MPI.Comm, "Probe")
+_iprobe = native(MPI.Comm, "Iprobe")
+_mprobe = native(MPI.Comm, "Mprobe")
+_improbe = native(MPI.Comm, "Improbe")
+_isend = native(MPI.Comm, "Isend")
+_wait = native(MPI.Request, "Wait")
+_message_recv = native(MPI.Message, "Recv")
+_message_irecv = native(MPI.Message, "Irecv")
+
+_NOTHING = memoryview(bytearray())
+
+
+class Matched:
+    """Messages handed out by matching probes and not received yet, by handle."""
+
+    def __init__(self) -> None:
+        self._to_self: MPI.Intracomm = native(MPI.Comm, "Split")(MPI.COMM_SELF, 0)
+        self._found: dict[int, tuple[Arrived, MPI.Request]] = {}
+
+    def __contains__(self, message: MPI.Message) -> bool:
+        return message.handle in self._found
+
+    def add(self, found: Arrived) -> MPI.Message:
+        """A message object that stands for `found`."""
+        token = _isend(self._to_self, _NOTHING, 0)
+        message: MPI.Message = _mprobe(self._to_self, 0)
+        self._found[message.handle] = found, token
+        return message
+
+    def take(self, message: MPI.Message) -> Arrived:
+        """What it stands for; the user's object becomes MESSAGE_NULL."""
+        found, token = self._found.pop(message.handle)
+        _message_recv(message, _NOTHING)
+        _wait(token)
+        return found
+
+
+def _channel(comm: MPI.Comm, source: int, tag: int) -> Channel | None:
+    """The channel to probe, None if the call is MPI's own."""
+    state = here.states.get(comm.handle)
+    if state is None or not receivable(state.point_to_point, source, tag):
+        return None
+    return state.point_to_point
+
+
+def describe(found: Arrived, status: MPI.Status | None) -> None:
+    if status is not None:
+        status.Set_source(found.source)
+        status.Set_tag(found.tag)
+        status.Set_elements(MPI.BYTE, found.envelope.num_bytes)
+        status.Set_error(MPI.SUCCESS)
+
+
+def await_arrival(channel: Channel, source: int, tag: int) -> Arrived:
+    """Wait for a matching message; the clock goes on to its arrival."""
+    while (found := channel.look(source, tag)) is None:
+        turn(partial(describe_match, source, tag))
+    here.clock.completed(found.envelope.arrival_ns)
+    return found
+
+
+def test_arrival(channel: Channel, source: int, tag: int) -> Arrived | None:
+    """The matching message if there is one that has arrived in virtual time."""
+    found = channel.look(source, tag)
+    if found is None:
+        test_turn()
+        found = channel.look(source, tag)
+    if found is not None and found.envelope.arrival_ns <= here.clock.now_ns:
+        return found
+    here.progress.failed_test(found is not None)
+    return None
+
+
+def _message_of(channel: Channel, found: Arrived) -> MPI.Message:
+    channel.arrived.remove(found)
+    return here.matched.add(found)
+
+
+def Probe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> bool:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("Probe")
+        channel = _channel(self, source, tag)
+        if channel is None:
+            if self.handle in here.states:
+                return _probe(self, source, tag, status)
+            while not _iprobe(self, source, tag, status):
+                turn(partial(describe_match, source, tag))
+            return True
+        found = await_arrival(channel, source, tag)
+        found.announced = True
+        describe(found, status)
+        return True
+    finally:
+        here.clock.leave()
+
+
+def Iprobe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> bool:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("Iprobe")
+        channel = _channel(self, source, tag)
+        if channel is None:
+            test_turn()
+            return _iprobe(self, source, tag, status)
+        found = test_arrival(channel, source, tag)
+        if found is None:
+            return False
+        found.announced = True
+        describe(found, status)
+        return True
+    finally:
+        here.clock.leave()
+
+
+def Mprobe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> MPI.Message:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("Mprobe")
+        channel = _channel(self, source, tag)
+        if channel is None:
+            if self.handle in here.states:
+                return _mprobe(self, source, tag, status)
+            while (message := _improbe(self, source, tag, status)) is None:
+                turn(partial(describe_match, source, tag))
+            return message
+        found = await_arrival(channel, source, tag)
+        describe(found, status)
+        return _message_of(channel, found)
+    finally:
+        here.clock.leave()
+
+
+def Improbe(
+    self: MPI.Comm,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: MPI.Status | None = None,
+) -> MPI.Message | None:
+    source, tag = c_int(source), c_int(tag)
+    here.clock.enter()
+    try:
+        here.calls.begin("Improbe")
+        channel = _channel(self, source, tag)
+        if channel is None:
+            test_turn()
+            return _improbe(self, source, tag, status)
+        found = test_arrival(channel, source, tag)
+        if found is None:
+            return None
+        describe(found, status)
+        return _message_of(channel, found)
+    finally:
+        here.clock.leave()
+
+
+def receive_matched(found: Arrived, span: Any, kind: type[Receive] = Receive) -> Receive:
+    return kind.matched(
+        found.frame, found.frame_bytes, found.source, found.tag, span, here.clock.now_ns
+    )
+
+
+def Message_Recv(self: MPI.Message, buf: Any, status: MPI.Status | None = None) -> None:
+    here.clock.enter()
+    try:
+        here.calls.begin("Message.Recv")
+        if self not in here.matched:
+            _message_recv(self, buf, status)
+            return
+        span = receive_span(buf)
+        found = here.matched.take(self)
+        receive(receive_matched(found, span), status)
+    finally:
+        here.clock.leave()
+
+
+def Message_Irecv(self: MPI.Message, buf: Any) -> MPI.Request:
+    here.clock.enter()
+    try:
+        here.calls.begin("Message.Irecv")
+        if self not in here.matched:
+            return _message_irecv(self, buf)
+        span = receive_span(buf)
+        found = here.matched.take(self)
+        operation = receive_matched(found, span)
+        if not operation.done:
+            here.pending.append(operation)
+        return request_for(operation)
+    finally:
+        here.clock.leave()
+
+
+def _probing(name: str) -> Any:
+    def probe(
+        cls: Any,
+        comm: MPI.Comm,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> Any:
+        return getattr(comm, name)(source, tag, status)
+
+    return probe
+
+
+def install() -> None:
+    here.matched = Matched()
+    replace_all(
+        MPI.Comm,
+        {
+            "Probe": Probe,
+            "Iprobe": Iprobe,
+            "Mprobe": Mprobe,
+            "Improbe": Improbe,
+            "probe": Probe,
+            "iprobe": Iprobe,
+        },
+    )
+    replace_all(
+        MPI.Message,
+        {
+            "Recv": Message_Recv,
+            "Irecv": Message_Irecv,
+            "Probe": _probing("Mprobe"),
+            "Iprobe": _probing("Improbe"),
+        },
+    )

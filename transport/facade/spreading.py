@@ -1,0 +1,202 @@
+"""Patterns of messages that collectives are made of, over spans of bytes.
+
+All messages of a communicator's collectives have one tag: every rank calls them in the same
+order, and messages between two ranks keep theirs.
+"""
+
+from ctypes import memmove
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.facade.operations import Channel, Receive, start_send, wait_for
+from pagewire.transport.facade.point_to_point import exchange as exchange_tagged
+from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.selection import EMPTY, Selection, Span, landed
+
+TAG = 1
+# Blocks longer than this are not copied from node to node of a tree.
+LONG_BYTES = 16384
+
+
+def send(channel: Channel, span: Any, dest: int) -> None:
+    operation = start_send(channel, span, dest, TAG)
+    if operation is not None:
+        wait_for(operation)
+
+
+def receive(channel: Channel, span: Any, source: int) -> Receive:
+    """Receive into `span`, or with None into a buffer of the message's length."""
+    operation = Receive(channel, span, source, TAG)
+    wait_for(operation)
+    return operation
+
+
+def exchange(channel: Channel, outgoing: Any, dest: int, incoming: Any, source: int) -> Receive:
+    return exchange_tagged(channel, outgoing, dest, TAG, incoming, source, TAG)
+
+
+def send_all(channel: Channel, messages: list[tuple[int, Any]]) -> None:
+    """Send (destination, span) pairs at once and wait for all."""
+    started = [start_send(channel, span, dest, TAG) for dest, span in messages]
+    for operation in started:
+        if operation is not None:
+            wait_for(operation)
+
+
+def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Receive]:
+    """Receive (source, span) pairs, all posted at once."""
+    posted = [Receive(channel, span, source, TAG) for source, span in messages]
+    here.pending.extend(posted)
+    for operation in posted:
+        wait_for(operation)
+    return posted
+
+
+def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) -> None:
+    """Dissemination barrier of all ranks, or of the `members` that this rank is one of."""
+    ranks = list(range(channel.size)) if members is None else members
+    place, size = ranks.index(channel.rank), len(ranks)
+    distance = 1
+    while distance < size:
+        dest, source = ranks[(place + distance) % size], ranks[(place - distance) % size]
+        exchange_tagged(channel, EMPTY, dest, tag, EMPTY, source, tag)
+        distance *= 2
+
+
+def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
+    """Parent and children of this rank in the binomial tree from `root`, largest subtree first."""
+    size = channel.size
+    relative = (channel.rank - root) % size
+    distance = 1
+    parent = None
+    while distance < size:
+        if relative & distance:
+            parent = (relative - distance + root) % size
+            break
+        distance *= 2
+    children = []
+    distance //= 2
+    while distance:
+        if relative + distance < size:
+            children.append((relative + distance + root) % size)
+        distance //= 2
+    return parent, children
+
+
+def broadcast(channel: Channel, span: Any, root: int) -> None:
+    parent, children = tree(channel, root)
+    if parent is not None:
+        receive(channel, span, parent)
+    send_all(channel, [(child, span) for child in children])
+
+
+def broadcast_unsized(channel: Channel, span: Any, root: int) -> Any:
+    """Broadcast a span whose length only the root knows; returns it."""
+    parent, children = tree(channel, root)
+    if parent is not None:
+        span = receive(channel, None, parent).span
+    send_all(channel, [(child, span) for child in children])
+    return span
+
+
+def gather(channel: Channel, span: Any, blocks: list[Selection] | None, root: int) -> None:
+    """Bring the ranks' spans, all of one length, to the root's blocks; its own is there already."""
+    block_bytes = blocks[root].nbytes if blocks is not None else span.nbytes
+    if block_bytes > LONG_BYTES or block_bytes == 0:
+        gather_each(channel, span, blocks, root)
+        return
+    rank, size = channel.rank, channel.size
+    relative = (rank - root) % size
+    parent, children = tree(channel, root)
+    held = _subtree(relative, size)
+    memory = MPI.buffer.allocate(held * block_bytes)
+    if span is not None:
+        memmove(memory.address, span.address, block_bytes)
+    for child in reversed(children):
+        child_relative = (child - root) % size
+        part = Span(
+            memory.address + (child_relative - relative) * block_bytes,
+            _subtree(child_relative, size) * block_bytes,
+            memory,
+        )
+        receive(channel, part, child)
+    if parent is not None:
+        send(channel, memory, parent)
+    elif blocks is not None:
+        for i in range(1, size):
+            blocks[(i + root) % size].fill(memory.address + i * block_bytes, block_bytes)
+
+
+def scatter(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:
+    """Bring the root's blocks, all of one length, to the ranks' spans; the root's own is not."""
+    block_bytes = blocks[root].nbytes if blocks is not None else span.nbytes
+    if block_bytes > LONG_BYTES or block_bytes == 0:
+        scatter_each(channel, blocks, span, root)
+        return
+    rank, size = channel.rank, channel.size
+    relative = (rank - root) % size
+    parent, children = tree(channel, root)
+    memory = MPI.buffer.allocate(_subtree(relative, size) * block_bytes)
+    if parent is not None:
+        num_received = min(block_bytes, receive(channel, memory, parent).num_bytes)
+        memmove(span.address, memory.address, num_received)
+        landed(span, num_received)
+    elif blocks is not None:
+        for i in range(1, size):
+            blocks[(i + root) % size].pack_into(memory.address + i * block_bytes, block_bytes)
+    parts = []
+    for child in children:
+        child_relative = (child - root) % size
+        address = memory.address + (child_relative - relative) * block_bytes
+        parts.append((child, Span(address, _subtree(child_relative, size) * block_bytes, memory)))
+    send_all(channel, parts)
+
+
+def _subtree(relative: int, size: int) -> int:
+    """Number of ranks in the binomial subtree under the rank at `relative` from the root."""
+    return min(relative & -relative, size - relative) if relative else size
+
+
+def gather_each(channel: Channel, span: Any, blocks: list[Selection] | None, root: int) -> None:
+    """Gather with a message from each rank; lengths may differ."""
+    if blocks is None:
+        send(channel, span, root)
+        return
+    receive_all(channel, [(i, block.span(False)) for i, block in enumerate(blocks) if i != root])
+
+
+def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:
+    """Scatter with a message to each rank; lengths may differ."""
+    if blocks is None:
+        receive(channel, span, root)
+        return
+    send_all(channel, [(i, block.span(True)) for i, block in enumerate(blocks) if i != root])
+
+
+def allgather_ring(channel: Channel, spans: list[Any]) -> None:
+    """Each rank's span to all; in each step a rank passes on what it got in the last."""
+    rank, size = channel.rank, channel.size
+    for step in range(size - 1):
+        outgoing = spans[(rank - step) % size]
+        incoming = spans[(rank - step - 1) % size]
+        exchange(channel, outgoing, (rank + 1) % size, incoming, (rank - 1) % size)
+
+
+def allgather_doubling(channel: Channel, spans: list[Any]) -> None:
+    """As the ring, for a power of two of adjacent spans of one length, in log2(size) steps."""
+    rank, size = channel.rank, channel.size
+    start, block_bytes = spans[0].address, spans[0].nbytes
+    distance = 1
+    while distance < size:
+        partner = rank ^ distance
+        mine, theirs = rank // distance * distance, partner // distance * distance
+        num_bytes = distance * block_bytes
+        exchange(
+            channel,
+            Span(start + mine * block_bytes, num_bytes),
+            partner,
+            Span(start + theirs * block_bytes, num_bytes),
+            partner,
+        )
+        distance *= 2

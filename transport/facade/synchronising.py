@@ -1,0 +1,87 @@
+"""Windows and files: MPI's own, but their collective calls begin when every member is there.
+
+Otherwise a rank inside MPI would keep others waiting for its NI. Each window and file has a
+private communicator for this, since the user may free his before it. Passive-target locks, which
+wait for one other rank, are not looked after.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from mpi4py import MPI
+
+from pagewire.transport.facade.communicators import arrive_on, private
+from pagewire.transport.facade.native_calls import go_around
+from pagewire.transport.facade.rank import here
+from pagewire.transport.node.patching import native, replace_all
+
+_free = native(MPI.Comm, "Free")
+
+# Collective calls that move no data of the program's.
+_MANAGEMENT = ("Free", "Close", "Set_size", "Preallocate", "Set_view", "Sync")
+
+
+def _opening(owner: type, name: str, position: int) -> Callable[..., Any]:
+    """A class method that makes a window or file of the communicator at `position`."""
+    original = native(owner, name)
+
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        here.clock.enter()
+        try:
+            here.calls.begin(f"{owner.__name__}.{name}")
+            comm = kwargs.get("comm", args[position] if len(args) > position else MPI.COMM_SELF)
+            state = here.states.get(comm.handle) if isinstance(comm, MPI.Comm) else None
+            if state is None:
+                return original(*args, **kwargs)
+            arrive_on(state.collective.comm)
+            made = original(*args, **kwargs)
+            here.meeting_places[owner, made.handle] = private(comm)
+            return made
+        finally:
+            here.clock.leave()
+
+    return make
+
+
+def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
+    """A method that all members call; after the `last` one the window or file is gone."""
+    original = native(owner, name)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        here.clock.enter()
+        try:
+            here.calls.begin(f"{owner.__name__}.{name}")
+            if name not in _MANAGEMENT:
+                go_around(name, args, kwargs)
+            key = owner, self.handle
+            comm = here.meeting_places.get(key)
+            if comm is not None:
+                arrive_on(comm)
+            result = original(self, *args, **kwargs)
+            if last and comm is not None:
+                del here.meeting_places[key]
+                _free(comm)
+            return result
+        finally:
+            here.clock.leave()
+
+    return call
+
+
+def install() -> None:
+    constructors = {"Create": 3, "Allocate": 3, "Allocate_shared": 3, "Create_dynamic": 1}
+    replace_all(MPI.Win, {name: _opening(MPI.Win, name, at) for name, at in constructors.items()})
+    replace_all(
+        MPI.Win, {name: _collective(MPI.Win, name, name == "Free") for name in ("Fence", "Free")}
+    )
+    replace_all(MPI.File, {"Open": _opening(MPI.File, "Open", 0)})
+    names = [name for name in MPI.File.__dict__ if name.endswith(("_all", "_ordered"))]
+    names += [name for name in _MANAGEMENT if name != "Free"]
+    replace_all(
+        MPI.File,
+        {
+            name: _collective(MPI.File, name, name == "Close")
+            for name in names
+            if not name.startswith("I")
+        },
+    )

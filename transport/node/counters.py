@@ -1,0 +1,223 @@
+"""What each rank counts, as the report knows it: groups, labels, and sums over ranks.
+
+The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and besides:
+
+- mpi_calls: dict, by name of an MPI call: dict with the fields of mpi_calls.CallCount
+- nacks_by_code: list of 8, index = NACK code of docs/machine.md, "Answers"
+- impairments: dict, eligible and injected events by site, of the sites that are on; late_after_end
+  of those that keep blocks
+- interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of
+  counts
+- virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, sleep_ns, page_in_ns, touch_ns,
+pin_ns:
+  parts
+- wall_time_s: float; peak_rss_bytes: int
+
+A missing key counts as zero; a key not known here is summed when it is a number.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pagewire.native.impairments import total as total_impairments
+
+COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "messages": {
+        "mpi_sends": "MPI sends",
+        "mpi_bytes": "bytes sent by MPI",
+        "eager_messages": "eager messages",
+        "eager_bytes": "eager bytes",
+        "rdma_messages": "RDMA messages",
+        "rdma_bytes": "RDMA bytes",
+        "message_packets": "packetizer messages",
+    },
+    "network interface": {
+        "transfers": "transfers",
+        "transfers_failed": "failed transfers",
+        "reads_refused": "refused reads",
+        "blocks": "blocks",
+        "packets": "packets",
+        "acks": "ACKs",
+        "nacks": "NACKs",
+        "err_messages": "ERRs",
+        "errs_refused": "ERRs of another domain",
+        "timeouts": "timeouts",
+        "retransmitted_blocks": "retransmitted blocks",
+        "duplicate_blocks": "blocks that arrived again",
+        "crc_errors": "damaged packets found",
+        "buffer_full": "blocks that found the receive buffer full",
+        "stale_frames": "frames of no transfer",
+        "malformed_frames": "malformed frames",
+    },
+    "R5 firmware": {
+        "fast_path_hits": "seen in the scratchpad word",
+        "mailbox_duplicates": "duplicates in the mailbox",
+        "scheduler_bypasses": "queues bypassed",
+        "requeues_high": "re-queued high",
+        "requeues_medium": "re-queued medium",
+        "requeues_low": "re-queued low",
+        "reads_served": "reads served",
+        "reads_queued": "reads buffered",
+        "reads_held": "reads left in the mailbox",
+        "read_retries": "looks for a free read channel",
+        "mailbox_full": "mailbox full",
+        "table_full": "transaction table full",
+        "stale_answers": "answers to older attempts",
+        "empty_queue_reads": "reads of empty queues",
+        "countdown_decrements": "countdown decrements",
+    },
+    "page faults": {
+        "translation_faults": "translation faults",
+        "translation_faults_source": "  at the source",
+        "translation_faults_destination": "  at the destination",
+        "permission_faults": "permission faults",
+        "permission_faults_source": "  at the source",
+        "permission_faults_destination": "  at the destination",
+        "faults_multi": "faults while one is active (MULTI)",
+        "accesses_blocked": "accesses blocked by an active fault",
+        "accesses_stalled": "stalled accesses",
+        "stalled_ns": "  sum of their waits (ns)",
+        "outstanding_full": "  accesses held, too many outstanding",
+        "resumes_retry": "RESUME, retry",
+        "resumes_terminate": "RESUME, terminate",
+        "fault_interrupts": "fault-handler invocations",
+        "interrupts_in_tasklet": "  that preempted the tasklet",
+        "fifo_pushed": "NI FIFO entries",
+        "fifo_filtered": "  not logged, equal to the last one",
+        "fifo_lost": "  lost, NI FIFO full",
+        "fifo_duplicates": "  dropped by the driver, seen before",
+        "tasklet_runs": "tasklet runs",
+        "tasklet_entries": "entries handled by the tasklet",
+        "pages_paged_in": "pages paged in",
+        "pages_copied": "  of these write-protected (zero page, fork)",
+        "major_faults": "  of these from swap (major faults)",
+        "pages_along": "  of these along with a huge page",
+        "page_ins_present": "page-ins, page present",
+        "page_ins_failed": "page-ins failed",
+        "netlink_messages": "Netlink messages",
+        "pages_touched": "pages touched by the user-space thread",
+        "touch_segfaults": "  segmentation faults of a touch",
+        "errs_sent": "ERRs sent",
+    },
+    "SMMU": {
+        "l1_hits": "L1 TLB hits",
+        "l1_misses": "L1 TLB misses",
+        "l2_hits": "L2 TLB hits",
+        "l2_misses": "L2 TLB misses",
+        "prefetch_hits": "prefetch-buffer hits",
+        "prefetches": "prefetches",
+        "walks": "page-table walks",
+        "walk_accesses": "  their memory accesses",
+        "walks_delayed": "  that waited for a walker",
+        "shootdowns_address": "shootdowns by address",
+        "shootdowns_context": "shootdowns by context",
+        "shootdowns_all": "shootdowns of all",
+        "translations_dropped": "  translations dropped by them",
+        "stale_translations": "stale translations",
+    },
+    "emulator": {
+        "lookahead_blocks": "answers foreseen",
+        "lookahead_misses": "  that came at another time",
+        "bursts_sent": "bursts sent",
+        "bursts_received": "bursts received",
+        "burst_bytes_sent": "bytes of bursts sent",
+    },
+}
+"""Counters that are summed over ranks, with the label of their line."""
+
+ALWAYS_SHOWN = frozenset(
+    {
+        "mpi_sends",
+        "mpi_bytes",
+        "transfers",
+        "blocks",
+        "packets",
+        "acks",
+        "nacks",
+        "err_messages",
+        "timeouts",
+        "retransmitted_blocks",
+        "translation_faults",
+        "fault_interrupts",
+        "pages_paged_in",
+        "virtual_time_ns",
+        "compute_ns",
+        "mpi_ns",
+    }
+)
+"""Lines of the table that are there when they are zero; others are left out then."""
+
+TIME_KEYS: Mapping[str, str] = {
+    "virtual_time_ns": "virtual time",
+    "compute_ns": "compute",
+    "mpi_ns": "MPI",
+    "sleep_ns": "sleep",
+    "page_in_ns": "page-in",
+    "touch_ns": "touch",
+    "pin_ns": "pin",
+}
+"""Virtual times of a rank, in ns."""
+
+NACK_NAMES = (
+    "",
+    "page fault",
+    "bad address",
+    "no context",
+    "corrupted packet",
+    "domain mismatch",
+    "reserved",
+    "destination full",
+)
+"""NACK codes of docs/machine.md, "Answers", by index."""
+
+_MAXIMUM_KEYS = (*TIME_KEYS, "wall_time_s", "peak_rss_bytes")
+_NOT_COUNTERS = frozenset((*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid"))
+
+
+def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counters summed over ranks; times and memory as the maximum over ranks."""
+    keys = [key for group in COUNTER_GROUPS.values() for key in group]
+    keys += [key for key in other_keys(per_rank) if key not in keys]
+    result: dict[str, Any] = {key: sum(each.get(key, 0) for each in per_rank) for key in keys}
+    for key in _MAXIMUM_KEYS:
+        result[key] = max((each.get(key, 0) for each in per_rank), default=0)
+    codes = [0] * len(NACK_NAMES)
+    for each in per_rank:
+        for code, count in enumerate(each.get("nacks_by_code", ())):
+            codes[code] += count
+    result["mpi_calls"] = _total_calls(per_rank)
+    result["nacks_by_code"] = codes
+    result["not_carried"] = _not_carried(result["mpi_calls"])
+    result["impairments"] = total_impairments([each.get("impairments", {}) for each in per_rank])
+    return result
+
+
+def _total_calls(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """By name of a call, each field summed."""
+    total: dict[str, dict[str, int]] = {}
+    for each in per_rank:
+        for name, count in each.get("mpi_calls", {}).items():
+            fields = total.setdefault(name, dict.fromkeys(count, 0))
+            for field, value in count.items():
+                fields[field] += value
+    return dict(sorted(total.items()))
+
+
+def _not_carried(calls: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Number, bytes and names of the calls that went around the NI."""
+    around = {name: count for name, count in calls.items() if count["not_carried_calls"]}
+    return {
+        "calls": sum(count["not_carried_calls"] for count in around.values()),
+        "bytes": sum(count["not_carried_bytes"] for count in around.values()),
+        "names": list(around),
+    }
+
+
+def other_keys(per_rank: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Numeric keys of counters that are no time and no maximum, in the order they appear."""
+    found: dict[str, None] = {}
+    for each in per_rank:
+        for key, value in each.items():
+            if key not in _NOT_COUNTERS and isinstance(value, int | float):
+                found[key] = None
+    return list(found)

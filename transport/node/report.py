@@ -1,0 +1,82 @@
+"""Report of a run: what each rank counted, summed, printed at Finalize and written as JSON.
+
+The node gathers one flat dict a rank to rank 0 (keys: see counters.py) and calls `finish` there.
+The table leaves out lines that are zero on every rank, the JSON has all. Plain text and no table
+library: this runs in the ranks.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from pagewire.native.output import write_file
+from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, totals
+from pagewire.transport.node.report_table import table
+from pagewire.transport.settings.config import Config
+
+
+def finish(
+    per_rank: Sequence[Mapping[str, Any]],
+    config: Config,
+    path: str = "",
+    quiet: bool = False,
+    *,
+    program: str | None = None,
+    stream: TextIO | None = None,
+) -> None:
+    """Print the report of a run, then write it as JSON when there is a path; on rank 0 only.
+
+    Raises OutputError when the path cannot be written.
+    """
+    program = os.environ.get("PAGEWIRE_PROGRAM", "") if program is None else program
+    if not quiet:
+        print(table(per_rank, config, program), file=stream or sys.stdout, flush=True)
+    if path:
+        write_json(path, document(per_rank, config, program))
+
+
+def document(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str) -> dict[str, Any]:
+    """The whole report as what JSON holds."""
+    return {
+        "program": program,
+        "summary": summary(per_rank, config),
+        "totals": totals(per_rank),
+        "ranks": [{"rank": rank, **counted} for rank, counted in enumerate(per_rank)],
+        "settings": {each.name: each.text for each in config.settings()},
+        "settings_not_default": config.not_default(),
+        "settings_sources": dict(config.sources),
+    }
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write a document; raises OutputError."""
+    write_file(path, json.dumps(value, indent=1, default=_plain) + "\n")
+
+
+def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, Any]:
+    """One flat entry for comparisons: the run's choices, its times and its main counters."""
+    total = totals(per_rank)
+    entry: dict[str, Any] = {
+        "memory": config.run.memory,
+        "policy": config.run.policy,
+        "ranks": len(per_rank),
+        "virtual_time_s": total["virtual_time_ns"] / 1e9,
+        "wall_time_s": total["wall_time_s"],
+    }
+    for group in COUNTER_GROUPS.values():
+        entry.update({key: total[key] for key in group})
+    entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
+    entry["peak_rss_bytes"] = total["peak_rss_bytes"]
+    for site, counted in total["impairments"].items():
+        entry.update({f"{site}_{key}": count for key, count in counted.items()})
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and the like, which json does not know."""
+    for method in ("item", "tolist"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return str(value)

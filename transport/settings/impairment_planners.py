@@ -1,0 +1,34 @@
+"""Asks the configured ImpairmentPlanner for the plan of a rank."""
+
+from __future__ import annotations
+
+from pagewire.native.extension import describe
+from pagewire.native.impairment_planners import REGISTRY, ImpairmentPlanner
+from pagewire.native.impairments import ImpairmentsConfig
+from pagewire.native.settings import ConfigError
+
+__all__ = ["REGISTRY", "ImpairmentPlanner", "plan", "reason_to_refuse"]
+
+
+def reason_to_refuse(made: object) -> str:
+    """Why this is no plan; empty when it is one."""
+    if not isinstance(made, ImpairmentsConfig):
+        return f"a {type(made).__name__} ({made!r}) instead of an ImpairmentsConfig"
+    return ""
+
+
+def plan(*, rank: int, num_ranks: int, configured: ImpairmentsConfig) -> ImpairmentsConfig:
+    """The plan of a rank by the configured planner; ConfigError says what is wrong with it."""
+    planner = REGISTRY.create(configured.planner)
+    if planner is None:
+        return configured
+    what = f"impairments.planner = '{configured.planner}': plan()"
+    asked = f"(asked for rank {rank} of {num_ranks})"
+    try:
+        made = planner.plan(rank=rank, num_ranks=num_ranks, configured=configured)
+    except BaseException as error:  # SystemExit too: ending quietly would leave the peers waiting
+        raise ConfigError(f"{what} raised {describe(error)} {asked}") from error
+    reason = reason_to_refuse(made)
+    if reason:
+        raise ConfigError(f"{what} answered {reason} {asked}")
+    return made
