@@ -167,11 +167,12 @@ def launch_command(
             watch = _Watch(process, num_ranks, pathlib.Path(directory), marker)
             try:
                 code = watch.wait()
+                unfinished = _unfinished(pathlib.Path(directory))
             except KeyboardInterrupt:
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
                 _end_all(process, marker)
-        return _outcome(code, pathlib.Path(directory), watch.first_gone)
+        return _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
 
 
 def _fix_addresses() -> None:
@@ -196,6 +197,17 @@ def _failures(directory: pathlib.Path) -> list[dict[str, Any]]:
     """Records of failures in order of time: a rank notes its own before it ends."""
     ended = [record for record in _records(directory, "end") if record["code"] != 0]
     return sorted(_records(directory, "note") + ended, key=lambda record: record["time_ns"])
+
+
+def _unfinished(directory: pathlib.Path) -> list[int]:
+    """Ranks that started and have not ended.
+
+    Asked when mpiexec has ended and before what is left gets killed: mpiexec can end with code 0
+    although ranks still wait for one that left past MPI's end.
+    """
+    ended = {record["rank"] for record in _records(directory, "end")}
+    started = {record["rank"] for record in _records(directory, "start")}
+    return sorted(started - ended)
 
 
 def _first_without_goodbye(directory: pathlib.Path) -> int:
@@ -274,7 +286,14 @@ class _Watch:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _outcome(code: int, directory: pathlib.Path, first_gone: int) -> Outcome:
+def _outcome(
+    code: int, directory: pathlib.Path, first_gone: int, unfinished: Sequence[int]
+) -> Outcome:
+    hasty = _first_without_goodbye(directory)
+    if code == 0 and unfinished:
+        if hasty >= 0:
+            return _left_mpi(hasty)
+        return Outcome(1, f"rank {unfinished[0]} still ran when mpiexec ended")
     failures = _failures(directory)
     if failures:
         first = failures[0]
@@ -288,13 +307,16 @@ def _outcome(code: int, directory: pathlib.Path, first_gone: int) -> Outcome:
         return Outcome(0, "")
     if code < 0:
         return _killed("mpiexec", -code)
-    hasty = _first_without_goodbye(directory)
     if hasty >= 0:
-        return Outcome(1, f"rank {hasty} left with exit code 0 but without MPI Finalize (os._exit)")
+        return _left_mpi(hasty)
     for number in (signal.SIGKILL, signal.SIGTERM):
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
+
+
+def _left_mpi(rank: int) -> Outcome:
+    return Outcome(1, f"rank {rank} left with exit code 0 but without MPI Finalize (os._exit)")
 
 
 def _killed(who: str, number: int) -> Outcome:

@@ -14,7 +14,10 @@ def ended(tmp_path):
         text = json.dumps({"rank": rank, "time_ns": time_ns, **record})
         (tmp_path / f"{rank}.{kind}").write_text(text)
 
-    write.outcome = lambda code: _outcome(code, tmp_path, -1)
+    def outcome(code, unfinished=()):
+        return _outcome(code, tmp_path, -1, unfinished)
+
+    write.outcome = outcome
     return write
 
 
@@ -40,6 +43,21 @@ def test_rank_that_left_past_mpi_is_named_instead_of_those_that_mpi_killed(ended
     outcome = ended.outcome(137)
     assert outcome.exit_code == 1
     assert "rank 2 left with exit code 0 but without MPI Finalize" in outcome.failure
+
+
+def test_rank_that_left_past_mpi_is_named_though_mpiexec_saw_nothing(ended):
+    ended(1, "end", 90, code=0)
+    ended(0, "end", 120, code=-9)  # by the launcher, which found it running
+    outcome = ended.outcome(0, unfinished=[0])
+    assert outcome.exit_code == 1
+    assert "rank 1 left with exit code 0 but without MPI Finalize" in outcome.failure
+
+
+def test_rank_that_outlives_mpiexec_is_a_failure(ended):
+    ended(0, "leave", 80)
+    ended(0, "end", 90, code=0)
+    outcome = ended.outcome(0, unfinished=[1])
+    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 still ran when mpiexec ended")
 
 
 def test_all_well_is_no_failure(ended):
