@@ -1,0 +1,61 @@
+/* The virtual clock of a rank's CPU and where its compute time comes from. enter and leave bracket
+ * every call of the library; what lies between a leave and the next enter is compute: measured (CPU
+ * time of the thread), replayed from an earlier run, declared by the program (model) or nothing.
+ * One thread at a time. */
+#ifndef PW_NODE_CLOCK_H
+#define PW_NODE_CLOCK_H
+#include "native/types.h"
+
+/* cdef begin */
+#define PW_COMPUTE_MEASURED 0
+#define PW_COMPUTE_REPLAY 1
+#define PW_COMPUTE_MODEL 2
+#define PW_COMPUTE_NONE 3
+
+typedef struct {
+    int64_t call_ns; /* what a call of the MPI library costs the CPU */
+    int64_t poll_ns; /* a look for a completion */
+    int64_t read_ns; /* a reading of the clock */
+    int64_t compute; /* PW_COMPUTE_* */
+    double scale;    /* of every duration */
+    /* replay: the durations, one for each outermost call; the clock's own copy */
+    const int64_t *replay_ns;
+    uint64_t num_replay;
+    int64_t is_recording; /* keep the durations: pw_clock_recorded */
+} pw_clock_options;
+
+/* Read freely; now_ns and sleep_ns are changed by functions only, except for `completed`. */
+typedef struct {
+    int64_t now_ns;
+    int64_t compute_ns, mpi_ns, sleep_ns;
+    int64_t entered_ns; /* clock when the outermost call began */
+    int64_t declared_ns;
+    int64_t call_ns, poll_ns, read_ns;
+    int64_t cpu_boundary_ns, wall_boundary_ns;
+    uint64_t next_replay, num_replay, replay_missing;
+    int64_t *replay_ns, *recorded_ns;
+    uint64_t num_recorded, recorded_capacity;
+    double scale;
+    int32_t compute;
+    int32_t depth;
+    uint8_t is_recording;
+    uint8_t program_ran; /* since the NI was last looked after, which takes this back */
+} pw_clock;
+
+/* PW_ERR_NOMEM, PW_ERR_INVALID (an option out of its range). */
+int pw_clock_init(pw_clock *clock, const pw_clock_options *options);
+void pw_clock_finish(pw_clock *clock);
+/* At every public entry: the compute since the last leave has passed. costs_call: an MPI call, not
+ * one of the RDMA library. */
+void pw_clock_enter(pw_clock *clock, bool costs_call);
+void pw_clock_leave(pw_clock *clock);
+/* Virtual time now. The reading costs read_ns: a program that waits on it ends. */
+int64_t pw_clock_read(pw_clock *clock);
+/* The program lets time pass, between enter and leave. */
+void pw_clock_sleep(pw_clock *clock, int64_t duration_ns);
+/* The CPU learns of a completion. */
+void pw_clock_completed(pw_clock *clock, int64_t complete_ns);
+/* What was recorded; *num_durations of them. */
+const int64_t *pw_clock_recorded(const pw_clock *clock, uint64_t *num_durations);
+/* cdef end */
+#endif

@@ -1,0 +1,130 @@
+/* One rank's emulated node: engine, wire, clock, memory strategy, rendezvous and progress, composed
+ * here and only here. Knows no MPI and no Python. Its hosts: the MPI facade, the libfabric provider,
+ * a C program. Peers are node numbers, addresses are virtual, times are virtual ns.
+ *
+ * One thread at a time, which the caller sees to by pw_node_lock; a loop that waits lets the others
+ * in between its turns. */
+#ifndef PW_NODE_NODE_H
+#define PW_NODE_NODE_H
+#include "ni/ni.h"
+#include "transport/node/call_counts.h"
+#include "transport/node/clock.h"
+#include "transport/node/strategy.h"
+#include "transport/node/wire.h"
+
+/* cdef begin */
+typedef struct pw_node pw_node;
+
+/* What a host can be called back for; any may be NULL, `context` goes with each. Called with the
+ * node locked. A negative code ends the node's call with it. */
+typedef struct {
+    void *context;
+    /* PW_HOST_DECISION: answer with pw_ni_decide. Needed with PW_POLICY_HOST. */
+    int (*decide)(void *context, uint64_t id);
+    /* How to treat a transfer that is posted; *out untouched: by size. */
+    int (*schedule)(void *context, uint64_t num_bytes, uint32_t peer, int is_read, int64_t now_ns,
+                    pw_scheduling *out);
+    /* Every event of the engine that is no transfer's: PW_HOST_NOTIFIED. */
+    int (*event)(void *context, const pw_host_event *event);
+} pw_node_host;
+
+typedef struct {
+    const pw_costs *costs;
+    const pw_settings *settings;
+    const pw_cost_tables *tables;
+    pw_clock_options clock;
+    const pw_strategy_ops *strategy; /* built-in, or the host's own */
+    void *strategy_self;             /* of the host's own; else NULL: create makes it */
+    pw_node_host host;
+    uint16_t pdid;
+    uint16_t reserved;
+} pw_node_options;
+
+/* A transfer under way with a peer, or a posted buffer; from pw_node_expose, _fetch or _started
+ * until pw_node_free_handle. */
+typedef struct pw_handle {
+    int64_t complete_ns;
+    uint64_t key; /* of an exposed span: what the peer's fetch needs */
+    uint64_t num_bytes;
+    uint32_t peer;
+    int32_t error; /* PW_OK or PW_ERR_* */
+    uint8_t done;
+    uint8_t is_fetch;
+    uint8_t has_lease;
+    uint8_t is_dropped; /* nobody asks for it any more: freed when done */
+    pw_lease lease;
+    struct pw_handle *next, *previous; /* of those under way; or the next free one */
+    uint64_t id;
+} pw_handle;
+
+/* The node takes the wire and closes it; also when it fails. *reason: a sentence for PW_ERR_*. */
+int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
+                   const char **reason);
+void pw_node_destroy(pw_node *node);
+
+void pw_node_lock(pw_node *node);
+void pw_node_unlock(pw_node *node);
+
+pw_ni *pw_node_ni(pw_node *node);
+pw_clock *pw_node_clock(pw_node *node);
+pw_memory *pw_node_memory(pw_node *node);
+uint32_t pw_node_number(const pw_node *node);
+uint32_t pw_node_count(const pw_node *node);
+/* Set the host's callbacks after creation: a host in Python knows the node only then. */
+void pw_node_set_host(pw_node *node, const pw_node_host *host);
+
+/* The memory strategy's part of posting a span (num_bytes > 0): its cost passes. */
+int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out);
+int pw_node_release(pw_node *node, const pw_lease *lease);
+/* The program gave pages back: translations and what the strategy knows of them go. */
+int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages);
+/* This process was forked; async-signal-safe: acted on at the next turn. */
+void pw_node_forked(pw_node *node);
+
+/* Let peer read a span once; done when it has. */
+int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                   pw_handle **out);
+/* Read num_bytes from the peer, request posted at at_ns; done when they are all here. lease: of the
+ * destination, NULL: none; released at completion. */
+int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
+                  uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
+                  pw_handle **out);
+/* Something was posted to the engine by the host itself; done when the event with that id comes. */
+int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out);
+/* Back to the pool; one that is not done is freed when it is. */
+void pw_node_free_handle(pw_node *node, pw_handle *handle);
+
+/* One turn: bursts in, engine, events, bursts out. waiting: the CPU waits, the NI runs without
+ * limit; else up to the CPU's clock. 1: something happened, 0: nothing, negative: PW_ERR_*. */
+int pw_node_turn(pw_node *node, bool waiting);
+/* A turn moved something. */
+void pw_node_busy(pw_node *node);
+/* A turn was in vain: yields the core after a few, sleeps for short times after very many; unlocks
+ * the node meanwhile. */
+void pw_node_idle(pw_node *node);
+/* Wall time in ns since anything happened while the node was waiting; 0 when something just did. */
+int64_t pw_node_silent_ns(const pw_node *node);
+/* A look found nothing: it costs poll_ns, if what it looks for completes later in virtual time
+ * (is_future) or the NI has an event ahead; not when only the frame is not here yet. */
+void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns);
+/* Time of the engine's next event. */
+int64_t pw_node_next_ns(const pw_node *node);
+/* Handles under way, the newest first; walk by next. */
+const pw_handle *pw_node_under_way(const pw_node *node);
+
+/* Messages through packetizer and mailbox, the CPU's cost included: frame has room for envelope and
+ * payload; what they return and refuse is that of pw_ni_message_*. */
+uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
+                               uint64_t num_bytes, uint64_t key, uint8_t *frame);
+
+pw_call_counts *pw_node_calls(pw_node *node);
+
+/* CPU time of the memory strategy, and host facts, for the report. */
+typedef struct {
+    int64_t touch_ns, pin_ns;
+    uint64_t yields, sleeps;
+    int64_t started_wall_ns;
+} pw_node_counters;
+void pw_node_read_counters(const pw_node *node, pw_node_counters *out);
+/* cdef end */
+#endif

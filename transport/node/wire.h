@@ -1,0 +1,43 @@
+/* What carries bursts of frames between the nodes of a run. A wire knows neither frames nor virtual
+ * time; it keeps the order of bursts between two nodes. One thread at a time. */
+#ifndef PW_NODE_WIRE_H
+#define PW_NODE_WIRE_H
+#include "native/types.h"
+
+/* cdef begin */
+typedef struct pw_wire pw_wire;
+/* cdef end */
+
+/* A burst that is here; its bytes stay until `taken`. */
+typedef struct {
+    uint32_t source;
+    uint32_t num_bytes;
+    const uint8_t *data;
+    uint64_t token; /* the wire's own */
+} pw_wire_burst;
+
+typedef struct {
+    /* Send num_bytes at data, which the node does not touch before the wire gives the buffer back:
+     * at once, with *is_free true, or later by `sent`. A negative PW_ERR_* ends the run. */
+    int (*send)(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes, bool *is_free);
+    /* The next buffer that has left since the last look, NULL: none. */
+    uint8_t *(*sent)(pw_wire *wire);
+    /* 1 and *out when a burst is here, 0 when none is, else a negative PW_ERR_*. */
+    int (*poll)(pw_wire *wire, pw_wire_burst *out);
+    /* The node has read a burst. */
+    void (*taken)(pw_wire *wire, const pw_wire_burst *burst);
+    /* Bursts that have not left yet. */
+    uint32_t (*num_pending)(const pw_wire *wire);
+    /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives as
+     * long as the wire. */
+    uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
+    /* Nothing is sent or received any more; frees the wire. */
+    void (*close)(pw_wire *wire);
+} pw_wire_ops;
+
+/* Every implementation begins with this. */
+struct pw_wire {
+    const pw_wire_ops *ops;
+    uint32_t node, num_nodes;
+};
+#endif
