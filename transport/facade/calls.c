@@ -271,7 +271,8 @@ static int finish_wait(pw_messaging *messaging, pw_operation *operation, uint32_
         pause_call(messaging, operation, flags | PW_CALL_WAIT);
         return 0;
     }
-    if (code > 0) pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
+    if (code > 0 && !(flags & PW_CALL_REACH))
+        pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
     finish(messaging, flags);
     return code;
 }

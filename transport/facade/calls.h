@@ -20,6 +20,7 @@
 #define PW_CALL_USERS 8       /* receive: the user holds MPI's request of it */
 #define PW_CALL_INNER 16      /* part of a call that has begun: no clock, no count */
 #define PW_CALL_WAIT 32       /* of a wait for an operation that is the caller's */
+#define PW_CALL_REACH 64      /* wait: the CPU does not learn of the completion yet */
 
 /* eager_limit_bytes: longest message that rides in its envelope. mpi stays the caller's. */
 int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,

@@ -62,8 +62,8 @@ static int take(pw_messaging *messaging, pw_channel *channel, int32_t source)
         return PW_ERR_HOST;
     }
     arrived->channel = channel;
-    arrived->source = pw_mpi_status_source(mpi, &status);
-    arrived->tag = pw_mpi_status_tag(mpi, &status);
+    arrived->source = pw_mpi_source(mpi, &status);
+    arrived->tag = pw_mpi_tag(mpi, &status);
     arrived->frame_bytes = (uint32_t)count;
     int code = pw_ni_message_check(pw_node_ni(messaging->node), arrived->frame,
                                    arrived->frame_bytes);

@@ -253,8 +253,8 @@ static int look_for_envelope(pw_messaging *messaging, pw_operation *receive)
     error = mpi->get_count(&status, mpi->byte, &count);
     if (error || count < 0) return failed(messaging, error);
     receive->frame_bytes = (uint32_t)count;
-    receive->source = pw_mpi_status_source(mpi, &status);
-    receive->tag = pw_mpi_status_tag(mpi, &status);
+    receive->source = pw_mpi_source(mpi, &status);
+    receive->tag = pw_mpi_tag(mpi, &status);
     int code = match(messaging, receive);
     return code < 0 ? code : 1;
 }

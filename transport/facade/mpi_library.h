@@ -48,6 +48,8 @@ typedef struct {
                  pw_mpi_status *status);
     int (*iprobe)(int peer, int tag, pw_mpi_handle comm, int *flag, pw_mpi_status *status);
     int (*get_count)(const pw_mpi_status *status, pw_mpi_handle type, int *count);
+    int (*status_set_elements_x)(void *status, pw_mpi_handle type, int64_t count);
+    int (*status_set_cancelled)(void *status, int flag);
     int (*error_string)(int code, char *text, int *num_chars); /* text: PW_MPI_ERROR_CHARS */
     pw_mpi_handle byte;
     pw_mpi_handle request_null, message_null, message_no_proc;
@@ -73,6 +75,14 @@ static inline int32_t pw_mpi_status_word(const pw_mpi_status *status, uint32_t o
 static inline int pw_mpi_source(const pw_mpi_library *mpi, const pw_mpi_status *status)
 {
     return pw_mpi_status_word(status, mpi->source_offset);
+}
+
+/* Of a status of the user's. */
+static inline void pw_mpi_status_set(const pw_mpi_library *mpi, void *status, int32_t source,
+                                     int32_t tag)
+{
+    memcpy((uint8_t *)status + mpi->source_offset, &source, sizeof source);
+    memcpy((uint8_t *)status + mpi->tag_offset, &tag, sizeof tag);
 }
 
 static inline int pw_mpi_tag(const pw_mpi_library *mpi, const pw_mpi_status *status)

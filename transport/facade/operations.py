@@ -11,10 +11,10 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.native import describe, ffi, lib
+from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.progress import watch
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
-from pagewire.transport.node.clock import wall_ns
 
 ANY_SOURCE = MPI.ANY_SOURCE
 ANY_TAG = MPI.ANY_TAG
@@ -24,12 +24,19 @@ UNSIZED = int(lib.PW_CALL_UNSIZED)
 KEEP = int(lib.PW_CALL_KEEP)
 USERS = int(lib.PW_CALL_USERS)
 INNER = int(lib.PW_CALL_INNER)
+_REACH = int(lib.PW_CALL_REACH)
 
 _POINTER = ffi.typeof("pw_operation *")
 _VOID = ffi.typeof("void *")
+_ADDRESS = ffi.typeof("intptr_t")
 _KIND_SEND = int(lib.PW_OPERATION_SEND)
 _NOTHING = ffi.NULL
 _cast = ffi.cast
+
+
+def address_of(c: Any) -> int:
+    """A pw_operation as the result of a call that gives it."""
+    return int(_cast(_ADDRESS, c))
 
 
 def pointer_to(status: MPI.Status | None) -> Any:
@@ -76,7 +83,7 @@ class Channel:
         self.tag_limit = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0)
         made = ffi.new("pw_channel **")
         here.node.check(
-            lib.pw_channel_create(MPI._handleof(comm), self.rank, self.size, world_ranks, made),
+            lib.pw_channel_create(handle_of(comm), self.rank, self.size, world_ranks, made),
             "channel of a communicator",
         )
         self.c = made[0]
@@ -104,7 +111,7 @@ class Operation:
         self._is_unpacked = type(span) is not Packed
 
     def __del__(self) -> None:
-        if self.c and here.is_open:
+        if here.messaging:
             lib.pw_call_drop(here.messaging, self.c)
 
     def poll(self) -> bool:
@@ -112,7 +119,7 @@ class Operation:
         if not self.c.done:
             code = lib.pw_call_poll(here.messaging, self.c)
             if code < 0:
-                raise here.node.failure(code, self.describe())
+                raise here.failure(code, self.describe())
             if not code:
                 return False
         if not self._is_unpacked:
@@ -179,8 +186,19 @@ class Operation:
             lib.pw_call_interrupt(messaging)
             raise
         if code < 0:
-            raise here.node.failure(code, self.describe())
+            raise here.failure(code, self.describe())
         self.poll()
+
+    def reach(self) -> None:
+        """Until it is over, without the clock's going there."""
+        self.wait(flags=INNER | _REACH)
+
+    def test(self, call: int, began_ns: int) -> bool:
+        """As a call of its own: whether it is over at the CPU's time."""
+        code = lib.pw_call_test(here.messaging, call, began_ns, self.c, 0)
+        if code < 0:
+            raise here.failure(code, self.describe())
+        return bool(code) and self.poll()
 
 
 def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = None) -> Any:
@@ -201,14 +219,14 @@ def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = N
         watch(lambda c=c: describe_operation(c))
         result = lib.pw_call_resume(here.messaging, c, flags, pointer)
     if result < 0:
-        raise here.node.failure(result, "message")
+        raise here.failure(result, "message")
     return None
 
 
 def interrupted(*spans: Any) -> None:
     """A blocking call is left by an exception: what is under way goes on in memory that stays."""
     lib.pw_call_interrupt(here.messaging)
-    here.kept.update(spans)
+    here.kept_spans.extend(spans)
 
 
 def send_within(
@@ -228,22 +246,28 @@ def send_within(
 
 
 def receive_within(
-    channel: Channel, span: Any, source: int, tag: int, status: MPI.Status | None = None
-) -> Operation:
-    """A blocking receive as part of a call; span None: of a message of any length."""
-    address, nbytes, flags = (0, 0, INNER | KEEP | UNSIZED)
-    if span is not None:
-        address, nbytes, flags = span.address, span.nbytes, INNER | KEEP
+    channel: Channel,
+    span: Any,
+    source: int,
+    tag: int,
+    status: MPI.Status | None = None,
+    *,
+    keep: bool = False,
+) -> Any:
+    """A blocking receive as part of a call; span None: of a message of any length.
+
+    Returns its operation where there is something to ask of it: without a span, or with `keep`.
+    """
+    address, nbytes, flags = _landing(span, keep)
     try:
         result = lib.pw_call_receive(
             here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags,
             pointer_to(status),
         )  # fmt: skip
-        operation: Operation = finish(result, span, flags, status)
+        return finish(result, span, flags, status) if result else None
     except BaseException:
         interrupted(span)
         raise
-    return operation
 
 
 def exchange_within(
@@ -255,21 +279,27 @@ def exchange_within(
     source: int,
     recvtag: int,
     status: MPI.Status | None = None,
-) -> Operation:
-    """Send and receive at once and wait for both, as part of a call."""
-    address, nbytes, flags = (0, 0, INNER | KEEP | UNSIZED)
-    if incoming is not None:
-        address, nbytes, flags = incoming.address, incoming.nbytes, INNER | KEEP
+) -> Any:
+    """Send and receive at once and wait for both, as part of a call; returns as `receive_within`
+    does."""
+    address, nbytes, flags = _landing(incoming, False)
     try:
         result = lib.pw_call_exchange(
             here.messaging, 0, 0, channel.c, outgoing.address, outgoing.nbytes, dest, sendtag,
             address, nbytes, source, recvtag, flags, pointer_to(status),
         )  # fmt: skip
-        operation: Operation = finish(result, incoming, flags, status)
+        return finish(result, incoming, flags, status) if result else None
     except BaseException:
         interrupted(outgoing, incoming)
         raise
-    return operation
+
+
+def _landing(span: Any, keep: bool) -> tuple[int, int, int]:
+    """Address, bytes and flags of a receive that is part of a call."""
+    if span is None:
+        return 0, 0, INNER | KEEP | UNSIZED
+    keep = keep or type(span) is Packed
+    return span.address, span.nbytes, INNER | KEEP if keep else INNER
 
 
 def start_send(
@@ -281,7 +311,7 @@ def start_send(
         INNER | SYNCHRONOUS if synchronous else INNER,
     )  # fmt: skip
     if result < 0:
-        raise here.node.failure(result, f"send of {span.nbytes} bytes to rank {dest}")
+        raise here.failure(result, f"send of {span.nbytes} bytes to rank {dest}")
     return Operation(result, span) if result else None
 
 
@@ -303,7 +333,7 @@ def start_receive(
         flags | USERS if users else flags,
     )  # fmt: skip
     if result < 0:
-        raise here.node.failure(result, f"receive of {describe_match(source, tag)}")
+        raise here.failure(result, f"receive of {describe_match(source, tag)}")
     return kind(result, span)
 
 
@@ -342,8 +372,3 @@ def wait_for(operation: Any) -> None:
     operation.wait()
     if operation.error is not None:
         raise operation.error
-
-
-def now_ns() -> int:
-    """The wall clock as the node's C reads it, for the beginning of a call."""
-    return wall_ns()

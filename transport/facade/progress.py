@@ -5,21 +5,38 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
-from typing import Protocol
 
 from pagewire.native import lib
 from pagewire.transport.facade.rank import here
 
 
-class Operation(Protocol):
-    """Something that completes at `complete_ns` once `poll()` has said True."""
+class Composite(abc.ABC):
+    """Something that is made of operations: complete at `complete_ns` once `poll()` has said
+    True."""
 
-    complete_ns: int
+    __slots__ = ()
 
+    @property
+    @abc.abstractmethod
+    def complete_ns(self) -> int: ...
+
+    @abc.abstractmethod
     def poll(self) -> bool: ...
 
+    @abc.abstractmethod
     def describe(self) -> str: ...
+
+    def reach(self) -> None:
+        """Until it is over, without the clock's going there."""
+        while not self.poll():
+            turn(self.describe)
+
+    def wait(self) -> None:
+        """Until it is over; the clock goes on to its completion."""
+        self.reach()
+        here.clock.completed(self.complete_ns)
 
 
 def progress(waiting: bool) -> bool:
@@ -27,7 +44,7 @@ def progress(waiting: bool) -> bool:
     core went to somebody else after a few turns in vain."""
     code = lib.pw_call_turn(here.messaging, waiting)
     if code < 0:
-        raise here.node.failure(code, "progress of the NI")
+        raise here.failure(code, "progress of the NI")
     return bool(code)
 
 
@@ -45,13 +62,6 @@ def watch(waits_for: Callable[[], str]) -> None:
 def describe_native() -> str:
     """What a loop over a request of MPI's own waits for."""
     return "a request that is MPI's own"
-
-
-def wait(operation: Operation) -> None:
-    """Wait for an operation that is not C's; the clock goes on to its completion."""
-    while not operation.poll():
-        turn(operation.describe)
-    here.clock.completed(operation.complete_ns)
 
 
 def test_turn() -> None:
