@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define CHUNK_BUFFERS 4
+_Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned");
 
 typedef struct pw_buffer {
     struct pw_buffer *next;

@@ -16,13 +16,15 @@ static int64_t read_ns(clockid_t which)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+int64_t pw_clock_wall_ns(void) { return read_ns(CLOCK_MONOTONIC); }
+
 static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Compute begins now. */
 static void start(pw_clock *clock)
 {
     clock->cpu_boundary_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
-    clock->wall_boundary_ns = read_ns(CLOCK_MONOTONIC);
+    clock->wall_boundary_ns = pw_clock_wall_ns();
 }
 
 /* CPU time of the thread from the last boundary to wall_ns; about now is the next one. */
@@ -97,13 +99,13 @@ static int64_t compute_ns(pw_clock *clock, int64_t wall_ns)
 
 static int64_t wall_if_needed_ns(const pw_clock *clock)
 {
-    return looks_at_wall(clock) ? read_ns(CLOCK_MONOTONIC) : 0;
+    return looks_at_wall(clock) ? pw_clock_wall_ns() : 0;
 }
 
 static void end_call(pw_clock *clock)
 {
     if (!looks_at_wall(clock)) return;
-    int64_t wall_ns = read_ns(CLOCK_MONOTONIC), passed_ns = wall_ns - clock->wall_boundary_ns;
+    int64_t wall_ns = pw_clock_wall_ns(), passed_ns = wall_ns - clock->wall_boundary_ns;
     if (passed_ns < SHORT_NS) {
         clock->cpu_boundary_ns += passed_ns;
         clock->wall_boundary_ns = wall_ns;

@@ -44,7 +44,9 @@ typedef struct {
     uint8_t program_ran; /* since the NI was last looked after, which takes this back */
 } pw_clock;
 
-/* PW_ERR_NOMEM, PW_ERR_INVALID (an option out of its range). */
+/* The host's own clock (CLOCK_MONOTONIC). */
+int64_t pw_clock_wall_ns(void);
+/* PW_ERR_NOMEM, PW_ERR_INVALID (an option out of its range, a negative duration). */
 int pw_clock_init(pw_clock *clock, const pw_clock_options *options);
 void pw_clock_finish(pw_clock *clock);
 /* At every public entry: the compute since the last leave has passed. costs_call: an MPI call, not
