@@ -111,6 +111,13 @@ static uint32_t depth_of(const pw_page_counts *counts, uint32_t idx)
     return 1 + (left > right ? left : right);
 }
 
+static int count_unheld(void *context, uint64_t first_page, uint64_t num_pages)
+{
+    (void)first_page;
+    *(uint64_t *)context += num_pages;
+    return PW_OK;
+}
+
 static void test_depth_stays_logarithmic(void)
 {
     pw_page_counts counts = {0};
@@ -122,7 +129,9 @@ static void test_depth_stays_logarithmic(void)
     uint32_t capacity = counts.capacity;
     for (int i = 0; i < 1000; i++) {
         assert(pw_page_counts_hold(&counts, 1000, 1024, &hold) == PW_OK);
-        assert(pw_page_counts_drop(&counts, 1000, 1024, hold, NULL, NULL) == PW_OK);
+        uint64_t num_unheld = 0;
+        assert(pw_page_counts_drop(&counts, 1000, 1024, hold, count_unheld, &num_unheld) == PW_OK);
+        assert(num_unheld == 512);
         assert(counts.capacity == capacity);
     }
     pw_page_counts_finish(&counts);
