@@ -28,7 +28,6 @@ from pagewire.transport.facade import (
     synchronising,
     wire,
 )
-from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.mpi_library import mpi_library
 from pagewire.transport.facade.program_time import program_time
 from pagewire.transport.facade.progress import progress, turn
@@ -127,7 +126,11 @@ class Ending:
             return
         self._begun = True
         world = here.states[MPI.COMM_WORLD.handle]
-        bracket("Finalize", _let_sends_through)(world)
+        here.clock.enter()
+        try:
+            _let_sends_through(world)
+        finally:
+            here.clock.leave()
         program_time.stop()
         self._close()
 

@@ -11,10 +11,6 @@
 typedef struct pw_messaging pw_messaging;
 typedef struct pw_channel pw_channel;
 
-/* Kinds of envelopes. */
-#define PW_MESSAGE_EAGER 1
-#define PW_MESSAGE_RENDEZVOUS 2
-
 /* Kinds of operations. */
 #define PW_OPERATION_SEND 1     /* rendezvous: complete when the receiver's NI has read it */
 #define PW_OPERATION_RECEIVE 2  /* posted */

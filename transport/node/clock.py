@@ -73,6 +73,10 @@ class CpuClock:
     def now_ns(self, time_ns: int) -> None:
         self._c.now_ns = time_ns
 
+    def enter(self) -> None:
+        """At an entry of MPI that is not counted among the program's calls."""
+        lib.pw_clock_enter(self._c, True)
+
     def enter_rdma(self) -> None:
         """At every entry of the RDMA library: the compute since the last leave has passed."""
         lib.pw_clock_enter(self._c, False)

@@ -17,6 +17,7 @@ from pagewire.native import EngineError, check, describe, ffi, impairments, lib
 from pagewire.native.domains import open_domain
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
+from pagewire.transport.memory.pages import Pages, cost_tables
 from pagewire.transport.memory.strategy import Access, Span
 from pagewire.transport.node.clock import (
     CpuClock,
@@ -97,20 +98,24 @@ class Node:
         costs = engine_struct("pw_costs", self.platform.costs.as_dict())
         options = ffi.new("pw_node_options *")
         options.costs, options.settings = costs, self._settings
-        tables = memory_host.cost_tables(self.platform.tables)
+        tables = cost_tables(self.platform.tables)
         options.tables = tables
         durations = replayed_durations(config.run, self.rank)
         fill_options(options.clock, config.run, self.platform.costs, durations)
-        self.strategy = memory_host.choose(config.run.memory, self.platform.tables)
-        options.strategy, options.strategy_self = self.strategy.ops, self.strategy.own
+        options.strategy = lib.pw_strategy_find(config.run.memory.encode())
+        self._strategy = None
+        if not options.strategy:
+            self._strategy = memory_host.create(config.run.memory)
+            options.strategy, options.strategy_self = self._strategy.ops, self._strategy.handle
         options.pdid = PDID
-        self._alive += [costs, tables, durations, self.strategy]
+        self._alive += [costs, tables, durations]
         made, reason = ffi.new("pw_node **"), ffi.new("char **")
         code = lib.pw_node_create(options, wire, made, reason)
         if code < 0:
             why = ffi.string(reason[0]).decode() if reason[0] else describe(code)
-            raise self.strategy.failure() or EngineError(code, f"node: {why}")
-        self.strategy.bind(lib.pw_node_memory(made[0]))
+            raise EngineError(code, f"node: {why}")
+        if self._strategy is not None:
+            self._strategy.bind(Pages(lib.pw_node_memory(made[0]), self.platform.tables))
         return made[0]
 
     # -- what C asks
@@ -167,10 +172,12 @@ class Node:
 
     def failure(self, code: int, what: str) -> BaseException:
         """The exception for a negative code: what Python raised meanwhile, or the engine's."""
-        failure, self._failure = self._failure or self.strategy.failure(), None
+        failure, self._failure = self._failure, None
+        if failure is None and self._strategy is not None:
+            failure = self._strategy.take_failure()
         if failure is not None:
             return failure
-        reason = self.strategy.reason()
+        reason = ffi.string(lib.pw_node_reason(self.c)).decode()
         try:
             check(code, what)
         except EngineError as error:
