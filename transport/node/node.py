@@ -17,7 +17,9 @@ from pagewire.native import EngineError, check, describe, ffi, impairments, lib
 from pagewire.native.domains import open_domain
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
-from pagewire.transport.memory.pages import Pages, cost_tables
+from pagewire.transport.memory.built_in import REGISTRY
+from pagewire.transport.memory.native_strategy import ACCESSES, find
+from pagewire.transport.memory.pages import Pages, engine_tables
 from pagewire.transport.memory.strategy import Access, Span
 from pagewire.transport.node.clock import (
     CpuClock,
@@ -33,7 +35,6 @@ from pagewire.transport.settings import impairment_planners, platform
 from pagewire.transport.settings.config import Config
 
 _PR_SET_THP_DISABLE = 41
-_ACCESS = {Access.READ: lib.PW_ACCESS_READ, Access.WRITE: lib.PW_ACCESS_WRITE}
 
 
 class Handle:
@@ -98,13 +99,14 @@ class Node:
         costs = engine_struct("pw_costs", self.platform.costs.as_dict())
         options = ffi.new("pw_node_options *")
         options.costs, options.settings = costs, self._settings
-        tables = cost_tables(self.platform.tables)
+        tables = engine_tables(self.platform.tables)
         options.tables = tables
         durations = replayed_durations(config.run, self.rank)
         fill_options(options.clock, config.run, self.platform.costs, durations)
-        options.strategy = lib.pw_strategy_find(config.run.memory.encode())
-        self._strategy = None
-        if not options.strategy:
+        self._strategy: memory_host.StrategyHost | None = None
+        if REGISTRY.is_native(config.run.memory):
+            options.strategy = find(config.run.memory)
+        else:
             self._strategy = memory_host.create(config.run.memory)
             options.strategy, options.strategy_self = self._strategy.ops, self._strategy.handle
         options.pdid = PDID
@@ -196,7 +198,7 @@ class Node:
         """The memory strategy's part of posting a buffer; what it returns is for `release`."""
         lease = ffi.new("pw_lease *")
         span = ffi.new("pw_span *", {"address": address, "num_bytes": num_bytes})
-        code = lib.pw_node_acquire(self.c, span[0], _ACCESS[access], lease)
+        code = lib.pw_node_acquire(self.c, span[0], ACCESSES[access], lease)
         self.check(code, f"buffer of {num_bytes} bytes at {address:#x}")
         return lease
 
