@@ -26,9 +26,9 @@ from pagewire.transport.facade import (
     reductions,
     selection,
     synchronising,
-    wire,
 )
 from pagewire.transport.facade.mpi_library import mpi_library
+from pagewire.transport.facade.wire_mpi import WireMpi
 from pagewire.transport.facade.program_time import program_time
 from pagewire.transport.facade.progress import progress, turn
 from pagewire.transport.facade.rank import here
@@ -44,9 +44,8 @@ _PATIENCE_TURNS = 2000
 def install() -> None:
     """Make the node, open the rank and replace the methods. Collective over COMM_WORLD."""
     loaded = config.load()
-    world: MPI.Intracomm = native(MPI.Comm, "Dup")(MPI.COMM_WORLD)
-    rank, size = world.Get_rank(), world.Get_size()
-    node = Node(loaded, wire.create(world, loaded), rank, size)
+    wire = WireMpi(loaded.run.wire)
+    node = Node(loaded, wire.pointer, wire.rank, wire.size)
     made = ffi.new("pw_messaging **")
     eager_limit_bytes = loaded.run.eager_limit_bytes
     node.check(
@@ -76,7 +75,7 @@ def install() -> None:
         _replace_function("Wtime", here.clock.wtime_s)
         _replace_function("Wtick", lambda: 1e-9)
         program_time.start()
-    finalize, ending = MPI.Finalize, Ending(world)
+    finalize, ending = MPI.Finalize, Ending(wire)
 
     def Finalize() -> None:
         try:
@@ -100,10 +99,9 @@ def _replace_function(name: str, replacement: Callable[[], float]) -> None:
 class Ending:
     """The end of a rank: at Finalize, or at the interpreter's exit when the program calls none."""
 
-    def __init__(self, world: MPI.Intracomm) -> None:
-        """world: our own duplicate of COMM_WORLD, which is freed at the end."""
+    def __init__(self, wire: WireMpi) -> None:
         self._begun = False
-        self._world = world
+        self._wire = wire
 
     def finish_at_exit(self, finalize: Callable[[], None]) -> None:
         """As `finish`, but nobody is left to see what it raises."""
@@ -140,7 +138,7 @@ class Ending:
         Raises OutputError, when everything else is done, for a file that could not be written.
         """
         node = here.node
-        per_rank = native(MPI.Comm, "gather")(self._world, node.counters(), 0)
+        per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
         try:
             node.clock.close()
             if per_rank is not None:
@@ -150,7 +148,7 @@ class Ending:
             messaging, here.messaging = here.messaging, ffi.NULL
             lib.pw_messaging_destroy(messaging)
             node.close()
-            native(MPI.Comm, "Free")(self._world)
+            self._wire.free()
 
 
 def _let_sends_through(world: communicators.State) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from pagewire.driver import policy
 from pagewire.driver.policy_host import PolicyHost
 from pagewire.native import EngineError, check, describe, ffi, impairments, lib
-from pagewire.native.domains import open_domain
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
 from pagewire.transport.memory.built_in import REGISTRY
@@ -86,7 +85,6 @@ class Node:
             rank=rank, num_ranks=size, configured=config.impairments
         )
         impairments.plan(self.engine.ni, planned)
-        open_domain(self.engine.ni, PDID)
         self.clock = CpuClock(lib.pw_node_clock(self.c), config.run, rank)
         self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)
         self.notices = Notices()
