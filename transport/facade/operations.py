@@ -108,7 +108,7 @@ class Operation:
         self.c = _cast(_POINTER, result)
         self.span = span
         self.generalized: Any = None
-        self._is_unpacked = type(span) is not Packed
+        self._is_unpacked = type(span) is not Packed or self.c.kind == _KIND_SEND
 
     def __del__(self) -> None:
         if here.messaging:
