@@ -1,5 +1,5 @@
-/* Nodes joined in one process, for tests of a node: a memory strategy with costs that can be told in
- * a sum, buffers, a transfer from node to node as an MPI message makes it, and calls that must
+/* Nodes joined in one process, for tests of a node: a memory strategy with costs that can be told
+ * in a sum, buffers, a transfer from node to node as an MPI message makes it, and calls that must
  * succeed. */
 #ifndef PW_TESTS_NODE_PAIR_H
 #define PW_TESTS_NODE_PAIR_H
@@ -31,8 +31,7 @@ static inline int counted_acquire(void *self, pw_span span, int access, pw_lease
 {
     counted *strategy = self;
     if (strategy->fails) return strategy->fails;
-    *out = (pw_lease){
-        .span = span, .cost = {TOUCH_NS, PIN_NS}, .token = (uint64_t)access + 1};
+    *out = (pw_lease){.span = span, .cost = {TOUCH_NS, PIN_NS}, .token = (uint64_t)access + 1};
     strategy->num_acquired++;
     return PW_OK;
 }

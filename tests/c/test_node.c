@@ -60,8 +60,8 @@ static void test_a_read_that_the_region_does_not_admit_is_refused(void)
     uint8_t *source = make_pattern(PW_PAGE_BYTES), *destination = make_pattern(PW_PAGE_BYTES);
     pw_handle *exposed, *fetched;
     assert(pw_node_expose(all.nodes[0], 1, address_of(source), PW_PAGE_BYTES, &exposed) == PW_OK);
-    assert(pw_node_fetch(all.nodes[2], 0, address_of(source), exposed->key,
-                         address_of(destination), PW_PAGE_BYTES, 0, NULL, &fetched) == PW_OK);
+    assert(pw_node_fetch(all.nodes[2], 0, address_of(source), exposed->key, address_of(destination),
+                         PW_PAGE_BYTES, 0, NULL, &fetched) == PW_OK);
     finish(&all, fetched);
     assert(fetched->error == PW_ERR_PROTECTION && !exposed->done);
     end(&all);
@@ -187,7 +187,8 @@ static void test_unmapped_pages_and_forks_are_passed_on(void)
 
     pw_node_forked(node);
     pw_node_forked(node);
-    assert(all.strategies[0].num_invalidated == 1); /* it may have been called in a signal handler */
+    assert(all.strategies[0].num_invalidated ==
+           1); /* it may have been called in a signal handler */
     assert(pw_node_turn(node, false) == 0 && pw_node_turn(node, false) == 0);
     assert(all.strategies[0].num_invalidated == 2);
     assert(all.strategies[0].first_page == 0 && all.strategies[0].num_pages == UINT64_C(1) << 52);
