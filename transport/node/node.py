@@ -51,10 +51,13 @@ class Node:
             read_ns=costs.clock_read_ns,
         )
         self.messages = Messages(self.engine, self.clock)
+        self._strategy = memory_host.create(
+            config.run.memory, Pages(self.engine.memory, self.platform.tables)
+        )
         self.rendezvous = Rendezvous(
             self.engine,
             self.clock,
-            memory_host.create(config.run.memory, Pages(self.engine.memory, self.platform.tables)),
+            self._strategy,
             _scheduler(config.firmware.scheduling),
         )
         self.notices = Notices()
@@ -115,6 +118,7 @@ class Node:
         finally:
             self.progress.reclaim()
             self._wire.close()
+            self._strategy.close()
             self.engine.close()
 
 
