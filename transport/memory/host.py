@@ -190,8 +190,9 @@ for _function in (_acquire, _release, _invalidated):
     ffi.def_extern(f"pw_host_strategy{_function.__name__}", lib.PW_ERR_HOST)(_function)
 
 
-def create(name: str, pages: Pages) -> StrategyHost:
-    """The strategy that `run.memory` names, ready to be asked; whoever makes it closes it."""
+def create(name: str, pages: Pages | None = None) -> StrategyHost:
+    """The strategy that `run.memory` names, to be asked once it has its pages; whoever makes it
+    closes it."""
     if REGISTRY.is_native(name):
         return StrategyHost(NativeStrategy(name), name, pages)
     strategy = REGISTRY.create(name)
