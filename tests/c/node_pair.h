@@ -76,6 +76,7 @@ typedef struct {
 static inline void prepare(joined *all, uint32_t num_nodes)
 {
     *all = (joined){.num_nodes = num_nodes, .settings = platform_settings};
+    for (int i = 0; i < PW_COST_TABLES; i++) all->tables.table[i].num_points = 1; /* 0 ns */
     all->options = (pw_node_options){
         .costs = &platform_costs,
         .settings = &all->settings,

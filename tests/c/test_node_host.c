@@ -188,7 +188,7 @@ static void count_close(pw_wire *wire)
     joined_wire_ops->close(wire);
 }
 
-static int refuse_create(const pw_strategy_context *context, void **self)
+static int refuse_create(pw_strategy_context *context, void **self)
 {
     assert(context->memory && context->tables);
     *self = NULL;
@@ -227,6 +227,9 @@ static void test_a_node_that_cannot_be_made_closes_its_wire(void)
     all.settings.window_blocks = 0;
     expect_refused(&all, PW_ERR_INVALID, "pw_ni_refused");
     all.settings.window_blocks = 2;
+    all.tables.table[PW_COST_MMAP].num_points = 0;
+    expect_refused(&all, PW_ERR_INVALID, "cost table");
+    all.tables.table[PW_COST_MMAP].num_points = 1;
     all.options.strategy = &refusing;
     all.options.strategy_self = NULL;
     expect_refused(&all, PW_ERR_NOMEM, "strategy");
@@ -275,8 +278,24 @@ static void test_bursts_are_made_in_the_wires_memory_as_long_as_there_is_some(vo
     free(given);
 }
 
+static void test_a_strategys_own_reason_is_passed_on(void)
+{
+    joined all;
+    const char *reason;
+    pw_lease lease;
+    prepare(&all, 1);
+    all.options.strategy = pw_strategy_find("pretouch");
+    assert(pw_node_create(&all.options, all.wires[0], &all.nodes[0], &reason) == PW_OK);
+    assert(pw_node_acquire(all.nodes[0], (pw_span){UINT64_C(1) << 45, 10}, PW_ACCESS_WRITE,
+                           &lease) == PW_ERR_ADDRESS);
+    reason = strstr(pw_node_reason(all.nodes[0]), "acquire of 10 bytes at 0x200000000000: ");
+    assert(reason && strlen(reason) > 60);
+    end(&all);
+}
+
 int main(void)
 {
+    test_a_strategys_own_reason_is_passed_on();
     test_a_host_that_decides_changes_no_time();
     test_a_host_that_cannot_decide_is_asked_again();
     test_a_decision_without_an_answer_ends_the_turn();
