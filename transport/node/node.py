@@ -179,9 +179,9 @@ class Node:
             return failure
         reason = ffi.string(lib.pw_node_reason(self.c)).decode()
         try:
-            check(code, what)
+            check(code, f"{what}: {reason}" if reason else what)
         except EngineError as error:
-            return EngineError(code, f"{what}: {reason}") if reason else error
+            return error
         raise AssertionError(f"{what}: {code} is no failure")
 
     def check(self, code: int, what: str) -> int:
