@@ -22,9 +22,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from pagewire.cli import merging
 from pagewire.cli.program import Program, check_module
 from pagewire.native import output
 from pagewire.native.settings import ConfigError
+from pagewire.transport.node.report import IncompleteError
 from pagewire.transport.settings import config, platform
 
 MAX_RANKS = 1024
@@ -149,8 +151,13 @@ def launch_command(
     program: str,
     stdout: IO[Any] | int | None = None,
 ) -> Outcome:
-    """Run a command on num_ranks ranks, watched as `launch` does it."""
+    """Run a command on num_ranks ranks, watched as `launch` does it.
+
+    The report appears when every rank has ended well, where the ranks' output went; raises
+    OutputError when it cannot be written.
+    """
     mpiexec = find_mpiexec()
+    settings = config.load(environ=environ)
     marker = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="pagewire-") as directory:
         variables = rank_environment(environ)
@@ -172,7 +179,13 @@ def launch_command(
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
                 _end_all(process, marker)
-        return _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
+        outcome = _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
+        if not outcome.failure:
+            try:
+                merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout)
+            except IncompleteError as error:
+                return Outcome(1, str(error))
+        return outcome
 
 
 def _fix_addresses() -> None:

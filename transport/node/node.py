@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 import resource
 from typing import Any
 
@@ -107,10 +108,14 @@ class Node:
 
         Raises OutputError, when everything else is done, for a file that could not be written.
         """
-        per_rank = self._wire.gather(self.counters())
+        directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+        counted = self.counters()
+        per_rank = None if directory else self._wire.gather(counted)
         try:
             self.clock.close()
-            if per_rank is not None:
+            if directory:
+                report.leave(directory, self.rank, counted)
+            elif per_rank is not None:
                 report.finish(per_rank, self.config, self.config.run.json, self.config.run.quiet)
         finally:
             self.progress.reclaim()
