@@ -1,7 +1,7 @@
 """Cut the cffi declarations out of the C headers. Run by meson alone; not installed.
 
 build_cdef.py SOURCE_ROOT LIST_OF_HEADERS CDEF PRELUDE: the list names the headers, one a line, each
-after those that it needs. A header's exported part is between `/* cdef begin */` and `/* cdef end
+after those that it needs; `types` behind a name leaves its functions out. A header's exported part is between `/* cdef begin */` and `/* cdef end
 */`; a `#define NAME value` in it becomes `#define NAME ...`, which makes cffi ask the compiler for
 the value. A plain decimal stays as it is, because cffi must know the length of an array in a struct
 (the compiler checks it all the same). The prelude, what the generated C file includes, is made from
@@ -14,6 +14,9 @@ import sys
 
 PART = re.compile(r"/\* cdef begin \*/\n(.*?)/\* cdef end \*/", re.DOTALL)
 DEFINE = re.compile(r"^#define\s+(\w+)(?![ \t]+\d+[ \t]*$)[ \t]+.*$", re.MULTILINE)
+FUNCTION = re.compile(
+    r"^(?!typedef|struct \w+ \{|enum )[A-Za-z_][^;{}()#]*\([^;{}]*\);$", re.MULTILINE
+)
 
 
 def cut(text: str) -> str:
@@ -24,8 +27,15 @@ def cut(text: str) -> str:
 
 
 def main(root: str, listing: str, cdef: str, prelude: str) -> None:
-    names = pathlib.Path(listing).read_text(encoding="utf-8").split()
-    texts = [cut((pathlib.Path(root) / name).read_text(encoding="utf-8")) for name in names]
+    lines = pathlib.Path(listing).read_text(encoding="utf-8").splitlines()
+    names, texts = [], []
+    for line in lines:
+        name, _, part = line.partition(" ")
+        if part not in ("", "types"):
+            raise SystemExit(f"build_cdef.py: '{line}': expected a header, or `HEADER types`")
+        names.append(name)
+        text = cut((pathlib.Path(root) / name).read_text(encoding="utf-8"))
+        texts.append(FUNCTION.sub("", text) if part else text)
     pathlib.Path(cdef).write_text("\n".join(texts), encoding="utf-8")
     includes = [f'#include "{name}"\n' for name in names]
     pathlib.Path(prelude).write_text("".join(includes), encoding="utf-8")
