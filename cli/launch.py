@@ -27,7 +27,7 @@ from pagewire.cli.program import Program, check_module
 from pagewire.native import output
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import IncompleteError
-from pagewire.transport.settings import config, platform
+from pagewire.transport.settings import config, flat, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -74,13 +74,19 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
-    is_file = chosen is not None and chosen.kind == "file"
-    beside = [os.path.dirname(os.path.realpath(chosen.target))] if chosen and is_file else []
+    beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked
+
+
+def _folders_beside(chosen: Program | None) -> list[str]:
+    """Where a class of the user's may lie besides Python's own path."""
+    if chosen is None or chosen.kind != "file":
+        return []
+    return [os.path.dirname(os.path.realpath(chosen.target))]
 
 
 def check_writable(name: str, path: str) -> None:
@@ -140,7 +146,14 @@ def launch(
     if chosen.kind == "module":
         check_module(chosen.target)
     command = [sys.executable, "-P", "-m", "pagewire", "run", "--", *chosen.argv]
-    return launch_command(num_ranks, command, environ, program=chosen.label, stdout=stdout)
+    return launch_command(
+        num_ranks,
+        command,
+        environ,
+        program=chosen.label,
+        stdout=stdout,
+        folders=_folders_beside(chosen),
+    )
 
 
 def launch_command(
@@ -150,11 +163,12 @@ def launch_command(
     *,
     program: str,
     stdout: IO[Any] | int | None = None,
+    folders: Sequence[str] = (),
 ) -> Outcome:
     """Run a command on num_ranks ranks, watched as `launch` does it.
 
-    The report appears when every rank has ended well, where the ranks' output went; raises
-    OutputError when it cannot be written.
+    folders: where classes that the settings name may lie. The report appears when every rank has
+    ended well, where the ranks' output went; raises OutputError when it cannot be written.
     """
     mpiexec = find_mpiexec()
     settings = config.load(environ=environ)
@@ -163,7 +177,10 @@ def launch_command(
         variables = rank_environment(environ)
         variables[_MARKER] = marker
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
+        variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"
         variables["PAGEWIRE_PROGRAM"] = program
+        machine = platform.load(settings.run.platform)
+        flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
         with _ending_signals_raise():
             process = subprocess.Popen(
                 [mpiexec, "-n", str(num_ranks), *command],

@@ -1,11 +1,11 @@
 """Cut the cffi declarations out of the C headers. Run by meson alone; not installed.
 
 build_cdef.py SOURCE_ROOT LIST_OF_HEADERS CDEF PRELUDE: the list names the headers, one a line, each
-after those that it needs; `types` behind a name leaves its functions out. A header's exported part is between `/* cdef begin */` and `/* cdef end
-*/`; a `#define NAME value` in it becomes `#define NAME ...`, which makes cffi ask the compiler for
-the value. A plain decimal stays as it is, because cffi must know the length of an array in a struct
-(the compiler checks it all the same). The prelude, what the generated C file includes, is made from
-the same list.
+after those that it needs; `types` behind a name leaves its functions out. A header's exported part
+is between `/* cdef begin */` and `/* cdef end */`; a `#define NAME value` in it becomes `#define
+NAME ...`, which makes cffi ask the compiler for the value. A plain decimal stays as it is, because
+cffi must know the length of an array in a struct (the compiler checks it all the same). The
+prelude, what the generated C file includes, is made from the same list.
 """
 
 import pathlib

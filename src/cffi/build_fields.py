@@ -1,5 +1,5 @@
-"""Write fields.c, the tables of transport/node/fields.h, from the C headers. Run by meson alone; not
-installed.
+"""Write fields.c, the tables of transport/node/fields.h, from the C headers. Run by meson alone;
+not installed.
 
 build_fields.py SOURCE_ROOT FIELDS_C: a struct that cannot be read ends the build with its name.
 """
