@@ -445,6 +445,36 @@ class TestLaunch:
         assert done.stdout.count("pagewire report: ") == 1
         assert len(json.loads((tmp_path / "x.json").read_text())["ranks"]) == 2
 
+    def test_node_file_tells_a_rank_without_python_its_settings(self, script, tmp_path):
+        (tmp_path / "cables.py").write_text(
+            "import dataclasses\n"
+            "from pagewire.transport.settings.impairment_planners import ImpairmentPlanner\n"
+            "class Bad(ImpairmentPlanner):\n"
+            "    def plan(self, *, rank, num_ranks, configured):\n"
+            "        return dataclasses.replace(configured, lost_ack=f'1:{num_ranks}:{rank}')\n"
+        )
+        (tmp_path / "sub").mkdir()
+        path = script(
+            "import os, shutil\nfrom mpi4py import MPI\n"
+            "if MPI.COMM_WORLD.rank == 1:\n    shutil.copy(os.environ['PAGEWIRE_NODE_FILE'], 'x')\n"
+        )
+        words = ["--set", "impairments.planner=cables:Bad", "--platform", "exanest-10g"]
+        done = pagewire("launch", "-n", "3", "-q", "--json", "out.json", *words, path,
+                        cwd=tmp_path / "sub")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "sub" / "x").read_text().splitlines()
+        for line in (
+            "format = 1",
+            "run.num_nodes = 3",
+            "run.quiet = 1",
+            f"run.json = {tmp_path / 'sub' / 'out.json'}",
+            "run.platform = exanest-10g",
+            "impairments.lost_ack = 0 1 0 0 0",
+            "impairments.lost_ack.2 = 1 3 2 0 0",
+            "changed.impairments.planner = cables:Bad",
+        ):
+            assert line in lines
+
     def test_compare_runs_each_strategy_and_replays_compute(self, script, tmp_path):
         path = script(
             "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
