@@ -1,18 +1,15 @@
 #include "transport/node/report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "transport/node/fields.h"
-
-#define PATH_BYTES 4096
+#include "transport/node/output_file.h"
 
 /* JSON text that grows; counts on when the buffer is full. */
 typedef struct {
@@ -112,8 +109,7 @@ static void put_counters(json *out, const pw_counters *counters)
         if (field->count > 1)
             put_list(out, (const uint64_t *)(const void *)((const char *)counters + field->offset),
                      field->count);
-        else
-            put_field(out, field, counters);
+        else put_field(out, field, counters);
         put(out, ", ", 2);
     }
     const uint64_t sums[][2] = {
@@ -207,51 +203,15 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     return out.length;
 }
 
-static int write_all(int descriptor, const char *text, size_t num_bytes)
-{
-    while (num_bytes) {
-        ssize_t count = write(descriptor, text, num_bytes);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return PW_ERR_HOST;
-        text += count;
-        num_bytes -= (size_t)count;
-    }
-    return PW_OK;
-}
-
-/* Under a second name first, so that a reader never sees half of it. */
-static int write_file(const char *path, const char *text, size_t num_bytes)
-{
-    char partial[PATH_BYTES];
-    int length = snprintf(partial, sizeof partial, "%s.%ld.partial", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof partial) return PW_ERR_INVALID;
-    int descriptor = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) return PW_ERR_HOST;
-    int code = write_all(descriptor, text, num_bytes);
-    int failed = errno;
-    if (close(descriptor) && !code) { /* some file systems tell only here that they are full */
-        code = PW_ERR_HOST;
-        failed = errno;
-    }
-    if (!code && rename(partial, path)) {
-        code = PW_ERR_HOST;
-        failed = errno;
-    }
-    if (code) unlink(partial);
-    errno = failed;
-    return code;
-}
-
 int pw_report_leave(const pw_report_input *input, const char *directory, uint32_t rank)
 {
-    char path[PATH_BYTES];
-    int length = snprintf(path, sizeof path, "%s/%" PRIu32 ".report", directory, rank);
-    if (length < 0 || (size_t)length >= sizeof path) return PW_ERR_INVALID;
+    char path[PW_OUTPUT_PATH_BYTES];
+    if (pw_output_path(path, "%s/%" PRIu32 ".report", directory, rank)) return PW_ERR_INVALID;
     size_t num_bytes = pw_report_write(input, NULL, 0);
     char *text = malloc(num_bytes + 1);
     if (!text) return PW_ERR_NOMEM;
     pw_report_write(input, text, num_bytes + 1);
-    int code = write_file(path, text, num_bytes);
+    int code = pw_output_write(path, text, num_bytes);
     int failed = errno;
     free(text);
     errno = failed;
