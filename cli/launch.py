@@ -22,10 +22,12 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from pagewire.cli import merging
 from pagewire.cli.program import Program, check_module
 from pagewire.native import output
 from pagewire.native.settings import ConfigError
-from pagewire.transport.settings import config, platform
+from pagewire.transport.node.report import IncompleteError
+from pagewire.transport.settings import config, flat, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -72,13 +74,19 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
-    is_file = chosen is not None and chosen.kind == "file"
-    beside = [os.path.dirname(os.path.realpath(chosen.target))] if chosen and is_file else []
+    beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     return checked
+
+
+def _folders_beside(chosen: Program | None) -> list[str]:
+    """Where a class of the user's may lie besides Python's own path."""
+    if chosen is None or chosen.kind != "file":
+        return []
+    return [os.path.dirname(os.path.realpath(chosen.target))]
 
 
 def check_writable(name: str, path: str) -> None:
@@ -138,7 +146,14 @@ def launch(
     if chosen.kind == "module":
         check_module(chosen.target)
     command = [sys.executable, "-P", "-m", "pagewire", "run", "--", *chosen.argv]
-    return launch_command(num_ranks, command, environ, program=chosen.label, stdout=stdout)
+    return launch_command(
+        num_ranks,
+        command,
+        environ,
+        program=chosen.label,
+        stdout=stdout,
+        folders=_folders_beside(chosen),
+    )
 
 
 def launch_command(
@@ -148,15 +163,24 @@ def launch_command(
     *,
     program: str,
     stdout: IO[Any] | int | None = None,
+    folders: Sequence[str] = (),
 ) -> Outcome:
-    """Run a command on num_ranks ranks, watched as `launch` does it."""
+    """Run a command on num_ranks ranks, watched as `launch` does it.
+
+    folders: where classes that the settings name may lie. The report appears when every rank has
+    ended well, where the ranks' output went; raises OutputError when it cannot be written.
+    """
     mpiexec = find_mpiexec()
+    settings = config.load(environ=environ)
     marker = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="pagewire-") as directory:
         variables = rank_environment(environ)
         variables[_MARKER] = marker
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
+        variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"
         variables["PAGEWIRE_PROGRAM"] = program
+        machine = platform.load(settings.run.platform)
+        flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
         with _ending_signals_raise():
             process = subprocess.Popen(
                 [mpiexec, "-n", str(num_ranks), *command],
@@ -172,7 +196,13 @@ def launch_command(
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
                 _end_all(process, marker)
-        return _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
+        outcome = _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
+        if not outcome.failure:
+            try:
+                merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout)
+            except IncompleteError as error:
+                return Outcome(1, str(error))
+        return outcome
 
 
 def _fix_addresses() -> None:

@@ -400,6 +400,81 @@ class TestLaunch:
         assert document["summary"]["ranks"] == 2
         assert document["settings_sources"]["run.memory"] == "command line"
 
+    def test_report_stands_behind_the_programs_output(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nprint('x' * 70000)\nMPI.COMM_WORLD.Barrier()\n")
+        with (tmp_path / "output").open("w") as file:
+            words = ["launch", "-n", "2", "--json", "/dev/stdout", path]
+            subprocess.run([*PAGEWIRE, *words], stdout=file, check=True, timeout=120)
+        output = (tmp_path / "output").read_text()
+        program, _, rest = output.partition("\npagewire report: ")
+        assert program.count("x") == 2 * 70000  # mpiexec may mix them
+        table, _, document = rest.partition("\n{")
+        assert "settings that are not default: run.json = /dev/stdout" in table
+        assert len(json.loads("{" + document)["ranks"]) == 2
+
+    @pytest.mark.parametrize("quiet", ["-q", "--err"])
+    def test_report_that_cannot_be_printed_ends_with_1(self, script, quiet):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*PAGEWIRE, "launch", "-n", "2", quiet, path],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                  timeout=120)  # fmt: skip
+        if quiet == "-q":
+            assert (done.returncode, done.stderr) == (0, "")
+            return
+        assert done.returncode == 1
+        expected = "pagewire: error: the report was not printed: No space left on device\n"
+        assert done.stderr == expected
+
+    def test_run_that_failed_after_finalize_has_no_report(self, script, tmp_path):
+        path = script(
+            "import sys, time\nfrom mpi4py import MPI\nMPI.Finalize()\n"
+            "sys.exit(3 if sys.argv[1:] else 0)\n"
+        )
+        file = tmp_path / "report.json"
+        done = pagewire("launch", "-n", "2", "--json", str(file), path, "fail")
+        assert done.returncode == 3
+        assert "pagewire report" not in done.stdout and not file.exists()
+
+    def test_without_the_launcher_rank_0_reports(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+        words = [mpiexec, "-n", "2", *PAGEWIRE, "run", "--json", str(tmp_path / "x.json"), path]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("pagewire report: ") == 1
+        assert len(json.loads((tmp_path / "x.json").read_text())["ranks"]) == 2
+
+    def test_node_file_tells_a_rank_without_python_its_settings(self, script, tmp_path):
+        (tmp_path / "cables.py").write_text(
+            "import dataclasses\n"
+            "from pagewire.transport.settings.impairment_planners import ImpairmentPlanner\n"
+            "class Bad(ImpairmentPlanner):\n"
+            "    def plan(self, *, rank, num_ranks, configured):\n"
+            "        return dataclasses.replace(configured, lost_ack=f'1:{num_ranks}:{rank}')\n"
+        )
+        (tmp_path / "sub").mkdir()
+        path = script(
+            "import os, shutil\nfrom mpi4py import MPI\n"
+            "if MPI.COMM_WORLD.rank == 1:\n    shutil.copy(os.environ['PAGEWIRE_NODE_FILE'], 'x')\n"
+        )
+        words = ["--set", "impairments.planner=cables:Bad", "--platform", "exanest-10g"]
+        done = pagewire("launch", "-n", "3", "-q", "--json", "out.json", *words, path,
+                        cwd=tmp_path / "sub")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "sub" / "x").read_text().splitlines()
+        for line in (
+            "format = 1",
+            "run.num_nodes = 3",
+            "run.quiet = 1",
+            f"run.json = {tmp_path / 'sub' / 'out.json'}",
+            "run.platform = exanest-10g",
+            "impairments.lost_ack = 0 1 0 0 0",
+            "impairments.lost_ack.2 = 1 3 2 0 0",
+            "changed.impairments.planner = cables:Bad",
+        ):
+            assert line in lines
+
     def test_compare_runs_each_strategy_and_replays_compute(self, script, tmp_path):
         path = script(
             "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"

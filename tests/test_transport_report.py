@@ -165,3 +165,37 @@ def test_every_counter_of_the_engine_has_a_label():
     fields = {name for name, _ in ffi.typeof("pw_counters").fields}
     labelled = {key for group in report.COUNTER_GROUPS.values() for key in group}
     assert fields - labelled - {"page_in_ns"} == set()
+
+
+def test_what_ranks_leave_is_what_the_launcher_collects(tmp_path):
+    left = [rank(number, note='"\u00e9\n', big=2**64 - 1) for number in range(3)]
+    for number in (2, 0, 1):
+        report.leave(str(tmp_path), number, left[number])
+    assert report.collect(tmp_path, 3) == left
+    assert {path.name for path in tmp_path.iterdir()} == {f"{idx}.report" for idx in range(3)}
+
+
+def test_program_without_mpi_leaves_nothing_to_collect(tmp_path):
+    (tmp_path / "0.start").write_text("{}")
+    assert report.collect(tmp_path, 4) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("2.report", "{}", "rank 1 left no report, the others did"),
+        ("1.report", '{"blocks": 1', "rank 1 left a report that is no JSON"),
+        ("1.report", "[1]", "rank 1 left a report that is no JSON object"),
+    ],
+)
+def test_half_a_report_is_none(tmp_path, name, text, reason):
+    report.leave(str(tmp_path), 0, rank(1))
+    report.leave(str(tmp_path), 2, rank(1))
+    (tmp_path / name).write_text(text)
+    with pytest.raises(report.IncompleteError, match=reason):
+        report.collect(tmp_path, 3)
+
+
+def test_rank_whose_report_has_no_room_is_told(tmp_path):
+    with pytest.raises(OutputError, match="0.report' was not written"):
+        report.leave(str(tmp_path / "none"), 0, rank(1))

@@ -138,10 +138,15 @@ class Ending:
         Raises OutputError, when everything else is done, for a file that could not be written.
         """
         node = here.node
-        per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
+        directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+        per_rank = None
+        if not directory:
+            per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
         try:
             node.clock.close()
-            if per_rank is not None:
+            if directory:
+                node.leave_report(directory)
+            elif per_rank is not None:
                 run = node.config.run
                 report.finish(per_rank, node.config, run.json, run.quiet)
         finally:

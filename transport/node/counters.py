@@ -121,6 +121,8 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "bursts_sent": "bursts sent",
         "bursts_received": "bursts received",
         "burst_bytes_sent": "bytes of bursts sent",
+        "yields": "cores given up while waiting",
+        "sleeps": "naps while waiting",
     },
 }
 """Counters that are summed over ranks, with the label of their line."""

@@ -7,13 +7,15 @@ Peers are ranks of COMM_WORLD, addresses ints, times ints of virtual ns.
 from __future__ import annotations
 
 import ctypes
-import resource
+import json
+import os
 from collections.abc import Callable
 from typing import Any
 
 from pagewire.driver import policy
 from pagewire.driver.policy_host import PolicyHost
 from pagewire.native import EngineError, check, describe, ffi, impairments, lib
+from pagewire.native.output import OutputError
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
 from pagewire.transport.memory.built_in import REGISTRY
@@ -24,7 +26,6 @@ from pagewire.transport.node.clock import (
     CpuClock,
     fill_options,
     replayed_durations,
-    wall_ns,
 )
 from pagewire.transport.node.engine import PDID, EngineView, engine_struct
 from pagewire.transport.node.mpi_calls import MpiCalls
@@ -71,7 +72,6 @@ class Node:
         self.config = config
         self.rank = rank
         self.size = size
-        self._started_ns = wall_ns()
         if config.run.huge_pages == "never":
             _disable_huge_pages()
         self.platform = platform.load(config.run.platform)
@@ -236,26 +236,27 @@ class Node:
 
     # -- the end
 
+    def report_text(self) -> str:
+        """What this rank counted, as a JSON object with the keys of counters.py."""
+        num_bytes = lib.pw_node_report_write(self.c, ffi.NULL, 0) + 1
+        while True:
+            text = ffi.new("char[]", num_bytes)
+            wanted = lib.pw_node_report_write(self.c, text, num_bytes)
+            if wanted < num_bytes:
+                return bytes(ffi.buffer(text, wanted)).decode()
+            num_bytes = wanted + 1
+
     def counters(self) -> dict[str, Any]:
-        """What this rank counted, flat; keys as report.py wants them."""
-        counted = self.engine.counters()
-        counted["nacks_by_code"] = counted.pop("nacks")
-        counted["nacks"] = sum(counted["nacks_by_code"])
-        for kind in ("translation_faults", "permission_faults"):
-            counted[kind] = counted[f"{kind}_source"] + counted[f"{kind}_destination"]
-        bin_ns, bins = self.engine.interrupt_times()
-        counted["interrupt_times"] = {"bin_ns": bin_ns, "bins": bins}
-        counted["impairments"] = self.engine.impairment_counts()
-        counted["mpi_calls"] = self.mpi_calls.as_dict()
-        counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
-        counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]
-        own = ffi.new("pw_node_counters *")
-        lib.pw_node_read_counters(self.c, own)
-        counted |= self.clock.counters()
-        counted |= {"touch_ns": int(own.touch_ns), "pin_ns": int(own.pin_ns)}
-        counted["wall_time_s"] = (wall_ns() - self._started_ns) / 1e9
-        counted["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        """The same as a dict."""
+        counted: dict[str, Any] = json.loads(self.report_text())
         return counted
+
+    def leave_report(self, directory: str) -> None:
+        """Write it where the launcher looks for it; raises OutputError."""
+        code = lib.pw_node_report_leave(self.c, directory.encode())
+        if code == lib.PW_ERR_HOST:
+            raise OutputError(f"{directory}: the report was not written: {os.strerror(ffi.errno)}")
+        check(code, f"report in {directory}")
 
     def close(self) -> None:
         """Take the node down, and its wire."""

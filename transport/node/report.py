@@ -1,12 +1,15 @@
-"""Report of a run: what each rank counted, summed, printed at Finalize and written as JSON.
+"""Report of a run: what each rank counted, summed, printed at its end and written as JSON.
 
-The node gathers one flat dict a rank to rank 0 (keys: see counters.py) and calls `finish` there.
-The table leaves out lines that are zero on every rank, the JSON has all. Plain text and no table
-library: this runs in the ranks.
+Each rank counts one flat JSON object (keys: see counters.py). Under the launcher it leaves that as
+DIR/RANK.report at Finalize, and the launcher collects them when all ranks have ended well; in a run
+of the user's own mpiexec rank 0 gathers them. Either calls `finish`. The table leaves out lines
+that are zero on every rank, the JSON has all. Plain text and no table library: this may run in the
+ranks.
 """
 
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -15,6 +18,43 @@ from pagewire.native.output import write_file
 from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, totals
 from pagewire.transport.node.report_table import table
 from pagewire.transport.settings.config import Config
+
+
+class IncompleteError(RuntimeError):
+    """Some ranks left a report and others none, or one that cannot be read."""
+
+
+def rank_text(counted: Mapping[str, Any]) -> str:
+    """A rank's JSON object; the C writer (report.h) makes the same from a node's structs."""
+    return json.dumps(counted, default=_plain)
+
+
+def leave(directory: str, rank: int, counted: Mapping[str, Any]) -> None:
+    """Write what a rank counted where the launcher finds it; raises OutputError."""
+    write_file(f"{directory}/{rank}.report", rank_text(counted))
+
+
+def collect(directory: pathlib.Path, num_ranks: int) -> list[dict[str, Any]]:
+    """What each rank left, by rank; empty when none did, because the program never used MPI."""
+    per_rank: list[dict[str, Any]] = []
+    missing: list[int] = []
+    for rank in range(num_ranks):
+        try:
+            counted = json.loads(directory.joinpath(f"{rank}.report").read_bytes())
+        except FileNotFoundError:
+            missing.append(rank)
+            continue
+        except ValueError as error:
+            raise IncompleteError(f"rank {rank} left a report that is no JSON: {error}") from None
+        if not isinstance(counted, dict):
+            raise IncompleteError(f"rank {rank} left a report that is no JSON object")
+        per_rank.append(counted)
+    if per_rank and missing:
+        names = ", ".join(map(str, missing))
+        raise IncompleteError(
+            f"rank {names} left no report, the others did: it ended without MPI Finalize"
+        )
+    return per_rank
 
 
 def finish(
@@ -26,7 +66,7 @@ def finish(
     program: str | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Print the report of a run, then write it as JSON when there is a path; on rank 0 only.
+    """Print the report of a run, then write it as JSON when there is a path; once a run.
 
     Raises OutputError when the path cannot be written.
     """

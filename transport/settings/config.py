@@ -14,6 +14,7 @@ from typing import Any
 
 from pagewire.driver import policy as page_in
 from pagewire.driver.config import DriverConfig
+from pagewire.native import lib
 from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
 from pagewire.native.extension import Registry
 from pagewire.native.impairments import ImpairmentsConfig
@@ -44,6 +45,7 @@ NOT_SETTINGS = frozenset(
         "PAGEWIRE_BUILD",
         "PAGEWIRE_LAUNCH_ID",
         "PAGEWIRE_LAUNCH_DIR",
+        "PAGEWIRE_NODE_FILE",
         "PAGEWIRE_PROGRAM",
         "PAGEWIRE_COMMAND_LINE",
     }
@@ -99,7 +101,12 @@ class RunConfig:
         "measured",
         "time between MPI calls: measured: thread's CPU time; replay: recorded by an earlier run; "
         "model: declared by the program; none: zero",
-        choices=("measured", "replay", "model", "none"),
+        choices={
+            "measured": lib.PW_COMPUTE_MEASURED,
+            "replay": lib.PW_COMPUTE_REPLAY,
+            "model": lib.PW_COMPUTE_MODEL,
+            "none": lib.PW_COMPUTE_NONE,
+        },
     )
     compute_scale: float = setting(
         1.0, "factor on compute time, measured or replayed", minimum=0.0, maximum=1e6
@@ -110,12 +117,16 @@ class RunConfig:
     compute_replay: str = setting(
         "", "file that compute = replay reads them from (FILE.<rank>)", kind="path"
     )
-    wtime: str = setting("virtual", "clock behind MPI.Wtime()", choices=("virtual", "wall"))
+    wtime: str = setting(
+        "virtual",
+        "clock behind MPI.Wtime()",
+        choices={"virtual": lib.PW_WTIME_VIRTUAL, "wall": lib.PW_WTIME_WALL},
+    )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
     huge_pages: str = setting(
         "never",
         "transparent huge pages: never: off for the process; host: as the system is set",
-        choices=("never", "host"),
+        choices={"never": lib.PW_HUGE_PAGES_NEVER, "host": lib.PW_HUGE_PAGES_HOST},
     )
     strict: bool = setting(
         False, "end with an error at the first MPI call that the NI does not carry"
@@ -127,6 +138,7 @@ class RunConfig:
         minimum=1_000_000,
         maximum=3_600_000_000_000,
         none_allowed=True,
+        encode=none_as(-1),
     )
     wire: str = setting(
         "auto",

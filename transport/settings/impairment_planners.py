@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pagewire.native.extension import describe
 from pagewire.native.impairment_planners import REGISTRY, ImpairmentPlanner
 from pagewire.native.impairments import ImpairmentsConfig
@@ -17,9 +19,14 @@ def reason_to_refuse(made: object) -> str:
     return ""
 
 
-def plan(*, rank: int, num_ranks: int, configured: ImpairmentsConfig) -> ImpairmentsConfig:
-    """The plan of a rank by the configured planner; ConfigError says what is wrong with it."""
-    planner = REGISTRY.create(configured.planner)
+def plan(
+    *, rank: int, num_ranks: int, configured: ImpairmentsConfig, folders: Sequence[str] = ()
+) -> ImpairmentsConfig:
+    """The plan of a rank by the configured planner; ConfigError says what is wrong with it.
+
+    folders: where a module of the user's may lie, as in Registry.load.
+    """
+    planner = REGISTRY.create(configured.planner, folders=folders)
     if planner is None:
         return configured
     what = f"impairments.planner = '{configured.planner}': plan()"

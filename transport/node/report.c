@@ -1,0 +1,226 @@
+#include "transport/node/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "transport/node/fields.h"
+#include "transport/node/output_file.h"
+
+/* JSON text that grows; counts on when the buffer is full. */
+typedef struct {
+    char *buffer;
+    size_t capacity, length;
+} json;
+
+static void put(json *out, const char *text, size_t num_bytes)
+{
+    if (out->length < out->capacity && num_bytes < out->capacity - out->length) {
+        memcpy(out->buffer + out->length, text, num_bytes);
+        out->buffer[out->length + num_bytes] = '\0';
+    }
+    out->length += num_bytes;
+}
+
+/* Of numbers and names of fields, which are short. */
+__attribute__((format(printf, 2, 3))) static void put_format(json *out, const char *format, ...)
+{
+    char text[160];
+    va_list arguments;
+    va_start(arguments, format);
+    int num_bytes = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    put(out, text, (size_t)num_bytes);
+}
+
+/* Bytes of the UTF-8 character that text begins with, 0 when it is none. */
+static size_t utf8_bytes(const char *text, size_t num_bytes)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    uint32_t code;
+    size_t more = at[0] < 0x80 ? 0 : at[0] < 0xe0 ? 1 : at[0] < 0xf0 ? 2 : 3;
+    if (!more) return 1;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || more >= num_bytes) return 0;
+    code = at[0] & (0x3fu >> more);
+    for (size_t i = 1; i <= more; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if (more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
+    if (more == 3 && (code < 0x10000 || code > 0x10ffff)) return 0;
+    return more + 1;
+}
+
+/* Bytes that are no UTF-8 become the replacement character. */
+static void put_name(json *out, const char *name, size_t capacity)
+{
+    size_t num_bytes = strnlen(name, capacity), step;
+    put(out, "\"", 1);
+    for (size_t i = 0; i < num_bytes; i += step ? step : 1) {
+        unsigned char each = (unsigned char)name[i];
+        step = utf8_bytes(name + i, num_bytes - i);
+        if (!step) put(out, "\\ufffd", 6);
+        else if (each < ' ') put_format(out, "\\u%04x", each);
+        else if (each == '"' || each == '\\') put_format(out, "\\%c", each);
+        else put(out, name + i, step);
+    }
+    put(out, "\": ", 3);
+}
+
+static void put_field(json *out, const pw_field *field, const void *owner)
+{
+    const char *at = (const char *)owner + field->offset;
+    if (field->kind == PW_FIELD_INT64)
+        put_format(out, "%" PRId64, *(const int64_t *)(const void *)at);
+    else put_format(out, "%" PRIu64, *(const uint64_t *)(const void *)at);
+}
+
+static void put_list(json *out, const uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) put_format(out, "%s%" PRIu64, i ? ", " : "[", numbers[i]);
+    put(out, "]", 1);
+}
+
+/* A sum that 64 bits may not hold is exact all the same. */
+static void put_sum(json *out, const char *name, const uint64_t *numbers, size_t count)
+{
+    uint64_t low = 0, high = 0; /* of 10^19, which fits */
+    const uint64_t base = UINT64_C(10000000000000000000);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t part = numbers[i] % base, carry = numbers[i] / base;
+        carry += part >= base - low;
+        low = part >= base - low ? part - (base - low) : low + part;
+        high += carry;
+    }
+    if (high) put_format(out, "\"%s\": %" PRIu64 "%019" PRIu64 ", ", name, high, low);
+    else put_format(out, "\"%s\": %" PRIu64 ", ", name, low);
+}
+
+static void put_counters(json *out, const pw_counters *counters)
+{
+    for (uint32_t i = 0; i < pw_fields_counters.num_fields; i++) {
+        const pw_field *field = &pw_fields_counters.fields[i];
+        if (field->offset == offsetof(pw_counters, nacks)) continue; /* below, under another name */
+        put_name(out, field->name, SIZE_MAX);
+        if (field->count > 1)
+            put_list(out, (const uint64_t *)(const void *)((const char *)counters + field->offset),
+                     field->count);
+        else put_field(out, field, counters);
+        put(out, ", ", 2);
+    }
+    const uint64_t sums[][2] = {
+        {counters->translation_faults_source, counters->translation_faults_destination},
+        {counters->permission_faults_source, counters->permission_faults_destination},
+        {counters->eager_messages, counters->rdma_messages},
+        {counters->eager_bytes, counters->rdma_bytes},
+    };
+    const char *const names[] = {"translation_faults", "permission_faults", "mpi_sends",
+                                 "mpi_bytes"};
+    const size_t num_nacks = sizeof counters->nacks / sizeof *counters->nacks;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_sum(out, names[i], sums[i], 2);
+    put_sum(out, "nacks", counters->nacks, num_nacks);
+    put_format(out, "\"nacks_by_code\": ");
+    put_list(out, counters->nacks, num_nacks);
+}
+
+static void put_sites(json *out, const pw_impairment_site *sites)
+{
+    const char *separator = "";
+    put_format(out, ", \"impairments\": {");
+    for (uint32_t i = 0; i < PW_IMPAIRMENT_SITES; i++) {
+        if (!sites[i].num) continue;
+        put_format(out, "%s\"%s\": {\"eligible\": %" PRIu64 ", \"injected\": %" PRIu64, separator,
+                   pw_impairment_names[i], sites[i].eligible, sites[i].injected);
+        if (i == PW_IMPAIRMENT_DUPLICATION || i == PW_IMPAIRMENT_DELAY) /* they keep blocks */
+            put_format(out, ", \"late_after_end\": %" PRIu64, sites[i].late_after_end);
+        put(out, "}", 1);
+        separator = ", ";
+    }
+    put(out, "}", 1);
+}
+
+static void put_calls(json *out, const pw_call_counts *calls)
+{
+    put_format(out, ", \"mpi_calls\": {");
+    for (uint32_t i = 0; i < calls->num_calls && i < PW_CALLS_MAX; i++) {
+        if (i) put(out, ", ", 2);
+        put_name(out, calls->call[i].name, PW_CALL_NAME_BYTES);
+        const char *separator = "{";
+        for (uint32_t j = 0; j < pw_fields_call_count.num_fields; j++) {
+            const pw_field *field = &pw_fields_call_count.fields[j];
+            if (field->kind == PW_FIELD_TEXT) continue;
+            put(out, separator, strlen(separator));
+            put_name(out, field->name, SIZE_MAX);
+            put_field(out, field, &calls->call[i]);
+            separator = ", ";
+        }
+        put(out, "}", 1);
+    }
+    put(out, "}", 1);
+}
+
+static void put_times(json *out, const pw_report_input *input)
+{
+    const pw_clock *clock = input->clock;
+    put_format(out, ", \"interrupt_times\": {\"bin_ns\": %" PRId64 ", \"bins\": ",
+               input->interrupt_times->bin_ns);
+    put_list(out, input->interrupt_times->bins, PW_HISTOGRAM_BINS);
+    put_format(out, "}, \"virtual_time_ns\": %" PRId64 ", \"compute_ns\": %" PRId64, clock->now_ns,
+               clock->compute_ns);
+    put_format(out, ", \"mpi_ns\": %" PRId64 ", \"sleep_ns\": %" PRId64, clock->mpi_ns,
+               clock->sleep_ns);
+    put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64, input->node->touch_ns,
+               input->node->pin_ns);
+    if (clock->compute == PW_COMPUTE_REPLAY)
+        put_format(out, ", \"replay_missing\": %" PRIu64 ", \"replay_unused\": %" PRIu64,
+                   clock->replay_missing, clock->num_replay - clock->next_replay);
+}
+
+static void put_host(json *out, const pw_report_input *input)
+{
+    put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, input->node->yields,
+               input->node->sleeps);
+    /* Not by %f, which follows the program's locale. */
+    uint64_t wall_ns = input->wall_ns > 0 ? (uint64_t)input->wall_ns : 0;
+    put_format(out, ", \"wall_time_s\": %" PRIu64 ".%09" PRIu64, wall_ns / 1000000000,
+               wall_ns % 1000000000);
+    put_format(out, ", \"peak_rss_bytes\": %" PRIu64 "}\n", input->peak_rss_bytes);
+}
+
+size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capacity)
+{
+    json out = {.buffer = buffer, .capacity = capacity};
+    put(&out, "{", 1);
+    put_counters(&out, input->counters);
+    put_sites(&out, input->sites);
+    put_calls(&out, input->calls);
+    put_times(&out, input);
+    put_host(&out, input);
+    return out.length;
+}
+
+int pw_report_leave(const pw_report_input *input, const char *directory, uint32_t rank)
+{
+    char path[PW_OUTPUT_PATH_BYTES];
+    if (pw_output_path(path, "%s/%" PRIu32 ".report", directory, rank)) return PW_ERR_INVALID;
+    size_t num_bytes = pw_report_write(input, NULL, 0);
+    char *text = malloc(num_bytes + 1);
+    if (!text) return PW_ERR_NOMEM;
+    pw_report_write(input, text, num_bytes + 1);
+    int code = pw_output_write(path, text, num_bytes);
+    int failed = errno;
+    free(text);
+    errno = failed;
+    return code;
+}
+
+uint64_t pw_report_peak_rss_bytes(void)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}

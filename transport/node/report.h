@@ -1,0 +1,33 @@
+/* The report of one rank: a JSON object with the keys of transport/node/counters.py, made of what
+ * the rank counted. The launcher merges those of all ranks. Stateless, thread-safe. */
+#ifndef PW_NODE_REPORT_H
+#define PW_NODE_REPORT_H
+#include "native/counters.h"
+#include "native/impairments.h"
+#include "native/time_histogram.h"
+#include "transport/node/call_counts.h"
+#include "transport/node/clock.h"
+#include "transport/node/node.h"
+
+/* cdef begin */
+typedef struct {
+    const pw_counters *counters;
+    const pw_impairment_site *sites; /* PW_IMPAIRMENT_SITES of them */
+    const pw_time_histogram *interrupt_times;
+    const pw_clock *clock;
+    const pw_call_counts *calls;
+    const pw_node_counters *node;
+    int64_t wall_ns; /* since the node's start */
+    uint64_t peak_rss_bytes;
+} pw_report_input;
+
+/* Bytes of the JSON text, which is in the buffer, with a 0 behind it, when they are fewer than
+ * capacity; else what the buffer holds is of no use. capacity 0: buffer may be NULL. */
+size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capacity);
+/* Write it as DIRECTORY/RANK.report, which appears whole or not at all. PW_ERR_HOST (errno),
+ * PW_ERR_NOMEM; PW_ERR_INVALID: the path is too long. */
+int pw_report_leave(const pw_report_input *input, const char *directory, uint32_t rank);
+/* The most memory that this process had at a time. */
+uint64_t pw_report_peak_rss_bytes(void);
+/* cdef end */
+#endif
