@@ -352,9 +352,7 @@ class Channel(_Transfers):
         try:
             descriptor.reserved = (hint, window_blocks or 0)
             if hint is Hint.NONE and window_blocks is None:
-                decision = here.node.schedule(
-                    descriptor.transfer_bytes, self._peer, is_read=False
-                )
+                decision = here.node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
                 if decision is not None:
                     descriptor.reserved = (decision.hint, decision.window_blocks)
             here.clock.now_ns = check(

@@ -362,8 +362,8 @@ int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64
                           uint64_t capacity_bytes, uint32_t flags)
 {
     pw_node_lock(messaging->node);
-    int code = pw_receive_arrived(messaging, arrived, address, capacity_bytes,
-                                  flags & PW_CALL_UNSIZED);
+    int code =
+        pw_receive_arrived(messaging, arrived, address, capacity_bytes, flags & PW_CALL_UNSIZED);
     pw_node_unlock(messaging->node);
     return code;
 }

@@ -57,8 +57,8 @@ int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_n
 int64_t pw_call_resume(pw_messaging *messaging, pw_operation *operation, uint32_t flags,
                        void *status);
 /* End the call of this thread that came back before its end, if there is one: the host was
- * interrupted. Its own receives are cancelled if MPI still has them; what is matched goes through by
- * itself. */
+ * interrupted. Its own receives are cancelled if MPI still has them; what is matched goes through
+ * by itself. */
 void pw_call_interrupt(pw_messaging *messaging);
 /* Wait for an operation; it stays the caller's. 1: over, 0: not yet (pw_call_resume_wait). */
 int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,

@@ -53,8 +53,8 @@ static int take(pw_messaging *messaging, pw_channel *channel, int32_t source)
     pw_operation *arrived = error ? NULL : pw_operation_new(messaging, PW_OPERATION_ARRIVED);
     if (!error && !arrived) return PW_ERR_NOMEM;
     if (!error)
-        error = mpi->mrecv(arrived->frame, (int)messaging->frame_bytes, mpi->byte, &message,
-                           &status);
+        error =
+            mpi->mrecv(arrived->frame, (int)messaging->frame_bytes, mpi->byte, &message, &status);
     if (!error) error = mpi->get_count(&status, mpi->byte, &count);
     if (error) {
         messaging->mpi_error = error;
@@ -65,8 +65,8 @@ static int take(pw_messaging *messaging, pw_channel *channel, int32_t source)
     arrived->source = pw_mpi_source(mpi, &status);
     arrived->tag = pw_mpi_tag(mpi, &status);
     arrived->frame_bytes = (uint32_t)count;
-    int code = pw_ni_message_check(pw_node_ni(messaging->node), arrived->frame,
-                                   arrived->frame_bytes);
+    int code =
+        pw_ni_message_check(pw_node_ni(messaging->node), arrived->frame, arrived->frame_bytes);
     if (code < 0) {
         pw_operation_recycle(messaging, arrived);
         return code;

@@ -28,10 +28,10 @@ from pagewire.transport.facade import (
     synchronising,
 )
 from pagewire.transport.facade.mpi_library import mpi_library
-from pagewire.transport.facade.wire_mpi import WireMpi
 from pagewire.transport.facade.program_time import program_time
 from pagewire.transport.facade.progress import progress, turn
 from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.wire_mpi import WireMpi
 from pagewire.transport.node import report
 from pagewire.transport.node.node import Node
 from pagewire.transport.node.patching import native
@@ -48,9 +48,7 @@ def install() -> None:
     node = Node(loaded, wire.pointer, wire.rank, wire.size)
     made = ffi.new("pw_messaging **")
     eager_limit_bytes = loaded.run.eager_limit_bytes
-    node.check(
-        lib.pw_messaging_create(node.c, mpi_library(), eager_limit_bytes, made), "messages"
-    )
+    node.check(lib.pw_messaging_create(node.c, mpi_library(), eager_limit_bytes, made), "messages")
     here.open(node, made[0])
     # Forks of C code are noticed page by page, when a walk finds a page shared.
     os.register_at_fork(after_in_parent=node.forked)

@@ -32,13 +32,12 @@ static int post_envelope(pw_messaging *messaging, const pw_channel *channel, uin
     uint32_t peer = channel->world_rank[dest];
     pw_call_counts *counts = pw_node_calls(messaging->node);
     counts->call[counts->current].bytes += num_bytes;
-    bool is_short = kind == PW_MESSAGE_RENDEZVOUS ||
-                    num_bytes <= PW_MESSAGE_BUFFERED_BYTES - PW_ENVELOPE_BYTES;
+    bool is_short =
+        kind == PW_MESSAGE_RENDEZVOUS || num_bytes <= PW_MESSAGE_BUFFERED_BYTES - PW_ENVELOPE_BYTES;
     if (is_short && dest != channel->rank) { /* to itself, a blocking send would wait for ever */
         uint32_t length = pw_node_write_message(messaging->node, peer, kind, address, num_bytes,
                                                 key, messaging->scratch);
-        int error =
-            mpi->send(messaging->scratch, (int)length, mpi->byte, dest, tag, channel->comm);
+        int error = mpi->send(messaging->scratch, (int)length, mpi->byte, dest, tag, channel->comm);
         return error ? failed(messaging, error) : PW_OK;
     }
     pw_operation *operation = pw_operation_new(messaging, PW_OPERATION_OUTGOING);

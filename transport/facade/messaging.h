@@ -28,9 +28,9 @@ typedef struct pw_operation {
     uint64_t address, capacity_bytes; /* of the span; receives: where the message lands */
     uint64_t num_bytes;               /* of the message, at most capacity_bytes when received */
     int64_t arrival_ns;               /* ARRIVED: of its envelope */
-    int32_t source, tag;              /* receives: as asked, then as matched; ranks of the channel */
-    uint32_t peer;                    /* rank of COMM_WORLD at the other end */
-    int32_t error;                    /* PW_OK or PW_ERR_* */
+    int32_t source, tag; /* receives: as asked, then as matched; ranks of the channel */
+    uint32_t peer;       /* rank of COMM_WORLD at the other end */
+    int32_t error;       /* PW_OK or PW_ERR_* */
     uint8_t kind;
     uint8_t done;
     uint8_t cancelled;
@@ -39,7 +39,7 @@ typedef struct pw_operation {
     uint8_t is_announced; /* ARRIVED: a probe has told of it */
     uint8_t is_owned;     /* `inner` is completed here; else the user holds it as his request */
     uint8_t has_lease;
-    uint8_t is_listed; /* among those that every wait looks after */
+    uint8_t is_listed;     /* among those that every wait looks after */
     uint8_t is_dropped;    /* nobody asks for it any more: freed when it is done */
     uint8_t is_cancelling; /* MPI was asked to cancel it */
     uint8_t reserved;
@@ -54,7 +54,7 @@ typedef struct pw_operation {
     uint64_t paused_thread;
     uint32_t paused_flags; /* of that call */
     uint32_t reserved1;
-    uint8_t *memory;                      /* of an unsized receive */
+    uint8_t *memory; /* of an unsized receive */
     uint8_t *frame;
 } pw_operation;
 /* cdef end */
@@ -76,13 +76,13 @@ struct pw_messaging {
     const pw_mpi_library *mpi;
     uint64_t eager_limit_bytes, frame_bytes;
     pw_operation *free_list;
-    pw_operation_list posted;   /* receives that are not done: matched whatever the rank waits for */
+    pw_operation_list posted; /* receives that are not done: matched whatever the rank waits for */
     pw_operation_list outgoing; /* eager messages that MPI has not taken yet */
     pw_operation **slabs;
     uint32_t num_slabs;
     pw_operation *paused; /* whose call came back before its end */
-    int32_t mpi_error; /* of the MPI call for which PW_ERR_HOST was returned last */
-    uint8_t *scratch;  /* frame of a message that MPI has taken when its send returns */
+    int32_t mpi_error;    /* of the MPI call for which PW_ERR_HOST was returned last */
+    uint8_t *scratch;     /* frame of a message that MPI has taken when its send returns */
 };
 
 pw_operation *pw_operation_new(pw_messaging *messaging, uint8_t kind);

@@ -161,9 +161,12 @@ def install() -> None:
         "waitsome": bracket("waitsome", partial(_some, True)),
         "testsome": bracket("testsome", partial(_some, False)),
     }
-    for function in (wait, test, waitall, testall, waitany, testany):
+    own: tuple[Callable[..., Any], ...] = (wait, test, waitall, testall, waitany, testany)
+    for function in own:
         replacements[function.__name__] = bracket(function.__name__, function)
-    for function in (get_status, get_status_all, get_status_any, get_status_some):
-        name = function.__name__
-        replacements[name] = bracket(name.capitalize(), function)
+    looks: tuple[Callable[..., Any], ...] = (
+        get_status, get_status_all, get_status_any, get_status_some,
+    )  # fmt: skip
+    for function in looks:
+        replacements[function.__name__] = bracket(function.__name__.capitalize(), function)
     replace_all(MPI.Request, replacements)

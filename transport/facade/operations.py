@@ -6,6 +6,7 @@ Sends of short messages have none: they are complete when the call returns.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -216,7 +217,7 @@ def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = N
             if error is not None:
                 raise error
             return operation
-        watch(lambda c=c: describe_operation(c))
+        watch(partial(describe_operation, c))
         result = lib.pw_call_resume(here.messaging, c, flags, pointer)
     if result < 0:
         raise here.failure(result, "message")

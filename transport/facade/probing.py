@@ -10,10 +10,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.message import receive_span
 from pagewire.native import ffi, lib
+from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.message import receive_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,

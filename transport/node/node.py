@@ -81,9 +81,7 @@ class Node:
         self.engine = EngineView(
             lib.pw_node_ni(self.c), lib.pw_node_memory(self.c), rank, PDID, self._settings
         )
-        planned = impairment_planners.plan(
-            rank=rank, num_ranks=size, configured=config.impairments
-        )
+        planned = impairment_planners.plan(rank=rank, num_ranks=size, configured=config.impairments)
         impairments.plan(self.engine.ni, planned)
         self.clock = CpuClock(lib.pw_node_clock(self.c), config.run, rank)
         self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)

@@ -45,7 +45,7 @@ class Watchdog:
         next_event = "none" if next_ns == NEVER else f"at {next_ns} ns"
         lines = (
             f"no event for {(self.limit_ns or 0) / 1e9:g} s of wall time (run.watchdog); "
-            "goes on waiting",
+            + "goes on waiting",
             f"  in: {call_site()}",
             f"  waits for: {waits_for()}",
             f"  virtual time: {lib.pw_node_clock(node).now_ns} ns; the NI's next event: "
