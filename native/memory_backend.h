@@ -3,6 +3,7 @@
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
 #include "native/memory.h"
+#include "native/memory_huge.h"
 
 #define PW_MEMORY_PAGES_END ((uint64_t)1 << (64 - PW_PAGE_SHIFT))
 
@@ -46,6 +47,7 @@ struct pw_memory {
     struct {
         uint64_t first_page, end_page, entry, generation;
     } brought_in; /* host: for writing, by populate; counts when entry and generation are these */
+    pw_small_regions small_regions; /* host */
     struct {
         uint64_t first_page, num_pages;
         uint8_t state;

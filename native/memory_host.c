@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "native/memory_backend.h"
+#include "native/memory_huge.h"
 #include "native/procmap.h"
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */
@@ -29,18 +30,6 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* since Linux 6.1 */
 #endif
-
-/* linux/fs.h, since Linux 6.7. */
-struct pagemap_region {
-    uint64_t start, end, categories;
-};
-struct pagemap_scan {
-    uint64_t size, flags, start, end, walk_end, regions, num_regions, max_pages;
-    uint64_t inverted, mask, any_of_mask, returned_mask;
-};
-_Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the kernel");
-#define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct pagemap_scan)
-#define SCAN_HUGE ((uint64_t)1 << 6)
 
 /* Entries of /proc/self/pagemap, one a page; without privilege the frame number reads as 0. */
 #define ENTRY_EXCLUSIVE ((uint64_t)1 << 56)
@@ -273,65 +262,15 @@ static void count(pw_memory *memory, const struct outlook *outlook)
     memory->counters.major_faults += outlook->num_major;
 }
 
-/* Pages at the start of the range that huge entries of the page table map. Before Linux 6.7 nothing
- * tells: 0. */
-static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    struct pagemap_region found;
-    struct pagemap_scan scan = {
-        .size = sizeof scan,
-        .start = first_page << PW_PAGE_SHIFT,
-        .end = (first_page + num_pages) << PW_PAGE_SHIFT,
-        .regions = (uint64_t)(uintptr_t)&found,
-        .num_regions = 1,
-        .mask = SCAN_HUGE,
-        .returned_mask = SCAN_HUGE,
-    };
-    if (memory->pagemap < 0 || ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) != 1 ||
-        found.start != scan.start)
-        return 0;
-    return (found.end - found.start) >> PW_PAGE_SHIFT;
-}
-
-/* Whether one entry of the page table maps the 2 MB around the page. The page itself first: where
- * it has an entry of its own the kernel would look at all 512. */
-static bool is_huge(const pw_memory *memory, uint64_t page)
-{
-    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    return num_huge(memory, page, 1) == 1 &&
-           num_huge(memory, region_page, PW_HUGE_PAGES) == PW_HUGE_PAGES;
-}
-
-static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
-{
-    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    if (!is_huge(memory, page)) return;
-    *first_page = region_page;
-    *num_pages = PW_HUGE_PAGES;
-}
-
-/* Pages that one huge page brought in were one fault: the first stands for all. */
-static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                            uint8_t *effects)
-{
-    for (uint64_t i = 0; i < num_pages;) {
-        uint64_t region_page = (first_page + i) & ~(uint64_t)(PW_HUGE_PAGES - 1);
-        uint64_t end = region_page + PW_HUGE_PAGES - first_page;
-        if (end > num_pages) end = num_pages;
-        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, first_page + i))
-            memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
-        i = end;
-    }
-}
-
 static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                          uint64_t *num_collapsed)
 {
+    memory->small_regions.end_page = 0;
     if (madvise(address_of(first_page), bytes_of(num_pages), MADV_COLLAPSE) != 0)
         return PW_ERR_HOST;
     uint64_t region_page = (first_page + PW_HUGE_PAGES - 1) & ~(uint64_t)(PW_HUGE_PAGES - 1);
     for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES)
-        *num_collapsed += is_huge(memory, region_page);
+        *num_collapsed += pw_memory_is_huge(memory, region_page);
     return PW_OK;
 }
 
@@ -430,7 +369,7 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         if (effects) keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
         return code;
     }
-    if (effects && memory->has_huge_pages) find_huge_pages(memory, first_page, mapped, effects);
+    if (effects && memory->has_huge_pages) pw_memory_find_huge(memory, first_page, mapped, effects);
     count(memory, &outlook);
     *num_absent = outlook.num_absent;
     if (for_write && outlook.is_certain) note_brought_in(memory, first_page, mapped);
@@ -480,7 +419,7 @@ static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     struct outlook outlook;
-    memory->brought_in.end_page = 0;
+    memory->brought_in.end_page = memory->small_regions.end_page = 0;
     int code = look_ahead(memory, first_page, num_pages, false, NULL, &outlook);
     if (code != PW_OK) return code;
     if (outlook.num_mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
@@ -500,7 +439,7 @@ static const struct pw_memory_ops host_ops = {
     .probe = host_probe,
     .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
-    .extent = host_extent,
+    .extent = pw_memory_huge_extent,
     .collapse = host_collapse,
     .populate = host_populate,
     .pin = host_pin,
