@@ -10,8 +10,8 @@
 #include "native/crc32c_wide.h"
 
 #define PACKETS_AT_ONCE 4
-#define WIDE_FROM_BYTES 192 /* below, moving the lanes together takes as long as the instruction \
-                             */
+/* Below, moving the lanes together takes as long as the instruction. */
+#define WIDE_FROM_BYTES 192
 
 /* A table entry is linear in its index: the CRC of i is the XOR of the CRCs of the bits of i. So
  * eight numbers make a table of 256, and the tables are constants. */

@@ -152,23 +152,20 @@ static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t nu
 {
     uint64_t page = first_page, end_page = first_page + num_pages;
     while (memory->maps >= 0 && page < end_page) {
-        struct procmap_question question = {
-            .size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
-        if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
-            return errno == ENOENT ? PW_OK : PW_ERR_HOST; /* ENOENT: no mapping from here on */
-        uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT,
-                 vma_start = question.vma_start >> PW_PAGE_SHIFT;
-        uint64_t begin = vma_start > page ? vma_start : page,
-                 end = vma_end < end_page ? vma_end : end_page;
-        page = vma_end;
+        pw_mapping mapping;
+        int found = pw_mappings_find(memory, page, &mapping);
+        if (found < 0) return found == PW_ERR_ADDRESS ? PW_OK : found; /* no mapping from here on */
+        uint64_t begin = mapping.first_page > page ? mapping.first_page : page,
+                 end = mapping.end_page < end_page ? mapping.end_page : end_page;
+        page = mapping.end_page;
         if (begin >= end) continue;
         if (for_write && memory->pagemap >= 0) {
-            int code = walk_mapping(memory, question.vma_flags, begin, end - begin,
+            int code = walk_mapping(memory, mapping.flags, begin, end - begin,
                                     state + (begin - first_page));
             if (code != PW_OK) return code;
             continue;
         }
-        bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
+        bool allowed = mapping.flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
         for (uint64_t i = begin; !allowed && i < end; i++)
             if (state[i - first_page] == PW_PAGE_PRESENT) state[i - first_page] = PW_PAGE_FORBIDDEN;
     }
