@@ -48,6 +48,7 @@ struct pw_memory {
     struct {
         uint64_t first_page, end_page, entry, generation;
     } brought_in; /* host: for writing, by populate; counts when entry and generation are these */
+    bool saw_swapped; /* host: the walk may have met a page that is swapped out */
     pw_mappings mappings;
     pw_small_regions small_regions; /* host */
     struct {

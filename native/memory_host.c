@@ -112,8 +112,7 @@ static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64
 }
 
 /* What the page table holds of a private mapping. */
-static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                        uint8_t *state)
+static int walk_private(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
     uint64_t entries[ENTRIES_A_READ];
     for (uint64_t done = 0; done < num_pages;) {
@@ -127,20 +126,25 @@ static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t n
                                                             : PW_PAGE_WRITE_PROTECTED;
             all |= entries[i];
         }
-        if (all & ENTRY_SWAPPED) find_migrating(first_page + done, ask, entries, state + done);
+        if (all & ENTRY_SWAPPED) {
+            memory->saw_swapped = true;
+            find_migrating(first_page + done, ask, entries, state + done);
+        }
         done += ask;
     }
     return PW_OK;
 }
 
 /* What a write would find in the part of a mapping that begins at first_page. */
-static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page,
-                        uint64_t num_pages, uint8_t *state)
+static int walk_mapping(pw_memory *memory, uint64_t flags, uint64_t first_page, uint64_t num_pages,
+                        uint8_t *state)
 {
     int64_t mapped = 0;
     int code = PW_OK;
-    if (flags & VMA_SHARED) mapped = probe_prefix(first_page, num_pages, state);
-    else code = walk_private(memory, first_page, num_pages, state);
+    if (flags & VMA_SHARED) {
+        memory->saw_swapped = true; /* mincore does not tell */
+        mapped = probe_prefix(first_page, num_pages, state);
+    } else code = walk_private(memory, first_page, num_pages, state);
     if (mapped < 0 || code < 0) return PW_ERR_HOST;
     for (uint64_t i = 0; !(flags & VMA_WRITABLE) && i < num_pages; i++)
         if (state[i] != PW_PAGE_ABSENT) state[i] = PW_PAGE_FORBIDDEN;
@@ -206,6 +210,7 @@ static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_page
 {
     uint64_t entries[ENTRIES_A_READ];
     int64_t mapped = 0;
+    memory->saw_swapped = !for_write || memory->maps < 0;
     if (for_write) {
         int code = host_walk_for_write(memory, first_page, num_pages, effects);
         const uint8_t *hole = memchr(effects, PW_PAGE_UNMAPPED, num_pages);
@@ -214,8 +219,8 @@ static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_page
     if (mapped <= 0) return mapped;
     *is_certain = for_write && memory->maps >= 0 && memory->pagemap >= 0 &&
                   !memchr(effects, PW_PAGE_FORBIDDEN, (size_t)mapped);
-    bool any_absent = memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) != NULL;
-    bool known = any_absent && memory->pagemap >= 0 &&
+    bool known = memory->saw_swapped && memory->pagemap >= 0 &&
+                 memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) &&
                  read_entries(memory, first_page, (uint64_t)mapped, entries);
     for (int64_t i = 0; i < mapped; i++)
         effects[i] = effect_of(effects[i], known && (entries[i] & ENTRY_SWAPPED));
