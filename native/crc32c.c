@@ -7,7 +7,11 @@
 
 #include <string.h>
 
+#include "native/crc32c_wide.h"
+
 #define PACKETS_AT_ONCE 4
+/* Below, moving the lanes together takes as long as the instruction. */
+#define WIDE_FROM_BYTES 192
 
 /* A table entry is linear in its index: the CRC of i is the XOR of the CRCs of the bits of i. So
  * eight numbers make a table of 256, and the tables are constants. */
@@ -200,6 +204,28 @@ HARDWARE static void hardware_packets(uint8_t *destination, const uint8_t *sourc
 }
 #endif
 
+#if defined(__x86_64__)
+static uint32_t wide_crc32c(uint32_t seed, const void *data, size_t num_bytes)
+{
+    const uint8_t *bytes = data;
+    size_t wide_bytes = num_bytes & ~(size_t)(PW_CRC32C_WIDE_BYTES - 1);
+    if (num_bytes < WIDE_FROM_BYTES) return hardware_crc32c(seed, data, num_bytes);
+    uint32_t crc = pw_crc32c_wide_register(~seed, bytes, wide_bytes);
+    return ~hardware_register(crc, bytes + wide_bytes, num_bytes - wide_bytes);
+}
+
+static void wide_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
+                         size_t packet_bytes, uint32_t *crcs)
+{
+    size_t num_whole = packet_bytes == PW_PACKET_BYTES ? num_bytes / PW_PACKET_BYTES : 0;
+    size_t whole_bytes = num_whole * PW_PACKET_BYTES;
+    pw_crc32c_wide_packets(destination, source, num_whole, crcs);
+    if (destination) destination += whole_bytes;
+    hardware_packets(destination, source + whole_bytes, num_bytes - whole_bytes, packet_bytes,
+                     crcs + num_whole);
+}
+#endif
+
 struct implementation {
     const char *name;
     uint32_t (*crc32c)(uint32_t seed, const void *data, size_t num_bytes);
@@ -212,6 +238,9 @@ static const struct implementation with_tables = {"tables", pw_crc32c_tables, ta
 static const struct implementation with_hardware = {HARDWARE_NAME, hardware_crc32c,
                                                     hardware_packets};
 #endif
+#if defined(__x86_64__)
+static const struct implementation with_wide = {"avx512", wide_crc32c, wide_packets};
+#endif
 
 /* Set once while the library loads, constant from then on. */
 static const struct implementation *chosen = &with_tables;
@@ -220,6 +249,9 @@ static const struct implementation *chosen = &with_tables;
 __attribute__((constructor)) static void choose(void)
 {
     if (has_hardware()) chosen = &with_hardware;
+#if defined(__x86_64__)
+    if (pw_crc32c_wide_is_supported()) chosen = &with_wide;
+#endif
 }
 #endif
 

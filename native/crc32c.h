@@ -1,5 +1,6 @@
-/* CRC-32C (Castagnoli), hardware instruction where the CPU has one (x86 SSE4.2, arm64 CRC), tables
- * elsewhere; chosen once at load. The NI carries one CRC per packet. Stateless, thread-safe. */
+/* CRC-32C (Castagnoli), by wide multiplication (x86 AVX-512) or the CRC instruction (x86 SSE4.2,
+ * arm64 CRC) where the CPU has them, tables elsewhere; chosen once at load. The NI carries one CRC
+ * per packet. Stateless, thread-safe. */
 #ifndef PW_NATIVE_CRC32C_H
 #define PW_NATIVE_CRC32C_H
 #include "native/types.h"
@@ -16,7 +17,7 @@ void pw_crc32c_copy_packets(void *destination, const void *source, size_t num_by
                             size_t packet_bytes, uint32_t *crcs);
 /* The same without the copy. */
 void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes, uint32_t *crcs);
-/* "sse4.2", "armv8" or "tables". */
+/* "avx512", "sse4.2", "armv8" or "tables". */
 const char *pw_crc32c_implementation(void);
 /* cdef end */
 #endif

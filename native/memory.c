@@ -51,11 +51,18 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                           int for_write, uint8_t *state)
+static int check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                        uint8_t *state)
 {
     if (num_pages == 0 || !memory->ops->check_access) return PW_OK;
     return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
+}
+
+int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                           int for_write, uint8_t *state)
+{
+    pw_mappings_forget(&memory->mappings);
+    return check_access(memory, first_page, num_pages, for_write, state);
 }
 
 int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
@@ -68,8 +75,7 @@ int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, i
         return memory->ops->walk_for_write(memory, first_page, num_pages, state);
     }
     int code = pw_memory_probe(memory, first_page, num_pages, state);
-    return code == PW_OK ? pw_memory_check_access(memory, first_page, num_pages, for_write, state)
-                         : code;
+    return code == PW_OK ? check_access(memory, first_page, num_pages, for_write, state) : code;
 }
 
 int pw_memory_checks_access(const pw_memory *memory)
@@ -91,27 +97,25 @@ int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t 
         *num_pages = 1;
         return PW_OK;
     }
-    struct procmap_question question = {.size = sizeof question, .address = address};
-    if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
-        return errno == ENOENT ? PW_ERR_ADDRESS : PW_ERR_HOST;
-    if (!(question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE))) return PW_ERR_PROTECTION;
-    *first_page = question.vma_start >> PW_PAGE_SHIFT;
-    *num_pages = (question.vma_end - question.vma_start) >> PW_PAGE_SHIFT;
+    pw_mapping mapping;
+    int code = pw_mappings_find(memory, page, &mapping);
+    if (code == PW_OK && mapping.first_page > page) code = PW_ERR_ADDRESS;
+    if (code < 0) return code;
+    if (!(mapping.flags & (for_write ? VMA_WRITABLE : VMA_READABLE))) return PW_ERR_PROTECTION;
+    *first_page = mapping.first_page;
+    *num_pages = mapping.end_page - mapping.first_page;
     return PW_OK;
 }
 
-int pw_memory_may_vanish(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+int pw_memory_may_vanish(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     if (memory->maps < 0 || !is_range(first_page, num_pages)) return 0;
-    uint64_t address = first_page << PW_PAGE_SHIFT;
-    uint64_t last = address + ((num_pages - 1) << PW_PAGE_SHIFT);
-    while (address <= last) {
-        struct procmap_question question = {
-            .size = sizeof question, .flags = COVERING_OR_NEXT, .address = address};
-        if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0 || question.vma_start > last)
+    uint64_t end_page = first_page + num_pages;
+    pw_mapping mapping;
+    for (uint64_t page = first_page; page < end_page; page = mapping.end_page) {
+        if (pw_mappings_find(memory, page, &mapping) < 0 || mapping.first_page >= end_page)
             return 0;
-        if (question.inode) return 1;
-        address = question.vma_end;
+        if (mapping.is_file) return 1;
     }
     return 0;
 }
@@ -140,6 +144,7 @@ int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_page
 {
     if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     uint64_t absent = 0;
+    pw_mappings_forget(&memory->mappings);
     int code = num_pages > 0
                    ? populate(memory, first_page, num_pages, for_write != 0, &absent, NULL)
                    : PW_OK;
@@ -212,6 +217,7 @@ int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, ui
 {
     if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     uint64_t absent = 0;
+    pw_mappings_forget(&memory->mappings);
     int code = num_pages > 0 ? memory->ops->pin(memory, first_page, num_pages, &absent) : PW_OK;
     if (code == PW_OK) memory->counters.pinned_pages += num_pages;
     if (num_absent) *num_absent = absent;

@@ -87,9 +87,10 @@ int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t 
                       uint64_t *num_pages);
 /* Is a file mapped in the range, which can be truncated under its mapping? Before Linux 6.11: not
  * known, 0. Shared anonymous memory counts as a file. */
-int pw_memory_may_vanish(const pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+int pw_memory_may_vanish(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* The program's own code may have run since the last call: mappings may have changed. See
- * pw_ni_enter. */
+ * pw_ni_enter. From the first call on walk, mapping, may_vanish and page_in rely on it: they ask
+ * the kernel about a mapping once between two calls. */
 void pw_memory_enter(pw_memory *memory);
 /* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these
  * calls. */

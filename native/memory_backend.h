@@ -2,7 +2,9 @@
  * number above PW_MEMORY_PAGES_END. A backend keeps the counters except probes and probed_pages. */
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
+#include "native/mappings.h"
 #include "native/memory.h"
+#include "native/memory_huge.h"
 
 #define PW_MEMORY_PAGES_END ((uint64_t)1 << (64 - PW_PAGE_SHIFT))
 
@@ -46,6 +48,9 @@ struct pw_memory {
     struct {
         uint64_t first_page, end_page, entry, generation;
     } brought_in; /* host: for writing, by populate; counts when entry and generation are these */
+    bool saw_swapped; /* host: the walk may have met a page that is swapped out */
+    pw_mappings mappings;
+    pw_small_regions small_regions; /* host */
     struct {
         uint64_t first_page, num_pages;
         uint8_t state;

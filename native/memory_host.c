@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "native/memory_backend.h"
+#include "native/memory_huge.h"
 #include "native/procmap.h"
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */
@@ -29,18 +30,6 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* since Linux 6.1 */
 #endif
-
-/* linux/fs.h, since Linux 6.7. */
-struct pagemap_region {
-    uint64_t start, end, categories;
-};
-struct pagemap_scan {
-    uint64_t size, flags, start, end, walk_end, regions, num_regions, max_pages;
-    uint64_t inverted, mask, any_of_mask, returned_mask;
-};
-_Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the kernel");
-#define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct pagemap_scan)
-#define SCAN_HUGE ((uint64_t)1 << 6)
 
 /* Entries of /proc/self/pagemap, one a page; without privilege the frame number reads as 0. */
 #define ENTRY_EXCLUSIVE ((uint64_t)1 << 56)
@@ -123,8 +112,7 @@ static void find_migrating(uint64_t first_page, uint64_t num_pages, const uint64
 }
 
 /* What the page table holds of a private mapping. */
-static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                        uint8_t *state)
+static int walk_private(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
 {
     uint64_t entries[ENTRIES_A_READ];
     for (uint64_t done = 0; done < num_pages;) {
@@ -138,20 +126,25 @@ static int walk_private(const pw_memory *memory, uint64_t first_page, uint64_t n
                                                             : PW_PAGE_WRITE_PROTECTED;
             all |= entries[i];
         }
-        if (all & ENTRY_SWAPPED) find_migrating(first_page + done, ask, entries, state + done);
+        if (all & ENTRY_SWAPPED) {
+            memory->saw_swapped = true;
+            find_migrating(first_page + done, ask, entries, state + done);
+        }
         done += ask;
     }
     return PW_OK;
 }
 
 /* What a write would find in the part of a mapping that begins at first_page. */
-static int walk_mapping(const pw_memory *memory, uint64_t flags, uint64_t first_page,
-                        uint64_t num_pages, uint8_t *state)
+static int walk_mapping(pw_memory *memory, uint64_t flags, uint64_t first_page, uint64_t num_pages,
+                        uint8_t *state)
 {
     int64_t mapped = 0;
     int code = PW_OK;
-    if (flags & VMA_SHARED) mapped = probe_prefix(first_page, num_pages, state);
-    else code = walk_private(memory, first_page, num_pages, state);
+    if (flags & VMA_SHARED) {
+        memory->saw_swapped = true; /* mincore does not tell */
+        mapped = probe_prefix(first_page, num_pages, state);
+    } else code = walk_private(memory, first_page, num_pages, state);
     if (mapped < 0 || code < 0) return PW_ERR_HOST;
     for (uint64_t i = 0; !(flags & VMA_WRITABLE) && i < num_pages; i++)
         if (state[i] != PW_PAGE_ABSENT) state[i] = PW_PAGE_FORBIDDEN;
@@ -163,23 +156,20 @@ static int host_check_access(pw_memory *memory, uint64_t first_page, uint64_t nu
 {
     uint64_t page = first_page, end_page = first_page + num_pages;
     while (memory->maps >= 0 && page < end_page) {
-        struct procmap_question question = {
-            .size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
-        if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
-            return errno == ENOENT ? PW_OK : PW_ERR_HOST; /* ENOENT: no mapping from here on */
-        uint64_t vma_end = question.vma_end >> PW_PAGE_SHIFT,
-                 vma_start = question.vma_start >> PW_PAGE_SHIFT;
-        uint64_t begin = vma_start > page ? vma_start : page,
-                 end = vma_end < end_page ? vma_end : end_page;
-        page = vma_end;
+        pw_mapping mapping;
+        int found = pw_mappings_find(memory, page, &mapping);
+        if (found < 0) return found == PW_ERR_ADDRESS ? PW_OK : found; /* no mapping from here on */
+        uint64_t begin = mapping.first_page > page ? mapping.first_page : page,
+                 end = mapping.end_page < end_page ? mapping.end_page : end_page;
+        page = mapping.end_page;
         if (begin >= end) continue;
         if (for_write && memory->pagemap >= 0) {
-            int code = walk_mapping(memory, question.vma_flags, begin, end - begin,
+            int code = walk_mapping(memory, mapping.flags, begin, end - begin,
                                     state + (begin - first_page));
             if (code != PW_OK) return code;
             continue;
         }
-        bool allowed = question.vma_flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
+        bool allowed = mapping.flags & (for_write ? VMA_WRITABLE : VMA_READABLE);
         for (uint64_t i = begin; !allowed && i < end; i++)
             if (state[i - first_page] == PW_PAGE_PRESENT) state[i - first_page] = PW_PAGE_FORBIDDEN;
     }
@@ -220,6 +210,7 @@ static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_page
 {
     uint64_t entries[ENTRIES_A_READ];
     int64_t mapped = 0;
+    memory->saw_swapped = !for_write || memory->maps < 0;
     if (for_write) {
         int code = host_walk_for_write(memory, first_page, num_pages, effects);
         const uint8_t *hole = memchr(effects, PW_PAGE_UNMAPPED, num_pages);
@@ -228,8 +219,8 @@ static int64_t look_at(pw_memory *memory, uint64_t first_page, uint64_t num_page
     if (mapped <= 0) return mapped;
     *is_certain = for_write && memory->maps >= 0 && memory->pagemap >= 0 &&
                   !memchr(effects, PW_PAGE_FORBIDDEN, (size_t)mapped);
-    bool any_absent = memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) != NULL;
-    bool known = any_absent && memory->pagemap >= 0 &&
+    bool known = memory->saw_swapped && memory->pagemap >= 0 &&
+                 memchr(effects, PW_PAGE_ABSENT, (size_t)mapped) &&
                  read_entries(memory, first_page, (uint64_t)mapped, entries);
     for (int64_t i = 0; i < mapped; i++)
         effects[i] = effect_of(effects[i], known && (entries[i] & ENTRY_SWAPPED));
@@ -273,65 +264,15 @@ static void count(pw_memory *memory, const struct outlook *outlook)
     memory->counters.major_faults += outlook->num_major;
 }
 
-/* Pages at the start of the range that huge entries of the page table map. Before Linux 6.7 nothing
- * tells: 0. */
-static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    struct pagemap_region found;
-    struct pagemap_scan scan = {
-        .size = sizeof scan,
-        .start = first_page << PW_PAGE_SHIFT,
-        .end = (first_page + num_pages) << PW_PAGE_SHIFT,
-        .regions = (uint64_t)(uintptr_t)&found,
-        .num_regions = 1,
-        .mask = SCAN_HUGE,
-        .returned_mask = SCAN_HUGE,
-    };
-    if (memory->pagemap < 0 || ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) != 1 ||
-        found.start != scan.start)
-        return 0;
-    return (found.end - found.start) >> PW_PAGE_SHIFT;
-}
-
-/* Whether one entry of the page table maps the 2 MB around the page. The page itself first: where
- * it has an entry of its own the kernel would look at all 512. */
-static bool is_huge(const pw_memory *memory, uint64_t page)
-{
-    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    return num_huge(memory, page, 1) == 1 &&
-           num_huge(memory, region_page, PW_HUGE_PAGES) == PW_HUGE_PAGES;
-}
-
-static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
-{
-    uint64_t region_page = page & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    if (!is_huge(memory, page)) return;
-    *first_page = region_page;
-    *num_pages = PW_HUGE_PAGES;
-}
-
-/* Pages that one huge page brought in were one fault: the first stands for all. */
-static void find_huge_pages(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                            uint8_t *effects)
-{
-    for (uint64_t i = 0; i < num_pages;) {
-        uint64_t region_page = (first_page + i) & ~(uint64_t)(PW_HUGE_PAGES - 1);
-        uint64_t end = region_page + PW_HUGE_PAGES - first_page;
-        if (end > num_pages) end = num_pages;
-        if (effects[i] == PW_EFFECT_NEW && is_huge(memory, first_page + i))
-            memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
-        i = end;
-    }
-}
-
 static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                          uint64_t *num_collapsed)
 {
+    memory->small_regions.end_page = 0;
     if (madvise(address_of(first_page), bytes_of(num_pages), MADV_COLLAPSE) != 0)
         return PW_ERR_HOST;
     uint64_t region_page = (first_page + PW_HUGE_PAGES - 1) & ~(uint64_t)(PW_HUGE_PAGES - 1);
     for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES)
-        *num_collapsed += is_huge(memory, region_page);
+        *num_collapsed += pw_memory_is_huge(memory, region_page);
     return PW_OK;
 }
 
@@ -430,7 +371,7 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         if (effects) keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
         return code;
     }
-    if (effects && memory->has_huge_pages) find_huge_pages(memory, first_page, mapped, effects);
+    if (effects && memory->has_huge_pages) pw_memory_find_huge(memory, first_page, mapped, effects);
     count(memory, &outlook);
     *num_absent = outlook.num_absent;
     if (for_write && outlook.is_certain) note_brought_in(memory, first_page, mapped);
@@ -480,7 +421,7 @@ static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     struct outlook outlook;
-    memory->brought_in.end_page = 0;
+    memory->brought_in.end_page = memory->small_regions.end_page = 0;
     int code = look_ahead(memory, first_page, num_pages, false, NULL, &outlook);
     if (code != PW_OK) return code;
     if (outlook.num_mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
@@ -500,7 +441,7 @@ static const struct pw_memory_ops host_ops = {
     .probe = host_probe,
     .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
-    .extent = host_extent,
+    .extent = pw_memory_huge_extent,
     .collapse = host_collapse,
     .populate = host_populate,
     .pin = host_pin,

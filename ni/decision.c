@@ -97,6 +97,7 @@ int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages
     if (!holds_page || num_pages > UINT64_MAX - first_page) return PW_ERR_INVALID;
     bool at_destination = pending->fault.at_destination;
     ni->decision_wanted = false;
+    pw_ni_enter(ni); /* the host's policy has run */
     if (!pw_driver_decide(&ni->driver, first_page, first_page + num_pages, &ni->service)) {
         pw_engine_ask(ni);
         return PW_OK;

@@ -159,7 +159,8 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
             .page = page,
             .end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
             .at_ns = pw_passage_packet_ns(way, (uint32_t)(first_byte / PW_PACKET_BYTES)),
-            .pdid = block->header.pdid};
+            .pdid = block->header.pdid,
+            .is_further = i > 0};
         pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;

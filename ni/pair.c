@@ -40,6 +40,7 @@ static bool lacks_page(pw_ni *ni, const pw_passage *way, pw_time at_ns)
         pw_access_result result;
         pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (result.outcome == PW_ACCESS_FAULT) return true;
+        access.is_further = true;
     }
     return false;
 }

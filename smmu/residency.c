@@ -28,6 +28,7 @@ static int probe_window(pw_residency *walk, pw_memory *memory, uint64_t page, ui
     if (code < 0) return code;
     walk->first_page = page;
     walk->num_pages = num_pages;
+    walk->is_fresh = true;
     walk->generation = memory->generation;
     walk->window_pages = next_window(walk->state, num_pages, (uint32_t)window);
     walk->may_vanish = pw_memory_may_vanish(memory, page, num_pages);
@@ -67,10 +68,13 @@ int pw_residency_state(pw_residency *walk, pw_memory *memory, uint64_t page, uin
     return *state;
 }
 
-int pw_residency_state_now(pw_residency *walk, pw_memory *memory, uint64_t page, uint64_t end_page)
+int pw_residency_state_now(pw_residency *walk, pw_memory *memory, uint64_t page, uint64_t end_page,
+                           bool is_further)
 {
+    if (!is_further) walk->is_fresh = false;
     int state = pw_residency_state(walk, memory, page, end_page);
-    if (state < 0 || state == PW_PAGE_PRESENT || state == PW_PAGE_UNMAPPED) return state;
+    if (state < 0 || state == PW_PAGE_PRESENT || state == PW_PAGE_UNMAPPED || walk->is_fresh)
+        return state;
     pw_residency_forget(walk);
     return pw_residency_state(walk, memory, page, end_page);
 }

@@ -20,6 +20,7 @@ typedef struct {
     uint32_t window_pages; /* of the next probe; 0: PW_RESIDENCY_PAGES */
     bool may_vanish;       /* a file is mapped in the window: it may be truncated at any time */
     bool for_write;        /* which access the mapping must allow; set by the owner */
+    bool is_fresh;         /* probed since the last access that is not a further one */
     uint8_t state[PW_RESIDENCY_PAGES]; /* PW_PAGE_* */
 } pw_residency;
 
@@ -27,8 +28,10 @@ typedef struct {
  * outside. PW_PAGE_* or PW_ERR_HOST. */
 int pw_residency_state(pw_residency *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
 /* The same, but what does not seem to be there for the access is looked at again: it may have come
- * since. */
-int pw_residency_state_now(pw_residency *walk, pw_memory *memory, uint64_t page, uint64_t end_page);
+ * since. is_further: the access before was to another page of the same block, just now, with
+ * nothing in between; what was probed for it need not be looked at again. */
+int pw_residency_state_now(pw_residency *walk, pw_memory *memory, uint64_t page, uint64_t end_page,
+                           bool is_further);
 /* PW_OK when the host still maps the page for the access, whatever the snapshot says; else
  * PW_ERR_*. */
 int pw_residency_check_mapping(pw_residency *walk, pw_memory *memory, uint64_t page);

@@ -29,7 +29,8 @@ static void access_smmu(pw_translation_unit *unit, pw_residency *residency, cons
 {
     uint64_t page = access->page;
     if (unit->smmu->prefetch) residency->window_pages = 0; /* a window's edge would end it */
-    int state = pw_residency_state_now(residency, unit->memory, page, access->end_page);
+    int state =
+        pw_residency_state_now(residency, unit->memory, page, access->end_page, access->is_further);
     *result = (pw_access_result){.code = error_of(unit, residency, state, page),
                                  .fault_until_ns = INT64_MIN};
     bool is_present = result->code == PW_OK && lets_through(unit, state) &&

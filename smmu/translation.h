@@ -15,6 +15,7 @@ typedef struct {
     pw_time at_ns;     /* PW_NEVER: ahead of time, books nothing */
     uint16_t pdid;
     bool is_translated; /* the translation was paid for: a further packet, or the access retried */
+    bool is_further;    /* another page of the same block was just asked for */
 } pw_access;
 
 enum pw_access_outcome {

@@ -9,10 +9,12 @@ from collections import OrderedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mappings import map_at
 
 from pagewire.native import EngineError, check, ffi, lib
 
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
+HUGE_PAGES = lib.PW_HUGE_PAGES
 WRITE_PROTECTED, FORBIDDEN = lib.PW_PAGE_WRITE_PROTECTED, lib.PW_PAGE_FORBIDDEN
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
@@ -585,6 +587,81 @@ def test_host_populate_and_pin_count_a_zero_page_that_is_written(host, make_mapp
         assert host.populate(mapping.first, 4, False) == (0, 0)
         assert page_in(mapping.first, 4) == (0, 4)
         assert page_in(mapping.first, 4) == (0, 0)
+
+
+@needs_pagemap
+@pytest.mark.parametrize("announce", ["enter", "changed", "populate", "pin", "check_access"])
+def test_host_mapping_is_asked_for_again_when_the_program_may_have_run(
+    host, make_mapping, announce
+) -> None:
+    """Kept between two announcements; a call that comes from the program is one itself."""
+    mapping = make_mapping(4)
+    states = ffi.new("uint8_t[4]", [PRESENT] * 4)
+    tells = {
+        "enter": lambda: lib.pw_memory_enter(host.memory),
+        "changed": lambda: lib.pw_memory_changed(host.memory),
+        "populate": lambda: host.populate(mapping.first, 4),
+        "pin": lambda: host.pin(mapping.first, 4),
+        "check_access": lambda: lib.pw_memory_check_access(
+            host.memory, mapping.first, 4, True, states
+        ),
+    }
+    lib.pw_memory_enter(host.memory)
+    assert host.page_in(mapping.first, 4) == (0, [NEW] * 4)
+    assert host.walk(mapping.first, 4, True) == [PRESENT] * 4
+    mapping.protect(mmap.PROT_READ)
+    tells[announce]()
+    assert host.walk(mapping.first, 4, True) == [FORBIDDEN] * 4
+    assert host.page_in(mapping.first, 4)[0] == lib.PW_ERR_PROTECTION
+    mapping.protect(mmap.PROT_READ | mmap.PROT_WRITE)
+    mapping.unmap(2, 1)
+    tells[announce]()
+    assert host.walk(mapping.first, 4, True) == [PRESENT, PRESENT, UNMAPPED, PRESENT]
+    assert host.page_in(mapping.first, 4) == (lib.PW_ERR_ADDRESS, [NONE, NONE, HOLE, HOLE])
+
+
+@needs_pagemap
+def test_host_keeps_more_mappings_than_it_has_room_for_apart(host, make_mapping) -> None:
+    mappings = [make_mapping(3) for _ in range(7)]
+    for mapping in mappings:
+        mapping.protect_part(1, 1, mmap.PROT_READ)
+    lib.pw_memory_enter(host.memory)
+    for _ in range(2):
+        for mapping in mappings:
+            assert host.page_in(mapping.first, 1)[0] == 0
+            assert host.walk(mapping.first, 3, True) == [PRESENT, ABSENT, ABSENT]
+            code = lib.pw_memory_mapping(
+                host.memory, mapping.first + 1, 1, ffi.new("uint64_t *"), ffi.new("uint64_t *")
+            )
+            assert code == lib.PW_ERR_PROTECTION
+
+
+def test_host_huge_page_is_found_where_the_program_has_given_small_ones_back(
+    host, make_mapping
+) -> None:
+    """What is known of a region's pages holds until the program has run."""
+    mapping = make_mapping(2 * HUGE_PAGES)
+    region = -(-mapping.first // HUGE_PAGES) * HUGE_PAGES
+    address, num_bytes = region * 4096, HUGE_PAGES * 4096
+    lib.pw_memory_enter(host.memory)
+    for page in (region, region + 1):
+        assert host.page_in(page, 1) == (0, [NEW])
+        assert host.extent(page) == (page, 1)
+    for announce in (
+        lambda: lib.pw_memory_enter(host.memory),
+        lambda: lib.pw_memory_changed(host.memory),
+        lambda: host.drop(region, HUGE_PAGES),
+    ):
+        LIBC.madvise(address, num_bytes, mmap.MADV_DONTNEED)
+        LIBC.madvise(address, num_bytes, mmap.MADV_NOHUGEPAGE)
+        assert host.page_in(region, 1) == (0, [NEW])
+        map_at(address, num_bytes)
+        LIBC.madvise(address, num_bytes, 14)  # MADV_HUGEPAGE
+        announce()
+        assert host.page_in(region, 2)[0] == 0
+        if not host.extent(region)[1] == HUGE_PAGES:
+            pytest.skip("the kernel has no huge page for a first touch here")
+        assert host.extent(region + 7) == (region, HUGE_PAGES)
 
 
 def test_model_grows_to_many_pages() -> None:

@@ -16,6 +16,8 @@ from faulting_pair import (
     set_pages,
 )
 
+from pagewire.native import ffi, lib
+
 
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("how", ["first touch", "dropped"])
@@ -43,6 +45,20 @@ def test_pages_that_were_never_touched_and_dropped_ones_fault(how: str, ends: st
     assert pair.counters(0).pages_paged_in == 12 * (ends != "destination")
     assert pair.counters(1).pages_paged_in == 12 * (ends != "source")
     pair.assert_quiet()
+
+
+def test_block_whose_pages_are_all_absent_is_looked_at_once_in_each_attempt() -> None:
+    """The pages of one block are asked for at one moment, so one probe does for all of them."""
+    pair = Pair(policy=POLICY_BLOCK)
+    source, destination = resident(BLOCK)
+    destination.drop()
+    counters = ffi.new("pw_memory_counters *")
+    pair.write(source, destination)
+    completions(pair.run())
+    lib.pw_memory_read_counters(pair.memories[1], counters)
+    assert pair.counters(1).translation_faults_destination == 4
+    assert counters.probes == 2  # it faults, and it is there
+    assert destination.read() == source.read()
 
 
 @pytest.mark.parametrize("ends", ENDS)

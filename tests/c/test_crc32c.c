@@ -15,5 +15,8 @@ int main(void)
     assert(memcmp(destination, source, sizeof(source)) == 0);
     for (size_t i = 0; i < 12; i++)
         assert(crcs[i] == pw_crc32c(0, source + i * 256, i < 11 ? 256 : 3000 - 11 * 256));
+    for (size_t length = 0; length <= sizeof(source); length++) /* each way of going wide */
+        assert(pw_crc32c(0x1234567u, source, length) ==
+               pw_crc32c_tables(0x1234567u, source, length));
     return 0;
 }
