@@ -51,7 +51,7 @@ void pw_ni_destroy(pw_ni *ni);
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
 
 /* Let events of one site (enum pw_impairment_id) fail as planned; before the first transfer. With
- * any site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+ * any site on no answer is foreseen. PW_ERR_INVALID: see pw_impairment_refused. */
 int pw_ni_plan_impairment(pw_ni *ni, uint32_t site, const pw_impairment_site *plan);
 /* The plan of a site, with how many events were eligible and injected. */
 int pw_ni_read_impairment(const pw_ni *ni, uint32_t site, pw_impairment_site *out);
