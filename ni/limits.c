@@ -44,12 +44,9 @@ static const limit of_settings[] = {
 };
 
 static const limit of_costs[] = {
-    COST(nodes_per_qfdb, 1, INT32_MAX),
-    COST(link_mbps, 1, INT32_MAX),
-    COST(link_between_mbps, 1, INT32_MAX),
-    COST(link_coding_permille, 1, 1000),
-    COST(receive_engine_mbps, 1, INT32_MAX),
-    COST(packetizer_payload_bytes, 1, INT32_MAX),
+    COST(nodes_per_qfdb, 1, INT32_MAX),           COST(link_mbps, 1, INT32_MAX),
+    COST(link_between_mbps, 1, INT32_MAX),        COST(link_coding_permille, 1, 1000),
+    COST(receive_engine_mbps, 1, INT32_MAX),      COST(packetizer_payload_bytes, 1, INT32_MAX),
     COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX),
 };
 
@@ -124,7 +121,6 @@ bool pw_ni_explain_refusal(const pw_costs *costs, const pw_settings *settings, c
                  found.name, found.value,
                  found.limit->power_of_two ? "a power of two" : "a whole number", found.limit->min,
                  found.limit->max);
-    else
-        snprintf(text, num_bytes, "%s = %" PRId64 ": %s", found.name, found.value, found.because);
+    else snprintf(text, num_bytes, "%s = %" PRId64 ": %s", found.name, found.value, found.because);
     return true;
 }

@@ -68,7 +68,13 @@ def test_setting_out_of_range_is_named(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name,value", [("link_mbps", 0), ("nodes_per_qfdb", 0), ("packetizer_payload_bytes", -1), ("walk_accesses", 9)]
+    "name,value",
+    [
+        ("link_mbps", 0),
+        ("nodes_per_qfdb", 0),
+        ("packetizer_payload_bytes", -1),
+        ("walk_accesses", 9),
+    ],
 )
 def test_cost_out_of_range_is_named(name: str, value: int) -> None:
     assert refused({name: value}, {}) == name
