@@ -2,11 +2,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CHUNK_BUFFERS 4
+_Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned");
+
 typedef struct pw_buffer {
     struct pw_buffer *next;
     uint32_t peer, num_bytes;
-    _Alignas(64) uint8_t data[PW_BURST_BYTES];
+    uint8_t *data;
 } pw_buffer;
+
+/* Buffers that were made together; all of them end with the pool. */
+typedef struct pw_chunk {
+    struct pw_chunk *next;
+    uint8_t *own; /* the pool's own memory for their data, NULL: the host's */
+    pw_buffer buffers[CHUNK_BUFFERS];
+} pw_chunk;
 
 struct pw_burst_pool {
     uint32_t num_peers;
@@ -16,6 +26,9 @@ struct pw_burst_pool {
     pw_buffer *lent; /* handed to the host */
     uint32_t *dirty; /* peers with an open buffer, in the order they were opened */
     uint32_t num_dirty;
+    pw_chunk *chunks;
+    pw_burst_allocate allocate;
+    void *context;
 };
 
 int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out)
@@ -33,25 +46,44 @@ int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out)
     return PW_OK;
 }
 
-static void free_list(pw_buffer *buffer)
+void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context)
 {
-    while (buffer) {
-        pw_buffer *next = buffer->next;
-        free(buffer);
-        buffer = next;
-    }
+    pool->allocate = allocate;
+    pool->context = context;
 }
 
 void pw_burst_pool_destroy(pw_burst_pool *pool)
 {
     if (!pool) return;
-    for (uint32_t peer = 0; pool->open && peer < pool->num_peers; peer++) free(pool->open[peer]);
-    free_list(pool->free_list);
-    free_list(pool->ready_head);
-    free_list(pool->lent);
+    while (pool->chunks) {
+        pw_chunk *chunk = pool->chunks;
+        pool->chunks = chunk->next;
+        free(chunk->own);
+        free(chunk);
+    }
     free(pool->open);
     free(pool->dirty);
     free(pool);
+}
+
+static bool grow(pw_burst_pool *pool)
+{
+    const size_t num_bytes = CHUNK_BUFFERS * (size_t)PW_BURST_BYTES;
+    pw_chunk *chunk = calloc(1, sizeof *chunk);
+    if (!chunk) return false;
+    uint8_t *data = pool->allocate ? pool->allocate(pool->context, num_bytes) : NULL;
+    if (!data && !(data = chunk->own = aligned_alloc(64, num_bytes))) {
+        free(chunk);
+        return false;
+    }
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    for (int i = CHUNK_BUFFERS; i-- > 0;) {
+        chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
+        chunk->buffers[i].next = pool->free_list;
+        pool->free_list = &chunk->buffers[i];
+    }
+    return true;
 }
 
 static void make_ready(pw_burst_pool *pool, uint32_t peer)
@@ -85,9 +117,9 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     pw_burst_reserve(pool, peer, num_bytes);
     pw_buffer *buffer = pool->open[peer];
     if (!buffer) {
+        if (!pool->free_list && !grow(pool)) return NULL;
         buffer = pool->free_list;
-        if (buffer) pool->free_list = buffer->next;
-        else if (!(buffer = aligned_alloc(64, sizeof *buffer))) return NULL;
+        pool->free_list = buffer->next;
         buffer->peer = peer;
         buffer->num_bytes = 0;
         pool->open[peer] = buffer;

@@ -1,5 +1,5 @@
 /* Outgoing bursts: one open buffer a peer, taken from a pool, filled with frames, handed to the
- * host when it asks and returned by it when sent. Grows by whole buffers when the host is slow to
+ * host when it asks and returned by it when sent. Grows by a few buffers when the host is slow to
  * return them; no allocation otherwise. Not thread-safe. */
 #ifndef PW_NATIVE_BURST_H
 #define PW_NATIVE_BURST_H
@@ -17,6 +17,10 @@ typedef struct pw_burst_pool pw_burst_pool;
 
 int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out);
 void pw_burst_pool_destroy(pw_burst_pool *pool);
+/* Memory for the buffers that are made from now on, aligned to 64 bytes: allocate's, which must
+ * outlive their use but not the pool; NULL from it: the pool takes its own for these. */
+typedef uint8_t *(*pw_burst_allocate)(void *context, size_t num_bytes);
+void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context);
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);

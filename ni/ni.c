@@ -252,6 +252,11 @@ int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
     return 1;
 }
 
+void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context)
+{
+    pw_burst_pool_set_memory(ni->bursts, allocate, context);
+}
+
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }
 
 uint32_t pw_ni_num_pending(const pw_ni *ni)

@@ -11,13 +11,14 @@
 #define PW_COMPUTE_REPLAY 1
 #define PW_COMPUTE_MODEL 2
 #define PW_COMPUTE_NONE 3
+#define PW_COMPUTE_SCALE_MAX 1000000
 
 typedef struct {
     int64_t call_ns; /* what a call of the MPI library costs the CPU */
     int64_t poll_ns; /* a look for a completion */
     int64_t read_ns; /* a reading of the clock */
     int64_t compute; /* PW_COMPUTE_* */
-    double scale;    /* of every duration */
+    double scale;    /* of every duration, at most PW_COMPUTE_SCALE_MAX */
     /* replay: the durations, one for each outermost call; the clock's own copy */
     const int64_t *replay_ns;
     uint64_t num_replay;
@@ -38,24 +39,33 @@ typedef struct {
     double scale;
     int32_t compute;
     int32_t depth;
+    int32_t recording_error; /* PW_ERR_NOMEM: durations are missing */
     uint8_t is_recording;
     uint8_t program_ran; /* since the NI was last looked after, which takes this back */
 } pw_clock;
 
-/* PW_ERR_NOMEM, PW_ERR_INVALID (an option out of its range). */
+/* The host's own clock (CLOCK_MONOTONIC). */
+int64_t pw_clock_wall_ns(void);
+/* PW_ERR_NOMEM, PW_ERR_INVALID (an option out of its range, a negative duration). */
 int pw_clock_init(pw_clock *clock, const pw_clock_options *options);
 void pw_clock_finish(pw_clock *clock);
 /* At every public entry: the compute since the last leave has passed. costs_call: an MPI call, not
  * one of the RDMA library. */
 void pw_clock_enter(pw_clock *clock, bool costs_call);
+/* The same for a host that was entered at wall_ns already (CLOCK_MONOTONIC): what it has done since
+ * is no compute. */
+void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns);
 void pw_clock_leave(pw_clock *clock);
 /* Virtual time now. The reading costs read_ns: a program that waits on it ends. */
 int64_t pw_clock_read(pw_clock *clock);
+/* The program says what its work takes on the emulated node (PW_COMPUTE_MODEL). */
+void pw_clock_declare(pw_clock *clock, int64_t duration_ns);
 /* The program lets time pass, between enter and leave. */
 void pw_clock_sleep(pw_clock *clock, int64_t duration_ns);
 /* The CPU learns of a completion. */
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns);
-/* What was recorded; *num_durations of them. */
+/* What was recorded, *num_durations of them; NULL when there is nothing, or no memory for it all
+ * (recording_error). */
 const int64_t *pw_clock_recorded(const pw_clock *clock, uint64_t *num_durations);
 /* cdef end */
 #endif

@@ -1,9 +1,9 @@
 /* One rank's emulated node: engine, wire, clock, memory strategy, rendezvous and progress, composed
- * here and only here. Knows no MPI and no Python. Its hosts: the MPI facade, the libfabric provider,
- * a C program. Peers are node numbers, addresses are virtual, times are virtual ns.
+ * here and only here. Knows no MPI and no Python. Its hosts: the MPI facade, the libfabric
+ * provider, a C program. Peers are node numbers, addresses are virtual, times are virtual ns.
  *
  * One thread at a time, which the caller sees to by pw_node_lock; a loop that waits lets the others
- * in between its turns. */
+ * in between its turns (pw_node_busy, pw_node_idle). */
 #ifndef PW_NODE_NODE_H
 #define PW_NODE_NODE_H
 #include "ni/ni.h"
@@ -19,7 +19,8 @@ typedef struct pw_node pw_node;
  * node locked. A negative code ends the node's call with it. */
 typedef struct {
     void *context;
-    /* PW_HOST_DECISION: answer with pw_ni_decide. Needed with PW_POLICY_HOST. */
+    /* PW_HOST_DECISION: answer with pw_ni_decide. Needed with PW_POLICY_HOST; asked again by every
+     * turn until it does. */
     int (*decide)(void *context, uint64_t id);
     /* How to treat a transfer that is posted; *out untouched: by size. */
     int (*schedule)(void *context, uint64_t num_bytes, uint32_t peer, int is_read, int64_t now_ns,
@@ -57,10 +58,14 @@ typedef struct pw_handle {
     uint64_t id;
 } pw_handle;
 
-/* The node takes the wire and closes it; also when it fails. *reason: a sentence for PW_ERR_*. */
+/* The node takes the wire and closes it; also when it fails. What options point to is copied, but
+ * for the strategy's. *reason: a sentence for PW_ERR_*, lives for ever. */
 int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
                    const char **reason);
+/* Its handles end with it. */
 void pw_node_destroy(pw_node *node);
+/* What the last negative code of a call below was about; until the next one. */
+const char *pw_node_reason(const pw_node *node);
 
 void pw_node_lock(pw_node *node);
 void pw_node_unlock(pw_node *node);
@@ -81,11 +86,11 @@ int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages);
 /* This process was forked; async-signal-safe: acted on at the next turn. */
 void pw_node_forked(pw_node *node);
 
-/* Let peer read a span once; done when it has. */
+/* Let peer read a span once, for which it is acquired; done when it has. At most 4 GiB. */
 int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
                    pw_handle **out);
 /* Read num_bytes from the peer, request posted at at_ns; done when they are all here. lease: of the
- * destination, NULL: none; released at completion. */
+ * destination, NULL: none; released at completion, and still the caller's with an error. */
 int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
                   uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
                   pw_handle **out);
@@ -112,8 +117,11 @@ int64_t pw_node_next_ns(const pw_node *node);
 /* Handles under way, the newest first; walk by next. */
 const pw_handle *pw_node_under_way(const pw_node *node);
 
-/* Messages through packetizer and mailbox, the CPU's cost included: frame has room for envelope and
- * payload; what they return and refuse is that of pw_ni_message_*. */
+#define PW_MESSAGE_EAGER 1 /* the payload stands behind the envelope */
+#define PW_MESSAGE_RENDEZVOUS 2
+/* A message through packetizer and mailbox, the CPU's cost included: frame has room for envelope
+ * and payload. Returns the frame's bytes, 0 when there is no such peer or no frame is that long.
+ * Read it by pw_ni_message_*. */
 uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
                                uint64_t num_bytes, uint64_t key, uint8_t *frame);
 

@@ -28,8 +28,8 @@ typedef struct {
     void (*taken)(pw_wire *wire, const pw_wire_burst *burst);
     /* Bursts that have not left yet. */
     uint32_t (*num_pending)(const pw_wire *wire);
-    /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives as
-     * long as the wire. */
+    /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives
+     * as long as the wire. */
     uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
     /* Nothing is sent or received any more; frees the wire. */
     void (*close)(pw_wire *wire);

@@ -1,0 +1,158 @@
+#include "transport/node/node.h"
+#include "transport/node/node_state.h"
+#include "ni/limits.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint8_t *burst_memory(void *context, size_t num_bytes)
+{
+    pw_wire *wire = context;
+    return wire->ops->allocate(wire, num_bytes);
+}
+
+static int create_memory(pw_node *node, const pw_settings *settings)
+{
+    const pw_memory_model_options options = {
+        .seed = (uint64_t)settings->model_seed + node->wire->node,
+        .fault_millionths = (uint32_t)settings->model_fault_millionths,
+        .frame_limit_pages = (uint64_t)settings->model_frame_limit_pages,
+        .huge_pages = (uint32_t)settings->model_huge_pages,
+        .collapse_millionths = (uint32_t)settings->model_collapse_millionths,
+    };
+    return pw_memory_create((uint32_t)settings->memory_backend, &options, &node->memory);
+}
+
+static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    *reason = "the memory backend cannot be made: see pw_memory_create";
+    int code = create_memory(node, options->settings);
+    if (code < 0) return code;
+    *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
+    code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
+                        node->memory, &node->ni);
+    if (code < 0) return code;
+    if (node->wire->ops->allocate) pw_ni_set_burst_memory(node->ni, burst_memory, node->wire);
+    *reason = "the protection domain (pdid, from 1 on) cannot be opened; see pw_ni_open_domain";
+    return pw_ni_open_domain(node->ni, node->pdid);
+}
+
+static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    node->strategy = options->strategy;
+    node->strategy_self = options->strategy_self;
+    node->context = (pw_strategy_context){.memory = node->memory, .tables = &node->tables};
+    if (options->strategy_self) return PW_OK;
+    *reason = "the memory strategy cannot be made";
+    int code = node->strategy->create(&node->context, &node->strategy_self);
+    node->owns_strategy = code == PW_OK;
+    return code;
+}
+
+static int create_parts(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    *reason = "the clock: costs, durations and scale are not negative, the scale is at most "
+              "PW_COMPUTE_SCALE_MAX, compute is one of PW_COMPUTE_*";
+    int code = pw_clock_init(&node->clock, &options->clock);
+    if (code < 0) return code;
+    *reason = "no memory for the table of transfers";
+    code = pw_handles_init(&node->handles);
+    if (code < 0) return code;
+    code = create_engine(node, options, reason);
+    return code < 0 ? code : create_strategy(node, options, reason);
+}
+
+static const char *refused(const pw_node_options *options)
+{
+    if (!options->costs || !options->settings || !options->tables || !options->strategy)
+        return "costs, settings, tables and strategy of a node must all be given";
+    if (pw_ni_refused(options->costs, options->settings))
+        return "a cost or a setting is out of its range; pw_ni_refused names it";
+    return NULL;
+}
+
+int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
+                   const char **reason)
+{
+    pw_node *node = NULL;
+    int code = PW_ERR_INVALID;
+    *reason = refused(options);
+    if (*reason) goto close_wire;
+    *reason = "no memory for a node";
+    code = PW_ERR_NOMEM;
+    node = calloc(1, sizeof *node);
+    if (!node) goto close_wire;
+    node->wire = wire;
+    node->pdid = options->pdid;
+    node->host = options->host;
+    node->tables = *options->tables;
+    node->has_policy = options->settings->policy == PW_POLICY_HOST;
+    node->next_ns = PW_NEVER;
+    node->started_wall_ns = pw_clock_wall_ns();
+    code = create_parts(node, options, reason);
+    if (code < 0) goto destroy;
+    *out = node;
+    *reason = NULL;
+    return PW_OK;
+
+    int saved;
+destroy:
+    saved = errno; /* PW_ERR_HOST: the caller wants to read it */
+    pw_node_destroy(node);
+    errno = saved;
+    return code;
+close_wire:
+    wire->ops->close(wire);
+    return code;
+}
+
+/* The wire before the engine: it may still be sending from the engine's bursts. */
+void pw_node_destroy(pw_node *node)
+{
+    if (!node) return;
+    if (node->ni) pw_node_reclaim(node);
+    node->wire->ops->close(node->wire);
+    if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    pw_ni_destroy(node->ni);
+    pw_memory_destroy(node->memory);
+    pw_handles_destroy(&node->handles);
+    pw_clock_finish(&node->clock);
+    free(node);
+}
+
+int pw_node_fail(pw_node *node, int code, const char *format, ...)
+{
+    int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->reason, sizeof node->reason, format, arguments);
+    va_end(arguments);
+    errno = saved;
+    return code;
+}
+
+const char *pw_node_reason(const pw_node *node) { return node->reason; }
+
+void pw_node_lock(pw_node *node) { pw_ticket_lock_take(&node->lock); }
+void pw_node_unlock(pw_node *node) { pw_ticket_lock_give(&node->lock); }
+
+pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
+pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }
+pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
+pw_call_counts *pw_node_calls(pw_node *node) { return &node->calls; }
+uint32_t pw_node_number(const pw_node *node) { return node->wire->node; }
+uint32_t pw_node_count(const pw_node *node) { return node->wire->num_nodes; }
+int64_t pw_node_next_ns(const pw_node *node) { return node->next_ns; }
+const pw_handle *pw_node_under_way(const pw_node *node) { return node->handles.under_way; }
+
+void pw_node_set_host(pw_node *node, const pw_node_host *host) { node->host = *host; }
+
+void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
+{
+    *out = (pw_node_counters){.touch_ns = node->touch_ns,
+                              .pin_ns = node->pin_ns,
+                              .yields = node->waiting.yields,
+                              .sleeps = node->waiting.sleeps,
+                              .started_wall_ns = node->started_wall_ns};
+}

@@ -1,0 +1,45 @@
+/* What a node is made of, for its own files: node.c makes it, progress.c moves it, transfers.c
+ * posts to it. */
+#ifndef PW_NODE_NODE_STATE_H
+#define PW_NODE_NODE_STATE_H
+#include "transport/node/handles.h"
+#include "transport/node/node.h"
+#include "transport/node/waiting.h"
+
+#define PW_NODE_REASON_BYTES 256
+
+struct pw_node {
+    pw_ni *ni;
+    pw_memory *memory;
+    pw_wire *wire;
+    const pw_strategy_ops *strategy;
+    void *strategy_self;
+    pw_clock clock;
+    pw_handles handles;
+    pw_waiting waiting;
+    pw_ticket_lock lock;
+    int64_t next_ns;       /* of the engine, as the last run left it */
+    uint64_t decision;     /* id of the one that the host was asked for last */
+    atomic_uint num_forks; /* not acted on yet */
+    uint16_t pdid;
+    bool owns_strategy;
+    bool has_policy; /* of the host: PW_POLICY_HOST */
+    bool is_posted;  /* something was posted since the last run, or that ended with an error */
+    pw_node_host host;
+    int64_t touch_ns, pin_ns, started_wall_ns;
+    pw_cost_tables tables;
+    pw_strategy_context context;
+    char reason[PW_NODE_REASON_BYTES];
+    pw_call_counts calls;
+};
+
+/* Note what a negative code is about, in words; the code. */
+int pw_node_fail(pw_node *node, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A transfer's event: it is over. */
+int pw_node_finish(pw_node *node, const pw_host_event *event);
+/* Act on a fork. */
+int pw_node_share_pages(pw_node *node);
+/* Give the engine back the bursts that have left. */
+void pw_node_reclaim(pw_node *node);
+#endif

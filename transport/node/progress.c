@@ -1,0 +1,188 @@
+/* The turn: bursts in, engine, events, bursts out. */
+#include "transport/node/node_state.h"
+
+#define EVENTS_AT_ONCE 32
+#define FOREVER (PW_NEVER - 1)
+
+typedef unsigned long long printed;
+
+static int first_error(int a, int b) { return a < 0 ? a : b; }
+
+static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    int code = pw_ni_rx_burst(node->ni, source, data, num_bytes);
+    if (code >= 0) return PW_OK;
+    /* What was dropped will never be answered: going on would hang. */
+    return pw_node_fail(node, code, "burst of %u bytes from node %u; same pagewire on all ranks?",
+                        num_bytes, source);
+}
+
+/* 1: a burst was here, 0: none was. */
+static int receive(pw_node *node)
+{
+    const pw_wire_ops *ops = node->wire->ops;
+    pw_wire_burst burst;
+    int code, moved = 0;
+    while ((code = ops->poll(node->wire, &burst)) > 0) {
+        moved = 1;
+        code = receive_burst(node, burst.source, burst.data, burst.num_bytes);
+        ops->taken(node->wire, &burst);
+        if (code < 0) return code;
+    }
+    return code < 0 ? pw_node_fail(node, code, "the wire cannot receive") : moved;
+}
+
+void pw_node_reclaim(pw_node *node)
+{
+    for (uint8_t *data; (data = node->wire->ops->sent(node->wire));)
+        pw_ni_tx_release(node->ni, data);
+}
+
+/* Send every burst that waits. *looped: one went to this node itself, so the engine goes on. */
+static int flush(pw_node *node, bool *looped)
+{
+    pw_burst burst;
+    int code = PW_OK;
+    while (code >= 0 && pw_ni_tx_burst(node->ni, &burst)) {
+        bool is_free = true;
+        if (burst.peer == node->wire->node) {
+            code = receive_burst(node, burst.peer, burst.data, burst.num_bytes);
+            *looped = true;
+        } else {
+            code = node->wire->ops->send(node->wire, burst.peer, burst.data, burst.num_bytes,
+                                         &is_free);
+            if (code < 0)
+                pw_node_fail(node, code, "the wire cannot send %u bytes to node %u",
+                             burst.num_bytes, burst.peer);
+        }
+        if (is_free) pw_ni_tx_release(node->ni, burst.data);
+    }
+    pw_node_reclaim(node);
+    return code;
+}
+
+static int decide(pw_node *node)
+{
+    pw_decision question;
+    if (!node->host.decide)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "page-in decision: the policy is PW_POLICY_HOST, but the host has no "
+                            "decide; give it with pw_node_set_host");
+    int code = node->host.decide(node->host.context, node->decision);
+    if (code < 0) return pw_node_fail(node, code, "page-in decision: the host failed");
+    if (pw_ni_read_decision(node->ni, node->decision, &question) < 0) return PW_OK;
+    return pw_node_fail(node, PW_ERR_INVALID,
+                        "page-in decision %llu: the host came back without pw_ni_decide",
+                        (printed)node->decision);
+}
+
+/* The host was asked, and could not tell: nothing goes on before it has. */
+static int decide_again(pw_node *node)
+{
+    pw_decision question;
+    if (pw_ni_next_ns(node->ni) != INT64_MIN) return PW_OK;
+    if (pw_ni_read_decision(node->ni, node->decision, &question) < 0) return PW_OK;
+    return decide(node);
+}
+
+static int dispatch(pw_node *node, const pw_host_event *event)
+{
+    int code;
+    switch (event->kind) {
+    case PW_HOST_EXPOSE_DONE:
+    case PW_HOST_FETCH_DONE:
+    case PW_HOST_WRITE_DONE: return pw_node_finish(node, event);
+    case PW_HOST_DECISION: node->decision = event->id; return decide(node);
+    case PW_HOST_NOTIFIED:
+        if (!node->host.event) return PW_OK;
+        code = node->host.event(node->host.context, event);
+        return code < 0 ? pw_node_fail(node, code, "notification: the host failed") : PW_OK;
+    case PW_HOST_DEADLOCK: return pw_node_fail(node, event->error, "mailbox of the R5");
+    case PW_HOST_FRAMES_SHORT: return pw_node_fail(node, event->error, "page-in");
+    default: return PW_OK;
+    }
+}
+
+/* How many events there were; all are dispatched, and the first error is told. */
+static int step(pw_node *node, int64_t horizon_ns)
+{
+    pw_host_event events[EVENTS_AT_ONCE];
+    int count = pw_ni_run(node->ni, horizon_ns, events, EVENTS_AT_ONCE), code = PW_OK;
+    if (count < 0) return pw_node_fail(node, count, "run of the engine");
+    for (int i = 0; i < count; i++) code = first_error(code, dispatch(node, &events[i]));
+    return code < 0 ? code : count;
+}
+
+/* With a policy of the host the engine goes on from its decisions before anything is sent. */
+static int run_engine(pw_node *node, int64_t horizon_ns)
+{
+    int count = 0, stepped;
+    if (!node->has_policy) count = stepped = step(node, horizon_ns);
+    else if ((stepped = decide_again(node)) >= 0)
+        while ((stepped = step(node, horizon_ns)) > 0) count += stepped;
+    node->next_ns = pw_ni_next_ns(node->ni);
+    return stepped < 0 ? stepped : count;
+}
+
+/* 1: there were events, 0: there were none. */
+static int run(pw_node *node, int64_t horizon_ns)
+{
+    int moved = 0, count;
+    bool looped;
+    node->is_posted = false;
+    do {
+        looped = false;
+        count = run_engine(node, horizon_ns);
+        if (count >= 0) {
+            moved |= count > 0;
+            int code = flush(node, &looped);
+            if (code < 0) count = code;
+        }
+    } while (count >= 0 && (looped || count >= EVENTS_AT_ONCE || node->next_ns <= horizon_ns));
+    if (count >= 0) return moved;
+    node->is_posted = true; /* the bursts that were not sent */
+    return count;
+}
+
+int pw_node_turn(pw_node *node, bool waiting)
+{
+    bool was_forked = atomic_load_explicit(&node->num_forks, memory_order_relaxed) != 0;
+    if (node->clock.program_ran || was_forked) {
+        node->clock.program_ran = false;
+        pw_waiting_renew(&node->waiting);
+        pw_ni_enter(node->ni);
+        int code = was_forked ? pw_node_share_pages(node) : PW_OK;
+        if (code < 0) return code;
+    }
+    int moved = receive(node);
+    if (moved < 0) {
+        node->is_posted = true; /* some may have been received */
+        return moved;
+    }
+    int64_t horizon_ns = waiting ? FOREVER : node->clock.now_ns;
+    if (moved || node->is_posted || node->next_ns <= horizon_ns) {
+        int ran = run(node, horizon_ns);
+        return ran < 0 ? ran : moved | ran;
+    }
+    pw_node_reclaim(node);
+    return 0;
+}
+
+void pw_node_busy(pw_node *node)
+{
+    pw_waiting_end(&node->waiting);
+    if (pw_ticket_lock_is_wanted(&node->lock)) {
+        pw_ticket_lock_give(&node->lock);
+        pw_ticket_lock_take(&node->lock);
+    }
+}
+
+void pw_node_idle(pw_node *node) { pw_waiting_idle(&node->waiting, &node->lock); }
+
+int64_t pw_node_silent_ns(const pw_node *node) { return pw_waiting_silent_ns(&node->waiting); }
+
+void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
+{
+    bool is_ahead = node->clock.now_ns < node->next_ns && node->next_ns < PW_NEVER;
+    if (is_future || is_ahead) node->clock.now_ns += poll_ns;
+}

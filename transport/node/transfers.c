@@ -1,0 +1,197 @@
+/* Long messages: the sender exposes its buffer, the receiver's NI reads it. What the memory
+ * strategy does before and after costs the CPU's clock. */
+#include "transport/node/node_state.h"
+
+#define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
+
+typedef unsigned long long printed;
+
+static int count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
+{
+    if (cost->touch_ns < 0 || cost->pin_ns < 0)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "memory strategy %s: %s took %lld + %lld ns; allowed are times from 0",
+                            node->strategy->name, call, (long long)cost->touch_ns,
+                            (long long)cost->pin_ns);
+    node->touch_ns += cost->touch_ns;
+    node->pin_ns += cost->pin_ns;
+    return PW_OK;
+}
+
+int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
+{
+    *out = (pw_lease){.span = span};
+    int code = node->strategy->acquire(node->strategy_self, span, access, out);
+    if (code < 0)
+        return pw_node_fail(node, code, "memory strategy %s: acquire of %llu bytes at %#llx",
+                            node->strategy->name, (printed)span.num_bytes, (printed)span.address);
+    if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
+        return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
+                            node->strategy->name);
+    code = count_cost(node, &out->cost, "acquire");
+    if (code == PW_OK) node->clock.now_ns += out->cost.touch_ns + out->cost.pin_ns;
+    return code;
+}
+
+/* Time that the release takes, or a code. */
+static int64_t release_ns(pw_node *node, const pw_lease *lease)
+{
+    pw_strategy_cost cost = {0, 0};
+    int code = node->strategy->release(node->strategy_self, lease, &cost);
+    if (code < 0)
+        return pw_node_fail(node, code, "memory strategy %s: release of %llu bytes at %#llx",
+                            node->strategy->name, (printed)lease->span.num_bytes,
+                            (printed)lease->span.address);
+    code = count_cost(node, &cost, "release");
+    return code < 0 ? code : cost.touch_ns + cost.pin_ns;
+}
+
+int pw_node_release(pw_node *node, const pw_lease *lease)
+{
+    int64_t passed_ns = release_ns(node, lease);
+    if (passed_ns < 0) return (int)passed_ns;
+    node->clock.now_ns += passed_ns;
+    return PW_OK;
+}
+
+static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
+{
+    int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
+    if (code >= 0) return PW_OK;
+    return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
+                        node->strategy->name, (printed)first_page, (printed)num_pages);
+}
+
+int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages)
+{
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+    return tell_invalidated(node, first_page, num_pages);
+}
+
+void pw_node_forked(pw_node *node)
+{
+    atomic_fetch_add_explicit(&node->num_forks, 1, memory_order_relaxed);
+}
+
+/* A fork write-protects every page: the OS shoots down the context's translations. */
+int pw_node_share_pages(pw_node *node)
+{
+    atomic_store_explicit(&node->num_forks, 0, memory_order_relaxed);
+    int code = pw_memory_fork(node->memory, 0, UINT64_MAX);
+    if (code < 0) return pw_node_fail(node, code, "fork");
+    pw_ni_invalidate_context(node->ni, node->pdid);
+    return tell_invalidated(node, 0, ALL_PAGES);
+}
+
+static pw_handle *take_handle(pw_node *node, uint32_t peer)
+{
+    pw_handle *handle = pw_handles_take(&node->handles);
+    if (handle) handle->peer = peer;
+    else pw_node_fail(node, PW_ERR_NOMEM, "no memory for a transfer with node %u", peer);
+    return handle;
+}
+
+/* Post what pw_node_expose has a handle for. */
+static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
+{
+    pw_scheduling scheduling = {PW_HINT_NONE, 0};
+    int code = PW_OK;
+    if (node->host.schedule)
+        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
+                                   node->clock.now_ns, &scheduling);
+    if (code >= 0)
+        code = pw_ni_expose(node->ni, handle->peer, address, handle->num_bytes, &scheduling,
+                            &handle->key);
+    if (code >= 0) {
+        pw_handles_begin(&node->handles, handle, handle->key);
+        return PW_OK;
+    }
+    if (handle->has_lease) pw_node_release(node, &handle->lease);
+    return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
+                        handle->peer);
+}
+
+int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                   pw_handle **out)
+{
+    if (num_bytes > PW_TRANSFER_MAX_BYTES)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "send of %llu bytes to node %u: a transfer of the NI has at most %llu "
+                            "bytes (4 GiB); send the data in several messages",
+                            (printed)num_bytes, peer, (printed)PW_TRANSFER_MAX_BYTES);
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    handle->num_bytes = num_bytes;
+    handle->has_lease = num_bytes > 0;
+    int code = PW_OK;
+    if (handle->has_lease)
+        code = pw_node_acquire(node, (pw_span){address, num_bytes}, PW_ACCESS_READ, &handle->lease);
+    if (code == PW_OK) code = post_exposed(node, handle, address);
+    if (code == PW_OK) *out = handle;
+    else pw_handles_give(&node->handles, handle);
+    return code;
+}
+
+int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
+                  uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
+                  pw_handle **out)
+{
+    uint64_t id;
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    int code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
+                           at_ns, &id);
+    if (code < 0) {
+        pw_handles_give(&node->handles, handle);
+        return pw_node_fail(node, code, "read of %llu bytes from node %u", (printed)num_bytes,
+                            peer);
+    }
+    handle->key = key;
+    handle->num_bytes = num_bytes;
+    handle->is_fetch = true;
+    handle->has_lease = lease != NULL;
+    if (lease) handle->lease = *lease;
+    pw_handles_begin(&node->handles, handle, id);
+    node->is_posted = true;
+    *out = handle;
+    return PW_OK;
+}
+
+int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out)
+{
+    node->is_posted = true;
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    pw_handles_begin(&node->handles, handle, id);
+    *out = handle;
+    return PW_OK;
+}
+
+int pw_node_finish(pw_node *node, const pw_host_event *event)
+{
+    pw_handle *handle = pw_handles_end(&node->handles, event->id);
+    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
+    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease) : 0;
+    handle->complete_ns = event->time_ns + (passed_ns > 0 ? passed_ns : 0);
+    handle->error = event->error;
+    handle->has_lease = false;
+    handle->done = true;
+    if (handle->is_dropped) pw_handles_give(&node->handles, handle);
+    return passed_ns < 0 ? (int)passed_ns : PW_OK;
+}
+
+void pw_node_free_handle(pw_node *node, pw_handle *handle)
+{
+    if (handle->done) pw_handles_give(&node->handles, handle);
+    else handle->is_dropped = true;
+}
+
+uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
+                               uint64_t num_bytes, uint64_t key, uint8_t *frame)
+{
+    uint64_t payload_bytes = kind == PW_MESSAGE_EAGER ? num_bytes : 0;
+    if (peer >= node->wire->num_nodes || payload_bytes > UINT32_MAX - PW_ENVELOPE_BYTES) return 0;
+    node->clock.now_ns = pw_ni_message_write(node->ni, peer, kind, address, num_bytes, key,
+                                             (uint32_t)payload_bytes, node->clock.now_ns, frame);
+    return PW_ENVELOPE_BYTES + (uint32_t)payload_bytes;
+}
