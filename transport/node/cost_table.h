@@ -26,7 +26,11 @@ typedef struct {
     pw_cost_table table[PW_COST_TABLES];
 } pw_cost_tables;
 
-/* Time of one operation on num_pages pages; 0 pages cost nothing. */
+/* PW_ERR_INVALID, and a sentence in *reason, when a table is empty or too long, its sizes do not
+ * rise, or its costs fall or are below 0. Whoever takes tables from outside asks this once. */
+int pw_cost_tables_check(const pw_cost_tables *tables, const char **reason);
+/* Time of one operation on num_pages pages, rounded down to a whole ns; 0 pages cost nothing. Below
+ * the first point: its cost. What is beyond INT64_MAX is INT64_MAX. The tables must be sound. */
 int64_t pw_cost_ns(const pw_cost_tables *tables, int table, uint64_t num_pages);
 /* cdef end */
 #endif

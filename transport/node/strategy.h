@@ -25,21 +25,27 @@ typedef struct {
 #define PW_ACCESS_READ 0  /* the NI will read the span */
 #define PW_ACCESS_WRITE 1 /* it will write it */
 
+#define PW_STRATEGY_REASON_BYTES 200
+
 /* What a strategy works with; lives as long as it. */
 typedef struct {
     pw_memory *memory;
     const pw_cost_tables *tables;
+    /* Of the last function that failed: a sentence that names value, limit and remedy. */
+    char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
 
-/* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked. */
+/* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
+ * is written on success alone. All are there; only a host that brings its own object may leave out
+ * create and destroy, which nobody calls for it. */
 typedef struct {
     const char *name;
     const char *summary; /* a line for `pagewire info` */
-    int (*create)(const pw_strategy_context *context, void **self);
+    int (*create)(pw_strategy_context *context, void **self);
     void (*destroy)(void *self);
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
     int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-    /* The mappings of these pages went or changed. */
+    /* The mappings of these pages went or changed; after a fork that is every page. */
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
 } pw_strategy_ops;
 
