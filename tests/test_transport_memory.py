@@ -10,6 +10,7 @@ from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.memory import built_in, conformance, host
 from pagewire.transport.memory.host import StrategyHost
+from pagewire.transport.memory.native_strategy import NativeStrategy
 from pagewire.transport.memory.pages import Pages
 from pagewire.transport.memory.strategy import (
     PAGE_BYTES,
@@ -25,16 +26,14 @@ from pagewire.transport.settings.config import load
 
 NUM_PAGES = 8
 TABLES = platform.load("exanest-qfdb").tables
-HERE = __name__
+FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Buffer:
     """Fresh anonymous pages; all absent."""
 
     def __init__(self) -> None:
-        self._map = mmap.mmap(
-            -1, NUM_PAGES * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        )
+        self._map = mmap.mmap(-1, NUM_PAGES * PAGE_BYTES, flags=FLAGS)
         self._map.madvise(15)  # no huge pages
         self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(self._map)))
 
@@ -96,8 +95,40 @@ def test_pin_keeps_what_an_overlapping_transfer_still_needs(pages):
 
 
 def test_span_that_is_not_mapped_is_an_error_that_names_strategy_and_address(pages):
-    with pytest.raises(EngineError, match="run.memory = 'pin': pin of 1 bytes at 0x300000000000"):
-        host.create("pin", pages).acquire(3 << 44, 1, Access.READ)
+    for name, tried in (("pin", "pin"), ("pretouch", "touch")):
+        text = f"run.memory = '{name}': {tried} of 1 bytes at 0x300000000000: part of it is not"
+        with pytest.raises(EngineError, match=text) as caught:
+            host.create(name, pages).acquire(3 << 44, 1, Access.READ)
+        assert caught.value.code == lib.PW_ERR_ADDRESS
+
+
+@pytest.mark.parametrize("name", ["pin", "pretouch"])
+def test_span_behind_the_end_of_the_address_space_is_refused(name, pages):
+    with pytest.raises(EngineError, match="18446744073709551615 bytes at 0xfff: it reaches"):
+        host.create(name, pages).acquire(4095, 2**64 - 1, Access.READ)
+
+
+def test_pretouch_only_reads_what_is_mapped_read_only(pages):
+    buffer = mmap.mmap(-1, PAGE_BYTES, flags=FLAGS, prot=mmap.PROT_READ)
+    address = int(ffi.cast("uintptr_t", ffi.from_buffer(buffer)))
+    lease = host.create("pretouch", pages).acquire(address, PAGE_BYTES, Access.WRITE)
+    assert lease.cost == Cost(touch_ns=cost("touch_absent", 1))
+    assert pages.resident(Span(address, PAGE_BYTES)) == (True,)
+
+
+def test_limit_of_locked_memory_is_named_with_what_to_do():
+    model = ffi.new("pw_memory_model_options *", {"detached": 1, "frame_limit_pages": 4})
+    memory = ffi.new("pw_memory **")
+    check(lib.pw_memory_create(lib.PW_MEMORY_MODEL, model, memory), "memory")
+    limited = Pages(ffi.gc(memory[0], lib.pw_memory_destroy), TABLES)
+    strategy = host.create("pin", limited)
+    lease = strategy.acquire(0, 3 * PAGE_BYTES, Access.READ)
+    text = "run.memory = 'pin': 20480 bytes cannot be pinned, the limit.*ulimit -l.*run.memory"
+    with pytest.raises(EngineError, match=text) as caught:
+        strategy.acquire(0, 5 * PAGE_BYTES, Access.READ)
+    assert caught.value.code == lib.PW_ERR_FULL
+    assert strategy.release(lease) == Cost(pin_ns=cost("unpin", 3))
+    strategy.close()
 
 
 def test_unknown_table_lists_the_known(pages):
@@ -165,6 +196,7 @@ SPAN = Span(4096, 1)
         (Lease(SPAN, 5), Cost(), "a int (5) instead of a Cost"),
         (Lease(SPAN, Cost(pin_ns=-1)), Cost(), "pin_ns -1: allowed is a whole number of ns from 0"),
         (Lease(SPAN, Cost(touch_ns=1.5)), Cost(), "touch_ns 1.5"),
+        (Lease(SPAN, Cost(touch_ns=2**62 + 1)), Cost(), "from 0 to 2**62"),
         (Lease(SPAN), None, "release(Span(address=4096, num_bytes=1)) answered a NoneType"),
     ],
 )
@@ -175,6 +207,86 @@ def test_answer_that_cannot_be_names_value_and_limit(lease, cost, text, pages, m
     with pytest.raises(StrategyError) as caught:
         asked.release(asked.acquire(*SPAN, Access.READ))
     assert text in str(caught.value) and "'mine'" in str(caught.value)
+
+
+def test_node_in_c_asks_a_class_in_python(pages):
+    """Through the table of functions, as the node does; the class's own tokens come back."""
+
+    class Tokens(MemoryStrategy):
+        told: tuple[int, int] | None = None
+
+        def acquire(self, *, span, access):
+            return Lease(span, Cost(touch_ns=span.num_bytes), token=[access])
+
+        def release(self, *, lease):
+            return Cost(pin_ns=len(lease.token) + lease.span.address)
+
+        def invalidated(self, *, first_page, num_pages):
+            self.told = first_page, num_pages
+
+    strategy = Tokens()
+    asked = StrategyHost(strategy, "mine", pages)
+    ops, cost = asked.ops, ffi.new("pw_strategy_cost *")
+    leases = [ffi.new("pw_lease *"), ffi.new("pw_lease *")]
+    assert ffi.string(ops.name) == b"mine"
+    for idx, lease in enumerate(leases):
+        assert ops.acquire(asked.handle, (4096 * idx, 7), lib.PW_ACCESS_WRITE, lease) == 0
+        assert (lease.span.address, lease.span.num_bytes) == (4096 * idx, 7)
+        assert (lease.cost.touch_ns, lease.cost.pin_ns) == (7, 0)
+    for idx, lease in enumerate(leases):
+        assert ops.release(asked.handle, lease, cost) == 0
+        assert (cost.touch_ns, cost.pin_ns) == (0, 1 + 4096 * idx)
+    assert ops.invalidated(asked.handle, 5, 2**52) == 0 and strategy.told == (5, 2**52)
+    assert asked.take_failure() is None
+    assert ops.release(asked.handle, leases[0], cost) == lib.PW_ERR_HOST  # twice
+    assert "'mine': release raised KeyError" in str(asked.take_failure())
+
+
+@pytest.mark.parametrize("hook", ["acquire", "release", "invalidated"])
+def test_what_a_class_raises_is_kept_for_the_caller_of_c(hook, pages, monkeypatch):
+    monkeypatch.setattr(Raises, "hook", hook)
+    monkeypatch.setattr(Raises, "error", SystemExit(3))
+    asked = StrategyHost(Raises(), "mine", pages)
+    ops, lease = asked.ops, ffi.new("pw_lease *")
+    codes = [
+        ops.acquire(asked.handle, SPAN, lib.PW_ACCESS_READ, lease),
+        ops.release(asked.handle, lease, ffi.new("pw_strategy_cost *")),
+        ops.invalidated(asked.handle, 1, 1),
+    ]
+    assert codes[["acquire", "release", "invalidated"].index(hook)] == lib.PW_ERR_HOST
+    failure = asked.take_failure()
+    assert isinstance(failure, StrategyError) and f"'mine': {hook}" in str(failure)
+    assert isinstance(failure.__cause__, SystemExit)
+    assert asked.take_failure() is None
+
+
+def test_error_of_pages_keeps_its_code_through_c(pages):
+    class Pins(MemoryStrategy):
+        def acquire(self, *, span, access):
+            self.pages.pin(span)
+            return Lease(span)
+
+    asked = StrategyHost(Pins(), "mine")
+    asked.bind(pages)
+    span, lease = (3 << 44, 1), ffi.new("pw_lease *")
+    assert asked.ops.acquire(asked.handle, span, lib.PW_ACCESS_READ, lease) == lib.PW_ERR_HOST
+    failure = asked.take_failure()
+    assert isinstance(failure, EngineError) and failure.code == lib.PW_ERR_ADDRESS
+    assert "run.memory = 'mine': pin of 1 bytes" in str(failure)
+
+
+def test_built_in_strategies_are_those_in_c():
+    expected = {
+        "part": "let pages fault; the driver pages in and the ERR resumes the block (PART)",
+        "pretouch": "touch each page of a buffer before each transfer",
+        "ideal": "accesses never fault, at no extra cost",
+        "pin": "pin buffers for each transfer",
+    }
+    found = built_in.REGISTRY.entries()
+    assert [(name, each.help) for name, each in found.items()] == [*expected.items()]
+    assert all(built_in.REGISTRY.is_native(name) for name in expected)
+    with pytest.raises(KeyError, match="no memory strategy 'pim' in C; there are part, pretouch"):
+        NativeStrategy("pim")
 
 
 def test_setting_takes_names_and_classes():
@@ -188,7 +300,7 @@ def test_setting_takes_names_and_classes():
 
 @pytest.mark.parametrize("name", built_in.REGISTRY.names())
 def test_built_in_strategies_conform(name):
-    assert conformance.check_strategy(built_in.REGISTRY.load(name)) > 100
+    assert conformance.check_strategy(lambda: NativeStrategy(name)) > 100
 
 
 class Scribbles(MemoryStrategy):

@@ -20,6 +20,7 @@ NOT_OF_A_NODE = {
     "run.compute_record",
     "run.compute_replay",
     "run.wtime",
+    "run.wire",
     "run.huge_pages",
     "run.strict",
     "run.watchdog",

@@ -26,10 +26,10 @@ from numpy.typing import DTypeLike, NDArray
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
 from pagewire.transport.facade.loader import activate
-from pagewire.transport.facade.progress import test_turn, turn
+from pagewire.transport.facade.progress import failed_test, test_turn, turn
 from pagewire.transport.facade.rank import here
+from pagewire.transport.node.node import Handle
 from pagewire.transport.node.notices import Notice
-from pagewire.transport.node.rendezvous import Handle
 
 MAX_BYTES = 2**32 - 1
 """A descriptor's size field has 32 bits."""
@@ -90,7 +90,7 @@ class Buffer:
         here.clock.enter_rdma()
         try:
             here.clock.now_ns += here.node.platform.table("mmap").cost_ns(num_bytes)
-            self._prepared = here.node.rendezvous.prepare(self.address, num_bytes)
+            self._prepared = here.node.acquire(self.address, num_bytes)
             key = ffi.new("uint64_t *")
             check(
                 lib.pw_ni_register(here.node.engine.ni, self.address, num_bytes, key),
@@ -113,9 +113,9 @@ class Buffer:
         here.clock.enter_rdma()
         try:
             check(lib.pw_ni_unexpose(here.node.engine.ni, self.remote.key), "buffer")
-            here.node.rendezvous.release(self._prepared)
+            here.node.release(self._prepared)
             here.clock.now_ns += here.node.platform.table("munmap").cost_ns(self.num_bytes)
-            here.node.rendezvous.unmapped(self.address, self.num_bytes)
+            here.node.unmapped(self.address, self.num_bytes)
         finally:
             here.clock.leave()
         del self.array
@@ -143,7 +143,7 @@ class Notification:
             test_turn()
             if self._notices and self._notices[0].time_ns <= here.clock.now_ns:
                 return self._take()
-            here.progress.failed_test(bool(self._notices))
+            failed_test(bool(self._notices))
             return None
         finally:
             here.clock.leave()
@@ -231,7 +231,7 @@ class _Transfers(abc.ABC):
         here.clock.enter_rdma()
         try:
             here.clock.now_ns = check(self._start(), f"transfer with rank {self._peer}")
-            self._handle = here.node.rendezvous.started(self._id[0], self._describe())
+            self._handle = here.node.started(self._id[0], self._peer)
         finally:
             here.clock.leave()
 
@@ -245,7 +245,7 @@ class _Transfers(abc.ABC):
             if status in (Status.FINISHED, Status.FAILED):
                 here.clock.now_ns += self._poll_ns
             else:
-                here.progress.failed_test(handle.done, self._poll_ns)
+                failed_test(handle.done, self._poll_ns)
             return status
         finally:
             here.clock.leave()
@@ -352,7 +352,7 @@ class Channel(_Transfers):
         try:
             descriptor.reserved = (hint, window_blocks or 0)
             if hint is Hint.NONE and window_blocks is None:
-                decision = here.node.rendezvous.schedule(
+                decision = here.node.schedule(
                     descriptor.transfer_bytes, self._peer, is_read=False
                 )
                 if decision is not None:

@@ -15,6 +15,7 @@ target's completion notification of a write.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import mmap
 import random
@@ -255,17 +256,17 @@ class Rig:
             at = page * PAGE_BYTES
             expected[at : at + PAGE_BYTES] = bytes(len(expected[at : at + PAGE_BYTES]))
         host_pages = Pages(self.nodes.engines[destination_node].memory, self.platform.tables)
-        preparing = memory_host.create(strategy, host_pages)
-        lease = preparing.acquire(destination.address, num_bytes, Access.WRITE)
-        prepare_ns = lease.cost.touch_ns + lease.cost.pin_ns
-        if traced:
-            self.nodes.trace_start(TRACE_RECORDS)
-        before = self.nodes.counters()
-        call_ns = self._now_ns
-        post = self.nodes.write if operation == "write" else self.nodes.read
-        post(source, destination, num_bytes, call_ns + prepare_ns)
-        times = self.nodes.times()
-        preparing.release(lease)
+        with contextlib.closing(memory_host.create(strategy, host_pages)) as preparing:
+            lease = preparing.acquire(destination.address, num_bytes, Access.WRITE)
+            prepare_ns = lease.cost.touch_ns + lease.cost.pin_ns
+            if traced:
+                self.nodes.trace_start(TRACE_RECORDS)
+            before = self.nodes.counters()
+            call_ns = self._now_ns
+            post = self.nodes.write if operation == "write" else self.nodes.read
+            post(source, destination, num_bytes, call_ns + prepare_ns)
+            times = self.nodes.times()
+            preparing.release(lease)
         counters = {name: value - before[name] for name, value in self.nodes.counters().items()}
         if destination.read()[:num_bytes] != expected:
             raise EngineError(int(lib.PW_ERR_HOST), f"{operation} of {num_bytes} bytes: wrong data")

@@ -5,7 +5,8 @@ after those that it needs. A header's exported part is between `/* cdef begin */
 */`; a `#define NAME value` in it becomes `#define NAME ...`, which makes cffi ask the compiler for
 the value. A plain decimal stays as it is, because cffi must know the length of an array in a struct
 (the compiler checks it all the same). The prelude, what the generated C file includes, is made from
-the same list.
+the same list. A file that is no header goes into the declarations whole, and not into the prelude:
+what Python defines and C calls.
 """
 
 import pathlib
@@ -25,9 +26,12 @@ def cut(text: str) -> str:
 
 def main(root: str, listing: str, cdef: str, prelude: str) -> None:
     names = pathlib.Path(listing).read_text(encoding="utf-8").split()
-    texts = [cut((pathlib.Path(root) / name).read_text(encoding="utf-8")) for name in names]
+    texts = []
+    for name in names:
+        text = (pathlib.Path(root) / name).read_text(encoding="utf-8")
+        texts.append(cut(text) if name.endswith(".h") else text)
     pathlib.Path(cdef).write_text("\n".join(texts), encoding="utf-8")
-    includes = [f'#include "{name}"\n' for name in names]
+    includes = [f'#include "{name}"\n' for name in names if name.endswith(".h")]
     pathlib.Path(prelude).write_text("".join(includes), encoding="utf-8")
 
 

@@ -3,8 +3,9 @@
 build_defaults.py SOURCE_ROOT LIST_OF_HEADERS OUTPUT: settings with their limits and defaults come
 from the Python declarations, costs from the platform files, names of counters from
 native/counters.h. The declarations import constants of the engine, which is not compiled yet: the
-headers' text stands in for it (`Headers`). So a declaration may use constants at import, and must
-not call the engine; a module that does so fails here, by name. Needs the standard library alone.
+headers' text stands in for it (`Headers`), and for the list of memory strategies the text of
+strategies.c. So a declaration may use constants at import, and must not call the engine; a module
+that does so fails here, by name. Needs the standard library alone.
 """
 
 import ast
@@ -24,6 +25,7 @@ NOT_OF_A_NODE = (
     "run.compute_record",
     "run.compute_replay",
     "run.wtime",
+    "run.wire",
     "run.huge_pages",
     "run.strict",
     "run.watchdog",
@@ -44,12 +46,24 @@ POINTS_MAX = 16
 """PW_COST_POINTS_MAX."""
 
 
+STRATEGIES = re.compile(r"^#define BUILT_IN\(strategy\)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+"""The list in transport/node/strategies.c."""
+
+
 class Headers:
     """Constants and structs of the exported parts of the headers, as cffi's `lib` and `ffi`."""
 
+    NULL = None
+
     def __init__(self, root: pathlib.Path, names: list[str]) -> None:
+        listed = STRATEGIES.search((root / "transport/node/strategies.c").read_text("utf-8"))
+        if listed is None:
+            raise SystemExit("build_defaults: no list BUILT_IN in transport/node/strategies.c")
+        self.strategies = re.findall(r"strategy\((\w+)\)", listed[1])
         text = "\n".join(
-            "".join(PART.findall((root / name).read_text(encoding="utf-8"))) for name in names
+            "".join(PART.findall((root / name).read_text(encoding="utf-8")))
+            for name in names
+            if name.endswith(".h")
         )
         text = re.sub(r"/\*.*?\*/", "", text.replace("\\\n", " "), flags=re.DOTALL)
         self.constants: dict[str, int] = {}
@@ -94,6 +108,16 @@ class Headers:
                 f"a settings module asks the engine for {name} when it is imported; only numbers "
                 "that the exported headers #define can be had before the engine is compiled"
             ) from None
+
+    def pw_strategy_at(self, idx: int) -> Any:
+        """The idx-th memory strategy; its summary is not known here."""
+        if idx >= len(self.strategies):
+            return self.NULL
+        return types.SimpleNamespace(name=self.strategies[idx].encode(), summary=b"")
+
+    def string(self, text: bytes) -> bytes:
+        """What ffi.string makes of a `const char *`."""
+        return text
 
     def typeof(self, name: str) -> Any:
         """What ffi.typeof tells of a struct: its fields by name."""

@@ -14,6 +14,7 @@ from mpi4py import MPI
 
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive, attach
 from pagewire.transport.facade.message import select, select_vector
 from pagewire.transport.facade.native_calls import go_around
@@ -39,27 +40,22 @@ def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
     nonblocking = native(owner, "I" + name.lower()) if name[0].isupper() else None
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None:
-                if self == MPI.COMM_NULL:
-                    return original(self, *args, **kwargs)
-                go_around(name, args, kwargs)
-                if nonblocking is None:
-                    return original(self, *args, **kwargs)
-                return polled(nonblocking(self, *args, **kwargs))
-            result = body(state.collective, *args, **kwargs)
-            if result is NotImplemented:
-                arrive(state)
-                result = original(self, *args, **kwargs)  # raises if the root is invalid
-                go_around(name, args, kwargs)
-            return result
-        finally:
-            here.clock.leave()
+        state = here.states.get(self.handle)
+        if state is None:
+            if self == MPI.COMM_NULL:
+                return original(self, *args, **kwargs)
+            go_around(name, args, kwargs)
+            if nonblocking is None:
+                return original(self, *args, **kwargs)
+            return polled(nonblocking(self, *args, **kwargs))
+        result = body(state.collective, *args, **kwargs)
+        if result is NotImplemented:
+            arrive(state)
+            result = original(self, *args, **kwargs)  # raises if the root is invalid
+            go_around(name, args, kwargs)
+        return result
 
-    return call
+    return bracket(name, call)
 
 
 def synchronised(owner: type, name: str) -> Callable[..., Any]:
@@ -67,18 +63,13 @@ def synchronised(owner: type, name: str) -> Callable[..., Any]:
     original = native(owner, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            go_around(name, args, kwargs)
-            state = here.states.get(self.handle)
-            if state is not None:
-                arrive(state)
-            return original(self, *args, **kwargs)
-        finally:
-            here.clock.leave()
+        go_around(name, args, kwargs)
+        state = here.states.get(self.handle)
+        if state is not None:
+            arrive(state)
+        return original(self, *args, **kwargs)
 
-    return call
+    return bracket(name, call)
 
 
 def _create_group() -> Callable[..., MPI.Intracomm]:
@@ -86,26 +77,21 @@ def _create_group() -> Callable[..., MPI.Intracomm]:
     original = native(MPI.Intracomm, "Create_group")
 
     def create_group(self: MPI.Intracomm, group: MPI.Group, tag: int = 0) -> MPI.Intracomm:
-        here.clock.enter()
-        try:
-            here.calls.begin("Create_group")
-            state = here.states.get(self.handle)
-            if (
-                state is not None
-                and 0 <= tag < state.collective.tag_limit - 1
-                and group.Get_rank() != MPI.UNDEFINED
-            ):
-                everybody = self.Get_group()
-                members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
-                everybody.Free()
-                spreading.barrier(state.collective, list(members), tag + 2)
-            made = original(self, group, tag)
-            attach(made)
-            return made
-        finally:
-            here.clock.leave()
+        state = here.states.get(self.handle)
+        if (
+            state is not None
+            and 0 <= tag < state.collective.tag_limit - 1
+            and group.Get_rank() != MPI.UNDEFINED
+        ):
+            everybody = self.Get_group()
+            members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
+            everybody.Free()
+            spreading.barrier(state.collective, list(members), tag + 2)
+        made = original(self, group, tag)
+        attach(made)
+        return made
 
-    return create_group
+    return bracket("Create_group", create_group)
 
 
 def _barrier(channel: Channel) -> None:

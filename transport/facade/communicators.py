@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 from mpi4py import MPI
 
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
@@ -37,8 +38,9 @@ class State:
         self.collective = Channel(private(comm), world_ranks)
 
     def free(self) -> None:
-        _free(self.point_to_point.comm)
-        _free(self.collective.comm)
+        for channel in (self.point_to_point, self.collective):
+            channel.free()
+            _free(channel.comm)
 
 
 class States(dict[int, State]):
@@ -105,39 +107,29 @@ def _synchronising(owner: type, name: str) -> Callable[..., Any]:
     original = native(owner, name)
 
     def synchronise(self: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        here.calls.begin(name)
-        try:
-            state = here.states.get(self.handle)
-            if state is not None:
-                arrive(state)
-            result = original(self, *args, **kwargs)
-            attach(result)
-            return result
-        finally:
-            here.clock.leave()
+        state = here.states.get(self.handle)
+        if state is not None:
+            arrive(state)
+        result = original(self, *args, **kwargs)
+        attach(result)
+        return result
 
-    return synchronise
+    return bracket(name, synchronise)
 
 
 def _freeing(name: str) -> Callable[..., Any]:
     original = native(MPI.Comm, name)
 
     def free(self: MPI.Comm) -> None:
-        here.clock.enter()
-        here.calls.begin(name)
-        try:
-            state = here.states.get(self.handle)
-            if state is None or self in (MPI.COMM_WORLD, MPI.COMM_SELF):
-                original(self)
-                return
-            arrive(state)
+        state = here.states.get(self.handle)
+        if state is None or self in (MPI.COMM_WORLD, MPI.COMM_SELF):
             original(self)
-            state.free()
-        finally:
-            here.clock.leave()
+            return
+        arrive(state)
+        original(self)
+        state.free()
 
-    return free
+    return bracket(name, free)
 
 
 def install() -> None:

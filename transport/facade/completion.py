@@ -15,9 +15,11 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.operations import fill
-from pagewire.transport.facade.progress import describe_native, test_turn, turn, wait
+from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.operations import Operation, fill
+from pagewire.transport.facade.progress import describe_native, failed_test, test_turn, turn
 from pagewire.transport.facade.rank import here
+from pagewire.transport.node.clock import wall_ns
 from pagewire.transport.node.patching import native, replace_all
 
 _wait = native(MPI.Request, "Wait")
@@ -62,27 +64,36 @@ def passed(operation: Any) -> bool:
 
 def failed(operations: Sequence[Any]) -> None:
     """Charge a Test that found nothing."""
-    here.progress.failed_test(any(operation.poll() for operation in operations))
+    failed_test(any(operation.poll() for operation in operations))
 
 
 def finish_wait(request: MPI.Request, operation: Any, status: Status) -> None:
-    wait(operation)
+    operation.wait()
     conclude(request, operation, status)
 
 
-def Wait(self: MPI.Request, status: Status = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Wait")
-        operation = here.active.get(self.handle)
-        if operation is None:
-            while not _test(self, status):
-                turn(describe_native)
+def _waiting() -> Callable[..., bool]:
+    call, active = here.calls.index("Wait"), here.active
+
+    def Wait(self: MPI.Request, status: Status = None) -> bool:
+        began_ns = wall_ns()
+        operation = active.get(self.handle)
+        if isinstance(operation, Operation):
+            operation.wait(call, began_ns, 0)
+            conclude(self, operation, status)
         else:
-            finish_wait(self, operation, status)
+            otherwise(self, operation, status)
         return True
-    finally:
-        here.clock.leave()
+
+    def wait_for_other(request: MPI.Request, operation: Any, status: Status) -> None:
+        if operation is not None:
+            finish_wait(request, operation, status)
+            return
+        while not _test(request, status):
+            turn(describe_native)
+
+    otherwise = bracket("Wait", wait_for_other)
+    return Wait
 
 
 def test_one(request: MPI.Request, operation: Any, status: Status) -> bool:
@@ -96,28 +107,34 @@ def test_one(request: MPI.Request, operation: Any, status: Status) -> bool:
     return False
 
 
-def Test(self: MPI.Request, status: Status = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Test")
-        operation = here.active.get(self.handle)
+def _testing() -> Callable[..., bool]:
+    call, active = here.calls.index("Test"), here.active
+
+    def Test(self: MPI.Request, status: Status = None) -> bool:
+        began_ns = wall_ns()
+        operation = active.get(self.handle)
+        if not isinstance(operation, Operation):
+            done: bool = otherwise(self, operation, status)
+            return done
+        if not operation.test(call, began_ns):
+            return False
+        conclude(self, operation, status)
+        return True
+
+    def test_other(request: MPI.Request, operation: Any, status: Status) -> bool:
         if operation is not None:
-            return test_one(self, operation, status)
-        done: bool = _test(self, status)
+            return test_one(request, operation, status)
+        done: bool = _test(request, status)
         if not done:
             test_turn()
         return done
-    finally:
-        here.clock.leave()
+
+    otherwise = bracket("Test", test_other)
+    return Test
 
 
 def Get_status(self: MPI.Request, status: Status = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Get_status")
-        return look(self, status)
-    finally:
-        here.clock.leave()
+    return look(self, status)
 
 
 def look(request: MPI.Request, status: Status) -> bool:
@@ -174,16 +191,11 @@ def in_status(errors: list[BaseException]) -> BaseException:
 
 
 def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Waitall")
-        requests = list(requests)
-        found = [here.active.get(request.handle) for request in requests]
-        await_all(requests, found)
-        complete_all(requests, found, statuses)
-        return True
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    found = [here.active.get(request.handle) for request in requests]
+    await_all(requests, found)
+    complete_all(requests, found, statuses)
+    return True
 
 
 def await_all(requests: Sequence[MPI.Request], found: list[Any]) -> None:
@@ -192,8 +204,7 @@ def await_all(requests: Sequence[MPI.Request], found: list[Any]) -> None:
             while not _get_status(request):
                 turn(describe_native)
         else:
-            while not operation.poll():
-                turn(operation.describe)
+            operation.reach()
 
 
 def all_passed(requests: Sequence[MPI.Request], found: list[Any]) -> bool:
@@ -210,22 +221,17 @@ def all_passed(requests: Sequence[MPI.Request], found: list[Any]) -> bool:
 
 
 def Testall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Testall")
-        requests = list(requests)
-        found = [here.active.get(request.handle) for request in requests]
-        if not any(found):
-            done: bool = _testall(requests, statuses)
-            if not done:
-                test_turn()
-            return done
-        if not all_passed(requests, found):
-            return False
-        complete_all(requests, found, statuses)
-        return True
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    found = [here.active.get(request.handle) for request in requests]
+    if not any(found):
+        done: bool = _testall(requests, statuses)
+        if not done:
+            test_turn()
+        return done
+    if not all_passed(requests, found):
+        return False
+    complete_all(requests, found, statuses)
+    return True
 
 
 def describe_any(requests: Sequence[MPI.Request]) -> str:
@@ -284,22 +290,12 @@ def one_of(requests: Sequence[MPI.Request], status: Status, waiting: bool) -> tu
 
 
 def Waitany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> int:
-    here.clock.enter()
-    try:
-        here.calls.begin("Waitany")
-        return one_of(list(requests), status, True)[0]
-    finally:
-        here.clock.leave()
+    return one_of(list(requests), status, True)[0]
 
 
 def Testany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> tuple[int, bool]:
-    here.clock.enter()
-    try:
-        here.calls.begin("Testany")
-        test_turn()
-        return one_of(list(requests), status, False)
-    finally:
-        here.clock.leave()
+    test_turn()
+    return one_of(list(requests), status, False)
 
 
 def some_ready(requests: Sequence[MPI.Request], waiting: bool) -> list[int] | None:
@@ -337,47 +333,34 @@ def _inactive(request: MPI.Request) -> bool:
     )
 
 
-def _some(name: str, waiting: bool) -> Callable[..., list[int] | None]:
-    def some(
-        cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
-    ) -> list[int] | None:
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            requests = list(requests)
-            test_turn()
-            if not any(request.handle in here.active for request in requests):
-                while True:
-                    indices: list[int] | None = _testsome(requests, statuses)
-                    if indices is None or indices or not waiting:
-                        return indices
-                    turn(describe_native)
-            ready = some_ready(requests, waiting)
-            if ready:
-                chosen = [requests[i] for i in ready]
-                complete_all(chosen, [here.active.get(r.handle) for r in chosen], statuses)
-            return ready
-        finally:
-            here.clock.leave()
-
-    return some
+def _some(
+    waiting: bool, cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
+) -> list[int] | None:
+    requests = list(requests)
+    test_turn()
+    if not any(request.handle in here.active for request in requests):
+        while True:
+            indices: list[int] | None = _testsome(requests, statuses)
+            if indices is None or indices or not waiting:
+                return indices
+            turn(describe_native)
+    ready = some_ready(requests, waiting)
+    if ready:
+        chosen = [requests[i] for i in ready]
+        complete_all(chosen, [here.active.get(r.handle) for r in chosen], statuses)
+    return ready
 
 
 def Get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-    here.clock.enter()
-    try:
-        here.calls.begin("Get_status_all")
-        requests = list(requests)
-        found = [here.active.get(request.handle) for request in requests]
-        if not any(found):
-            test_turn()
-            return _get_status_all(requests, statuses)
-        if not all_passed(requests, found):
-            return False
-        _look_each(requests, statuses)
-        return True
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    found = [here.active.get(request.handle) for request in requests]
+    if not any(found):
+        test_turn()
+        return _get_status_all(requests, statuses)
+    if not all_passed(requests, found):
+        return False
+    _look_each(requests, statuses)
+    return True
 
 
 def extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
@@ -397,70 +380,50 @@ def _look_each(requests: Sequence[MPI.Request], statuses: Statuses) -> None:
 def Get_status_any(
     cls: Any, requests: Sequence[MPI.Request], status: Status = None
 ) -> tuple[int, bool]:
-    here.clock.enter()
-    try:
-        here.calls.begin("Get_status_any")
-        test_turn()
-        if not any(request.handle in here.active for request in requests):
-            return _get_status_any(requests, status)
-        num_active = 0
-        for i, request in enumerate(requests):
-            if request.handle not in here.active and (
-                request == MPI.REQUEST_NULL or _inactive(request)
-            ):
-                continue
-            num_active += 1
-            if look(request, status):
-                return i, True
-        return MPI.UNDEFINED, num_active == 0
-    finally:
-        here.clock.leave()
+    test_turn()
+    if not any(request.handle in here.active for request in requests):
+        return _get_status_any(requests, status)
+    num_active = 0
+    for i, request in enumerate(requests):
+        if request.handle not in here.active and (
+            request == MPI.REQUEST_NULL or _inactive(request)
+        ):
+            continue
+        num_active += 1
+        if look(request, status):
+            return i, True
+    return MPI.UNDEFINED, num_active == 0
 
 
 def Get_status_some(
     cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 ) -> list[int] | None:
-    here.clock.enter()
-    try:
-        here.calls.begin("Get_status_some")
-        requests = list(requests)
-        test_turn()
-        if not any(request.handle in here.active for request in requests):
-            return _get_status_some(requests, statuses)
-        ready = some_ready(requests, False)
-        if ready:
-            _look_each([requests[i] for i in ready], statuses)
-        return ready
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    test_turn()
+    if not any(request.handle in here.active for request in requests):
+        return _get_status_some(requests, statuses)
+    ready = some_ready(requests, False)
+    if ready:
+        _look_each([requests[i] for i in ready], statuses)
+    return ready
 
 
 def Cancel(self: MPI.Request) -> None:
-    here.clock.enter()
-    try:
-        here.calls.begin("Cancel")
-        operation = here.active.get(self.handle)
-        if operation is None:
-            _cancel(self)
-        else:
-            operation.cancel()
-    finally:
-        here.clock.leave()
+    operation = here.active.get(self.handle)
+    if operation is None:
+        _cancel(self)
+    else:
+        operation.cancel()
 
 
 def Free(self: MPI.Request) -> None:
     """The operation goes on; only the user's hold on it ends."""
-    here.clock.enter()
-    try:
-        here.calls.begin("Free")
-        operation = here.active.get(self.handle)
-        here.persistent.forget(self.handle)
-        if operation is None:
-            _free(self)
-        else:
-            abandon(self, operation)
-    finally:
-        here.clock.leave()
+    operation = here.active.get(self.handle)
+    here.persistent.forget(self.handle)
+    if operation is None:
+        _free(self)
+    else:
+        abandon(self, operation)
 
 
 def abandon(request: MPI.Request, operation: Any) -> None:
@@ -470,21 +433,22 @@ def abandon(request: MPI.Request, operation: Any) -> None:
         _free(request)
         return
     # The handle is MPI's receive of the envelope: it stays ours, the user's object becomes null.
-    operation.inner = MPI.Request.fromhandle(request.handle)
-    operation.owned = True
+    operation.c.is_owned = 1
     num_bytes = MPI._sizeof(request)
     ctypes.memmove(MPI._addressof(request), MPI._addressof(MPI.REQUEST_NULL), num_bytes)
 
 
 def install() -> None:
     replacements: dict[str, Callable[..., Any]] = {
-        "Waitsome": _some("Waitsome", True),
-        "Testsome": _some("Testsome", False),
-        "cancel": Cancel,
+        "Wait": _waiting(),
+        "Test": _testing(),
+        "Waitsome": bracket("Waitsome", partial(_some, True)),
+        "Testsome": bracket("Testsome", partial(_some, False)),
+        "cancel": bracket("Cancel", Cancel),
     }
     for function in (
-        Wait, Test, Get_status, Waitall, Testall, Waitany, Testany, Get_status_all,
-        Get_status_any, Get_status_some, Cancel, Free,
+        Get_status, Waitall, Testall, Waitany, Testany, Get_status_all, Get_status_any,
+        Get_status_some, Cancel, Free,
     ):  # fmt: skip
-        replacements[function.__name__] = function
+        replacements[function.__name__] = bracket(function.__name__, function)
     replace_all(MPI.Request, replacements)

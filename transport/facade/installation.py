@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from mpi4py import MPI
 
+from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError
 from pagewire.transport.facade import (
     collectives,
@@ -26,11 +27,14 @@ from pagewire.transport.facade import (
     selection,
     synchronising,
 )
-from pagewire.transport.facade.frames import Frames
+from pagewire.transport.facade.mpi_library import mpi_library
+from pagewire.transport.facade.wire_mpi import WireMpi
 from pagewire.transport.facade.program_time import program_time
 from pagewire.transport.facade.progress import progress, turn
 from pagewire.transport.facade.rank import here
+from pagewire.transport.node import report
 from pagewire.transport.node.node import Node
+from pagewire.transport.node.patching import native
 from pagewire.transport.settings import config
 
 # Turns in vain, when everybody is at Finalize, after which a send counts as never received.
@@ -39,10 +43,17 @@ _PATIENCE_TURNS = 2000
 
 def install() -> None:
     """Make the node, open the rank and replace the methods. Collective over COMM_WORLD."""
-    node = Node(config.load())
-    here.open(node, Frames(node.config.run.eager_limit_bytes))
+    loaded = config.load()
+    wire = WireMpi(loaded.run.wire)
+    node = Node(loaded, wire.pointer, wire.rank, wire.size)
+    made = ffi.new("pw_messaging **")
+    eager_limit_bytes = loaded.run.eager_limit_bytes
+    node.check(
+        lib.pw_messaging_create(node.c, mpi_library(), eager_limit_bytes, made), "messages"
+    )
+    here.open(node, made[0])
     # Forks of C code are noticed page by page, when a walk finds a page shared.
-    os.register_at_fork(after_in_parent=here.progress.forked)
+    os.register_at_fork(after_in_parent=node.forked)
     for family in (
         selection,
         message,
@@ -64,7 +75,7 @@ def install() -> None:
         _replace_function("Wtime", here.clock.wtime_s)
         _replace_function("Wtick", lambda: 1e-9)
         program_time.start()
-    finalize, ending = MPI.Finalize, Ending()
+    finalize, ending = MPI.Finalize, Ending(wire)
 
     def Finalize() -> None:
         try:
@@ -88,8 +99,9 @@ def _replace_function(name: str, replacement: Callable[[], float]) -> None:
 class Ending:
     """The end of a rank: at Finalize, or at the interpreter's exit when the program calls none."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: WireMpi) -> None:
         self._begun = False
+        self._wire = wire
 
     def finish_at_exit(self, finalize: Callable[[], None]) -> None:
         """As `finish`, but nobody is left to see what it raises."""
@@ -114,19 +126,41 @@ class Ending:
         world = here.states[MPI.COMM_WORLD.handle]
         here.clock.enter()
         try:
-            communicators.arrive(world)
-            in_vain = 0
-            while in_vain < _PATIENCE_TURNS and not _sent():
-                if progress(True):
-                    in_vain = 0
-                else:
-                    in_vain += 1
-                    turn(_describe_end)
-            communicators.arrive(world)
+            _let_sends_through(world)
         finally:
             here.clock.leave()
         program_time.stop()
-        here.node.close()
+        self._close()
+
+    def _close(self) -> None:
+        """Report and take the node down.
+
+        Raises OutputError, when everything else is done, for a file that could not be written.
+        """
+        node = here.node
+        per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
+        try:
+            node.clock.close()
+            if per_rank is not None:
+                run = node.config.run
+                report.finish(per_rank, node.config, run.json, run.quiet)
+        finally:
+            messaging, here.messaging = here.messaging, ffi.NULL
+            lib.pw_messaging_destroy(messaging)
+            node.close()
+            self._wire.free()
+
+
+def _let_sends_through(world: communicators.State) -> None:
+    communicators.arrive(world)
+    in_vain = 0
+    while in_vain < _PATIENCE_TURNS and not _sent():
+        if progress(True):
+            in_vain = 0
+        else:
+            in_vain += 1
+            turn(_describe_end)
+    communicators.arrive(world)
 
 
 def _describe_end() -> str:
@@ -136,4 +170,4 @@ def _describe_end() -> str:
 def _sent() -> bool:
     started = [*here.active.values(), *here.unattended]
     sends = [operation.poll() for operation in started if not operation.is_receive]
-    return all(sends) and here.frames.drain()
+    return all(sends) and lib.pw_call_drained(here.messaging) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.message import bytes_given
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
@@ -43,15 +44,10 @@ def _counted(owner: type, name: str, label: str) -> Callable[..., Any]:
     original = native(owner, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        try:
-            here.calls.begin(label)
-            go_around(name, args, kwargs)
-            return original(self, *args, **kwargs)
-        finally:
-            here.clock.leave()
+        go_around(name, args, kwargs)
+        return original(self, *args, **kwargs)
 
-    return call
+    return bracket(label, call)
 
 
 def _names() -> dict[type, list[str]]:

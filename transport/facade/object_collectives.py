@@ -36,7 +36,8 @@ def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
     if channel.rank == root:
         spreading.broadcast_unsized(channel, pickled(obj), root)
         return obj
-    return MPI.pickle.loads(spreading.broadcast_unsized(channel, None, root))
+    span = spreading.broadcast_unsized(channel, None, root)
+    return MPI.pickle.loads(MPI.buffer.fromaddress(span.address, span.nbytes))
 
 
 def _gather(channel: Channel, sendobj: Any, root: int = 0) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade import completion
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.progress import describe_native, test_turn, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
@@ -51,63 +52,43 @@ def _conclude_each(requests: Sequence[MPI.Request], statuses: Statuses) -> list[
 
 
 def wait(self: MPI.Request, status: Status = None) -> Any:
-    here.clock.enter()
-    try:
-        here.calls.begin("wait")
-        operation = here.active.get(self.handle)
-        if operation is not None:
-            completion.finish_wait(self, operation, status)
-            return operation.result()
-        while True:
-            done, received = _native_test(self, status)
-            if done:
-                return received
-            turn(describe_native)
-    finally:
-        here.clock.leave()
+    operation = here.active.get(self.handle)
+    if operation is not None:
+        completion.finish_wait(self, operation, status)
+        return operation.result()
+    while True:
+        done, received = _native_test(self, status)
+        if done:
+            return received
+        turn(describe_native)
 
 
 def test(self: MPI.Request, status: Status = None) -> tuple[bool, Any]:
-    here.clock.enter()
-    try:
-        here.calls.begin("test")
-        operation = here.active.get(self.handle)
-        if operation is not None:
-            if completion.test_one(self, operation, status):
-                return True, operation.result()
-            return False, None
-        result: tuple[bool, Any] = _native_test(self, status)
-        if not result[0]:
-            test_turn()
-        return result
-    finally:
-        here.clock.leave()
+    operation = here.active.get(self.handle)
+    if operation is not None:
+        if completion.test_one(self, operation, status):
+            return True, operation.result()
+        return False, None
+    result: tuple[bool, Any] = _native_test(self, status)
+    if not result[0]:
+        test_turn()
+    return result
 
 
 def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> list[Any]:
-    here.clock.enter()
-    try:
-        here.calls.begin("waitall")
-        requests = list(requests)
-        completion.await_all(requests, [here.active.get(request.handle) for request in requests])
-        return _conclude_each(requests, statuses)
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    completion.await_all(requests, [here.active.get(request.handle) for request in requests])
+    return _conclude_each(requests, statuses)
 
 
 def testall(
     cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 ) -> tuple[bool, list[Any] | None]:
-    here.clock.enter()
-    try:
-        here.calls.begin("testall")
-        requests = list(requests)
-        found = [here.active.get(request.handle) for request in requests]
-        if not completion.all_passed(requests, found):
-            return False, None
-        return True, _conclude_each(requests, statuses)
-    finally:
-        here.clock.leave()
+    requests = list(requests)
+    found = [here.active.get(request.handle) for request in requests]
+    if not completion.all_passed(requests, found):
+        return False, None
+    return True, _conclude_each(requests, statuses)
 
 
 def _one_of(
@@ -133,44 +114,26 @@ def _one_of(
 
 
 def waitany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> tuple[int, Any]:
-    here.clock.enter()
-    try:
-        here.calls.begin("waitany")
-        i, _, received = _one_of(list(requests), status, True)
-        return i, received
-    finally:
-        here.clock.leave()
+    i, _, received = _one_of(list(requests), status, True)
+    return i, received
 
 
 def testany(
     cls: Any, requests: Sequence[MPI.Request], status: Status = None
 ) -> tuple[int, bool, Any]:
-    here.clock.enter()
-    try:
-        here.calls.begin("testany")
-        test_turn()
-        return _one_of(list(requests), status, False)
-    finally:
-        here.clock.leave()
+    test_turn()
+    return _one_of(list(requests), status, False)
 
 
-def _some(name: str, waiting: bool) -> Callable[..., tuple[list[int] | None, list[Any] | None]]:
-    def some(
-        cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
-    ) -> tuple[list[int] | None, list[Any] | None]:
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            requests = list(requests)
-            test_turn()
-            ready = completion.some_ready(requests, waiting)
-            if ready is None:
-                return None, None
-            return ready, _conclude_each([requests[i] for i in ready], statuses)
-        finally:
-            here.clock.leave()
-
-    return some
+def _some(
+    waiting: bool, cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
+) -> tuple[list[int] | None, list[Any] | None]:
+    requests = list(requests)
+    test_turn()
+    ready = completion.some_ready(requests, waiting)
+    if ready is None:
+        return None, None
+    return ready, _conclude_each([requests[i] for i in ready], statuses)
 
 
 def get_status(self: MPI.Request, status: Status = None) -> bool:
@@ -195,12 +158,12 @@ def get_status_some(
 
 def install() -> None:
     replacements: dict[str, Callable[..., Any]] = {
-        "waitsome": _some("waitsome", True),
-        "testsome": _some("testsome", False),
+        "waitsome": bracket("waitsome", partial(_some, True)),
+        "testsome": bracket("testsome", partial(_some, False)),
     }
-    for function in (
-        wait, test, waitall, testall, waitany, testany,
-        get_status, get_status_all, get_status_any, get_status_some,
-    ):  # fmt: skip
-        replacements[function.__name__] = function
+    for function in (wait, test, waitall, testall, waitany, testany):
+        replacements[function.__name__] = bracket(function.__name__, function)
+    for function in (get_status, get_status_all, get_status_any, get_status_some):
+        name = function.__name__
+        replacements[name] = bracket(name.capitalize(), function)
     replace_all(MPI.Request, replacements)

@@ -11,24 +11,24 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
     Channel,
-    Receive,
-    RendezvousSend,
+    Operation,
     describe_match,
+    exchange_within,
+    receive_within,
     request_for,
     request_of_receive,
-    start_send,
-    wait_for,
+    send_within,
+    start_receive,
 )
 from pagewire.transport.facade.point_to_point import (
     complete_request,
-    exchange,
     polled,
     receivable,
-    receive,
     sendable,
     start_buffered,
     start_request,
@@ -36,6 +36,7 @@ from pagewire.transport.facade.point_to_point import (
 from pagewire.transport.facade.probing import (
     Improbe,
     Mprobe,
+    receive,
     receive_matched,
 )
 from pagewire.transport.facade.progress import turn
@@ -56,12 +57,12 @@ def pickled(thing: Any) -> Any:
 
 def loaded(receive: Any) -> Any:
     """The object in a completed receive."""
-    if receive.cancelled or receive.span.nbytes == 0:
+    if receive.cancelled or receive.num_bytes == 0:
         return None
-    return MPI.pickle.loads(receive.span)
+    return MPI.pickle.loads(receive.bytes())
 
 
-class ObjectReceive(Receive):
+class ObjectReceive(Operation):
     """A receive whose result is an object."""
 
     __slots__ = ()
@@ -77,39 +78,24 @@ def _sender(name: str, kind: str) -> Callable[..., Any]:
 
     def send(self: MPI.Comm, obj: Any, dest: int, tag: int = 0) -> Any:
         dest, tag = c_int(dest), c_int(tag)
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None:
-                here.calls.go_around(0)
-                request = nonblocking(self, obj, dest, tag)
-                return request if name.startswith("i") else polled(request)
-            channel = state.point_to_point
-            if not sendable(channel, dest, tag):
-                return original(self, obj, dest, tag)
-            span = pickled(obj)
-            if kind == "buffered":
-                start_buffered(channel, span, dest, tag)
-                return complete_request() if name.startswith("i") else None
-            if name.startswith("i"):
-                return start_request(channel, span, dest, tag, kind == "synchronous")
-            if kind == "synchronous":
-                wait_for(RendezvousSend(channel, span, dest, tag))
-            else:
-                send_span(channel, span, dest, tag)
-            return None
-        finally:
-            here.clock.leave()
+        state = here.states.get(self.handle)
+        if state is None:
+            here.calls.go_around(0)
+            request = nonblocking(self, obj, dest, tag)
+            return request if name.startswith("i") else polled(request)
+        channel = state.point_to_point
+        if not sendable(channel, dest, tag):
+            return original(self, obj, dest, tag)
+        span = pickled(obj)
+        if kind == "buffered":
+            start_buffered(channel, span, dest, tag)
+            return complete_request() if name.startswith("i") else None
+        if name.startswith("i"):
+            return start_request(channel, span, dest, tag, kind == "synchronous")
+        send_within(channel, span, dest, tag, kind == "synchronous")
+        return None
 
-    return send
-
-
-def send_span(channel: Channel, span: Any, dest: int, tag: int) -> None:
-    """A blocking standard send. Arguments must be valid."""
-    operation = start_send(channel, span, dest, tag)
-    if operation is not None:
-        wait_for(operation)
+    return bracket(name, send)
 
 
 def recv(
@@ -120,37 +106,28 @@ def recv(
     status: MPI.Status | None = None,
 ) -> Any:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("recv")
-        state = here.states.get(self.handle)
-        if state is None and source != MPI.PROC_NULL:
-            here.calls.go_around(0)
-            return _message_recv(_mprobe(self, source, tag), status)
-        if state is None or not receivable(state.point_to_point, source, tag):
-            return _native_recv(self, buf, source, tag, status)
-        operation = Receive(state.point_to_point, None, source, tag)
-        receive(operation, status)
-        return loaded(operation)
-    finally:
-        here.clock.leave()
+    state = here.states.get(self.handle)
+    if state is None and source != MPI.PROC_NULL:
+        here.calls.go_around(0)
+        return _message_recv(_mprobe(self, source, tag), status)
+    if state is None or not receivable(state.point_to_point, source, tag):
+        return _native_recv(self, buf, source, tag, status)
+    return loaded(receive_within(state.point_to_point, None, source, tag, status))
 
 
 def irecv(
     self: MPI.Comm, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> MPI.Request:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("irecv")
-        state = here.states.get(self.handle)
-        if state is None or not receivable(state.point_to_point, source, tag):
-            if state is None:
-                here.calls.go_around(0)
-            return _irecv(self, buf, source, tag)
-        return request_of_receive(ObjectReceive(state.point_to_point, None, source, tag, False))
-    finally:
-        here.clock.leave()
+    state = here.states.get(self.handle)
+    if state is None or not receivable(state.point_to_point, source, tag):
+        if state is None:
+            here.calls.go_around(0)
+        return _irecv(self, buf, source, tag)
+    channel = state.point_to_point
+    return request_of_receive(
+        start_receive(channel, None, source, tag, users=True, kind=ObjectReceive)
+    )
 
 
 def sendrecv(
@@ -174,14 +151,9 @@ def sendrecv(
         received = self.recv(recvbuf, source, recvtag, status)
         sending.wait()
         return received
-    here.clock.enter()
-    try:
-        here.calls.begin("sendrecv")
-        return exchange_objects(
-            state.point_to_point, pickled(sendobj), dest, sendtag, source, recvtag, status
-        )
-    finally:
-        here.clock.leave()
+    return exchange_objects(
+        state.point_to_point, pickled(sendobj), dest, sendtag, source, recvtag, status
+    )
 
 
 def exchange_objects(
@@ -193,34 +165,21 @@ def exchange_objects(
     recvtag: int,
     status: MPI.Status | None = None,
 ) -> Any:
-    return loaded(exchange(channel, span, dest, sendtag, None, source, recvtag, status))
+    return loaded(exchange_within(channel, span, dest, sendtag, None, source, recvtag, status))
 
 
 def message_recv(self: MPI.Message, status: MPI.Status | None = None) -> Any:
-    here.clock.enter()
-    try:
-        here.calls.begin("Message.recv")
-        if self not in here.matched:
-            return _message_recv(self, status)
-        operation = receive_matched(here.matched.take(self), None)
-        receive(operation, status)
-        return loaded(operation)
-    finally:
-        here.clock.leave()
+    if self not in here.matched:
+        return _message_recv(self, status)
+    operation = receive_matched(here.matched.take(self), None)
+    receive(operation, status)
+    return loaded(operation)
 
 
 def message_irecv(self: MPI.Message) -> MPI.Request:
-    here.clock.enter()
-    try:
-        here.calls.begin("Message.irecv")
-        if self not in here.matched:
-            return _message_irecv(self)
-        operation = receive_matched(here.matched.take(self), None, ObjectReceive)
-        if not operation.done:
-            here.pending.append(operation)
-        return request_for(operation)
-    finally:
-        here.clock.leave()
+    if self not in here.matched:
+        return _message_irecv(self)
+    return request_for(receive_matched(here.matched.take(self), None, ObjectReceive))
 
 
 def _mprobe(
@@ -268,19 +227,19 @@ def install() -> None:
         for prefix in ("", "i")
     }
     replacements |= {
-        "recv": recv,
-        "irecv": irecv,
-        "sendrecv": sendrecv,
-        "mprobe": _mprobe,
-        "improbe": _improbe,
+        "recv": bracket("recv", recv),
+        "irecv": bracket("irecv", irecv),
+        "sendrecv": bracket("sendrecv", sendrecv),
+        "mprobe": bracket("Mprobe", _mprobe),
+        "improbe": bracket("Improbe", _improbe),
     }
     replace_all(MPI.Comm, replacements)
     replace_all(
         MPI.Message,
         {
-            "recv": message_recv,
-            "irecv": message_irecv,
-            "probe": _class_probe(_mprobe),
-            "iprobe": _class_probe(_improbe),
+            "recv": bracket("Message.recv", message_recv),
+            "irecv": bracket("Message.irecv", message_irecv),
+            "probe": _class_probe(bracket("Mprobe", _mprobe)),
+            "iprobe": _class_probe(bracket("Improbe", _improbe)),
         },
     )

@@ -1,50 +1,47 @@
-"""Messages between ranks: envelope, match, eager copy or rendezvous fetch.
+"""Messages between ranks as operations of the C node: posted here, matched and moved there.
 
-Below the public calls and above the node. An envelope (with the payload when that is short) goes
-as one MPI message on a channel's communicator with the user's tag, so that MPI does the matching;
-longer payloads stay where they are until the receiver's NI reads them.
+An operation stands for a pw_operation (transport/facade/messaging.h) and keeps its buffer alive.
+Sends of short messages have none: they are complete when the call returns.
 """
+
+from __future__ import annotations
 
 from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.native import describe
-from pagewire.transport.facade.progress import wait
+from pagewire.native import describe, ffi, lib
+from pagewire.transport.facade.mpi_library import handle_of
+from pagewire.transport.facade.progress import watch
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
-from pagewire.transport.node.messages import ENVELOPE_BYTES, KIND_EAGER, KIND_RENDEZVOUS
-from pagewire.transport.node.patching import native
-
-# MPI buffers messages up to here by itself: a blocking send of one returns without the receiver.
-NATIVE_BUFFERED_BYTES = 4096
-
-_send = native(MPI.Comm, "Send")
-_isend = native(MPI.Comm, "Isend")
-_irecv = native(MPI.Comm, "Irecv")
-_improbe = native(MPI.Comm, "Improbe")
-_message_recv = native(MPI.Message, "Recv")
-_test = native(MPI.Request, "Test")
-_wait = native(MPI.Request, "Wait")
-_get_status = native(MPI.Request, "Get_status")
-_cancel = native(MPI.Request, "Cancel")
 
 ANY_SOURCE = MPI.ANY_SOURCE
 ANY_TAG = MPI.ANY_TAG
 
+SYNCHRONOUS = int(lib.PW_CALL_SYNCHRONOUS)
+UNSIZED = int(lib.PW_CALL_UNSIZED)
+KEEP = int(lib.PW_CALL_KEEP)
+USERS = int(lib.PW_CALL_USERS)
+INNER = int(lib.PW_CALL_INNER)
+_REACH = int(lib.PW_CALL_REACH)
 
-class Arrived:
-    """A message that a probe took from MPI and that nobody has received yet."""
+_POINTER = ffi.typeof("pw_operation *")
+_VOID = ffi.typeof("void *")
+_ADDRESS = ffi.typeof("intptr_t")
+_KIND_SEND = int(lib.PW_OPERATION_SEND)
+_NOTHING = ffi.NULL
+_cast = ffi.cast
 
-    __slots__ = ("announced", "envelope", "frame", "frame_bytes", "source", "tag")
 
-    def __init__(self, source: int, tag: int, frame: Any, frame_bytes: int) -> None:
-        self.source = source
-        self.tag = tag
-        self.frame = frame
-        self.frame_bytes = frame_bytes
-        self.envelope = here.node.messages.read(frame.address, frame_bytes)
-        self.announced = False
+def address_of(c: Any) -> int:
+    """A pw_operation as the result of a call that gives it."""
+    return int(_cast(_ADDRESS, c))
+
+
+def pointer_to(status: MPI.Status | None) -> Any:
+    """The MPI_Status in a status object, for C; NULL for none."""
+    return _NOTHING if status is None else _cast(_VOID, MPI._addressof(status))
 
 
 def describe_match(source: int, tag: int, limit_bytes: int | None = None) -> str:
@@ -54,267 +51,290 @@ def describe_match(source: int, tag: int, limit_bytes: int | None = None) -> str
     return f"a message{limit} from {sender} with {'any tag' if tag == ANY_TAG else f'tag {tag}'}"
 
 
+def describe_operation(c: Any) -> str:
+    """What a wait for a pw_operation waits for, in words."""
+    if c.kind == _KIND_SEND:
+        return f"the receiver to read it: send of {c.num_bytes} bytes to rank {c.peer}"
+    if c.handle:
+        return f"the message that was matched: read of {c.num_bytes} bytes from rank {c.peer}"
+    return describe_match(c.source, c.tag, None if c.is_unsized else c.capacity_bytes)
+
+
+def error_of(c: Any) -> BaseException | None:
+    """The exception that a completed pw_operation ends with."""
+    if c.error:
+        error = MPI.Exception(MPI.ERR_OTHER)
+        error.add_note(
+            f"transfer with rank {c.peer} of COMM_WORLD failed in the NI: {describe(c.error)}"
+        )
+        return error
+    return MPI.Exception(MPI.ERR_TRUNCATE) if c.truncated else None
+
+
 class Channel:
     """A private communicator that carries envelopes, seen from this rank."""
 
-    __slots__ = ("arrived", "comm", "rank", "size", "tag_limit", "world_ranks")
+    __slots__ = ("c", "comm", "rank", "size", "tag_limit")
 
     def __init__(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
         self.comm = comm
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
-        self.world_ranks = world_ranks
         self.tag_limit = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0)
-        self.arrived: list[Arrived] = []
-
-    def find(self, source: int, tag: int) -> Arrived | None:
-        """The message in `arrived` that a receive would get: per source the first that matches,
-        among sources the one that a probe has told of, else the earliest in virtual time.
-        """
-        best = None
-        seen = set()
-        for candidate in self.arrived:
-            if tag not in (ANY_TAG, candidate.tag) or source not in (ANY_SOURCE, candidate.source):
-                continue
-            if candidate.source in seen:
-                continue
-            seen.add(candidate.source)
-            if candidate.announced:
-                return candidate
-            if best is None or candidate.envelope.arrival_ns < best.envelope.arrival_ns:
-                best = candidate
-        return best
-
-    def look(self, source: int, tag: int) -> Arrived | None:
-        """As `find`, after taking from MPI what is there.
-
-        Every message of the source is taken, not only those with the tag: so all in `arrived` are
-        older than any that MPI still holds of the same source, and order is kept.
-        """
-        while True:
-            found = self.find(source, tag)
-            if found is not None:
-                return found
-            status = MPI.Status()
-            handle = _improbe(self.comm, source, ANY_TAG, status)
-            if handle is None:
-                return None
-            frame = here.frames.take()
-            _message_recv(handle, frame, status)
-            self.arrived.append(Arrived(status.source, status.tag, frame, status.count))
-
-    def take(self, source: int, tag: int) -> Arrived | None:
-        """Remove and return what `find` finds."""
-        found = self.find(source, tag)
-        if found is not None:
-            self.arrived.remove(found)
-        return found
-
-
-def post_envelope(
-    channel: Channel, kind: int, address: int, num_bytes: int, key: int, dest: int, tag: int
-) -> None:
-    """Write an envelope and send it off; returns without waiting for the receiver."""
-    peer = channel.world_ranks[dest]
-    here.calls.current.bytes += num_bytes
-    short = kind == KIND_RENDEZVOUS or num_bytes <= NATIVE_BUFFERED_BYTES - ENVELOPE_BYTES
-    if short and dest != channel.rank:  # to itself, a blocking send would wait for its receive
-        frames = here.frames
-        length = here.node.messages.write(
-            frames.outgoing_address, peer, kind, address, num_bytes, key
+        made = ffi.new("pw_channel **")
+        here.node.check(
+            lib.pw_channel_create(handle_of(comm), self.rank, self.size, world_ranks, made),
+            "channel of a communicator",
         )
-        _send(channel.comm, frames.view(length), dest, tag)
-        return
-    frame = here.frames.take()
-    length = here.node.messages.write(frame.address, peer, kind, address, num_bytes, key)
-    request = _isend(channel.comm, [frame, length, MPI.BYTE], dest, tag)
-    if _test(request):
-        here.frames.give(frame)
-    else:
-        here.frames.give_after(request, frame)
+        self.c = made[0]
+
+    def free(self) -> None:
+        """The communicator is the caller's to free."""
+        lib.pw_channel_destroy(here.messaging, self.c)
+        self.c = ffi.NULL
 
 
-class RendezvousSend:
-    """A rendezvous send: complete when the receiver's NI has read it."""
+class Operation:
+    """A rendezvous send, or a posted receive.
 
-    __slots__ = ("generalized", "handle", "peer", "span")
+    `span` is the buffer; None: memory of the operation's own, of the message's length.
+    `generalized` completes the user's request where that is not MPI's own.
+    """
 
-    is_receive = False
-    cancelled = False
+    __slots__ = ("_is_unpacked", "c", "generalized", "span")
 
-    def __init__(self, channel: Channel, span: Any, dest: int, tag: int) -> None:
+    def __init__(self, result: int, span: Any) -> None:
+        """result: of one of the pw_call_*, positive."""
+        self.c = _cast(_POINTER, result)
         self.span = span
         self.generalized: Any = None
-        self.peer = channel.world_ranks[dest]
-        address = span.address
-        num_bytes = span.nbytes
-        self.handle = handle = here.node.rendezvous.expose(address, num_bytes, self.peer)
-        post_envelope(channel, KIND_RENDEZVOUS, address, num_bytes, handle.key, dest, tag)
+        self._is_unpacked = type(span) is not Packed
+
+    def __del__(self) -> None:
+        if here.messaging:
+            lib.pw_call_drop(here.messaging, self.c)
 
     def poll(self) -> bool:
-        done: bool = self.handle.done
-        return done
+        """Whether it is over, at whatever virtual time."""
+        if not self.c.done:
+            code = lib.pw_call_poll(here.messaging, self.c)
+            if code < 0:
+                raise here.failure(code, self.describe())
+            if not code:
+                return False
+        if not self._is_unpacked:
+            self._is_unpacked = True
+            self.span.unpack(self.c.num_bytes)
+        return True
+
+    @property
+    def is_receive(self) -> bool:
+        return bool(self.c.kind != _KIND_SEND)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.c.done)
 
     @property
     def complete_ns(self) -> int:
-        complete_ns: int = self.handle.complete_ns
-        return complete_ns
+        return int(self.c.complete_ns)
+
+    @property
+    def cancelled(self) -> bool:
+        return bool(self.c.cancelled)
+
+    @property
+    def source(self) -> int:
+        return int(self.c.source)
+
+    @property
+    def tag(self) -> int:
+        return int(self.c.tag)
+
+    @property
+    def num_bytes(self) -> int:
+        return int(self.c.num_bytes)
 
     @property
     def error(self) -> BaseException | None:
-        return transfer_error(self.handle, self.peer)
+        return error_of(self.c)
+
+    def bytes(self) -> Any:
+        """The message, in memory that this operation keeps alive."""
+        return MPI.buffer.fromaddress(self.c.address, self.c.num_bytes)
 
     def describe(self) -> str:
-        return f"the receiver to read it: {self.handle.text}"
+        return describe_operation(self.c)
 
     def cancel(self) -> None:
-        """A send that was started goes through."""
-
-    def result(self) -> None:
-        return None
-
-
-class Receive:
-    """A posted receive.
-
-    `span` is where the message lands; None lets the message decide (objects). `inner` is MPI's
-    receive of the envelope. When the user holds `inner` as his request (`owned` False) it is only
-    looked at here, and freed when he completes it.
-    """
-
-    __slots__ = (
-        "cancelled", "complete_ns", "done", "error", "frame", "generalized", "handle", "inner",
-        "num_bytes", "owned", "peer", "posted_ns", "prepared", "source", "span", "tag",
-    )  # fmt: skip
-
-    is_receive = True
-
-    def __init__(
-        self, channel: Channel, span: Any, source: int, tag: int, owned: bool = True
-    ) -> None:
-        self.span = span
-        self.source = source
-        self.tag = tag
-        self.owned = owned
-        self.done = False
-        self.cancelled = False
-        self.complete_ns = 0
-        self.error: BaseException | None = None
-        self.handle: Any = None
-        self.num_bytes = 0
-        self.generalized: Any = None
-        self.inner: MPI.Request | None = None
-        self.prepared = None
-        if span is not None and span.nbytes > here.frames.eager_limit_bytes:
-            self.prepared = here.node.rendezvous.prepare(span.address, span.nbytes)
-        self.posted_ns = here.clock.now_ns
-        if channel.arrived:
-            found = channel.take(source, tag)
-            if found is not None:
-                self.match(found.frame, found.frame_bytes, found.source, found.tag)
-                return
-        self.frame = here.frames.take()
-        self.inner = _irecv(channel.comm, self.frame, source, tag)
-
-    @classmethod
-    def matched(
-        cls, frame: Any, frame_bytes: int, source: int, tag: int, span: Any, posted_ns: int
-    ) -> "Receive":
-        """A receive whose envelope is in `frame` already."""
-        self = cls.__new__(cls)
-        self.span = span
-        self.owned = True
-        self.done = self.cancelled = False
-        self.complete_ns = self.num_bytes = 0
-        self.error = self.handle = self.inner = self.prepared = self.generalized = None
-        if span is not None and span.nbytes > here.frames.eager_limit_bytes:
-            self.prepared = here.node.rendezvous.prepare(span.address, span.nbytes)
-        self.posted_ns = posted_ns
-        self.match(frame, frame_bytes, source, tag)
-        return self
-
-    def poll(self) -> bool:
-        if self.done:
-            return True
-        if self.handle is None:
-            status = MPI.Status()
-            if not (_test if self.owned else _get_status)(self.inner, status):
-                return False
-            if status.Is_cancelled():
-                self._end(here.clock.now_ns)
-                here.frames.give(self.frame)
-                self.cancelled = True
-                if self.prepared is not None:
-                    here.node.rendezvous.release(self.prepared)
-                return True
-            self.match(self.frame, status.Get_count(), status.Get_source(), status.Get_tag())
-            if self.done:
-                return True
-        if self.handle.done:
-            self.error = transfer_error(self.handle, self.peer) or self.error
-            self._end(self.handle.complete_ns)
-            return True
-        return False
-
-    def match(self, frame: Any, frame_bytes: int, source: int, tag: int) -> None:
-        """The envelope is here: land the payload or start fetching it."""
-        self.source = source
-        self.tag = tag
-        envelope = here.node.messages.read(frame.address, frame_bytes)
-        total = envelope.num_bytes
-        self.peer = envelope.source
-        span = self.span
-        if span is None:
-            span = self.span = MPI.buffer.allocate(total)
-            if total > here.frames.eager_limit_bytes:
-                self.prepared = here.node.rendezvous.prepare(span.address, total)
-        capacity = span.nbytes
-        self.num_bytes = min(total, capacity)
-        if total > capacity:
-            self.error = MPI.Exception(MPI.ERR_TRUNCATE)
-        if envelope.kind == KIND_EAGER:
-            complete_ns = here.node.messages.land(
-                frame.address, span.address, capacity, self.posted_ns
-            )
-            if self.prepared is not None:
-                here.node.rendezvous.release(self.prepared)
-            self._end(complete_ns)
-        else:
-            match_ns = max(self.posted_ns, envelope.arrival_ns)
-            self.handle = here.node.rendezvous.fetch(
-                envelope, span.address, self.num_bytes, match_ns, self.prepared
-            )
-        here.frames.give(frame)
-
-    def _end(self, complete_ns: int) -> None:
-        self.complete_ns = complete_ns
-        self.done = True
-        if type(self.span) is Packed:
-            self.span.unpack(self.num_bytes)
-
-    def describe(self) -> str:
-        if self.handle is not None:
-            return f"the message that was matched: {self.handle.text}"
-        limit_bytes = None if self.span is None else self.span.nbytes
-        return describe_match(self.source, self.tag, limit_bytes)
-
-    def cancel(self) -> None:
-        if self.handle is None and not self.done and self.inner is not None:
-            _cancel(self.inner)
+        """A send that was started, and a receive that is matched, go through."""
+        lib.pw_call_cancel(here.messaging, self.c)
 
     def result(self) -> Any:
-        """What lower-case wait returns: nothing, for a receive into a buffer."""
+        """What lower-case wait returns: nothing, for a buffer."""
         return None
 
+    def wait(self, call: int = 0, began_ns: int = 0, flags: int = INNER) -> None:
+        """Until it is over; the clock goes on to its completion. `flags` 0: a call of its own."""
+        messaging = here.messaging
+        try:
+            code = lib.pw_call_wait(messaging, call, began_ns, self.c, flags)
+            while code == 0:
+                watch(self.describe)
+                code = lib.pw_call_resume_wait(messaging, self.c, flags)
+        except BaseException:
+            lib.pw_call_interrupt(messaging)
+            raise
+        if code < 0:
+            raise here.failure(code, self.describe())
+        self.poll()
 
-def transfer_error(handle: Any, peer: int) -> BaseException | None:
-    if handle.error == 0:
-        return None
-    error = MPI.Exception(MPI.ERR_OTHER)
-    error.add_note(
-        f"transfer with rank {peer} of COMM_WORLD failed in the NI: {describe(handle.error)}"
-    )
-    return error
+    def reach(self) -> None:
+        """Until it is over, without the clock's going there."""
+        self.wait(flags=INNER | _REACH)
+
+    def test(self, call: int, began_ns: int) -> bool:
+        """As a call of its own: whether it is over at the CPU's time."""
+        code = lib.pw_call_test(here.messaging, call, began_ns, self.c, 0)
+        if code < 0:
+            raise here.failure(code, self.describe())
+        return bool(code) and self.poll()
+
+
+def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = None) -> Any:
+    """Go on with a blocking call that C has not finished, until it is over.
+
+    Returns its operation when it was to be kept, else None; raises its error.
+    """
+    pointer = pointer_to(status)
+    while result > 0:
+        c = _cast(_POINTER, result)
+        if c.done:
+            operation = Operation(result, span)
+            operation.poll()
+            error = error_of(c)
+            if error is not None:
+                raise error
+            return operation
+        watch(lambda c=c: describe_operation(c))
+        result = lib.pw_call_resume(here.messaging, c, flags, pointer)
+    if result < 0:
+        raise here.failure(result, "message")
+    return None
+
+
+def interrupted(*spans: Any) -> None:
+    """A blocking call is left by an exception: what is under way goes on in memory that stays."""
+    lib.pw_call_interrupt(here.messaging)
+    here.kept_spans.extend(spans)
+
+
+def send_within(
+    channel: Channel, span: Any, dest: int, tag: int, synchronous: bool = False
+) -> None:
+    """A blocking send as part of a call. Arguments must be valid."""
+    flags = INNER | SYNCHRONOUS if synchronous else INNER
+    try:
+        result = lib.pw_call_send(
+            here.messaging, 0, 0, channel.c, span.address, span.nbytes, dest, tag, flags
+        )
+        if result:
+            finish(result, span, flags)
+    except BaseException:
+        interrupted(span)
+        raise
+
+
+def receive_within(
+    channel: Channel,
+    span: Any,
+    source: int,
+    tag: int,
+    status: MPI.Status | None = None,
+    *,
+    keep: bool = False,
+) -> Any:
+    """A blocking receive as part of a call; span None: of a message of any length.
+
+    Returns its operation where there is something to ask of it: without a span, or with `keep`.
+    """
+    address, nbytes, flags = _landing(span, keep)
+    try:
+        result = lib.pw_call_receive(
+            here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags,
+            pointer_to(status),
+        )  # fmt: skip
+        return finish(result, span, flags, status) if result else None
+    except BaseException:
+        interrupted(span)
+        raise
+
+
+def exchange_within(
+    channel: Channel,
+    outgoing: Any,
+    dest: int,
+    sendtag: int,
+    incoming: Any,
+    source: int,
+    recvtag: int,
+    status: MPI.Status | None = None,
+) -> Any:
+    """Send and receive at once and wait for both, as part of a call; returns as `receive_within`
+    does."""
+    address, nbytes, flags = _landing(incoming, False)
+    try:
+        result = lib.pw_call_exchange(
+            here.messaging, 0, 0, channel.c, outgoing.address, outgoing.nbytes, dest, sendtag,
+            address, nbytes, source, recvtag, flags, pointer_to(status),
+        )  # fmt: skip
+        return finish(result, incoming, flags, status) if result else None
+    except BaseException:
+        interrupted(outgoing, incoming)
+        raise
+
+
+def _landing(span: Any, keep: bool) -> tuple[int, int, int]:
+    """Address, bytes and flags of a receive that is part of a call."""
+    if span is None:
+        return 0, 0, INNER | KEEP | UNSIZED
+    keep = keep or type(span) is Packed
+    return span.address, span.nbytes, INNER | KEEP if keep else INNER
+
+
+def start_send(
+    channel: Channel, span: Any, dest: int, tag: int, synchronous: bool = False
+) -> Operation | None:
+    """Send eagerly, and return None, or start a rendezvous; as part of a call."""
+    result = lib.pw_call_isend(
+        here.messaging, 0, 0, channel.c, span.address, span.nbytes, dest, tag,
+        INNER | SYNCHRONOUS if synchronous else INNER,
+    )  # fmt: skip
+    if result < 0:
+        raise here.failure(result, f"send of {span.nbytes} bytes to rank {dest}")
+    return Operation(result, span) if result else None
+
+
+def start_receive(
+    channel: Channel,
+    span: Any,
+    source: int,
+    tag: int,
+    *,
+    users: bool = False,
+    kind: type[Operation] = Operation,
+) -> Operation:
+    """Post a receive as part of a call; users: the user gets MPI's request of it, if any."""
+    address, nbytes, flags = (0, 0, INNER | UNSIZED)
+    if span is not None:
+        address, nbytes, flags = span.address, span.nbytes, INNER
+    result = lib.pw_call_ireceive(
+        here.messaging, 0, 0, channel.c, address, nbytes, source, tag,
+        flags | USERS if users else flags,
+    )  # fmt: skip
+    if result < 0:
+        raise here.failure(result, f"receive of {describe_match(source, tag)}")
+    return kind(result, span)
 
 
 def fill(status: MPI.Status, operation: Any) -> None:
@@ -328,15 +348,6 @@ def fill(status: MPI.Status, operation: Any) -> None:
         status.Set_elements(MPI.BYTE, operation.num_bytes)
 
 
-def start_send(channel: Channel, span: Any, dest: int, tag: int) -> RendezvousSend | None:
-    """Send eagerly, and return None, or start a rendezvous. Arguments must be valid."""
-    num_bytes = span.nbytes
-    if num_bytes <= here.frames.eager_limit_bytes:
-        post_envelope(channel, KIND_EAGER, span.address, num_bytes, 0, dest, tag)
-        return None
-    return RendezvousSend(channel, span, dest, tag)
-
-
 def request_for(operation: Any) -> MPI.Request:
     """A request with a real handle for an operation that has none of MPI's own."""
     generalized = MPI.Grequest.Start(None, None, None)
@@ -346,25 +357,18 @@ def request_for(operation: Any) -> MPI.Request:
     return request
 
 
-def request_of_receive(receive: Receive) -> MPI.Request:
-    """The request of a posted receive (made with `owned` False): MPI's, of the envelope, if any."""
-    if not receive.done:
-        here.pending.append(receive)
-    request = receive.inner
-    if request is None:
-        receive.owned = True
+def request_of_receive(receive: Operation) -> MPI.Request:
+    """The request of a receive that was posted for the user: MPI's, of the envelope, if any."""
+    c = receive.c
+    if c.is_owned:
         return request_for(receive)
+    request = MPI.Request.fromhandle(c.inner)
     here.active[request.handle] = receive
     return request
 
 
 def wait_for(operation: Any) -> None:
-    """Wait for an operation that no request stands for; raise its error."""
-    try:
-        wait(operation)
-    except BaseException:  # interrupted: MPI still owns the frame
-        operation.cancel()
-        here.pending.append(operation)
-        raise
+    """Wait for an operation as part of a call; raise its error."""
+    operation.wait()
     if operation.error is not None:
         raise operation.error

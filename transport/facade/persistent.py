@@ -12,20 +12,23 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.message import bytes_given, select
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
-    Receive,
-    RendezvousSend,
+    Operation,
+    start_receive,
     start_send,
 )
 from pagewire.transport.facade.point_to_point import receivable, sendable, start_buffered
+from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
 
 _recv_init = native(MPI.Comm, "Recv_init")
 _isend = native(MPI.Comm, "Isend")
+_wait = native(MPI.Request, "Wait")
 _start = native(MPI.Prequest, "Start")
 
 _NOTHING = memoryview(bytearray())
@@ -70,13 +73,13 @@ class _Token:
         self._tag = tag
 
     def Complete(self) -> None:
-        _isend(here.persistent.to_self, _NOTHING, 0, self._tag).Wait()
+        _wait(_isend(here.persistent.to_self, _NOTHING, 0, self._tag))
 
 
-class _Done:
+class _Done(Composite):
     """An eager send that was started: complete from then on."""
 
-    __slots__ = ("complete_ns", "generalized")
+    __slots__ = ("_complete_ns", "generalized")
 
     is_receive = False
     cancelled = False
@@ -84,7 +87,11 @@ class _Done:
 
     def __init__(self) -> None:
         self.generalized: Any = None
-        self.complete_ns: int = here.clock.now_ns
+        self._complete_ns = here.clock.now_ns
+
+    @property
+    def complete_ns(self) -> int:
+        return self._complete_ns
 
     def poll(self) -> bool:
         return True
@@ -104,78 +111,58 @@ def _sender(name: str) -> Callable[..., MPI.Prequest]:
 
     def send_init(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Prequest:
         dest, tag = c_int(dest), c_int(tag)
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None or not sendable(state.point_to_point, dest, tag):
-                if state is None:
-                    here.calls.go_around(bytes_given(buf))
-                return original(self, buf, dest, tag)
-            channel = state.point_to_point
-            selection = select(buf, True).lasting()
+        state = here.states.get(self.handle)
+        if state is None or not sendable(state.point_to_point, dest, tag):
+            if state is None:
+                here.calls.go_around(bytes_given(buf))
+            return original(self, buf, dest, tag)
+        channel = state.point_to_point
+        selection = select(buf, True).lasting()
 
-            def begin() -> Any:
-                span = selection.span(True)
-                if name == "Ssend_init":
-                    return RendezvousSend(channel, span, dest, tag)
-                if name == "Bsend_init":
-                    return start_buffered(channel, span, dest, tag)
-                return start_send(channel, span, dest, tag)
+        def begin() -> Any:
+            span = selection.span(True)
+            if name == "Bsend_init":
+                return start_buffered(channel, span, dest, tag)
+            return start_send(channel, span, dest, tag, name == "Ssend_init")
 
-            return here.persistent.add(begin)
-        finally:
-            here.clock.leave()
+        return here.persistent.add(begin)
 
-    return send_init
+    return bracket(name, send_init)
 
 
 def Recv_init(
     self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> MPI.Prequest:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Recv_init")
-        state = here.states.get(self.handle)
-        if state is None or not receivable(state.point_to_point, source, tag):
-            if state is None:
-                here.calls.go_around(0)
-            return _recv_init(self, buf, source, tag)
-        channel = state.point_to_point
-        selection = select(buf, False).lasting()
+    state = here.states.get(self.handle)
+    if state is None or not receivable(state.point_to_point, source, tag):
+        if state is None:
+            here.calls.go_around(0)
+        return _recv_init(self, buf, source, tag)
+    channel = state.point_to_point
+    selection = select(buf, False).lasting()
 
-        def begin() -> Receive:
-            operation = Receive(channel, selection.span(False), source, tag)
-            if not operation.done:
-                here.pending.append(operation)
-            return operation
+    def begin() -> Operation:
+        return start_receive(channel, selection.span(False), source, tag)
 
-        return here.persistent.add(begin)
-    finally:
-        here.clock.leave()
+    return here.persistent.add(begin)
 
 
 def Start(self: MPI.Prequest) -> None:
-    here.clock.enter()
-    try:
-        here.calls.begin("Start")
-        _start(self)
-        start = here.persistent.get(self.handle)
-        if start is not None:
-            here.active[self.handle] = start()
-    finally:
-        here.clock.leave()
+    _start(self)
+    start = here.persistent.get(self.handle)
+    if start is not None:
+        here.active[self.handle] = start()
 
 
 def Startall(cls: Any, requests: Sequence[MPI.Prequest]) -> None:
     for request in requests:
-        Start(request)
+        request.Start()
 
 
 def install() -> None:
     here.persistent = Starts()
     names = ("Send_init", "Ssend_init", "Bsend_init", "Rsend_init")
     replacements: dict[str, Callable[..., Any]] = {name: _sender(name) for name in names}
-    replace_all(MPI.Comm, replacements | {"Recv_init": Recv_init})
-    replace_all(MPI.Prequest, {"Start": Start, "Startall": Startall})
+    replace_all(MPI.Comm, replacements | {"Recv_init": bracket("Recv_init", Recv_init)})
+    replace_all(MPI.Prequest, {"Start": bracket("Start", Start), "Startall": Startall})

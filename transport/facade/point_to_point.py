@@ -8,31 +8,34 @@ Buffered and ready sends are standard sends: a buffered one copies what does not
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.native import lib
 from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.message import bytes_given, receive_span, send_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
+    KEEP,
+    SYNCHRONOUS,
+    USERS,
     Channel,
-    Receive,
-    RendezvousSend,
-    describe_match,
-    fill,
-    post_envelope,
+    Operation,
+    finish,
+    interrupted,
+    pointer_to,
     request_for,
     request_of_receive,
+    start_receive,
     start_send,
-    wait_for,
 )
-from pagewire.transport.facade.progress import describe_native, progress, turn
+from pagewire.transport.facade.progress import Composite, describe_native, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
-from pagewire.transport.node.messages import ENVELOPE_BYTES, KIND_EAGER
+from pagewire.transport.node.clock import wall_ns
 from pagewire.transport.node.patching import native, replace_all
 
 _irecv = native(MPI.Comm, "Irecv")
@@ -65,51 +68,67 @@ def _go_around(partner: int, sent: Any = None) -> None:
 def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[..., None]:
     original = native(MPI.Comm, name)
     start = native(MPI.Comm, nonblocking)
+    call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
+    states, messaging, call_send = here.states, here.messaging, lib.pw_call_send
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> None:
+        began_ns = wall_ns()
         dest, tag = c_int(dest), c_int(tag)
-        here.clock.enter()
+        state = states.get(self.handle)
+        if state is None or not sendable(state.point_to_point, dest, tag):
+            otherwise(self, buf, dest, tag, state)
+            return
+        span = send_span(buf)
         try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None:
-                _go_around(dest, buf)
-                polled(start(self, buf, dest, tag))
-                return
-            channel = state.point_to_point
-            if not (0 <= dest < channel.size and 0 <= tag <= channel.tag_limit):
-                original(self, buf, dest, tag)
-                return
-            span = send_span(buf)
-            num_bytes = span.nbytes
-            if num_bytes <= here.frames.eager_limit_bytes and not synchronous:
-                post_envelope(channel, KIND_EAGER, span.address, num_bytes, 0, dest, tag)
-            else:
-                wait_for(RendezvousSend(channel, span, dest, tag))
-        finally:
-            here.clock.leave()
+            result = call_send(
+                messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes,
+                dest, tag, flags,
+            )  # fmt: skip
+            if result:
+                finish(result, span, flags)
+        except BaseException:
+            interrupted(span)
+            raise
 
+    def around(self: MPI.Comm, buf: Any, dest: int, tag: int, state: Any) -> None:
+        if state is None:
+            _go_around(dest, buf)
+            polled(start(self, buf, dest, tag))
+        else:
+            original(self, buf, dest, tag)
+
+    otherwise = bracket(name, around)
     return send
 
 
 def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request]:
     original = native(MPI.Comm, name)
+    call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
+    states, messaging, call_isend = here.states, here.messaging, lib.pw_call_isend
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
+        began_ns = wall_ns()
         dest, tag = c_int(dest), c_int(tag)
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None or not sendable(state.point_to_point, dest, tag):
-                if state is None:
-                    _go_around(dest, buf)
-                return original(self, buf, dest, tag)
-            span = send_span(buf)
-            return start_request(state.point_to_point, span, dest, tag, synchronous)
-        finally:
-            here.clock.leave()
+        state = states.get(self.handle)
+        if state is None or not sendable(state.point_to_point, dest, tag):
+            return otherwise(self, buf, dest, tag, state)
+        span = send_span(buf)
+        result = call_isend(
+            messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, dest,
+            tag, flags,
+        )  # fmt: skip
+        if result == 0:
+            return complete_request()
+        if result < 0:
+            raise here.failure(result, f"{name} of {span.nbytes} bytes to rank {dest}")
+        return request_for(Operation(result, span))
 
+    def around(self: MPI.Comm, buf: Any, dest: int, tag: int, state: Any) -> MPI.Request:
+        if state is None:
+            _go_around(dest, buf)
+        return original(self, buf, dest, tag)
+
+    otherwise = bracket(name, around)
     return send
 
 
@@ -117,10 +136,8 @@ def start_request(
     channel: Channel, span: Any, dest: int, tag: int, synchronous: bool
 ) -> MPI.Request:
     """Start a send; an eager one is complete, and its request is one of MPI's that is."""
-    if span.nbytes <= here.frames.eager_limit_bytes and not synchronous:
-        post_envelope(channel, KIND_EAGER, span.address, span.nbytes, 0, dest, tag)
-        return complete_request()
-    return request_for(RendezvousSend(channel, span, dest, tag))
+    operation = start_send(channel, span, dest, tag, synchronous)
+    return complete_request() if operation is None else request_for(operation)
 
 
 _isend = native(MPI.Comm, "Isend")
@@ -145,182 +162,146 @@ def _buffered(nonblocking: bool) -> Callable[..., Any]:
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> Any:
         dest, tag = c_int(dest), c_int(tag)
-        here.clock.enter()
-        try:
-            here.calls.begin(name)
-            state = here.states.get(self.handle)
-            if state is None or not sendable(state.point_to_point, dest, tag):
-                if state is None:
-                    _go_around(dest, buf)
-                return original(self, buf, dest, tag)
-            start_buffered(state.point_to_point, send_span(buf), dest, tag)
-            return complete_request() if nonblocking else None
-        finally:
-            here.clock.leave()
+        state = here.states.get(self.handle)
+        if state is None or not sendable(state.point_to_point, dest, tag):
+            if state is None:
+                _go_around(dest, buf)
+            return original(self, buf, dest, tag)
+        start_buffered(state.point_to_point, send_span(buf), dest, tag)
+        return complete_request() if nonblocking else None
 
-    return send
+    return bracket(name, send)
 
 
 def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
     """Send without ever waiting; a copy is kept until the receiver has it."""
-    if span.nbytes <= here.frames.eager_limit_bytes:
-        post_envelope(channel, KIND_EAGER, span.address, span.nbytes, 0, dest, tag)
-    else:
-        here.keep(RendezvousSend(channel, copied(span), dest, tag))
+    if span.nbytes > here.eager_limit_bytes:
+        span = copied(span)
+    operation = start_send(channel, span, dest, tag)
+    if operation is not None:
+        here.keep(operation)
 
 
-def Recv(
-    self: MPI.Comm,
-    buf: Any,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> None:
-    source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Recv")
-        state = here.states.get(self.handle)
+def _receive() -> Callable[..., None]:
+    original = native(MPI.Comm, "Recv")
+    call, states, messaging = here.calls.index("Recv"), here.states, here.messaging
+    call_receive = lib.pw_call_receive
+
+    def Recv(
+        self: MPI.Comm,
+        buf: Any,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> None:
+        began_ns = wall_ns()
+        source, tag = c_int(source), c_int(tag)
+        state = states.get(self.handle)
+        if state is None or not receivable(state.point_to_point, source, tag):
+            otherwise(self, buf, source, tag, status, state)
+            return
+        span = receive_span(buf)
+        flags = KEEP if type(span) is Packed else 0
+        try:
+            result = call_receive(
+                messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes,
+                source, tag, flags, pointer_to(status),
+            )  # fmt: skip
+            if result:
+                finish(result, span, flags, status)
+        except BaseException:
+            interrupted(span)
+            raise
+
+    def around(
+        self: MPI.Comm, buf: Any, source: int, tag: int, status: MPI.Status | None, state: Any
+    ) -> None:
         if state is None:
             _go_around(source)
             polled(_irecv(self, buf, source, tag), status)
-            return
-        channel = state.point_to_point
-        if not receivable(channel, source, tag):
-            _recv(self, buf, source, tag, status)
-            return
-        span = receive_span(buf)
-        if span.nbytes > here.frames.eager_limit_bytes or channel.arrived:
-            receive(Receive(channel, span, source, tag), status)
-            return
-        # The short message's way: as Receive does it, without the object.
-        posted_ns = here.clock.now_ns
-        frame = here.frames.take()
-        inner = _irecv(channel.comm, frame, source, tag)
-        found = here.frames.status if status is None else status
-        try:
-            while not _test(inner, found):
-                if progress(True):
-                    here.progress.busy()
-                elif here.progress.idle():
-                    here.progress.report(partial(describe_match, source, tag, span.nbytes))
-        except BaseException:  # interrupted: MPI still owns the frame
-            inner.Cancel()
-            here.frames.give_after(inner, frame)
-            raise
-        frame_bytes = found.Get_count()
-        complete_ns = -1
-        if type(span) is not Packed:
-            complete_ns = here.node.messages.take(
-                frame.address, frame_bytes, span.address, span.nbytes, posted_ns
-            )
-        if complete_ns < 0:
-            source, tag = found.Get_source(), found.Get_tag()
-            receive(Receive.matched(frame, frame_bytes, source, tag, span, posted_ns), status)
-            return
-        here.frames.give(frame)
-        here.clock.completed(complete_ns)
-        if status is not None:
-            status.Set_elements(MPI.BYTE, frame_bytes - ENVELOPE_BYTES)
-    finally:
-        here.clock.leave()
+        else:
+            original(self, buf, source, tag, status)
+
+    otherwise = bracket("Recv", around)
+    return Recv
 
 
-_recv = native(MPI.Comm, "Recv")
+def _nonblocking_receive() -> Callable[..., MPI.Request]:
+    call, states, messaging = here.calls.index("Irecv"), here.states, here.messaging
 
-
-def receive(operation: Receive, status: MPI.Status | None) -> None:
-    """Wait for a receive; its status; its error."""
-    try:
-        wait_for(operation)
-    finally:
-        if status is not None and operation.done:
-            fill(status, operation)
-
-
-def Irecv(self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> MPI.Request:
-    source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Irecv")
-        state = here.states.get(self.handle)
+    def Irecv(
+        self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    ) -> MPI.Request:
+        began_ns = wall_ns()
+        source, tag = c_int(source), c_int(tag)
+        state = states.get(self.handle)
         if state is None or not receivable(state.point_to_point, source, tag):
-            if state is None:
-                _go_around(source)
-            return _irecv(self, buf, source, tag)
-        return request_of_receive(
-            Receive(state.point_to_point, receive_span(buf), source, tag, False)
-        )
-    finally:
-        here.clock.leave()
+            return otherwise(self, buf, source, tag, state)
+        span = receive_span(buf)
+        result = lib.pw_call_ireceive(
+            messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, source,
+            tag, USERS,
+        )  # fmt: skip
+        if result < 0:
+            raise here.failure(result, f"Irecv of {span.nbytes} bytes")
+        return request_of_receive(Operation(result, span))
+
+    def around(self: MPI.Comm, buf: Any, source: int, tag: int, state: Any) -> MPI.Request:
+        if state is None:
+            _go_around(source)
+        return _irecv(self, buf, source, tag)
+
+    otherwise = bracket("Irecv", around)
+    return Irecv
 
 
-def _exchange(
-    channel: Channel,
-    outgoing: Any,
-    dest: int,
-    sendtag: int,
-    incoming: Any,
-    source: int,
-    recvtag: int,
-) -> tuple[RendezvousSend | None, Receive]:
-    """Post the receive, then start the send."""
-    receive = Receive(channel, incoming, source, recvtag)
-    send = start_send(channel, outgoing, dest, sendtag)
-    return send, receive
+def _exchange() -> Callable[..., None]:
+    call = here.calls.index("Sendrecv")
+
+    def Sendrecv(
+        self: MPI.Comm,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> None:
+        began_ns = wall_ns()
+        dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
+        if not _emulated_exchange(self, dest, sendtag, source, recvtag):
+            otherwise(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+            return
+        outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
+        flags = KEEP if type(incoming) is Packed else 0
+        try:
+            result = lib.pw_call_exchange(
+                here.messaging, call, began_ns, here.states[self.handle].point_to_point.c,
+                outgoing.address, outgoing.nbytes, dest, sendtag, incoming.address,
+                incoming.nbytes, source, recvtag, flags, pointer_to(status),
+            )  # fmt: skip
+            if result:
+                finish(result, incoming, flags, status)
+        except BaseException:
+            interrupted(outgoing, incoming)
+            raise
+
+    otherwise = bracket("Sendrecv", _exchange_by_halves)
+    return Sendrecv
 
 
-def exchange(
-    channel: Channel,
-    outgoing: Any,
-    dest: int,
-    sendtag: int,
-    incoming: Any,
-    source: int,
-    recvtag: int,
-    status: MPI.Status | None = None,
-) -> Receive:
-    """Send and receive at once and wait for both."""
-    send, operation = _exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag)
-    if send is not None:
-        # The sender to us may wait for our NI while we wait for ours.
-        here.pending.append(operation)
-        wait_for(send)
-    receive(operation, status)
-    return operation
-
-
-def _emulated_exchange(comm: Any, dest: int, sendtag: int, source: int, recvtag: int) -> bool:
-    state = here.states.get(comm.handle)
-    return (
-        state is not None
-        and sendable(state.point_to_point, dest, sendtag)
-        and receivable(state.point_to_point, source, recvtag)
-    )
-
-
-def Sendrecv(
+def _exchange_by_halves(
     self: MPI.Comm,
     sendbuf: Any,
     dest: int,
-    sendtag: int = 0,
-    recvbuf: Any = None,
-    source: int = ANY_SOURCE,
-    recvtag: int = ANY_TAG,
-    status: MPI.Status | None = None,
+    sendtag: int,
+    recvbuf: Any,
+    source: int,
+    recvtag: int,
+    status: MPI.Status | None,
 ) -> None:
-    dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Sendrecv")
-        if _emulated_exchange(self, dest, sendtag, source, recvtag):
-            channel = here.states[self.handle].point_to_point
-            outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
-            exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag, status)
-            return
-    finally:
-        here.clock.leave()
-    # PROC_NULL on one side, an error, or MPI's communicator: each half by itself.
+    """PROC_NULL on one side, an error, or MPI's communicator: each half by itself."""
     receiving = self.Irecv(recvbuf, source, recvtag)
     try:
         sending = self.Isend(sendbuf, dest, sendtag)
@@ -330,6 +311,15 @@ def Sendrecv(
         raise
     receiving.Wait(status)
     sending.Wait()
+
+
+def _emulated_exchange(comm: Any, dest: int, sendtag: int, source: int, recvtag: int) -> bool:
+    state = here.states.get(comm.handle)
+    return (
+        state is not None
+        and sendable(state.point_to_point, dest, sendtag)
+        and receivable(state.point_to_point, source, recvtag)
+    )
 
 
 def _replaced(buf: Any, dest: int) -> Any:
@@ -346,22 +336,20 @@ def Sendrecv_replace(
     recvtag: int = ANY_TAG,
     status: MPI.Status | None = None,
 ) -> None:
-    Sendrecv(self, _replaced(buf, dest), dest, sendtag, buf, source, recvtag, status)
+    self.Sendrecv(_replaced(buf, dest), dest, sendtag, buf, source, recvtag, status)
 
 
-class Exchange:
+class Exchange(Composite):
     """The operation of Isendrecv: complete when both halves are; its status is the receive's."""
 
     __slots__ = ("generalized", "receive", "send")
 
     is_receive = True
 
-    def __init__(self, send: RendezvousSend | None, receive: Receive) -> None:
+    def __init__(self, send: Operation | None, receive: Operation) -> None:
         self.generalized: Any = None
         self.send = send
         self.receive = receive
-        if not receive.done:
-            here.pending.append(receive)
 
     def poll(self) -> bool:
         return (self.send is None or self.send.poll()) and self.receive.poll()
@@ -417,20 +405,14 @@ def Isendrecv(
     recvtag: int = ANY_TAG,
 ) -> MPI.Request:
     dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Isendrecv")
-        if not _emulated_exchange(self, dest, sendtag, source, recvtag):
-            if self.handle not in here.states:
-                _go_around(dest, sendbuf)
-            return _half_exchange(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
-        channel = here.states[self.handle].point_to_point
-        outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
-        return request_for(
-            Exchange(*_exchange(channel, outgoing, dest, sendtag, incoming, source, recvtag))
-        )
-    finally:
-        here.clock.leave()
+    if not _emulated_exchange(self, dest, sendtag, source, recvtag):
+        if self.handle not in here.states:
+            _go_around(dest, sendbuf)
+        return _half_exchange(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+    channel = here.states[self.handle].point_to_point
+    outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
+    receive = start_receive(channel, incoming, source, recvtag)
+    return request_for(Exchange(start_send(channel, outgoing, dest, sendtag), receive))
 
 
 _isendrecv = native(MPI.Comm, "Isendrecv")
@@ -455,7 +437,7 @@ def _half_exchange(
     return _isendrecv(comm, sendbuf, dest, sendtag, recvbuf, source, recvtag)
 
 
-class _FromNowhere:
+class _FromNowhere(Composite):
     """The send half of an exchange whose receive is from PROC_NULL."""
 
     __slots__ = ("_send", "generalized")
@@ -466,12 +448,29 @@ class _FromNowhere:
     tag = ANY_TAG
     num_bytes = 0
 
-    def __init__(self, send: RendezvousSend) -> None:
+    def __init__(self, send: Operation) -> None:
         self._send = send
         self.generalized: Any = None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._send, name)
+    def poll(self) -> bool:
+        return self._send.poll()
+
+    @property
+    def complete_ns(self) -> int:
+        return self._send.complete_ns
+
+    @property
+    def error(self) -> BaseException | None:
+        return self._send.error
+
+    def describe(self) -> str:
+        return self._send.describe()
+
+    def cancel(self) -> None:
+        """A send that was started goes through."""
+
+    def result(self) -> None:
+        return None
 
 
 def Isendrecv_replace(
@@ -482,7 +481,7 @@ def Isendrecv_replace(
     source: int = ANY_SOURCE,
     recvtag: int = ANY_TAG,
 ) -> MPI.Request:
-    return Isendrecv(self, _replaced(buf, dest), dest, sendtag, buf, source, recvtag)
+    return self.Isendrecv(_replaced(buf, dest), dest, sendtag, buf, source, recvtag)
 
 
 def install() -> None:
@@ -495,9 +494,11 @@ def install() -> None:
         "Issend": _nonblocking_send("Issend", True),
         "Bsend": _buffered(False),
         "Ibsend": _buffered(True),
+        "Recv": _receive(),
+        "Irecv": _nonblocking_receive(),
+        "Sendrecv": _exchange(),
+        "Sendrecv_replace": Sendrecv_replace,
+        "Isendrecv": bracket("Isendrecv", Isendrecv),
+        "Isendrecv_replace": Isendrecv_replace,
     }
-    for function in (
-        Recv, Irecv, Sendrecv, Sendrecv_replace, Isendrecv, Isendrecv_replace,
-    ):  # fmt: skip
-        replacements[function.__name__] = function
     replace_all(MPI.Comm, replacements)

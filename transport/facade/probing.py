@@ -12,17 +12,22 @@ from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.message import receive_span
+from pagewire.native import ffi, lib
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
-    Arrived,
+    UNSIZED,
     Channel,
-    Receive,
+    Operation,
+    address_of,
     describe_match,
+    fill,
     request_for,
+    wait_for,
 )
-from pagewire.transport.facade.point_to_point import receivable, receive
-from pagewire.transport.facade.progress import test_turn, turn
+from pagewire.transport.facade.point_to_point import receivable
+from pagewire.transport.facade.progress import failed_test, test_turn, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
 
@@ -43,19 +48,19 @@ class Matched:
 
     def __init__(self) -> None:
         self._to_self: MPI.Intracomm = native(MPI.Comm, "Split")(MPI.COMM_SELF, 0)
-        self._found: dict[int, tuple[Arrived, MPI.Request]] = {}
+        self._found: dict[int, tuple[Any, MPI.Request]] = {}
 
     def __contains__(self, message: MPI.Message) -> bool:
         return message.handle in self._found
 
-    def add(self, found: Arrived) -> MPI.Message:
-        """A message object that stands for `found`."""
+    def add(self, found: Any) -> MPI.Message:
+        """A message object that stands for a pw_operation that arrived."""
         token = _isend(self._to_self, _NOTHING, 0)
         message: MPI.Message = _mprobe(self._to_self, 0)
         self._found[message.handle] = found, token
         return message
 
-    def take(self, message: MPI.Message) -> Arrived:
+    def take(self, message: MPI.Message) -> Any:
         """What it stands for; the user's object becomes MESSAGE_NULL."""
         found, token = self._found.pop(message.handle)
         _message_recv(message, _NOTHING)
@@ -71,36 +76,45 @@ def _channel(comm: MPI.Comm, source: int, tag: int) -> Channel | None:
     return state.point_to_point
 
 
-def describe(found: Arrived, status: MPI.Status | None) -> None:
+def look(channel: Channel, source: int, tag: int) -> Any:
+    """The message that a receive would get (pw_operation), None when there is none."""
+    code = ffi.new("int *")
+    found = lib.pw_call_look(here.messaging, channel.c, source, tag, code)
+    if code[0] < 0:
+        raise here.failure(code[0], f"probe of {describe_match(source, tag)}")
+    return found or None
+
+
+def describe(found: Any, status: MPI.Status | None) -> None:
     if status is not None:
         status.Set_source(found.source)
         status.Set_tag(found.tag)
-        status.Set_elements(MPI.BYTE, found.envelope.num_bytes)
+        status.Set_elements(MPI.BYTE, found.num_bytes)
         status.Set_error(MPI.SUCCESS)
 
 
-def await_arrival(channel: Channel, source: int, tag: int) -> Arrived:
+def await_arrival(channel: Channel, source: int, tag: int) -> Any:
     """Wait for a matching message; the clock goes on to its arrival."""
-    while (found := channel.look(source, tag)) is None:
+    while (found := look(channel, source, tag)) is None:
         turn(partial(describe_match, source, tag))
-    here.clock.completed(found.envelope.arrival_ns)
+    here.clock.completed(found.arrival_ns)
     return found
 
 
-def test_arrival(channel: Channel, source: int, tag: int) -> Arrived | None:
+def test_arrival(channel: Channel, source: int, tag: int) -> Any:
     """The matching message if there is one that has arrived in virtual time."""
-    found = channel.look(source, tag)
+    found = look(channel, source, tag)
     if found is None:
         test_turn()
-        found = channel.look(source, tag)
-    if found is not None and found.envelope.arrival_ns <= here.clock.now_ns:
+        found = look(channel, source, tag)
+    if found is not None and found.arrival_ns <= here.clock.now_ns:
         return found
-    here.progress.failed_test(found is not None)
+    failed_test(found is not None)
     return None
 
 
-def _message_of(channel: Channel, found: Arrived) -> MPI.Message:
-    channel.arrived.remove(found)
+def _message_of(found: Any) -> MPI.Message:
+    lib.pw_call_take(here.messaging, found)
     return here.matched.add(found)
 
 
@@ -111,22 +125,17 @@ def Probe(
     status: MPI.Status | None = None,
 ) -> bool:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Probe")
-        channel = _channel(self, source, tag)
-        if channel is None:
-            if self.handle in here.states:
-                return _probe(self, source, tag, status)
-            while not _iprobe(self, source, tag, status):
-                turn(partial(describe_match, source, tag))
-            return True
-        found = await_arrival(channel, source, tag)
-        found.announced = True
-        describe(found, status)
+    channel = _channel(self, source, tag)
+    if channel is None:
+        if self.handle in here.states:
+            return _probe(self, source, tag, status)
+        while not _iprobe(self, source, tag, status):
+            turn(partial(describe_match, source, tag))
         return True
-    finally:
-        here.clock.leave()
+    found = await_arrival(channel, source, tag)
+    found.is_announced = 1
+    describe(found, status)
+    return True
 
 
 def Iprobe(
@@ -136,21 +145,16 @@ def Iprobe(
     status: MPI.Status | None = None,
 ) -> bool:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Iprobe")
-        channel = _channel(self, source, tag)
-        if channel is None:
-            test_turn()
-            return _iprobe(self, source, tag, status)
-        found = test_arrival(channel, source, tag)
-        if found is None:
-            return False
-        found.announced = True
-        describe(found, status)
-        return True
-    finally:
-        here.clock.leave()
+    channel = _channel(self, source, tag)
+    if channel is None:
+        test_turn()
+        return _iprobe(self, source, tag, status)
+    found = test_arrival(channel, source, tag)
+    if found is None:
+        return False
+    found.is_announced = 1
+    describe(found, status)
+    return True
 
 
 def Mprobe(
@@ -160,21 +164,16 @@ def Mprobe(
     status: MPI.Status | None = None,
 ) -> MPI.Message:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
-    try:
-        here.calls.begin("Mprobe")
-        channel = _channel(self, source, tag)
-        if channel is None:
-            if self.handle in here.states:
-                return _mprobe(self, source, tag, status)
-            while (message := _improbe(self, source, tag, status)) is None:
-                turn(partial(describe_match, source, tag))
-            return message
-        found = await_arrival(channel, source, tag)
-        describe(found, status)
-        return _message_of(channel, found)
-    finally:
-        here.clock.leave()
+    channel = _channel(self, source, tag)
+    if channel is None:
+        if self.handle in here.states:
+            return _mprobe(self, source, tag, status)
+        while (message := _improbe(self, source, tag, status)) is None:
+            turn(partial(describe_match, source, tag))
+        return message
+    found = await_arrival(channel, source, tag)
+    describe(found, status)
+    return _message_of(found)
 
 
 def Improbe(
@@ -184,56 +183,50 @@ def Improbe(
     status: MPI.Status | None = None,
 ) -> MPI.Message | None:
     source, tag = c_int(source), c_int(tag)
-    here.clock.enter()
+    channel = _channel(self, source, tag)
+    if channel is None:
+        test_turn()
+        return _improbe(self, source, tag, status)
+    found = test_arrival(channel, source, tag)
+    if found is None:
+        return None
+    describe(found, status)
+    return _message_of(found)
+
+
+def receive_matched(found: Any, span: Any, kind: type[Operation] = Operation) -> Operation:
+    """Start to receive what a matching probe took; span None: of its own length."""
+    address, num_bytes, flags = (0, 0, UNSIZED) if span is None else (span.address, span.nbytes, 0)
+    code = lib.pw_call_receive_found(here.messaging, found, address, num_bytes, flags)
+    if code < 0:
+        raise here.failure(code, "receive of a message that a probe took")
+    return kind(address_of(found), span)
+
+
+def receive(operation: Operation, status: MPI.Status | None) -> None:
+    """Wait for a receive; its status; its error."""
     try:
-        here.calls.begin("Improbe")
-        channel = _channel(self, source, tag)
-        if channel is None:
-            test_turn()
-            return _improbe(self, source, tag, status)
-        found = test_arrival(channel, source, tag)
-        if found is None:
-            return None
-        describe(found, status)
-        return _message_of(channel, found)
+        wait_for(operation)
     finally:
-        here.clock.leave()
-
-
-def receive_matched(found: Arrived, span: Any, kind: type[Receive] = Receive) -> Receive:
-    return kind.matched(
-        found.frame, found.frame_bytes, found.source, found.tag, span, here.clock.now_ns
-    )
+        if status is not None and operation.done:
+            fill(status, operation)
 
 
 def Message_Recv(self: MPI.Message, buf: Any, status: MPI.Status | None = None) -> None:
-    here.clock.enter()
-    try:
-        here.calls.begin("Message.Recv")
-        if self not in here.matched:
-            _message_recv(self, buf, status)
-            return
-        span = receive_span(buf)
-        found = here.matched.take(self)
-        receive(receive_matched(found, span), status)
-    finally:
-        here.clock.leave()
+    if self not in here.matched:
+        _message_recv(self, buf, status)
+        return
+    span = receive_span(buf)
+    found = here.matched.take(self)
+    receive(receive_matched(found, span), status)
 
 
 def Message_Irecv(self: MPI.Message, buf: Any) -> MPI.Request:
-    here.clock.enter()
-    try:
-        here.calls.begin("Message.Irecv")
-        if self not in here.matched:
-            return _message_irecv(self, buf)
-        span = receive_span(buf)
-        found = here.matched.take(self)
-        operation = receive_matched(found, span)
-        if not operation.done:
-            here.pending.append(operation)
-        return request_for(operation)
-    finally:
-        here.clock.leave()
+    if self not in here.matched:
+        return _message_irecv(self, buf)
+    span = receive_span(buf)
+    found = here.matched.take(self)
+    return request_for(receive_matched(found, span))
 
 
 def _probing(name: str) -> Any:
@@ -254,19 +247,19 @@ def install() -> None:
     replace_all(
         MPI.Comm,
         {
-            "Probe": Probe,
-            "Iprobe": Iprobe,
-            "Mprobe": Mprobe,
-            "Improbe": Improbe,
-            "probe": Probe,
-            "iprobe": Iprobe,
+            "Probe": bracket("Probe", Probe),
+            "Iprobe": bracket("Iprobe", Iprobe),
+            "Mprobe": bracket("Mprobe", Mprobe),
+            "Improbe": bracket("Improbe", Improbe),
+            "probe": bracket("Probe", Probe),
+            "iprobe": bracket("Iprobe", Iprobe),
         },
     )
     replace_all(
         MPI.Message,
         {
-            "Recv": Message_Recv,
-            "Irecv": Message_Irecv,
+            "Recv": bracket("Message.Recv", Message_Recv),
+            "Irecv": bracket("Message.Irecv", Message_Irecv),
             "Probe": _probing("Mprobe"),
             "Iprobe": _probing("Improbe"),
         },

@@ -1,42 +1,62 @@
-"""The one loop in which a rank waits, and what it must look after while it does.
+"""Turns of the node for loops that wait in Python, and the watchdog.
 
 `waits_for` says in words what a loop waits for; it is asked only when the watchdog wants to know.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from __future__ import annotations
 
+import abc
+from collections.abc import Callable
+
+from pagewire.native import lib
 from pagewire.transport.facade.rank import here
 
 
-class Operation(Protocol):
-    """Something that completes at `complete_ns` once `poll()` has said True."""
+class Composite(abc.ABC):
+    """Something that is made of operations: complete at `complete_ns` once `poll()` has said
+    True."""
 
-    complete_ns: int
+    __slots__ = ()
 
+    @property
+    @abc.abstractmethod
+    def complete_ns(self) -> int: ...
+
+    @abc.abstractmethod
     def poll(self) -> bool: ...
 
+    @abc.abstractmethod
     def describe(self) -> str: ...
+
+    def reach(self) -> None:
+        """Until it is over, without the clock's going there."""
+        while not self.poll():
+            turn(self.describe)
+
+    def wait(self) -> None:
+        """Until it is over; the clock goes on to its completion."""
+        self.reach()
+        here.clock.completed(self.complete_ns)
 
 
 def progress(waiting: bool) -> bool:
-    """Poll the wire, run the NI, take care of posted receives. True if anything happened."""
-    moved = here.progress.turn(waiting)
-    pending = here.pending
-    if pending:
-        for operation in pending[:]:
-            if operation.poll():
-                pending.remove(operation)
-                moved = True
-    return moved
+    """Poll the wire, run the NI, take care of posted receives. True if anything happened; else the
+    core went to somebody else after a few turns in vain."""
+    code = lib.pw_call_turn(here.messaging, waiting)
+    if code < 0:
+        raise here.failure(code, "progress of the NI")
+    return bool(code)
 
 
 def turn(waits_for: Callable[[], str]) -> None:
-    """One turn of a wait loop; yields the core after a few in vain."""
-    if progress(True):
-        here.progress.busy()
-    elif here.progress.idle():
-        here.progress.report(waits_for)
+    """One turn of a wait loop."""
+    if not progress(True):
+        watch(waits_for)
+
+
+def watch(waits_for: Callable[[], str]) -> None:
+    """Nothing happened, or not for some time: is it the watchdog's time to say so?"""
+    here.node.watchdog.look(waits_for)
 
 
 def describe_native() -> str:
@@ -44,16 +64,12 @@ def describe_native() -> str:
     return "a request that is MPI's own"
 
 
-def wait(operation: Operation) -> None:
-    """Wait for `operation`; the clock goes on to its completion."""
-    while not operation.poll():
-        turn(operation.describe)
-    here.clock.completed(operation.complete_ns)
-
-
 def test_turn() -> None:
     """The progress that a Test or Iprobe makes before it looks."""
-    if progress(False):
-        here.progress.busy()
-    else:
-        here.progress.idle()
+    progress(False)
+
+
+def failed_test(is_future: bool, poll_ns: int | None = None) -> None:
+    """A Test or Iprobe found nothing: it costs a poll when what it looks for is in the virtual
+    future, or the NI has something ahead; not when only a frame is not physically here yet."""
+    here.node.failed_test(is_future, here.clock.poll_ns if poll_ns is None else poll_ns)

@@ -9,35 +9,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pagewire.native import lib
+
 if TYPE_CHECKING:
     from pagewire.transport.facade.communicators import States
-    from pagewire.transport.facade.frames import Frames
     from pagewire.transport.facade.persistent import Starts
     from pagewire.transport.facade.probing import Matched
     from pagewire.transport.node.clock import CpuClock
     from pagewire.transport.node.mpi_calls import MpiCalls
     from pagewire.transport.node.node import Node
-    from pagewire.transport.node.progress import Progress
 
 
 class Rank:
-    """`node`, its `clock`, `progress` and `calls`, and what is under way between calls."""
+    """`node`, its `clock` and `calls`, and what is under way between calls."""
 
     __slots__ = (
-        "active", "calls", "clock", "frames", "kept", "matched", "meeting_places", "node",
-        "pending", "persistent", "progress", "states", "unattended",
+        "active", "calls", "clock", "eager_limit_bytes", "kept", "kept_spans", "matched",
+        "meeting_places", "messaging", "node", "persistent", "states", "unattended",
     )  # fmt: skip
 
     node: Node
     clock: CpuClock
-    progress: Progress
     calls: MpiCalls
-    frames: Frames
+    messaging: Any
+    """The pw_messaging of C; NULL once the node is down."""
+    eager_limit_bytes: int
+    """Longest message that rides in its envelope."""
     states: States
     """What each communicator has, by its handle."""
-    pending: list[Any]
-    """Receives posted and not yet complete: they must be matched and fetched whatever the rank
-    waits for, because their senders wait for that."""
     active: dict[int, Any]
     """Operations that a user's request stands for, by the request's handle."""
     unattended: list[Any]
@@ -49,19 +48,21 @@ class Rank:
     kept: set[Any]
     """Buffers of the RDMA library: a peer may still have the address of one that the program
     dropped."""
+    kept_spans: list[Any]
+    """Buffers of calls that were left by an exception while the NI used them."""
 
-    def open(self, node: Node, frames: Frames) -> None:
+    def open(self, node: Node, messaging: Any) -> None:
         """From now on the rank is there; the families of calls add their parts."""
         self.node = node
         self.clock = node.clock
-        self.progress = node.progress
         self.calls = node.mpi_calls
-        self.frames = frames
-        self.pending = []
+        self.messaging = messaging
+        self.eager_limit_bytes = node.config.run.eager_limit_bytes
         self.active = {}
         self.unattended = []
         self.meeting_places = {}
         self.kept = set()
+        self.kept_spans = []
 
     @property
     def is_open(self) -> bool:
@@ -72,6 +73,16 @@ class Rank:
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(f"the rank has no '{name}' yet: MPI is not initialized")
+
+    def failure(self, code: int, what: str) -> BaseException:
+        """The exception for a negative code of C: MPI's, what Python raised meanwhile, or the
+        engine's."""
+        mpi_error = lib.pw_call_mpi_error(self.messaging)
+        if mpi_error:
+            from mpi4py import MPI
+
+            return MPI.Exception(mpi_error)
+        return self.node.failure(code, what)
 
     def keep(self, operation: Any) -> None:
         """Hold an operation that nobody waits for until it is complete."""

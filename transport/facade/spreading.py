@@ -9,9 +9,16 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.operations import Channel, Receive, start_send, wait_for
-from pagewire.transport.facade.point_to_point import exchange as exchange_tagged
-from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.operations import (
+    Channel,
+    Operation,
+    exchange_within,
+    receive_within,
+    send_within,
+    start_receive,
+    start_send,
+    wait_for,
+)
 from pagewire.transport.facade.selection import EMPTY, Selection, Span, landed
 
 TAG = 1
@@ -20,20 +27,17 @@ LONG_BYTES = 16384
 
 
 def send(channel: Channel, span: Any, dest: int) -> None:
-    operation = start_send(channel, span, dest, TAG)
-    if operation is not None:
-        wait_for(operation)
+    send_within(channel, span, dest, TAG)
 
 
-def receive(channel: Channel, span: Any, source: int) -> Receive:
-    """Receive into `span`, or with None into a buffer of the message's length."""
-    operation = Receive(channel, span, source, TAG)
-    wait_for(operation)
-    return operation
+def receive(channel: Channel, span: Any, source: int, *, keep: bool = False) -> Any:
+    """Receive into `span`, or with None into memory of the operation that is returned."""
+    return receive_within(channel, span, source, TAG, keep=keep)
 
 
-def exchange(channel: Channel, outgoing: Any, dest: int, incoming: Any, source: int) -> Receive:
-    return exchange_tagged(channel, outgoing, dest, TAG, incoming, source, TAG)
+def exchange(channel: Channel, outgoing: Any, dest: int, incoming: Any, source: int) -> Any:
+    """Send and receive at once; incoming None: into memory of the operation that is returned."""
+    return exchange_within(channel, outgoing, dest, TAG, incoming, source, TAG)
 
 
 def send_all(channel: Channel, messages: list[tuple[int, Any]]) -> None:
@@ -44,10 +48,9 @@ def send_all(channel: Channel, messages: list[tuple[int, Any]]) -> None:
             wait_for(operation)
 
 
-def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Receive]:
+def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Operation]:
     """Receive (source, span) pairs, all posted at once."""
-    posted = [Receive(channel, span, source, TAG) for source, span in messages]
-    here.pending.extend(posted)
+    posted = [start_receive(channel, span, source, TAG) for source, span in messages]
     for operation in posted:
         wait_for(operation)
     return posted
@@ -60,7 +63,7 @@ def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) 
     distance = 1
     while distance < size:
         dest, source = ranks[(place + distance) % size], ranks[(place - distance) % size]
-        exchange_tagged(channel, EMPTY, dest, tag, EMPTY, source, tag)
+        exchange_within(channel, EMPTY, dest, tag, EMPTY, source, tag)
         distance *= 2
 
 
@@ -95,7 +98,8 @@ def broadcast_unsized(channel: Channel, span: Any, root: int) -> Any:
     """Broadcast a span whose length only the root knows; returns it."""
     parent, children = tree(channel, root)
     if parent is not None:
-        span = receive(channel, None, parent).span
+        received = receive(channel, None, parent)
+        span = Span(received.c.address, received.num_bytes, received)
     send_all(channel, [(child, span) for child in children])
     return span
 
@@ -139,7 +143,8 @@ def scatter(channel: Channel, blocks: list[Selection] | None, span: Any, root: i
     parent, children = tree(channel, root)
     memory = MPI.buffer.allocate(_subtree(relative, size) * block_bytes)
     if parent is not None:
-        num_received = min(block_bytes, receive(channel, memory, parent).num_bytes)
+        received = receive(channel, memory, parent, keep=True)
+        num_received = min(block_bytes, received.num_bytes)
         memmove(span.address, memory.address, num_received)
         landed(span, num_received)
     elif blocks is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive_on, private
 from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.rank import here
@@ -26,21 +27,16 @@ def _opening(owner: type, name: str, position: int) -> Callable[..., Any]:
     original = native(owner, name)
 
     def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        try:
-            here.calls.begin(f"{owner.__name__}.{name}")
-            comm = kwargs.get("comm", args[position] if len(args) > position else MPI.COMM_SELF)
-            state = here.states.get(comm.handle) if isinstance(comm, MPI.Comm) else None
-            if state is None:
-                return original(*args, **kwargs)
-            arrive_on(state.collective.comm)
-            made = original(*args, **kwargs)
-            here.meeting_places[owner, made.handle] = private(comm)
-            return made
-        finally:
-            here.clock.leave()
+        comm = kwargs.get("comm", args[position] if len(args) > position else MPI.COMM_SELF)
+        state = here.states.get(comm.handle) if isinstance(comm, MPI.Comm) else None
+        if state is None:
+            return original(*args, **kwargs)
+        arrive_on(state.collective.comm)
+        made = original(*args, **kwargs)
+        here.meeting_places[owner, made.handle] = private(comm)
+        return made
 
-    return make
+    return bracket(f"{owner.__name__}.{name}", make)
 
 
 def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
@@ -48,24 +44,19 @@ def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
     original = native(owner, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        here.clock.enter()
-        try:
-            here.calls.begin(f"{owner.__name__}.{name}")
-            if name not in _MANAGEMENT:
-                go_around(name, args, kwargs)
-            key = owner, self.handle
-            comm = here.meeting_places.get(key)
-            if comm is not None:
-                arrive_on(comm)
-            result = original(self, *args, **kwargs)
-            if last and comm is not None:
-                del here.meeting_places[key]
-                _free(comm)
-            return result
-        finally:
-            here.clock.leave()
+        if name not in _MANAGEMENT:
+            go_around(name, args, kwargs)
+        key = owner, self.handle
+        comm = here.meeting_places.get(key)
+        if comm is not None:
+            arrive_on(comm)
+        result = original(self, *args, **kwargs)
+        if last and comm is not None:
+            del here.meeting_places[key]
+            _free(comm)
+        return result
 
-    return call
+    return bracket(f"{owner.__name__}.{name}", call)
 
 
 def install() -> None:

@@ -53,8 +53,8 @@ def questions() -> list[Question]:
 class _PerPage:
     """A cost table of 1 us a page."""
 
-    def cost_ns(self, num_bytes: int) -> int:
-        return 1_000 * num_bytes // PAGE_BYTES
+    sizes_bytes = (PAGE_BYTES, 2 * PAGE_BYTES)
+    costs_ns = (1_000, 2_000)
 
 
 class _Buffer:
@@ -91,10 +91,14 @@ def answers(strategy: MemoryStrategy) -> list[Cost]:
     backend = ffi.gc(memory[0], lib.pw_memory_destroy)
     buffer = _Buffer()
     pages = Pages(backend, {name: _PerPage() for name in TABLES})
+    host = StrategyHost(strategy, type(strategy).__name__)
     try:
-        return _ask(StrategyHost(strategy, type(strategy).__name__, pages), buffer)
+        host.bind(pages)
+        return _ask(host, buffer)
     except RuntimeError as error:
         raise AssertionError(str(error)) from error
+    finally:
+        host.close()
 
 
 def _ask(host: StrategyHost, buffer: _Buffer) -> list[Cost]:

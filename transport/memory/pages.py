@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pagewire.native import EngineError, check, ffi, lib
-from pagewire.transport.memory.strategy import PAGE_BYTES, Access, Span
+from pagewire.transport.memory.strategy import Access, Span
 
 TABLES = (
     "touch_resident",
@@ -17,14 +17,39 @@ TABLES = (
     "mmap",
     "munmap",
 )
-"""Piecewise costs over size that every platform file states."""
+"""Piecewise costs over size that every platform file states, in the order of PW_COST_*."""
 
 
 class Table(Protocol):
-    """A cost over size: transport/settings/platform.py."""
+    """A cost over size: transport/settings/platform.py. Sizes rise, costs do not fall."""
 
-    def cost_ns(self, num_bytes: int) -> int:
-        """Cost of one operation on num_bytes."""
+    @property
+    def sizes_bytes(self) -> Sequence[int]:
+        """Where the points are."""
+
+    @property
+    def costs_ns(self) -> Sequence[int]:
+        """What they cost."""
+
+
+def engine_tables(tables: Mapping[str, Table]) -> Any:
+    """pw_cost_tables of the tables that TABLES names; ValueError says why not."""
+    made = ffi.new("pw_cost_tables *")
+    points_max = int(lib.PW_COST_POINTS_MAX)
+    for out, name in zip(made.table, TABLES, strict=True):
+        sizes, costs = tables[name].sizes_bytes, tables[name].costs_ns
+        if len(sizes) != len(costs) or len(sizes) > points_max:
+            raise ValueError(
+                f"cost table '{name}': {len(sizes)} sizes and {len(costs)} costs; "
+                f"as many of both are allowed, up to {points_max}"
+            )
+        out.num_points = len(sizes)
+        out.num_bytes[0 : len(sizes)] = list(sizes)
+        out.cost_ns[0 : len(costs)] = list(costs)
+    reason = ffi.new("const char **")
+    if lib.pw_cost_tables_check(made, reason) != lib.PW_OK:
+        raise ValueError(ffi.string(reason[0]).decode())
+    return made
 
 
 class Pages:
@@ -38,7 +63,9 @@ class Pages:
     def __init__(self, memory: Any, tables: Mapping[str, Table]) -> None:
         """memory: the engine's backend (pw_memory). tables: by name, as in the platform file."""
         self._memory = memory
-        self._tables = tables
+        self._tables = engine_tables(tables)
+        self.context = ffi.new("pw_strategy_context *", {"memory": memory, "tables": self._tables})
+        """The same for a strategy in C."""
         self._absent = ffi.new("uint64_t *")
 
     def touch(self, span: Span, access: Access = Access.WRITE) -> int:
@@ -81,6 +108,6 @@ class Pages:
 
     def cost_ns(self, table: str, num_pages: int) -> int:
         """Time of one operation on so many pages, by a table of the platform file: see TABLES."""
-        if table not in self._tables:
-            raise KeyError(f"cost table '{table}': known are {', '.join(self._tables)}")
-        return self._tables[table].cost_ns(num_pages * PAGE_BYTES)
+        if table not in TABLES:
+            raise KeyError(f"cost table '{table}': known are {', '.join(TABLES)}")
+        return int(lib.pw_cost_ns(self._tables, TABLES.index(table), num_pages))

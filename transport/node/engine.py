@@ -52,7 +52,76 @@ class OwnPolicy(NamedTuple):
     name: str
 
 
-class Engine:
+class EngineView:
+    """What can be seen of an engine, whoever made it. `ni` is the pw_ni, `memory` its backend."""
+
+    def __init__(self, ni: Any, memory: Any, node: int, pdid: int | None, settings: Any) -> None:
+        """settings: the pw_settings that it was made with."""
+        self.ni = ni
+        self.memory = memory
+        self.node = node
+        self.pdid = pdid
+        self.settings = settings
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing pending: every transfer, transaction and region was returned."""
+        return self.num_pending == 0 and self.num_transactions == 0
+
+    @property
+    def num_pending(self) -> int:
+        """Transfers and reads that are not over."""
+        return int(lib.pw_ni_num_pending(self.ni))
+
+    @property
+    def num_transactions(self) -> int:
+        """Blocks that wait for their acknowledgement."""
+        return int(lib.pw_ni_num_transactions(self.ni))
+
+    def counters(self) -> dict[str, Any]:
+        """What pw_counters holds, by field; arrays as lists."""
+        out = ffi.new("pw_counters *")
+        lib.pw_ni_read_counters(self.ni, out)
+        values = ((field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields)
+        return {
+            name: int(value) if isinstance(value, int) else list(value) for name, value in values
+        }
+
+    def impairment_counts(self) -> dict[str, dict[str, int]]:
+        """Eligible and injected events of the sites that are on."""
+        return impairments.counts(self.ni)
+
+    def interrupt_times(self) -> tuple[int, list[int]]:
+        """When the fault handler's invocations began: ns of a bin, invocations in each."""
+        times = ffi.new("pw_time_histogram *")
+        lib.pw_ni_read_interrupt_times(self.ni, times)
+        return int(times.bin_ns), list(times.bins)
+
+    def context_banks(self) -> list[ContextBank]:
+        """Registers of the context banks that are in use."""
+        out = ffi.new("pw_context_bank *")
+        banks = []
+        for idx in range(self.settings.num_context_banks):
+            check(lib.pw_ni_read_bank(self.ni, idx, out), "context bank")
+            if out.pdid:
+                banks.append(ContextBank.from_engine(idx, out))
+        return banks
+
+    def trace_start(self, capacity: int) -> None:
+        """Keep the first `capacity` trace records from now on."""
+        check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
+
+    def trace(self) -> list[TraceRecord]:
+        """The records kept, in the engine's order."""
+        records = ffi.new("pw_trace_record **")
+        count = lib.pw_ni_trace_read(self.ni, records)
+        return [
+            TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
+            for each in records[0][0:count]
+        ]
+
+
+class Engine(EngineView):
     """A context manager. `ni` is the pw_ni, `memory` its backend; both end with `close`."""
 
     def __init__(
@@ -67,17 +136,15 @@ class Engine:
         planned: ImpairmentsConfig | None = None,
     ) -> None:
         """costs, settings: every field of pw_costs and pw_settings. pdid None: opens no domain."""
-        self.node = node
-        self.pdid = pdid
         self.costs = engine_struct("pw_costs", costs)
-        self.settings = engine_struct("pw_settings", settings)
-        self.memory = _create_memory(self.settings, node)
+        filled = engine_struct("pw_settings", settings)
+        memory = _create_memory(filled, node)
         made = ffi.new("pw_ni **")
         check(
-            lib.pw_ni_create(self.costs, self.settings, node, num_nodes, self.memory, made),
+            lib.pw_ni_create(self.costs, filled, node, num_nodes, memory, made),
             "engine",
         )
-        self.ni = ffi.gc(made[0], lib.pw_ni_destroy)
+        super().__init__(ffi.gc(made[0], lib.pw_ni_destroy), memory, node, pdid, filled)
         self.next_ns = NEVER
         """Time of the next event, as the last `run` left it."""
         self.is_posted = False
@@ -183,65 +250,6 @@ class Engine:
     def invalidate(self, first_page: int, num_pages: int) -> None:
         """The OS took pages of this process away: the shootdown of their translations."""
         lib.pw_ni_invalidate(self.ni, self.pdid, first_page, num_pages)
-
-    # -- looking
-
-    @property
-    def is_quiet(self) -> bool:
-        """Nothing pending: every transfer, transaction and region was returned."""
-        return self.num_pending == 0 and self.num_transactions == 0
-
-    @property
-    def num_pending(self) -> int:
-        """Transfers and reads that are not over."""
-        return int(lib.pw_ni_num_pending(self.ni))
-
-    @property
-    def num_transactions(self) -> int:
-        """Blocks that wait for their acknowledgement."""
-        return int(lib.pw_ni_num_transactions(self.ni))
-
-    def counters(self) -> dict[str, Any]:
-        """What pw_counters holds, by field; arrays as lists."""
-        out = ffi.new("pw_counters *")
-        lib.pw_ni_read_counters(self.ni, out)
-        values = ((field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields)
-        return {
-            name: int(value) if isinstance(value, int) else list(value) for name, value in values
-        }
-
-    def impairment_counts(self) -> dict[str, dict[str, int]]:
-        """Eligible and injected events of the sites that are on."""
-        return impairments.counts(self.ni)
-
-    def interrupt_times(self) -> tuple[int, list[int]]:
-        """When the fault handler's invocations began: ns of a bin, invocations in each."""
-        times = ffi.new("pw_time_histogram *")
-        lib.pw_ni_read_interrupt_times(self.ni, times)
-        return int(times.bin_ns), list(times.bins)
-
-    def context_banks(self) -> list[ContextBank]:
-        """Registers of the context banks that are in use."""
-        out = ffi.new("pw_context_bank *")
-        banks = []
-        for idx in range(self.settings.num_context_banks):
-            check(lib.pw_ni_read_bank(self.ni, idx, out), "context bank")
-            if out.pdid:
-                banks.append(ContextBank.from_engine(idx, out))
-        return banks
-
-    def trace_start(self, capacity: int) -> None:
-        """Keep the first `capacity` trace records from now on."""
-        check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
-
-    def trace(self) -> list[TraceRecord]:
-        """The records kept, in the engine's order."""
-        records = ffi.new("pw_trace_record **")
-        count = lib.pw_ni_trace_read(self.ni, records)
-        return [
-            TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
-            for each in records[0][0:count]
-        ]
 
 
 def engine_struct(name: str, values: Mapping[str, int]) -> Any:

@@ -1,24 +1,16 @@
-"""Counts a program's MPI calls: how often each, and which bytes went by the NI and which around it.
+"""Counts a program's MPI calls, in the node (call_counts.h): how often each, and which bytes went
+by the NI and which around it.
 
 Bytes of a call that the NI carries are those of the messages that the call sent: what a broadcast
 passes on counts at the rank that does so, a receive counts none. Bytes of a call that MPI carries
 natively are those of the buffer that it was given, where the call tells them.
 """
 
-import dataclasses
+from typing import Any
 
+from pagewire.native import check, ffi, lib
 
-@dataclasses.dataclass(slots=True)
-class CallCount:
-    """Of one name of a call."""
-
-    calls: int = 0
-    """All of them."""
-    bytes: int = 0
-    """Sent by the NI."""
-    not_carried_calls: int = 0
-    """Those that went around the NI."""
-    not_carried_bytes: int = 0
+_FIELDS = ("calls", "bytes", "not_carried_calls", "not_carried_bytes")
 
 
 class NotCarriedError(RuntimeError):
@@ -26,39 +18,47 @@ class NotCarriedError(RuntimeError):
 
 
 class MpiCalls:
-    """The counts of one rank by name; `current` is the call that the rank is in, or was last in."""
+    """The counts of one rank by name."""
 
-    __slots__ = ("_counts", "_is_strict", "_name", "current")
+    __slots__ = ("_c", "_is_strict")
 
-    def __init__(self, is_strict: bool = False) -> None:
-        self._counts: dict[str, CallCount] = {}
+    def __init__(self, c: Any, is_strict: bool = False) -> None:
+        """c: the node's pw_call_counts."""
+        self._c = c
         self._is_strict = is_strict
-        self._name = ""
-        self.current = CallCount()
+
+    def index(self, name: str) -> int:
+        """What stands for a name in C."""
+        return check(lib.pw_call_index(self._c, name.encode()), f"count of calls of {name}")
 
     def begin(self, name: str) -> None:
         """The program calls."""
-        count = self._counts.get(name)
-        if count is None:
-            count = self._counts[name] = CallCount()
-        count.calls += 1
-        self._name = name
-        self.current = count
+        lib.pw_call_begin(self._c, self.index(name))
 
     def go_around(self, num_bytes: int) -> None:
         """The call that has begun is MPI's own; NotCarriedError when run.strict is set."""
-        self.current.not_carried_calls += 1
-        self.current.not_carried_bytes += num_bytes
+        current = self._c.call[self._c.current]
+        current.not_carried_calls += 1
+        current.not_carried_bytes += num_bytes
         if self._is_strict:
             raise NotCarriedError(
-                f"run.strict: the NI does not carry this call of {self._name}; use blocking "
+                f"run.strict: the NI does not carry this call of {_name(current)}; use blocking "
                 "collectives and point-to-point calls on intracommunicators, or unset run.strict"
             )
 
     def number_of(self, name: str) -> int:
         """How often a call was made."""
-        return self._counts[name].calls if name in self._counts else 0
+        return self.as_dict().get(name, {}).get("calls", 0)
 
     def as_dict(self) -> dict[str, dict[str, int]]:
-        """Fields of CallCount by name, for the report."""
-        return {name: dataclasses.asdict(count) for name, count in self._counts.items()}
+        """The counts of the calls that were made, by name, for the report."""
+        counts = (self._c.call[i] for i in range(self._c.num_calls))
+        return {
+            _name(each): {field: int(getattr(each, field)) for field in _FIELDS}
+            for each in counts
+            if each.calls
+        }
+
+
+def _name(count: Any) -> str:
+    return str(ffi.string(count.name).decode())

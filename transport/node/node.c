@@ -67,6 +67,8 @@ static const char *refused(const pw_node_options *options)
 {
     if (!options->costs || !options->settings || !options->tables || !options->strategy)
         return "costs, settings, tables and strategy of a node must all be given";
+    const char *reason = NULL;
+    if (pw_cost_tables_check(options->tables, &reason) < 0) return reason;
     if (pw_ni_refused(options->costs, options->settings))
         return "a cost or a setting is out of its range; pw_ni_refused names it";
     return NULL;
@@ -152,7 +154,7 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
     *out = (pw_node_counters){.touch_ns = node->touch_ns,
                               .pin_ns = node->pin_ns,
-                              .yields = node->waiting.yields,
-                              .sleeps = node->waiting.sleeps,
+                              .yields = node->idleness.yields,
+                              .sleeps = node->idleness.sleeps,
                               .started_wall_ns = node->started_wall_ns};
 }

@@ -1,88 +1,240 @@
-"""One rank's emulated node: engine, wire, clock, messages, rendezvous and progress, composed here.
+"""One rank's emulated node (node.h) as Python makes it and sees it: settings in, counters out, and
+the answers of what a user wrote in Python.
 
-Peers are ranks of COMM_WORLD, addresses ints, times ints of virtual ns. One thread a rank.
+Peers are ranks of COMM_WORLD, addresses ints, times ints of virtual ns.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import resource
+from collections.abc import Callable
 from typing import Any
 
+from pagewire.driver import policy
+from pagewire.driver.policy_host import PolicyHost
+from pagewire.native import EngineError, check, describe, ffi, impairments, lib
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
-from pagewire.transport.memory.pages import Pages
-from pagewire.transport.node import report
-from pagewire.transport.node.clock import ComputeSource, CpuClock, wall_ns
-from pagewire.transport.node.engine import Engine
-from pagewire.transport.node.messages import Messages
+from pagewire.transport.memory.built_in import REGISTRY
+from pagewire.transport.memory.native_strategy import ACCESSES, find
+from pagewire.transport.memory.pages import Pages, engine_tables
+from pagewire.transport.memory.strategy import Access, Span
+from pagewire.transport.node.clock import (
+    CpuClock,
+    fill_options,
+    replayed_durations,
+    wall_ns,
+)
+from pagewire.transport.node.engine import PDID, EngineView, engine_struct
 from pagewire.transport.node.mpi_calls import MpiCalls
 from pagewire.transport.node.notices import Notices
-from pagewire.transport.node.progress import Progress
-from pagewire.transport.node.rendezvous import Rendezvous
 from pagewire.transport.node.watchdog import Watchdog
-from pagewire.transport.node.wire import Wire
 from pagewire.transport.settings import impairment_planners, platform
 from pagewire.transport.settings.config import Config
 
 _PR_SET_THP_DISABLE = 41
 
 
+class Handle:
+    """A transfer that was posted to the engine directly; done when its event has come."""
+
+    __slots__ = ("_c", "_node")
+
+    def __init__(self, node: Any, c: Any) -> None:
+        self._node = node
+        self._c = c
+
+    @property
+    def done(self) -> bool:
+        return bool(self._c.done)
+
+    @property
+    def complete_ns(self) -> int:
+        return int(self._c.complete_ns)
+
+    @property
+    def error(self) -> int:
+        """0 or a negative PW_ERR_*."""
+        return int(self._c.error)
+
+    def __del__(self) -> None:
+        if self._node.c:
+            lib.pw_node_free_handle(self._node.c, self._c)
+
+
 class Node:
     """Its making and its close are collective over COMM_WORLD."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, wire: Any, rank: int, size: int) -> None:
+        """wire: a pw_wire, which the node closes."""
         self.config = config
-        self.mpi_calls = MpiCalls(config.run.strict)
+        self.rank = rank
+        self.size = size
         self._started_ns = wall_ns()
-        self._wire = Wire()
         if config.run.huge_pages == "never":
             _disable_huge_pages()
         self.platform = platform.load(config.run.platform)
-        self.engine = Engine.of_config(
-            self._planned(config), self.platform, self._wire.rank, self._wire.size
+        self._failure: BaseException | None = None
+        self._alive: list[Any] = []  # what the node's C points to
+        self.c = self._make(wire)
+        self.engine = EngineView(
+            lib.pw_node_ni(self.c), lib.pw_node_memory(self.c), rank, PDID, self._settings
         )
-        costs = self.platform.costs
-        self.clock = CpuClock(
-            ComputeSource(config.run, self.rank),
-            call_ns=costs.mpi_call_ns,
-            poll_ns=costs.poll_ns,
-            read_ns=costs.clock_read_ns,
-        )
-        self.messages = Messages(self.engine, self.clock)
-        self.rendezvous = Rendezvous(
-            self.engine,
-            self.clock,
-            memory_host.create(config.run.memory, Pages(self.engine.memory, self.platform.tables)),
-            _scheduler(config.firmware.scheduling),
-        )
-        self.notices = Notices()
-        self.progress = Progress(
-            self.engine,
-            self._wire,
-            self.clock,
-            self.rendezvous,
-            self.notices,
-            Watchdog(config.run.watchdog_ns),
-        )
-
-    @property
-    def rank(self) -> int:
-        """This node's number."""
-        return self._wire.rank
-
-    @property
-    def size(self) -> int:
-        """Number of nodes."""
-        return self._wire.size
-
-    def _planned(self, config: Config) -> Config:
-        """The configuration with this rank's own impairments; refused if they do not fit it."""
         planned = impairment_planners.plan(
-            rank=self.rank, num_ranks=self.size, configured=config.impairments
+            rank=rank, num_ranks=size, configured=config.impairments
         )
-        return dataclasses.replace(config, impairments=planned)
+        impairments.plan(self.engine.ni, planned)
+        self.clock = CpuClock(lib.pw_node_clock(self.c), config.run, rank)
+        self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)
+        self.notices = Notices()
+        self.watchdog = Watchdog(self.c, config.run.watchdog_ns)
+        self._answer_questions()
+
+    def _make(self, wire: Any) -> Any:
+        config = self.config
+        self._settings = engine_struct("pw_settings", config.engine_settings())
+        costs = engine_struct("pw_costs", self.platform.costs.as_dict())
+        options = ffi.new("pw_node_options *")
+        options.costs, options.settings = costs, self._settings
+        tables = engine_tables(self.platform.tables)
+        options.tables = tables
+        durations = replayed_durations(config.run, self.rank)
+        fill_options(options.clock, config.run, self.platform.costs, durations)
+        self._strategy: memory_host.StrategyHost | None = None
+        if REGISTRY.is_native(config.run.memory):
+            options.strategy = find(config.run.memory)
+        else:
+            self._strategy = memory_host.create(config.run.memory)
+            options.strategy, options.strategy_self = self._strategy.ops, self._strategy.handle
+        options.pdid = PDID
+        self._alive += [costs, tables, durations]
+        made, reason = ffi.new("pw_node **"), ffi.new("char **")
+        code = lib.pw_node_create(options, wire, made, reason)
+        if code < 0:
+            why = ffi.string(reason[0]).decode() if reason[0] else describe(code)
+            raise EngineError(code, f"node: {why}")
+        if self._strategy is not None:
+            self._strategy.bind(Pages(lib.pw_node_memory(made[0]), self.platform.tables))
+        return made[0]
+
+    # -- what C asks
+
+    def _answer_questions(self) -> None:
+        """Let C call what the user wrote in Python: page-in and scheduling policies; and give it
+        where notifications go."""
+        host = ffi.new("pw_node_host *")
+        config = self.config
+        if not policy.is_built_in(config.run.policy):
+            own = PolicyHost(
+                self.engine.ni, self.engine.memory, policy.load(config.run.policy),
+                config.run.policy,
+            )  # fmt: skip
+
+            def decide(_context: Any, decision_id: int) -> None:
+                own.raise_failure()
+                own.answer(decision_id)
+
+            host.decide = self._callback("int(void *, uint64_t)", decide)
+        self._scheduler = _scheduler(config.firmware.scheduling)
+        if self._scheduler is not None:
+            host.schedule = self._callback(
+                "int(void *, uint64_t, uint32_t, int, int64_t, pw_scheduling *)", self._schedule
+            )
+        host.event = self._callback(
+            "int(void *, const pw_host_event *)",
+            lambda _context, event: self.notices.arrived(event),
+        )
+        self._alive.append(host)
+        lib.pw_node_set_host(self.c, host)
+
+    def _callback(self, signature: str, function: Callable[..., None]) -> Any:
+        """A C function that calls a Python one; what that raises ends the node's call."""
+
+        def answer(*arguments: Any) -> int:
+            try:
+                function(*arguments)
+            except BaseException as error:  # noqa: BLE001, goes on to whoever waits
+                self._failure = error
+                return int(lib.PW_ERR_HOST)
+            return 0
+
+        made = ffi.callback(signature, answer)
+        self._alive.append(made)
+        return made
+
+    def _schedule(
+        self, _context: Any, num_bytes: int, peer: int, is_read: int, now_ns: int, out: Any
+    ) -> None:
+        if self._scheduler is not None:
+            transfer = scheduling.PostedTransfer(num_bytes, peer, bool(is_read), now_ns)
+            out[0] = self._scheduler.decide(transfer)[0]
+
+    def failure(self, code: int, what: str) -> BaseException:
+        """The exception for a negative code: what Python raised meanwhile, or the engine's."""
+        failure, self._failure = self._failure, None
+        if failure is None and self._strategy is not None:
+            failure = self._strategy.take_failure()
+        if failure is not None:
+            return failure
+        reason = ffi.string(lib.pw_node_reason(self.c)).decode()
+        try:
+            check(code, what)
+        except EngineError as error:
+            return EngineError(code, f"{what}: {reason}") if reason else error
+        raise AssertionError(f"{what}: {code} is no failure")
+
+    def check(self, code: int, what: str) -> int:
+        """`code` when it is not negative; else `failure` is raised."""
+        if code < 0:
+            raise self.failure(code, what)
+        return code
+
+    # -- for the RDMA library
+
+    def acquire(self, address: int, num_bytes: int, access: Access = Access.WRITE) -> Any:
+        """The memory strategy's part of posting a buffer; what it returns is for `release`."""
+        lease = ffi.new("pw_lease *")
+        span = ffi.new("pw_span *", {"address": address, "num_bytes": num_bytes})
+        code = lib.pw_node_acquire(self.c, span[0], ACCESSES[access], lease)
+        self.check(code, f"buffer of {num_bytes} bytes at {address:#x}")
+        return lease
+
+    def release(self, lease: Any) -> None:
+        """No transfer uses it any more."""
+        self.check(lib.pw_node_release(self.c, lease), "release of a buffer")
+
+    def unmapped(self, address: int, num_bytes: int) -> None:
+        """The program gave these pages back: their translations and what the strategy knows go."""
+        span = Span(address, num_bytes)
+        code = lib.pw_node_unmapped(self.c, span.first_page, span.num_pages)
+        self.check(code, f"unmapping of {num_bytes} bytes at {address:#x}")
+
+    def forked(self) -> None:
+        """This process was forked, maybe by another thread: acted on at the next turn."""
+        if self.c:
+            lib.pw_node_forked(self.c)
+
+    def schedule(self, num_bytes: int, peer: int, *, is_read: bool) -> Any:
+        """What the user's scheduling policy says of a transfer (pw_scheduling); None without
+        one."""
+        if self._scheduler is None:
+            return None
+        return self._scheduler.decide(
+            scheduling.PostedTransfer(num_bytes, peer, is_read, self.clock.now_ns)
+        )
+
+    def started(self, event_id: int, peer: int) -> Handle:
+        """Something was posted to the engine by others; done when its event has come."""
+        made = ffi.new("pw_handle **")
+        self.check(lib.pw_node_started(self.c, event_id, peer, made), f"transfer with rank {peer}")
+        return Handle(self, made[0])
+
+    def failed_test(self, is_future: bool, poll_ns: int) -> None:
+        """A look found nothing: see pw_node_failed_test."""
+        lib.pw_node_failed_test(self.c, is_future, poll_ns)
+
+    # -- the end
 
     def counters(self) -> dict[str, Any]:
         """What this rank counted, flat; keys as report.py wants them."""
@@ -97,25 +249,18 @@ class Node:
         counted["mpi_calls"] = self.mpi_calls.as_dict()
         counted["mpi_sends"] = counted["eager_messages"] + counted["rdma_messages"]
         counted["mpi_bytes"] = counted["eager_bytes"] + counted["rdma_bytes"]
-        counted |= self.clock.counters() | self.rendezvous.counters()
+        own = ffi.new("pw_node_counters *")
+        lib.pw_node_read_counters(self.c, own)
+        counted |= self.clock.counters()
+        counted |= {"touch_ns": int(own.touch_ns), "pin_ns": int(own.pin_ns)}
         counted["wall_time_s"] = (wall_ns() - self._started_ns) / 1e9
         counted["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return counted
 
     def close(self) -> None:
-        """Report and take the node down. Before MPI is finalized.
-
-        Raises OutputError, when everything else is done, for a file that could not be written.
-        """
-        per_rank = self._wire.gather(self.counters())
-        try:
-            self.clock.close()
-            if per_rank is not None:
-                report.finish(per_rank, self.config, self.config.run.json, self.config.run.quiet)
-        finally:
-            self.progress.reclaim()
-            self._wire.close()
-            self.engine.close()
+        """Take the node down, and its wire."""
+        c, self.c = self.c, ffi.NULL
+        lib.pw_node_destroy(c)
 
 
 def _scheduler(name: str) -> scheduling.Scheduler | None:

@@ -4,9 +4,9 @@
 #define PW_NODE_NODE_STATE_H
 #include "transport/node/handles.h"
 #include "transport/node/node.h"
-#include "transport/node/waiting.h"
+#include "transport/node/idleness.h"
 
-#define PW_NODE_REASON_BYTES 256
+#define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
 struct pw_node {
     pw_ni *ni;
@@ -16,7 +16,7 @@ struct pw_node {
     void *strategy_self;
     pw_clock clock;
     pw_handles handles;
-    pw_waiting waiting;
+    pw_idleness idleness;
     pw_ticket_lock lock;
     int64_t next_ns;       /* of the engine, as the last run left it */
     uint64_t decision;     /* id of the one that the host was asked for last */

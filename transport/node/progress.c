@@ -149,7 +149,7 @@ int pw_node_turn(pw_node *node, bool waiting)
     bool was_forked = atomic_load_explicit(&node->num_forks, memory_order_relaxed) != 0;
     if (node->clock.program_ran || was_forked) {
         node->clock.program_ran = false;
-        pw_waiting_renew(&node->waiting);
+        pw_idleness_renew(&node->idleness);
         pw_ni_enter(node->ni);
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
@@ -170,16 +170,16 @@ int pw_node_turn(pw_node *node, bool waiting)
 
 void pw_node_busy(pw_node *node)
 {
-    pw_waiting_end(&node->waiting);
+    pw_idleness_end(&node->idleness);
     if (pw_ticket_lock_is_wanted(&node->lock)) {
         pw_ticket_lock_give(&node->lock);
         pw_ticket_lock_take(&node->lock);
     }
 }
 
-void pw_node_idle(pw_node *node) { pw_waiting_idle(&node->waiting, &node->lock); }
+void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock); }
 
-int64_t pw_node_silent_ns(const pw_node *node) { return pw_waiting_silent_ns(&node->waiting); }
+int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
 
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
 {

@@ -6,6 +6,15 @@
 
 typedef unsigned long long printed;
 
+/* The strategy's own reason stands last. */
+static int fail_span(pw_node *node, int code, const char *call, pw_span span)
+{
+    const char *reason = node->context.reason;
+    return pw_node_fail(node, code, "memory strategy %s: %s of %llu bytes at %#llx%s%s",
+                        node->strategy->name, call, (printed)span.num_bytes, (printed)span.address,
+                        *reason ? ": " : "", reason);
+}
+
 static int count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
     if (cost->touch_ns < 0 || cost->pin_ns < 0)
@@ -22,9 +31,7 @@ int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
     *out = (pw_lease){.span = span};
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
-    if (code < 0)
-        return pw_node_fail(node, code, "memory strategy %s: acquire of %llu bytes at %#llx",
-                            node->strategy->name, (printed)span.num_bytes, (printed)span.address);
+    if (code < 0) return fail_span(node, code, "acquire", span);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
                             node->strategy->name);
@@ -38,10 +45,7 @@ static int64_t release_ns(pw_node *node, const pw_lease *lease)
 {
     pw_strategy_cost cost = {0, 0};
     int code = node->strategy->release(node->strategy_self, lease, &cost);
-    if (code < 0)
-        return pw_node_fail(node, code, "memory strategy %s: release of %llu bytes at %#llx",
-                            node->strategy->name, (printed)lease->span.num_bytes,
-                            (printed)lease->span.address);
+    if (code < 0) return fail_span(node, code, "release", lease->span);
     code = count_cost(node, &cost, "release");
     return code < 0 ? code : cost.touch_ns + cost.pin_ns;
 }
@@ -106,7 +110,7 @@ static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
         pw_handles_begin(&node->handles, handle, handle->key);
         return PW_OK;
     }
-    if (handle->has_lease) pw_node_release(node, &handle->lease);
+    if (handle->has_lease) pw_node_release(node, &handle->lease); /* the first error counts */
     return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
                         handle->peer);
 }

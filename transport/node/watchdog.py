@@ -8,37 +8,65 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from pagewire.transport.node.clock import wall_ns
+from pagewire.native import lib
+from pagewire.transport.node.engine import NEVER
 
 _LIBRARY = "pagewire.transport."
-_TURNS_PER_LOOK = 64  # of a loop that yields the core: reading the clock each time would be waste
+_NUM_SHOWN = 4  # transfers that a report names
 
 
 class Watchdog:
-    """limit_ns: silence of wall time that is reported, None: none is."""
+    """Of one node (pw_node). limit_ns: silence of wall time that is reported, None: none is."""
 
-    def __init__(self, limit_ns: int | None) -> None:
+    def __init__(self, node: Any, limit_ns: int | None) -> None:
         self.limit_ns = limit_ns
-        self._turns = 0
-        self._since_ns: int | None = None
-        self._told = limit_ns is None
+        self._node = node
+        self._told = False
 
-    def reset(self) -> None:
-        """Something happened, or the rank begins to wait anew."""
-        self._since_ns = None
-        self._told = self.limit_ns is None
+    def look(self, waits_for: Callable[[], str]) -> None:
+        """A wait goes on; report it when that is due. waits_for: in words, what it waits for."""
+        if self.limit_ns is None:
+            return
+        is_silent = lib.pw_node_silent_ns(self._node) >= self.limit_ns
+        if is_silent and not self._told:
+            self._report(waits_for)
+        self._told = is_silent
 
-    def is_due(self) -> bool:
-        """A turn was in vain. True once the limit has passed since the first such turn."""
-        self._turns += 1
-        if self._told or self._turns % _TURNS_PER_LOOK or self.limit_ns is None:
-            return False
-        now_ns = wall_ns()
-        if self._since_ns is None:
-            self._since_ns = now_ns
-        self._told = now_ns - self._since_ns >= self.limit_ns
-        return self._told
+    def _report(self, waits_for: Callable[[], str]) -> None:
+        """Say on standard error what this rank waits for and what its NI has pending."""
+        node = self._node
+        ni = lib.pw_node_ni(node)
+        under_way = list(_under_way(node))
+        shown = ", ".join(under_way[:_NUM_SHOWN]) + (", ..." if under_way[_NUM_SHOWN:] else "")
+        next_ns = lib.pw_node_next_ns(node)
+        next_event = "none" if next_ns == NEVER else f"at {next_ns} ns"
+        lines = (
+            f"no event for {(self.limit_ns or 0) / 1e9:g} s of wall time (run.watchdog); "
+            "goes on waiting",
+            f"  in: {call_site()}",
+            f"  waits for: {waits_for()}",
+            f"  virtual time: {lib.pw_node_clock(node).now_ns} ns; the NI's next event: "
+            + next_event,
+            f"  pending in the NI: transfers and reads {lib.pw_ni_num_pending(ni)}, "
+            + f"blocks without acknowledgement {lib.pw_ni_num_transactions(ni)}",
+            f"  under way: {shown or 'nothing'}",
+        )
+        head = f"[rank {lib.pw_node_number(node)}] pagewire: "
+        sys.stderr.write("".join(f"{head}{line}\n" for line in lines))
+        sys.stderr.flush()
+
+
+def _under_way(node: Any) -> Any:
+    """The node's transfers in words, the oldest first."""
+    handle, found = lib.pw_node_under_way(node), []
+    while handle:
+        what = "read of {} bytes from rank {}" if handle.is_fetch else "send of {} bytes to rank {}"
+        found.append(what.format(handle.num_bytes, handle.peer))
+        handle = handle.next
+    return reversed(found)
 
 
 def call_site() -> str:

@@ -6,7 +6,6 @@
 
 /* cdef begin */
 typedef struct pw_wire pw_wire;
-/* cdef end */
 
 /* A burst that is here; its bytes stay until `taken`. */
 typedef struct {
@@ -40,4 +39,5 @@ struct pw_wire {
     const pw_wire_ops *ops;
     uint32_t node, num_nodes;
 };
+/* cdef end */
 #endif

@@ -128,6 +128,12 @@ class RunConfig:
         maximum=3_600_000_000_000,
         none_allowed=True,
     )
+    wire: str = setting(
+        "auto",
+        "what carries the NIs' frames: auto: shared memory between ranks of one host, else MPI; "
+        "mpi: MPI messages alone; virtual times are the same",
+        choices=("auto", "mpi"),
+    )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
 

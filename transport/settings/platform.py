@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pagewire.native import ffi
+from pagewire.native import ffi, lib
 from pagewire.native.settings import SIZE_UNITS, TIME_UNITS, ConfigError, suggestion
 from pagewire.transport.memory.pages import TABLES
 
@@ -319,6 +319,10 @@ def _cost_table(where: str, entry: Mapping[str, Any]) -> CostTable:
     points = entry["points"]
     if not isinstance(points, list) or not points:
         raise ConfigError(f"{where}.points must be a list of [size, time]")
+    if len(points) > lib.PW_COST_POINTS_MAX:
+        raise ConfigError(
+            f"{where}.points: {len(points)} are too many; at most {lib.PW_COST_POINTS_MAX}"
+        )
     sizes: list[int] = []
     costs: list[int] = []
     for point in points:

@@ -1,0 +1,146 @@
+/* The CPU's clock with measured compute, and what is recorded; the other sources are compared with
+ * a reference in tests/test_transport_node_clock.py. */
+#include "transport/node/clock.h"
+#include <assert.h>
+#include <math.h>
+#include <time.h>
+
+static int64_t cpu_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void work_for(int64_t duration_ns)
+{
+    for (int64_t begin_ns = cpu_ns(); cpu_ns() - begin_ns < duration_ns;) {}
+}
+
+static void rest_for(int64_t duration_ns)
+{
+    const struct timespec pause = {.tv_nsec = duration_ns};
+    nanosleep(&pause, NULL);
+}
+
+static pw_clock_options options_of(int64_t compute)
+{
+    return (pw_clock_options){
+        .call_ns = 500, .poll_ns = 135, .read_ns = 100, .compute = compute, .scale = 1.0};
+}
+
+static void test_measured_compute_is_the_threads_own_time_between_calls(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    assert(pw_clock_init(&clock, &options) == PW_OK && clock.program_ran);
+    int64_t begin_ns = cpu_ns(), in_calls_ns = 0;
+    for (int i = 0; i < 5; i++) {
+        work_for(2000000);
+        rest_for(3000000); /* is not the program's work */
+        pw_clock_enter(&clock, true);
+        int64_t entered_ns = cpu_ns();
+        pw_clock_enter(&clock, true); /* of a call inside: costs nothing */
+        work_for(1000000);            /* the library's */
+        pw_clock_leave(&clock);
+        in_calls_ns += cpu_ns() - entered_ns;
+        pw_clock_leave(&clock);
+    }
+    int64_t all_ns = cpu_ns() - begin_ns;
+    assert(clock.compute_ns >= 5 * 2000000 && clock.compute_ns <= all_ns - in_calls_ns);
+    assert(clock.mpi_ns == 5 * 500 && clock.now_ns == clock.compute_ns + 5 * 500);
+    pw_clock_finish(&clock);
+}
+
+/* Such intervals count by wall time: a short one that is not the thread's own is not seen. */
+static void test_short_intervals_add_up_to_the_cpu_time(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    int64_t begin_ns = cpu_ns();
+    for (int i = 0; i < 20000; i++) {
+        pw_clock_enter(&clock, false);
+        pw_clock_leave(&clock);
+    }
+    work_for(100000); /* a long one puts both clocks together again */
+    pw_clock_enter(&clock, false);
+    assert(clock.now_ns == clock.compute_ns && clock.compute_ns >= 100000);
+    assert(clock.compute_ns <= cpu_ns() - begin_ns);
+    pw_clock_finish(&clock);
+}
+
+static void test_what_a_host_did_before_it_told_of_a_call_is_no_compute(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    int64_t begin_ns = cpu_ns();
+    work_for(1000000);
+    int64_t wall_ns = pw_clock_wall_ns(), worked_ns = cpu_ns() - begin_ns;
+    work_for(4000000);
+    pw_clock_enter_at(&clock, true, wall_ns);
+    assert(clock.compute_ns <=
+           worked_ns + 1000000); /* one tick, should a neighbour take the core */
+    pw_clock_leave(&clock);
+    int64_t compute_ns = clock.compute_ns;
+    pw_clock_enter_at(&clock, true, wall_ns); /* of another thread, which waited for the first */
+    assert(clock.compute_ns == compute_ns);
+    pw_clock_finish(&clock);
+}
+
+static void test_every_outermost_call_is_recorded(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    uint64_t num_recorded;
+    options.is_recording = 1;
+    options.scale = 2.0;
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    int64_t sum_ns = 0;
+    for (int i = 0; i < 3000; i++) {
+        pw_clock_enter(&clock, true);
+        pw_clock_enter(&clock, true);
+        pw_clock_leave(&clock);
+        pw_clock_leave(&clock);
+    }
+    pw_clock_read(&clock);
+    const int64_t *recorded_ns = pw_clock_recorded(&clock, &num_recorded);
+    assert(num_recorded == 3001 && clock.recording_error == PW_OK);
+    for (uint64_t i = 0; i < num_recorded; i++) sum_ns += recorded_ns[i];
+    assert(sum_ns > 0 && clock.compute_ns == 2 * sum_ns);
+    clock.recording_error = PW_ERR_NOMEM;
+    assert(pw_clock_recorded(&clock, &num_recorded) == NULL && num_recorded == 0);
+    pw_clock_finish(&clock);
+}
+
+static void test_options_out_of_range_are_refused(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_NONE + 1);
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    options = options_of(PW_COMPUTE_NONE);
+    options.scale = NAN;
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    options.scale = 2e6;
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    options = options_of(PW_COMPUTE_NONE);
+    options.poll_ns = -1;
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    options = options_of(PW_COMPUTE_REPLAY);
+    options.num_replay = 1;
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    const int64_t negative_ns[] = {-1};
+    options.replay_ns = negative_ns;
+    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+}
+
+int main(void)
+{
+    test_measured_compute_is_the_threads_own_time_between_calls();
+    test_short_intervals_add_up_to_the_cpu_time();
+    test_what_a_host_did_before_it_told_of_a_call_is_no_compute();
+    test_every_outermost_call_is_recorded();
+    test_options_out_of_range_are_refused();
+    return 0;
+}

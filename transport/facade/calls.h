@@ -1,0 +1,93 @@
+/* The program's MPI calls for contiguous buffers, each in one piece: clock, count, post, wait. They
+ * lock the node; a wait lets the other threads of the rank in between its turns, and comes back
+ * every PW_CALL_PAUSE_NS so that the host can look after signals.
+ *
+ * `call` is an index of pw_call_index, `began_ns` the wall clock (CLOCK_MONOTONIC) when the program
+ * called: the arguments' parsing is the library's time. Results, where nothing else is said:
+ *   0          over, and well
+ *   > 0        the address of a pw_operation: `done` is 0: not over, go on with pw_call_resume;
+ *              else over, with an error in it, or it was asked for (PW_CALL_KEEP)
+ *   negative   PW_ERR_*; nothing was posted */
+#ifndef PW_FACADE_CALLS_H
+#define PW_FACADE_CALLS_H
+#include "transport/facade/messaging.h"
+
+/* cdef begin */
+#define PW_CALL_PAUSE_NS 20000000
+#define PW_CALL_SYNCHRONOUS 1 /* send: complete when it is received */
+#define PW_CALL_UNSIZED 2     /* receive: the message decides its length */
+#define PW_CALL_KEEP 4        /* receive: the operation is the result, also when all is well */
+#define PW_CALL_USERS 8       /* receive: the user holds MPI's request of it */
+#define PW_CALL_INNER 16      /* part of a call that has begun: no clock, no count */
+#define PW_CALL_WAIT 32       /* of a wait for an operation that is the caller's */
+#define PW_CALL_REACH 64      /* wait: the CPU does not learn of the completion yet */
+
+/* eager_limit_bytes: longest message that rides in its envelope. mpi stays the caller's. */
+int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,
+                        pw_messaging **out);
+/* Before MPI is finalized and before the node is destroyed. */
+void pw_messaging_destroy(pw_messaging *messaging);
+/* world_ranks: of its members. The communicator stays the caller's. */
+int pw_channel_create(pw_mpi_handle comm, int32_t rank, int32_t size, const uint32_t *world_ranks,
+                      pw_channel **out);
+/* Messages that probes took and nobody received are lost. */
+void pw_channel_destroy(pw_messaging *messaging, pw_channel *channel);
+
+int64_t pw_call_send(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_channel *channel,
+                     uint64_t address, uint64_t num_bytes, int32_t dest, int32_t tag,
+                     uint32_t flags);
+/* status: an MPI_Status to fill, NULL: none. */
+int64_t pw_call_receive(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                        pw_channel *channel, uint64_t address, uint64_t capacity_bytes,
+                        int32_t source, int32_t tag, uint32_t flags, void *status);
+/* Post the receive, send, wait for both. */
+int64_t pw_call_exchange(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                         pw_channel *channel, uint64_t send_address, uint64_t send_bytes,
+                         int32_t dest, int32_t send_tag, uint64_t receive_address,
+                         uint64_t capacity_bytes, int32_t source, int32_t receive_tag,
+                         uint32_t flags, void *status);
+/* Post only. A send: 0 when it is complete already; a receive: always an operation. */
+int64_t pw_call_isend(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_channel *channel,
+                      uint64_t address, uint64_t num_bytes, int32_t dest, int32_t tag,
+                      uint32_t flags);
+int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                         pw_channel *channel, uint64_t address, uint64_t capacity_bytes,
+                         int32_t source, int32_t tag, uint32_t flags);
+/* Go on with a blocking call, or a wait, that came back. */
+int64_t pw_call_resume(pw_messaging *messaging, pw_operation *operation, uint32_t flags,
+                       void *status);
+/* End the call of this thread that came back before its end, if there is one: the host was
+ * interrupted. Its own receives are cancelled if MPI still has them; what is matched goes through by
+ * itself. */
+void pw_call_interrupt(pw_messaging *messaging);
+/* Wait for an operation; it stays the caller's. 1: over, 0: not yet (pw_call_resume_wait). */
+int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
+                 uint32_t flags);
+int pw_call_resume_wait(pw_messaging *messaging, pw_operation *operation, uint32_t flags);
+/* 1: over at the CPU's time. */
+int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
+                 uint32_t flags);
+/* Is it over, at whatever virtual time? Makes no progress. */
+int pw_call_poll(pw_messaging *messaging, pw_operation *operation);
+void pw_call_cancel(pw_messaging *messaging, pw_operation *operation);
+void pw_call_drop(pw_messaging *messaging, pw_operation *operation);
+/* The message of a channel that a receive would get, NULL: none; *code then: PW_OK or PW_ERR_*. */
+pw_operation *pw_call_look(pw_messaging *messaging, pw_channel *channel, int32_t source,
+                           int32_t tag, int *code);
+/* Take what a probe found out of its channel, for pw_call_receive_found. */
+void pw_call_take(pw_messaging *messaging, pw_operation *arrived);
+/* Receive it: the operation becomes the receive. */
+int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
+                          uint64_t capacity_bytes, uint32_t flags);
+/* One turn of a loop that waits for something else. 1: something happened, 0: nothing; the core was
+ * yielded then. waiting: the CPU waits. */
+int pw_call_turn(pw_messaging *messaging, int waiting);
+/* 1 when MPI has taken every eager message. */
+int pw_call_drained(pw_messaging *messaging);
+/* Bracket a call that is not in one piece. costs_call: an MPI call, not one of the RDMA library. */
+void pw_call_enter(pw_messaging *messaging, uint32_t call, int costs_call);
+void pw_call_leave(pw_messaging *messaging);
+/* What MPI answered to the call for which PW_ERR_HOST was returned last, 0: it was not MPI. */
+int32_t pw_call_mpi_error(pw_messaging *messaging);
+/* cdef end */
+#endif

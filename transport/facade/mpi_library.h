@@ -1,0 +1,92 @@
+/* The MPI library that this process has loaded already, called from C without its mpi.h: entry
+ * points, constants and status layout. One build serves MPICH, whose handles are ints, and Open
+ * MPI, whose are pointers: a handle is 8 bytes, of which MPICH uses the low 4. Python finds out
+ * what C cannot (mpi_library.py). Read-only once loaded; any thread may call that MPI allows to. */
+#ifndef PW_FACADE_MPI_LIBRARY_H
+#define PW_FACADE_MPI_LIBRARY_H
+#include <string.h>
+
+#include "native/types.h"
+
+/* cdef begin */
+/* By value as it is; by pointer only to all of its 8 bytes, which begin as 0. */
+typedef uint64_t pw_mpi_handle;
+
+typedef struct {
+    uint64_t bytes[8];
+} pw_mpi_status;
+
+/* What Python knows of the library. */
+typedef struct {
+    pw_mpi_handle byte; /* MPI_BYTE */
+    pw_mpi_handle request_null, message_null, message_no_proc;
+    int32_t any_source, any_tag, proc_null;
+    uint32_t source_offset, tag_offset; /* in bytes of a status */
+} pw_mpi_facts;
+
+/* Functions answer 0 or an MPI error class's code, as their communicator's error handler lets them.
+ * Counts are ints: cut what is larger. */
+typedef struct {
+    int (*send)(const void *buffer, int count, pw_mpi_handle type, int peer, int tag,
+                pw_mpi_handle comm);
+    int (*isend)(const void *buffer, int count, pw_mpi_handle type, int peer, int tag,
+                 pw_mpi_handle comm, pw_mpi_handle *request);
+    int (*irecv)(void *buffer, int count, pw_mpi_handle type, int peer, int tag, pw_mpi_handle comm,
+                 pw_mpi_handle *request);
+    int (*recv_init)(void *buffer, int count, pw_mpi_handle type, int peer, int tag,
+                     pw_mpi_handle comm, pw_mpi_handle *request);
+    int (*start)(pw_mpi_handle *request);
+    int (*test)(pw_mpi_handle *request, int *flag, pw_mpi_status *status);
+    int (*wait)(pw_mpi_handle *request, pw_mpi_status *status);
+    int (*cancel)(pw_mpi_handle *request);
+    int (*test_cancelled)(const pw_mpi_status *status, int *flag);
+    int (*request_free)(pw_mpi_handle *request);
+    int (*request_get_status)(pw_mpi_handle request, int *flag, pw_mpi_status *status);
+    int (*improbe)(int peer, int tag, pw_mpi_handle comm, int *flag, pw_mpi_handle *message,
+                   pw_mpi_status *status);
+    int (*mrecv)(void *buffer, int count, pw_mpi_handle type, pw_mpi_handle *message,
+                 pw_mpi_status *status);
+    int (*iprobe)(int peer, int tag, pw_mpi_handle comm, int *flag, pw_mpi_status *status);
+    int (*get_count)(const pw_mpi_status *status, pw_mpi_handle type, int *count);
+    int (*status_set_elements_x)(void *status, pw_mpi_handle type, int64_t count);
+    int (*status_set_cancelled)(void *status, int flag);
+    int (*error_string)(int code, char *text, int *num_chars); /* text: PW_MPI_ERROR_CHARS */
+    pw_mpi_handle byte;
+    pw_mpi_handle request_null, message_null, message_no_proc;
+    int32_t any_source, any_tag, proc_null;
+    uint32_t source_offset, tag_offset;
+    char reason[256]; /* why load failed */
+} pw_mpi_library;
+
+#define PW_MPI_ERROR_CHARS 4096 /* more than any library's MPI_MAX_ERROR_STRING */
+
+/* Find every function; PW_ERR_INVALID with out->reason when the process does not have the module
+ * (the path of mpi4py's MPI), one is missing, or handles are passed in another way here. */
+int pw_mpi_library_load(const char *module_path, const pw_mpi_facts *facts, pw_mpi_library *out);
+/* cdef end */
+
+static inline int32_t pw_mpi_status_word(const pw_mpi_status *status, uint32_t offset_bytes)
+{
+    int32_t word;
+    memcpy(&word, (const uint8_t *)status + offset_bytes, sizeof word);
+    return word;
+}
+
+static inline int pw_mpi_source(const pw_mpi_library *mpi, const pw_mpi_status *status)
+{
+    return pw_mpi_status_word(status, mpi->source_offset);
+}
+
+/* Of a status of the user's. */
+static inline void pw_mpi_status_set(const pw_mpi_library *mpi, void *status, int32_t source,
+                                     int32_t tag)
+{
+    memcpy((uint8_t *)status + mpi->source_offset, &source, sizeof source);
+    memcpy((uint8_t *)status + mpi->tag_offset, &tag, sizeof tag);
+}
+
+static inline int pw_mpi_tag(const pw_mpi_library *mpi, const pw_mpi_status *status)
+{
+    return pw_mpi_status_word(status, mpi->tag_offset);
+}
+#endif
