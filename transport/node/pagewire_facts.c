@@ -49,19 +49,19 @@ static int check_time(pagewire_node *node, const char *name, int64_t duration_ns
 {
     int64_t now_ns = pw_node_clock(node->node)->now_ns;
     if (duration_ns >= 0 && duration_ns <= LAST_NS && now_ns <= LAST_NS - duration_ns) return PW_OK;
-    return pagewire_fail(node, PW_ERR_INVALID,
-                         "%s = %lld at %lld ns: allowed is a time from 0, up to a clock of 2^61 ns",
-                         name, (long long)duration_ns, (long long)now_ns);
+    return pw_door_fail(node, PW_ERR_INVALID,
+                        "%s = %lld at %lld ns: allowed is a time from 0, up to a clock of 2^61 ns",
+                        name, (long long)duration_ns, (long long)now_ns);
 }
 
 static int check_compute(pagewire_node *node, int64_t compute_ns)
 {
     if (pw_node_clock(node->node)->compute == PW_COMPUTE_MODEL)
         return check_time(node, "compute_ns", compute_ns);
-    return pagewire_fail(node, PW_ERR_INVALID,
-                         "compute_ns = %lld: the program declares its compute only with the "
-                         "setting run.compute=model",
-                         (long long)compute_ns);
+    return pw_door_fail(node, PW_ERR_INVALID,
+                        "compute_ns = %lld: the program declares its compute only with the "
+                        "setting run.compute=model",
+                        (long long)compute_ns);
 }
 
 int pagewire_clock_advance(pagewire_node *node, int64_t compute_ns)
@@ -155,10 +155,10 @@ int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value
         return PW_OK;
     }
     pw_node_lock(node->node);
-    code = pagewire_fail(node, PW_ERR_INVALID,
-                         "counter '%s': there is none of that name; pagewire_counter_name lists "
-                         "them",
-                         name);
+    code = pw_door_fail(node, PW_ERR_INVALID,
+                        "counter '%s': there is none of that name; pagewire_counter_name lists "
+                        "them",
+                        name);
     pw_node_unlock(node->node);
     return code;
 }

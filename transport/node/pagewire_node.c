@@ -23,7 +23,7 @@ _Static_assert(PAGEWIRE_ERR_NOMEM == PW_ERR_NOMEM && PAGEWIRE_ERR_INVALID == PW_
                "the codes are the engine's");
 _Static_assert(PAGEWIRE_BURST_MAX_BYTES == PW_BURST_BYTES, "a burst is the engine's");
 
-bool pagewire_copy_struct(void *own, size_t own_bytes, const void *given)
+bool pw_door_copy_struct(void *own, size_t own_bytes, const void *given)
 {
     size_t given_bytes;
     memcpy(&given_bytes, given, sizeof given_bytes);
@@ -35,7 +35,7 @@ bool pagewire_copy_struct(void *own, size_t own_bytes, const void *given)
     return true;
 }
 
-int pagewire_fail(pagewire_node *node, int code, const char *format, ...)
+int pw_door_fail(pagewire_node *node, int code, const char *format, ...)
 {
     int saved = errno;
     va_list arguments;
@@ -49,9 +49,9 @@ int pagewire_fail(pagewire_node *node, int code, const char *format, ...)
     return code;
 }
 
-int pagewire_fail_as_node(pagewire_node *node, int code)
+int pw_door_fail_as_node(pagewire_node *node, int code)
 {
-    return pagewire_fail(node, code, "%s: %s", pw_node_reason(node->node), pw_status_text(code));
+    return pw_door_fail(node, code, "%s: %s", pw_node_reason(node->node), pw_status_text(code));
 }
 
 const char *pagewire_reason(const pagewire_node *node)
@@ -123,7 +123,7 @@ static int tell_notified(void *context, const pw_host_event *event)
 
 static int check_wire(const pagewire_wire *given, pagewire_wire *wire, pw_sentence *reason)
 {
-    if (!pagewire_copy_struct(wire, sizeof *wire, given))
+    if (!pw_door_copy_struct(wire, sizeof *wire, given))
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "wire.struct_size = %zu: allowed is sizeof(pagewire_wire) of "
                                   "this library's pagewire.h",
@@ -219,7 +219,7 @@ static int create(const pagewire_options *given, pagewire_node **out, pw_sentenc
     pagewire_wire wire_given = {.struct_size = 0};
     pw_node_settings settings;
     pw_wire *wire;
-    if (!pagewire_copy_struct(&options, sizeof options, given))
+    if (!pw_door_copy_struct(&options, sizeof options, given))
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "options.struct_size = %zu: allowed is sizeof(pagewire_options) "
                                   "of this library's pagewire.h",

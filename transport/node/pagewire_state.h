@@ -32,11 +32,11 @@ struct pagewire_network {
 };
 
 /* Note why a call failed: the engine's code and what was tried; the code. */
-__attribute__((format(printf, 3, 4))) int pagewire_fail(pagewire_node *node, int code,
-                                                        const char *format, ...);
+__attribute__((format(printf, 3, 4))) int pw_door_fail(pagewire_node *node, int code,
+                                                       const char *format, ...);
 /* The same with the node's own reason. */
-int pagewire_fail_as_node(pagewire_node *node, int code);
+int pw_door_fail_as_node(pagewire_node *node, int code);
 /* A struct that the host filled, as large as it knew it, into one of own_bytes that is zero; false:
  * it has members that this version does not know. */
-bool pagewire_copy_struct(void *own, size_t own_bytes, const void *given);
+bool pw_door_copy_struct(void *own, size_t own_bytes, const void *given);
 #endif

@@ -43,12 +43,12 @@ static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
     if (code == PW_OK)
         code = pw_ni_register(pw_node_ni(node->node), span.address, span.num_bytes, &made.key);
     if (code < 0)
-        return pagewire_fail(node, code, "registration of %llu bytes at %#llx: %s",
-                             (printed)span.num_bytes, (printed)span.address, pw_status_text(code));
+        return pw_door_fail(node, code, "registration of %llu bytes at %#llx: %s",
+                            (printed)span.num_bytes, (printed)span.address, pw_status_text(code));
     code = pw_node_acquire(node->node, span, PW_ACCESS_WRITE, &made.lease);
     if (code < 0) {
         pw_ni_unexpose(pw_node_ni(node->node), made.key);
-        return pagewire_fail_as_node(node, code);
+        return pw_door_fail_as_node(node, code);
     }
     node->registrations[node->num_registrations++] = made;
     *key = made.key;
@@ -59,9 +59,9 @@ static int check_and_register(pagewire_node *node, uint64_t address, uint64_t nu
                               uint64_t *key)
 {
     if (num_bytes == 0 || num_bytes > PW_TRANSFER_MAX_BYTES)
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "registration of %llu bytes: allowed is 1 to %llu", (printed)num_bytes,
-                             (printed)PW_TRANSFER_MAX_BYTES);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "registration of %llu bytes: allowed is 1 to %llu", (printed)num_bytes,
+                            (printed)PW_TRANSFER_MAX_BYTES);
     return register_memory(node, (pw_span){address, num_bytes}, key);
 }
 
@@ -76,13 +76,13 @@ static int deregister(pagewire_node *node, uint64_t key)
     uint32_t i = node->num_registrations;
     while (i > 0 && node->registrations[i - 1].key != key) i--;
     if (i == 0)
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "key %#llx is not registered here, or not any more", (printed)key);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "key %#llx is not registered here, or not any more", (printed)key);
     pw_registration gone = node->registrations[i - 1];
     node->registrations[i - 1] = node->registrations[--node->num_registrations];
     pw_ni_unexpose(pw_node_ni(node->node), key);
     int code = pw_node_release(node->node, &gone.lease);
-    return code < 0 ? pagewire_fail_as_node(node, code) : PW_OK;
+    return code < 0 ? pw_door_fail_as_node(node, code) : PW_OK;
 }
 
 int pagewire_deregister(pagewire_node *node, uint64_t key)
@@ -95,13 +95,13 @@ static int unmapped(pagewire_node *node, uint64_t address, uint64_t num_bytes)
 {
     if (num_bytes == 0) return PW_OK;
     if (pw_range_wraps(address, num_bytes))
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "%llu unmapped bytes at %#llx: they reach the end of the address "
-                             "space; take those that were mapped",
-                             (printed)num_bytes, (printed)address);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "%llu unmapped bytes at %#llx: they reach the end of the address "
+                            "space; take those that were mapped",
+                            (printed)num_bytes, (printed)address);
     uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
     int code = pw_node_unmapped(node->node, first_page, last_page - first_page + 1);
-    return code < 0 ? pagewire_fail_as_node(node, code) : PW_OK;
+    return code < 0 ? pw_door_fail_as_node(node, code) : PW_OK;
 }
 
 int pagewire_unmapped(pagewire_node *node, const void *address, uint64_t num_bytes)
@@ -118,20 +118,20 @@ static int check_options(pagewire_node *node, bool is_read,
                          const pagewire_transfer_options *options)
 {
     if (options->hint > PAGEWIRE_HINT_LOW)
-        return pagewire_fail(node, PW_ERR_INVALID, "hint = %u: allowed is one of PAGEWIRE_HINT_*",
-                             options->hint);
+        return pw_door_fail(node, PW_ERR_INVALID, "hint = %u: allowed is one of PAGEWIRE_HINT_*",
+                            options->hint);
     if (options->window_blocks > PAGEWIRE_WINDOW_MAX)
-        return pagewire_fail(node, PW_ERR_INVALID, "window_blocks = %u: allowed is 0 to %d",
-                             options->window_blocks, PAGEWIRE_WINDOW_MAX);
+        return pw_door_fail(node, PW_ERR_INVALID, "window_blocks = %u: allowed is 0 to %d",
+                            options->window_blocks, PAGEWIRE_WINDOW_MAX);
     if (is_read && (options->hint || options->window_blocks))
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "hint = %u, window_blocks = %u: the peer's firmware schedules what is "
-                             "read from it; leave them 0",
-                             options->hint, options->window_blocks);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "hint = %u, window_blocks = %u: the peer's firmware schedules what is "
+                            "read from it; leave them 0",
+                            options->hint, options->window_blocks);
     if (options->notification_address % PW_NOTIFICATION_BYTES)
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "notification_address = %#llx: allowed is a multiple of %d",
-                             (printed)options->notification_address, PW_NOTIFICATION_BYTES);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "notification_address = %#llx: allowed is a multiple of %d",
+                            (printed)options->notification_address, PW_NOTIFICATION_BYTES);
     return PW_OK;
 }
 
@@ -140,18 +140,18 @@ static int check_transfer(pagewire_node *node, uint32_t peer, uint64_t num_bytes
                           pagewire_transfer_options *options, bool is_read)
 {
     if (num_bytes == 0 || num_bytes > PAGEWIRE_TRANSFER_MAX_BYTES)
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "transfer of %llu bytes: allowed is 1 to %llu; cut it into several",
-                             (printed)num_bytes, (printed)PAGEWIRE_TRANSFER_MAX_BYTES);
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "transfer of %llu bytes: allowed is 1 to %llu; cut it into several",
+                            (printed)num_bytes, (printed)PAGEWIRE_TRANSFER_MAX_BYTES);
     if (peer >= pw_node_count(node->node))
-        return pagewire_fail(node, PW_ERR_INVALID, "peer %u: there are nodes 0 to %u", peer,
-                             pw_node_count(node->node) - 1);
+        return pw_door_fail(node, PW_ERR_INVALID, "peer %u: there are nodes 0 to %u", peer,
+                            pw_node_count(node->node) - 1);
     *options = (pagewire_transfer_options){.struct_size = 0};
-    if (given && !pagewire_copy_struct(options, sizeof *options, given))
-        return pagewire_fail(node, PW_ERR_INVALID,
-                             "transfer options with struct_size = %zu: allowed is "
-                             "sizeof(pagewire_transfer_options) of this library's pagewire.h",
-                             given->struct_size);
+    if (given && !pw_door_copy_struct(options, sizeof *options, given))
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "transfer options with struct_size = %zu: allowed is "
+                            "sizeof(pagewire_transfer_options) of this library's pagewire.h",
+                            given->struct_size);
     return check_options(node, is_read, options);
 }
 
@@ -180,7 +180,7 @@ static int post(pagewire_node *node, const transfer *wanted, pagewire_operation 
     uint64_t id;
     int access = wanted->is_read ? PW_ACCESS_WRITE : PW_ACCESS_READ;
     int code = pw_node_acquire(node->node, wanted->local, access, &lease);
-    if (code < 0) return pagewire_fail_as_node(node, code);
+    if (code < 0) return pw_door_fail_as_node(node, code);
     int64_t posted_ns = post_to_engine(node, wanted, &id);
     if (posted_ns < 0) {
         code = (int)posted_ns;
@@ -189,15 +189,15 @@ static int post(pagewire_node *node, const transfer *wanted, pagewire_operation 
                               ? "the 32 write channels are taken; take an operation that is over, "
                                 "and try again"
                               : pw_status_text(code);
-        return pagewire_fail(node, code, "%s of %llu bytes, peer %u: %s",
-                             wanted->is_read ? "read" : "write", (printed)wanted->local.num_bytes,
-                             wanted->peer, why);
+        return pw_door_fail(node, code, "%s of %llu bytes, peer %u: %s",
+                            wanted->is_read ? "read" : "write", (printed)wanted->local.num_bytes,
+                            wanted->peer, why);
     }
     pw_node_clock(node->node)->now_ns = posted_ns;
     code = pw_node_started(node->node, id, wanted->peer, &handle);
     if (code < 0) { /* it goes on, and nobody can ask for it */
         pw_node_release(node->node, &lease);
-        return pagewire_fail_as_node(node, code);
+        return pw_door_fail_as_node(node, code);
     }
     handle->num_bytes = wanted->local.num_bytes;
     handle->is_fetch = wanted->is_read;
@@ -267,8 +267,8 @@ static int move_others(pagewire_node *node, bool ran)
         if (ran) pw_ni_enter(pw_node_ni(other->node));
         int code = pw_node_turn(other->node, true);
         if (code < 0)
-            return pagewire_fail(node, code, "node %u: %s: %s", i, pw_node_reason(other->node),
-                                 pw_status_text(code));
+            return pw_door_fail(node, code, "node %u: %s: %s", i, pw_node_reason(other->node),
+                                pw_status_text(code));
         moved |= code;
     }
     return moved;
@@ -277,7 +277,7 @@ static int move_others(pagewire_node *node, bool ran)
 static int move(pagewire_node *node, bool is_waiting, bool ran)
 {
     int moved = pw_node_turn(node->node, is_waiting);
-    if (moved < 0) return pagewire_fail_as_node(node, moved);
+    if (moved < 0) return pw_door_fail_as_node(node, moved);
     int others = node->network ? move_others(node, ran) : 0;
     return others < 0 ? others : moved | others;
 }
@@ -344,8 +344,8 @@ int pagewire_progress(pagewire_node *node, uint32_t flags)
     bool is_waiting = (flags & PAGEWIRE_CPU_WAITS) != 0;
     enter(node);
     if (flags & ~PAGEWIRE_CPU_WAITS)
-        return leave(node, pagewire_fail(node, PW_ERR_INVALID,
-                                         "flags = %#x: allowed is PAGEWIRE_CPU_WAITS", flags));
+        return leave(node, pw_door_fail(node, PW_ERR_INVALID,
+                                        "flags = %#x: allowed is PAGEWIRE_CPU_WAITS", flags));
     int moved = move(node, is_waiting, true);
     if (moved > 0) pw_node_busy(node->node);
     else if (moved == 0 && is_waiting) pw_node_idle(node->node);
