@@ -37,6 +37,9 @@ WITH_MPI = (
 )
 """Who may import mpi4py: wire, facade, users' programs; info asks for the library's version."""
 
+WITHOUT_MPI = ("native/", "smmu/", "r5sched/", "driver/", "ni/", "transport/node/")
+"""The rooms whose C knows neither Python nor MPI."""
+
 PYTHON_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.py"))
 C_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.[ch]"))
 
@@ -118,7 +121,17 @@ def test_c_includes_go_down(path):
         assert may_use(folder, other), f"{name_of(path)} includes {included}"
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in C_FILES if path.is_relative_to(ROOT / "transport")], ids=name_of
+)
+def test_c_includes_within_transport_go_down(path):
+    room = path.relative_to(ROOT).parts[1]
+    text = path.read_text(encoding="utf-8")
+    for other in re.findall(r'^\s*#\s*include\s+"transport/(\w+)/', text, flags=re.MULTILINE):
+        assert other == room or other in WITHIN_TRANSPORT[room], f"{name_of(path)}: {other}"
+
+
 @pytest.mark.parametrize("path", C_FILES, ids=name_of)
 def test_core_knows_neither_python_nor_mpi(path):
-    if path.relative_to(ROOT).parts[0] in ("native", "smmu", "r5sched", "driver", "ni"):
+    if name_of(path).startswith(WITHOUT_MPI):
         assert not re.search(r"#\s*include\s+[<\"](Python|mpi)\.h", path.read_text("utf-8"))

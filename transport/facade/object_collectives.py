@@ -8,7 +8,7 @@ from mpi4py import MPI
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.collectives import collective
-from pagewire.transport.facade.objects import loaded, pickled
+from pagewire.transport.facade.objects import loaded, pickled, unpickled
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.node.patching import replace_all
 
@@ -36,8 +36,7 @@ def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
     if channel.rank == root:
         spreading.broadcast_unsized(channel, pickled(obj), root)
         return obj
-    span = spreading.broadcast_unsized(channel, None, root)
-    return MPI.pickle.loads(MPI.buffer.fromaddress(span.address, span.nbytes))
+    return unpickled(spreading.broadcast_unsized(channel, None, root))
 
 
 def _gather(channel: Channel, sendobj: Any, root: int = 0) -> Any:
@@ -81,8 +80,8 @@ def _allgather(channel: Channel, sendobj: Any) -> list[Any]:
     for step in range(size - 1):
         outgoing = spans[(rank - step) % size]
         received = spreading.exchange(channel, outgoing, (rank + 1) % size, None, (rank - 1) % size)
-        spans[(rank - step - 1) % size] = received.span
-    return [MPI.pickle.loads(span) for span in spans]
+        spans[(rank - step - 1) % size] = received.received()
+    return [unpickled(span) for span in spans]
 
 
 def _alltoall(channel: Channel, sendobj: Sequence[Any] | None) -> list[Any]:

@@ -55,11 +55,16 @@ def pickled(thing: Any) -> Any:
     return MPI.buffer.frombuffer(MPI.pickle.dumps(thing), True)
 
 
+def unpickled(span: Any) -> Any:
+    """The object whose pickle is in a span."""
+    return MPI.pickle.loads(MPI.buffer.fromaddress(span.address, span.nbytes))
+
+
 def loaded(receive: Any) -> Any:
     """The object in a completed receive."""
     if receive.cancelled or receive.num_bytes == 0:
         return None
-    return MPI.pickle.loads(receive.bytes())
+    return unpickled(receive.received())
 
 
 class ObjectReceive(Operation):

@@ -14,7 +14,7 @@ from pagewire.native import describe, ffi, lib
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.progress import watch
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import Packed
+from pagewire.transport.facade.selection import Packed, Span
 
 ANY_SOURCE = MPI.ANY_SOURCE
 ANY_TAG = MPI.ANY_TAG
@@ -108,7 +108,7 @@ class Operation:
         self.c = _cast(_POINTER, result)
         self.span = span
         self.generalized: Any = None
-        self._is_unpacked = type(span) is not Packed
+        self._is_unpacked = type(span) is not Packed or self.c.kind == _KIND_SEND
 
     def __del__(self) -> None:
         if here.messaging:
@@ -159,9 +159,9 @@ class Operation:
     def error(self) -> BaseException | None:
         return error_of(self.c)
 
-    def bytes(self) -> Any:
-        """The message, in memory that this operation keeps alive."""
-        return MPI.buffer.fromaddress(self.c.address, self.c.num_bytes)
+    def received(self) -> Span:
+        """The message as it was received, in memory that this operation keeps alive."""
+        return Span(self.c.address, self.c.num_bytes, self)
 
     def describe(self) -> str:
         return describe_operation(self.c)

@@ -98,8 +98,7 @@ def broadcast_unsized(channel: Channel, span: Any, root: int) -> Any:
     """Broadcast a span whose length only the root knows; returns it."""
     parent, children = tree(channel, root)
     if parent is not None:
-        received = receive(channel, None, parent)
-        span = Span(received.c.address, received.num_bytes, received)
+        span = receive(channel, None, parent).received()
     send_all(channel, [(child, span) for child in children])
     return span
 

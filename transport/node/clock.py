@@ -73,6 +73,21 @@ class CpuClock:
     def now_ns(self, time_ns: int) -> None:
         self._c.now_ns = time_ns
 
+    @property
+    def compute_ns(self) -> int:
+        """Time between calls."""
+        return int(self._c.compute_ns)
+
+    @property
+    def mpi_ns(self) -> int:
+        """Time in calls, but for sleeps."""
+        return int(self._c.mpi_ns)
+
+    @property
+    def sleep_ns(self) -> int:
+        """Time that the program slept."""
+        return int(self._c.sleep_ns)
+
     def enter(self) -> None:
         """At an entry of MPI that is not counted among the program's calls."""
         lib.pw_clock_enter(self._c, True)
