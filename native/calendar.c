@@ -1,8 +1,6 @@
 /* Calendar: see calendar.h. Busy intervals are half open, [start, end); two that touch are one. */
 #include "native/calendar.h"
 
-#include <assert.h>
-
 _Static_assert((PW_CALENDAR_INTERVALS & (PW_CALENDAR_INTERVALS - 1)) == 0,
                "the ring index is masked");
 
@@ -66,7 +64,6 @@ static void forget_oldest(pw_calendar *calendar)
 /* Open a hole at the position, moving the shorter side of the ring. There is room. */
 static void open_hole(pw_calendar *calendar, uint32_t position)
 {
-    assert(calendar->num_busy < PW_CALENDAR_INTERVALS);
     if (position < calendar->num_busy / 2) {
         calendar->head = slot(calendar, PW_CALENDAR_INTERVALS - 1);
         for (uint32_t i = 0; i < position; i++)

@@ -35,6 +35,9 @@ typedef struct {
 
 #define PW_IMPAIRMENT_DENOM_MAX 1000000000
 #define PW_IMPAIRMENT_AMOUNT_MAX_NS 3600000000000
+
+/* Why a plan is refused with PW_ERR_INVALID, as a sentence; NULL when it is fine. */
+const char *pw_impairment_refused(uint32_t site, const pw_impairment_site *plan);
 /* cdef end */
 
 typedef struct {
@@ -43,8 +46,8 @@ typedef struct {
     bool any;
 } pw_impairments;
 
-/* Set the plan of one site of node; its counts begin anew. PW_ERR_INVALID: a number out of its
- * range. */
+/* Set the plan of one site of node; its counts begin anew. PW_ERR_INVALID: see
+ * pw_impairment_refused. */
 int pw_impairments_plan(pw_impairments *impairments, uint32_t node, uint32_t site,
                         const pw_impairment_site *plan);
 

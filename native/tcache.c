@@ -9,10 +9,6 @@
 
 #include <stdlib.h>
 
-#define SETS_MAX (1u << 20)
-#define WAYS_MAX 1024u
-#define LINE_PAGES_MAX 128u
-#define TRANSLATIONS_MAX (1u << 24)
 #define NARROW_WAYS 16u
 #define PAGE_BITS 47
 #define NO_LINE UINT32_MAX
@@ -284,12 +280,12 @@ static int create_order(pw_tcache *cache)
 
 int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
 {
-    if (!is_power_of_two(geometry->num_sets) || geometry->num_sets > SETS_MAX ||
-        geometry->num_ways < 1 || geometry->num_ways > WAYS_MAX ||
-        !is_power_of_two(geometry->line_pages) || geometry->line_pages > LINE_PAGES_MAX)
+    if (!is_power_of_two(geometry->num_sets) || geometry->num_sets > PW_TCACHE_SETS_MAX ||
+        geometry->num_ways < 1 || geometry->num_ways > PW_TCACHE_WAYS_MAX ||
+        !is_power_of_two(geometry->line_pages) || geometry->line_pages > PW_TCACHE_LINE_PAGES_MAX)
         return PW_ERR_INVALID;
     uint64_t num_lines = (uint64_t)geometry->num_sets * geometry->num_ways;
-    if (num_lines * geometry->line_pages > TRANSLATIONS_MAX) return PW_ERR_INVALID;
+    if (num_lines * geometry->line_pages > PW_TCACHE_TRANSLATIONS_MAX) return PW_ERR_INVALID;
     pw_tcache *cache = calloc(1, sizeof(*cache));
     if (!cache) return PW_ERR_NOMEM;
     cache->num_sets = geometry->num_sets;

@@ -5,6 +5,11 @@
 #define PW_NATIVE_TCACHE_H
 #include "native/types.h"
 
+#define PW_TCACHE_SETS_MAX (1 << 20)
+#define PW_TCACHE_WAYS_MAX 1024
+#define PW_TCACHE_LINE_PAGES_MAX 128
+#define PW_TCACHE_TRANSLATIONS_MAX (1 << 24)
+
 /* cdef begin */
 typedef struct pw_tcache pw_tcache;
 

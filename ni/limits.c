@@ -1,13 +1,26 @@
 #include "ni/limits.h"
+#include "native/tcache.h"
+#include "smmu/smmu.h"
+#include <inttypes.h>
+#include <stdio.h>
 
 typedef struct {
     size_t offset; /* of an int64_t */
     int64_t min, max;
     const char *name;
+    bool power_of_two;
 } limit;
 
-#define SETTING(field, min, max) {offsetof(pw_settings, field), min, max, #field}
-#define COST(field, min, max) {offsetof(pw_costs, field), min, max, #field}
+typedef struct {
+    const char *name;
+    int64_t value;
+    const limit *limit;  /* that the value is outside of; NULL: */
+    const char *because; /* the value does not go with others */
+} refusal;
+
+#define SETTING(field, min, max) {offsetof(pw_settings, field), min, max, #field, false}
+#define POWER_OF_TWO(field, max) {offsetof(pw_settings, field), 1, max, #field, true}
+#define COST(field, min, max) {offsetof(pw_costs, field), min, max, #field, false}
 
 static const limit of_settings[] = {
     SETTING(window_blocks, 1, PW_WINDOW_MAX),
@@ -15,32 +28,99 @@ static const limit of_settings[] = {
     SETTING(mailbox_entries, 1, UINT32_MAX),
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
+    SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),
+    SETTING(parallel_walks, 1, PW_WALKERS_MAX),
+    SETTING(outstanding_accesses, 1, PW_OUTSTANDING_MAX),
+    SETTING(ni_fifo_depth, 1, PW_NI_FIFO_DEPTH),
+    SETTING(tasklet_entries, 1, UINT32_MAX),
+    SETTING(touch_ahead_pages, 1, PW_TOUCH_AHEAD_PAGES_MAX),
+    POWER_OF_TWO(l1_sets, PW_TCACHE_SETS_MAX),
+    SETTING(l1_ways, 0, PW_TCACHE_WAYS_MAX), /* 0: none */
+    POWER_OF_TWO(l2_sets, PW_TCACHE_SETS_MAX),
+    SETTING(l2_ways, 0, PW_TCACHE_WAYS_MAX),
+    POWER_OF_TWO(tlb_line_pages, PW_TCACHE_LINE_PAGES_MAX),
+    SETTING(walk_cache_entries, 0, PW_TCACHE_WAYS_MAX),
+    SETTING(prefetch_entries, 0, PW_TCACHE_WAYS_MAX),
 };
 
 static const limit of_costs[] = {
-    COST(nodes_per_qfdb, 1, INT32_MAX),      COST(link_mbps, 1, INT32_MAX),
-    COST(link_between_mbps, 1, INT32_MAX),   COST(link_coding_permille, 1, 1000),
-    COST(receive_engine_mbps, 1, INT32_MAX), COST(packetizer_payload_bytes, 1, INT32_MAX),
+    COST(nodes_per_qfdb, 1, INT32_MAX),           COST(link_mbps, 1, INT32_MAX),
+    COST(link_between_mbps, 1, INT32_MAX),        COST(link_coding_permille, 1, 1000),
+    COST(receive_engine_mbps, 1, INT32_MAX),      COST(packetizer_payload_bytes, 1, INT32_MAX),
+    COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX),
 };
 
-static const char *first_refused(const void *values, const limit *limits, size_t num_limits)
+static bool is_refused(const limit *limit, int64_t value)
+{
+    return value < limit->min || value > limit->max ||
+           (limit->power_of_two && (value & (value - 1)) != 0);
+}
+
+static bool first_outside(const void *values, const limit *limits, size_t num_limits, refusal *out)
 {
     for (size_t i = 0; i < num_limits; i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)values + limits[i].offset);
-        if (value < limits[i].min || value > limits[i].max) return limits[i].name;
+        if (!is_refused(&limits[i], value)) continue;
+        *out = (refusal){limits[i].name, value, &limits[i], NULL};
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+/* Settings that are fine alone, and not together. */
+static bool first_clash(const pw_settings *settings, refusal *out)
+{
+    bool asks_host = settings->policy == PW_POLICY_HOST;
+    const char *name = NULL, *because = NULL;
+    int64_t value = 0;
+    if (asks_host && settings->stall) {
+        name = "policy", value = settings->policy;
+        because = "an access that waits for RESUME (stall) cannot wait for a policy of the host "
+                  "too; take a policy of the engine, or stall = 0";
+    } else if (settings->interleave != PW_INTERLEAVE_NONE && (settings->stall || asks_host)) {
+        name = "interleave", value = settings->interleave;
+        because = "two blocks under way at once cannot wait, one inside the other, for RESUME "
+                  "(stall) or a policy of the host; take interleave = 0";
+    } else if (settings->stall && settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE) {
+        name = "page_in", value = settings->page_in;
+        because = "the user-space thread cannot write RESUME, for which a stalled access waits; "
+                  "take page_in = 0 (Touch-Ahead) or stall = 0";
+    } else if (settings->l1_sets * settings->l1_ways * settings->tlb_line_pages >
+               PW_TCACHE_TRANSLATIONS_MAX) {
+        name = "l1_sets", value = settings->l1_sets;
+        because = "sets x ways x pages of a line are above 2^24; take smaller ones";
+    } else if (settings->l2_sets * settings->l2_ways * settings->tlb_line_pages >
+               PW_TCACHE_TRANSLATIONS_MAX) {
+        name = "l2_sets", value = settings->l2_sets;
+        because = "sets x ways x pages of a line are above 2^24; take smaller ones";
+    }
+    *out = (refusal){name, value, NULL, because};
+    return name != NULL;
+}
+
+static bool find(const pw_costs *costs, const pw_settings *settings, refusal *out)
+{
+    return first_outside(settings, of_settings, sizeof of_settings / sizeof *of_settings, out) ||
+           first_outside(costs, of_costs, sizeof of_costs / sizeof *of_costs, out) ||
+           first_clash(settings, out);
 }
 
 const char *pw_ni_refused(const pw_costs *costs, const pw_settings *settings)
 {
-    const char *name =
-        first_refused(settings, of_settings, sizeof of_settings / sizeof *of_settings);
-    if (!name) name = first_refused(costs, of_costs, sizeof of_costs / sizeof *of_costs);
-    if (!name && settings->policy == PW_POLICY_HOST && settings->stall)
-        name = "policy"; /* an access that waits for RESUME cannot wait for the host too */
-    bool waits = settings->stall || settings->policy == PW_POLICY_HOST;
-    if (!name && settings->interleave != PW_INTERLEAVE_NONE && waits)
-        name = "interleave"; /* two blocks under way at once cannot wait, one inside the other */
-    return name;
+    refusal found;
+    return find(costs, settings, &found) ? found.name : NULL;
+}
+
+bool pw_ni_explain_refusal(const pw_costs *costs, const pw_settings *settings, char *text,
+                           size_t num_bytes)
+{
+    refusal found;
+    if (!find(costs, settings, &found)) return false;
+    if (found.limit)
+        snprintf(text, num_bytes, "%s = %" PRId64 ": allowed is %s from %" PRId64 " to %" PRId64,
+                 found.name, found.value,
+                 found.limit->power_of_two ? "a power of two" : "a whole number", found.limit->min,
+                 found.limit->max);
+    else snprintf(text, num_bytes, "%s = %" PRId64 ": %s", found.name, found.value, found.because);
+    return true;
 }

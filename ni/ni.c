@@ -6,7 +6,6 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
-#define NODES_MAX (1u << 22) /* bits of a node number: frames.h */
 
 static int create_parts(pw_ni *ni)
 {
@@ -29,7 +28,7 @@ static int create_parts(pw_ni *ni)
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out)
 {
-    if (num_nodes == 0 || num_nodes > NODES_MAX || node >= num_nodes ||
+    if (num_nodes == 0 || num_nodes > PW_NODES_MAX || node >= num_nodes ||
         pw_ni_refused(costs, settings))
         return PW_ERR_INVALID;
     pw_ni *ni = calloc(1, sizeof *ni);

@@ -40,7 +40,9 @@ typedef struct {
     uint64_t data[2]; /* of the notification */
 } pw_host_event;
 
-/* node < num_nodes <= 2^22. The memory backend stays the caller's. PW_ERR_INVALID: see
+#define PW_NODES_MAX 4194304 /* bits of a node number: frames.h */
+
+/* node < num_nodes <= PW_NODES_MAX. The memory backend stays the caller's. PW_ERR_INVALID: see
  * pw_ni_refused. */
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out);
@@ -51,7 +53,7 @@ void pw_ni_destroy(pw_ni *ni);
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid);
 
 /* Let events of one site (enum pw_impairment_id) fail as planned; before the first transfer. With
- * any site on no answer is foreseen. PW_ERR_INVALID: a number out of its range. */
+ * any site on no answer is foreseen. PW_ERR_INVALID: see pw_impairment_refused. */
 int pw_ni_plan_impairment(pw_ni *ni, uint32_t site, const pw_impairment_site *plan);
 /* The plan of a site, with how many events were eligible and injected. */
 int pw_ni_read_impairment(const pw_ni *ni, uint32_t site, pw_impairment_site *out);
@@ -78,6 +80,11 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
                 uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
                 int64_t at_ns, uint64_t *id, uint32_t *stream);
+/* The same with all that a descriptor says, notification and scheduling too; the channel is claimed
+ * until the transfer is over. Returns when the CPU, which began at now_ns, has done its register
+ * accesses; negative: PW_ERR_*. */
+int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
+                               const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id);
 
 /* The user's write channels and reads, as the library's calls reach them. Times: when the CPU,
  * which began at now_ns, has done its register accesses; negative: PW_ERR_*. */

@@ -107,33 +107,62 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
     return posted_ns < 0 ? (int)posted_ns : PW_OK;
 }
 
+/* Start what the transfer says on a channel that is free. When the CPU has done so, or a code. */
+static int64_t post_write(pw_ni *ni, pw_transfer *transfer, pw_time at_ns)
+{
+    if (pw_range_wraps(transfer->source_address, transfer->num_bytes) ||
+        pw_range_wraps(transfer->destination_address, transfer->num_bytes))
+        return PW_ERR_ADDRESS;
+    int channel = pw_firmware_claim_write(&ni->firmware, transfer->pdid);
+    if (channel < 0) return channel;
+    transfer->cookie = transfer->stream = pw_firmware_new_stream(&ni->firmware);
+    pw_time posted_ns = at_ns + (INSERT_WRITES + TRIGGER_WRITES) * ni->costs.core_register_write_ns;
+    pw_firmware_trigger(&ni->firmware, (uint32_t)channel, transfer, posted_ns);
+    return posted_ns;
+}
+
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
                 uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
                 int64_t at_ns, uint64_t *id, uint32_t *stream)
 {
     if (!scheduling) scheduling = &by_size;
     if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
-    if (pw_range_wraps(source_address, num_bytes) || pw_range_wraps(destination_address, num_bytes))
-        return PW_ERR_ADDRESS;
-    int channel = pw_firmware_claim_write(&ni->firmware, pdid);
-    if (channel < 0) return channel;
     pw_transfer transfer = {
         .source_address = source_address,
         .destination_address = destination_address,
         .num_bytes = num_bytes,
         .peer = peer,
         .pdid = pdid,
-        .stream = pw_firmware_new_stream(&ni->firmware),
         .hint = (uint8_t)scheduling->hint,
         .window_blocks = (uint8_t)scheduling->window_blocks,
     };
-    transfer.cookie = transfer.stream;
-    pw_firmware_trigger(&ni->firmware, (uint32_t)channel, &transfer,
-                        at_ns +
-                            (INSERT_WRITES + TRIGGER_WRITES) * ni->costs.core_register_write_ns);
+    int64_t posted_ns = post_write(ni, &transfer, at_ns);
+    if (posted_ns < 0) return (int)posted_ns;
     *id = transfer.cookie;
     *stream = transfer.stream;
     return PW_OK;
+}
+
+int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
+                               const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id)
+{
+    if (peer >= ni->num_nodes || descriptor->transfer_bytes == 0 ||
+        descriptor->destination_address_notification % PW_NOTIFICATION_BYTES ||
+        descriptor->reserved[0] > PW_HINT_LOW || descriptor->reserved[1] > PW_WINDOW_MAX)
+        return PW_ERR_INVALID;
+    pw_transfer transfer = {
+        .source_address = descriptor->source_address,
+        .destination_address = descriptor->destination_address,
+        .num_bytes = descriptor->transfer_bytes,
+        .peer = peer,
+        .pdid = pdid,
+        .notification = pw_descriptor_notification(descriptor),
+        .hint = (uint8_t)descriptor->reserved[0],
+        .window_blocks = (uint8_t)descriptor->reserved[1],
+    };
+    int64_t posted_ns = post_write(ni, &transfer, now_ns);
+    if (posted_ns >= 0) *id = transfer.cookie;
+    return posted_ns;
 }
 
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid) { return pw_channel_open(&ni->firmware, pdid); }

@@ -1,5 +1,7 @@
 """An NI that is made with a number out of its range: which one is told by name."""
 
+import re
+
 import pytest
 
 from pagewire.native import ffi, lib
@@ -24,6 +26,14 @@ def refused(costs: dict[str, int], settings: dict[str, int]) -> str | None:
         lib.pw_ni_destroy(ni[0])
     lib.pw_memory_destroy(memory[0])
     assert code == (lib.PW_ERR_INVALID if name else lib.PW_OK)
+    text = ffi.new("char[300]")
+    assert lib.pw_ni_explain_refusal(*made, text, len(text)) == bool(name)
+    if name:
+        value = ({**COSTS, **SETTINGS} | costs | settings)[ffi.string(name).decode()]
+        assert re.fullmatch(
+            rf"{ffi.string(name).decode()} = {value}: .*(allowed is|take) .*",
+            ffi.string(text).decode(),
+        )
     return ffi.string(name).decode() if name else None
 
 
@@ -33,14 +43,38 @@ def test_defaults_are_fine() -> None:
 
 @pytest.mark.parametrize(
     "name,value",
-    [("window_blocks", 0), ("window_blocks", 65), ("tick_ns", 0), ("policy", 4), ("policy", -1)],
+    [
+        ("window_blocks", 0),
+        ("window_blocks", 65),
+        ("tick_ns", 0),
+        ("policy", 4),
+        ("policy", -1),
+        ("num_context_banks", 129),
+        ("parallel_walks", 0),
+        ("outstanding_accesses", 257),
+        ("ni_fifo_depth", 513),
+        ("tasklet_entries", 0),
+        ("touch_ahead_pages", 5),
+        ("l1_sets", 3),
+        ("l2_ways", 1025),
+        ("l1_ways", 2**32 + 1),
+        ("tlb_line_pages", 256),
+        ("walk_cache_entries", -1),
+        ("prefetch_entries", 1025),
+    ],
 )
 def test_setting_out_of_range_is_named(name: str, value: int) -> None:
     assert refused({}, {name: value}) == name
 
 
 @pytest.mark.parametrize(
-    "name,value", [("link_mbps", 0), ("nodes_per_qfdb", 0), ("packetizer_payload_bytes", -1)]
+    "name,value",
+    [
+        ("link_mbps", 0),
+        ("nodes_per_qfdb", 0),
+        ("packetizer_payload_bytes", -1),
+        ("walk_accesses", 9),
+    ],
 )
 def test_cost_out_of_range_is_named(name: str, value: int) -> None:
     assert refused({name: value}, {}) == name
@@ -48,3 +82,43 @@ def test_cost_out_of_range_is_named(name: str, value: int) -> None:
 
 def test_stall_with_a_policy_of_the_host_is_refused() -> None:
     assert refused({}, {"policy": lib.PW_POLICY_HOST, "stall": 1}) == "policy"
+
+
+@pytest.mark.parametrize(
+    "settings,name",
+    [
+        ({"interleave": lib.PW_INTERLEAVE_PACKET, "stall": 1}, "interleave"),
+        ({"page_in": lib.PW_PAGE_IN_TOUCH_A_PAGE, "stall": 1}, "page_in"),
+        ({"l1_sets": 2**20, "l1_ways": 32}, "l1_sets"),
+        ({"l2_sets": 2**20, "l2_ways": 16, "tlb_line_pages": 2}, "l2_sets"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings: dict[str, int], name: str) -> None:
+    assert refused({}, settings) == name
+
+
+def test_every_setting_that_the_engine_refuses_is_named() -> None:
+    """Whatever value breaks the making of an NI, `refused` asserts that it has a sentence."""
+    for name in SETTINGS:
+        for value in (-1, 0, 2**31, 2**62):
+            if name not in ("mailbox_entries", "l1_sets", "l2_sets", "model_frame_limit_pages"):
+                refused({}, {name: value})
+
+
+@pytest.mark.parametrize(
+    "site,plan,word",
+    [
+        (lib.PW_IMPAIRMENT_SITES, {}, "site"),
+        (0, {"denom": 0}, "denom"),
+        (0, {"denom": 10**9 + 1}, "denom"),
+        (0, {"num": 2}, "num"),
+        (0, {"amount_ns": -1}, "amount_ns"),
+    ],
+)
+def test_plan_of_an_impairment_that_is_refused_has_a_reason(
+    site: int, plan: dict[str, int], word: str
+) -> None:
+    fine = ffi.new("pw_impairment_site *", {"num": 1, "denom": 1})
+    assert lib.pw_impairment_refused(0, fine) == ffi.NULL
+    bad = ffi.new("pw_impairment_site *", {"num": 1, "denom": 1} | plan)
+    assert word in ffi.string(lib.pw_impairment_refused(site, bad)).decode()

@@ -105,7 +105,7 @@ static void put_counters(json *out, const pw_counters *counters)
     for (uint32_t i = 0; i < pw_fields_counters.num_fields; i++) {
         const pw_field *field = &pw_fields_counters.fields[i];
         if (field->offset == offsetof(pw_counters, nacks)) continue; /* below, under another name */
-        put_name(out, field->name, SIZE_MAX);
+        put_name(out, field->name, strlen(field->name));
         if (field->count > 1)
             put_list(out, (const uint64_t *)(const void *)((const char *)counters + field->offset),
                      field->count);
@@ -154,7 +154,7 @@ static void put_calls(json *out, const pw_call_counts *calls)
             const pw_field *field = &pw_fields_call_count.fields[j];
             if (field->kind == PW_FIELD_TEXT) continue;
             put(out, separator, strlen(separator));
-            put_name(out, field->name, SIZE_MAX);
+            put_name(out, field->name, strlen(field->name));
             put_field(out, field, &calls->call[i]);
             separator = ", ";
         }
