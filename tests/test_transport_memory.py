@@ -131,6 +131,15 @@ def test_limit_of_locked_memory_is_named_with_what_to_do():
     strategy.close()
 
 
+def test_buffer_that_went_during_its_transfer_can_be_released(pages):
+    buffer = mmap.mmap(-1, 2 * PAGE_BYTES, flags=FLAGS)
+    address = int(ffi.cast("uintptr_t", ffi.from_buffer(buffer)))
+    strategy = host.create("pin", pages)
+    lease = strategy.acquire(address, 2 * PAGE_BYTES, Access.READ)
+    buffer.close()
+    assert strategy.release(lease) == Cost(pin_ns=cost("unpin", 2))
+
+
 def test_unknown_table_lists_the_known(pages):
     with pytest.raises(KeyError, match="unpin"):
         pages.cost_ns("touch", 1)

@@ -55,6 +55,21 @@ static void test_overlapping_pins(pw_memory *memory)
     munmap(pages, NUM_PAGES * PW_PAGE_BYTES);
 }
 
+static void test_release_of_pages_with_a_hole_unpins_the_others(pw_memory *memory)
+{
+    char *pages = new_pages();
+    uint64_t at = pw_page_of((uintptr_t)pages), absent, pin;
+    pw_pins *pins;
+    assert(pw_pins_create(memory, &pins) == PW_OK);
+    assert(pw_pins_acquire(pins, at, 8, &absent, &pin) == PW_OK);
+    munmap(pages + 3 * PW_PAGE_BYTES, PW_PAGE_BYTES);
+    assert(is_locked(memory, at + 2) && is_locked(memory, at + 7));
+    assert(pw_pins_release(pins, at, 8, pin) == PW_OK);
+    assert(!is_locked(memory, at + 2) && !is_locked(memory, at + 7));
+    pw_pins_destroy(pins);
+    munmap(pages, NUM_PAGES * PW_PAGE_BYTES);
+}
+
 static void test_release_after_the_mapping_went_spares_the_new_pin(pw_memory *memory)
 {
     char *pages = new_pages();
@@ -137,6 +152,7 @@ int main(void)
     pw_memory *memory;
     assert(pw_memory_create(PW_MEMORY_HOST, NULL, &memory) == PW_OK);
     test_overlapping_pins(memory);
+    test_release_of_pages_with_a_hole_unpins_the_others(memory);
     test_release_after_the_mapping_went_spares_the_new_pin(memory);
     test_strategies(memory);
     test_unsound_tables_are_refused();

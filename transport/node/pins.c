@@ -20,9 +20,17 @@ int pw_pins_create(pw_memory *memory, pw_pins **out)
     return PW_OK;
 }
 
-static int unpin(void *context, uint64_t first_page, uint64_t num_pages)
+/* A mapping that went took its pins along. The kernel stops at the first hole, and only single
+ * pages tell where the holes are. */
+static int unpin(void *memory, uint64_t first_page, uint64_t num_pages)
 {
-    return pw_memory_unpin(context, first_page, num_pages);
+    int code = pw_memory_unpin(memory, first_page, num_pages);
+    if (code != PW_ERR_ADDRESS) return code;
+    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
+        code = pw_memory_unpin(memory, page, 1);
+        if (code != PW_OK && code != PW_ERR_ADDRESS) return code;
+    }
+    return PW_OK;
 }
 
 static int leave_alone(void *context, uint64_t first_page, uint64_t num_pages)
@@ -36,7 +44,7 @@ void pw_pins_destroy(pw_pins *pins)
     if (!pins) return;
     const pw_page_interval *held = pw_page_counts_from(&pins->counts, 0);
     for (; held; held = pw_page_counts_from(&pins->counts, held->end_page))
-        pw_memory_unpin(pins->memory, held->first_page, held->end_page - held->first_page);
+        unpin(pins->memory, held->first_page, held->end_page - held->first_page);
     pw_page_counts_finish(&pins->counts);
     free(pins);
 }

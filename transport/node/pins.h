@@ -17,8 +17,8 @@ void pw_pins_destroy(pw_pins *pins);
 int pw_pins_acquire(pw_pins *pins, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent,
                     uint64_t *pin);
 /* Give one range back, once and as it was acquired; unpins the pages that nobody else has pinned.
- * Pages that were invalidated since then stay as they are. With an error of pw_memory_unpin the
- * range is given back all the same. */
+ * Pages that were invalidated since then stay as they are, pages that are not mapped any more have
+ * lost their pins already. With PW_ERR_HOST the range is given back all the same. */
 int pw_pins_release(pw_pins *pins, uint64_t first_page, uint64_t num_pages, uint64_t pin);
 /* The mappings of these pages went, and their pins with them: forget them. Any range. */
 int pw_pins_invalidated(pw_pins *pins, uint64_t first_page, uint64_t num_pages);
