@@ -6,7 +6,6 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
-
 static int create_parts(pw_ni *ni)
 {
     int code = pw_event_queue_create(1024, &ni->events);
