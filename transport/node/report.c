@@ -146,8 +146,10 @@ static void put_sites(json *out, const pw_impairment_site *sites)
 static void put_calls(json *out, const pw_call_counts *calls)
 {
     put_format(out, ", \"mpi_calls\": {");
+    uint32_t num_made = 0;
     for (uint32_t i = 0; i < calls->num_calls && i < PW_CALLS_MAX; i++) {
-        if (i) put(out, ", ", 2);
+        if (!calls->call[i].calls) continue;
+        if (num_made++) put(out, ", ", 2);
         put_name(out, calls->call[i].name, PW_CALL_NAME_BYTES);
         const char *separator = "{";
         for (uint32_t j = 0; j < pw_fields_call_count.num_fields; j++) {
