@@ -43,9 +43,9 @@ class _App:
 
 _APPS = (
     _App("lammps", 4, ("--size", "20", "--steps", "100"), 1.15),
-    _App("lammps", 16, ("--size", "20", "--steps", "50"), 1.5),
-    _App("hpcg", 4, ("--size", "32", "--sets", "1"), 1.2),
-    _App("hpl", 4, ("--N", "3000"), 1.3),
+    _App("lammps", 16, ("--size", "20", "--steps", "25"), 1.5),
+    _App("hpcg", 4, ("--size", "32", "--sets", "1", "--iterations", "25"), 1.2),
+    _App("hpl", 4, ("--N", "2500"), 1.3),
 )
 _APPS_QUICK = (
     _App("lammps", 2, ("--size", "6", "--steps", "2"), 1.15),

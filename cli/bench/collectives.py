@@ -13,8 +13,9 @@ from pagewire.cli.bench.group import (
 from pagewire.cli.experiments.result import size_text
 
 _RANKS, _RANKS_QUICK = (2, 4, 8), (2,)
+_OPERATIONS = ("Allreduce", "Bcast", "Alltoall")
 _SPEC = {
-    "operations": ("Allreduce", "Bcast", "Alltoall"),
+    "operations": _OPERATIONS,
     "sizes_bytes": (8, 65536, 1 << 20),
     "num_rounds": 5,
     "round_s": 0.04,
@@ -35,8 +36,7 @@ def _measure(conditions: Conditions) -> Rows:
     for num_ranks in _ranks(conditions.quick):
         conditions.begin_step(f"collectives of {num_ranks} ranks")
         rows += measure_on_ranks(conditions, num_ranks, "collectives", spec)
-    rows.sort(key=lambda row: spec["operations"].index(row["operation"]))  # type: ignore[attr-defined]
-    return rows
+    return sorted(rows, key=lambda row: _OPERATIONS.index(row["operation"]))
 
 
 def _goals(rows: Rows) -> list[Goal]:

@@ -11,8 +11,8 @@ from pagewire.cli.experiments.rig import Buffer, Nodes
 from pagewire.transport.settings.config import load
 from pagewire.transport.settings.platform import load as load_platform
 
-PACKETS_PER_S = 25e6
-"""The least that will do, here and in a ping-pong."""
+MPACKETS_PER_S = 25.0
+"""The least that will do, here and in a ping-pong, in millions."""
 
 _BYTES, _BYTES_QUICK = 16 << 20, 1 << 20
 _ROUNDS, _ROUNDS_QUICK = 25, 2
@@ -56,7 +56,12 @@ def _write(nodes: Nodes, source: Buffer, destination: Buffer, at_ns: int) -> Row
 
 def _goals(rows: Rows) -> list[Goal]:
     return [
-        Goal("packets/s of two engines, no MPI", PACKETS_PER_S, row["packets_per_s"], True)
+        Goal(
+            "million packets/s, two engines without MPI",
+            MPACKETS_PER_S,
+            row["packets_per_s"] * 1e-6,
+            at_least=True,
+        )
         for row in rows
     ]
 
@@ -65,7 +70,7 @@ GROUP = Group(
     "engine",
     (
         Layout(
-            "fault-free write, two engines in one process without MPI",
+            "fault-free write of two engines, no MPI",
             (
                 NUM_BYTES,
                 Column("wall_s", "wall\n(ms)", 2, 1e3),

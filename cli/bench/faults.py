@@ -83,7 +83,7 @@ GROUP = Group(
     "faults",
     (
         Layout(
-            "write to absent pages, two engines in one process without MPI",
+            "write of two engines to absent pages, no MPI",
             (
                 Column("policy", "policy"),
                 NUM_BYTES,

@@ -74,7 +74,7 @@ class Goal:
     what: str
     limit: float
     measured: float
-    at_least: bool = False
+    at_least: bool = dataclasses.field(default=False, kw_only=True)
     """the limit is the least that will do; else it is the most"""
 
     @property

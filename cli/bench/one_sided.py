@@ -16,16 +16,14 @@ _SPEC_QUICK = {"sizes_bytes": (8,), "num_rounds": 1, "round_s": 0.001}
 
 def _measure(conditions: Conditions) -> Rows:
     conditions.begin_step("one-sided")
-    return measure_on_ranks(
-        conditions, 2, "one_sided", _SPEC_QUICK if conditions.quick else _SPEC
-    )
+    return measure_on_ranks(conditions, 2, "one_sided", _SPEC_QUICK if conditions.quick else _SPEC)
 
 
 GROUP = Group(
     "one-sided",
     (
         Layout(
-            "one-sided between 2 ranks: MPI window (Lock_all, flush) and RDMA library",
+            "one-sided of 2 ranks: MPI window, RDMA library",
             (
                 Column("operation", "operation"),
                 NUM_BYTES,

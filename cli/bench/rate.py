@@ -23,7 +23,7 @@ GROUP = Group(
     "rate",
     (
         Layout(
-            "message rate of 2 ranks: windows of Isend and Irecv, Waitall",
+            "message rate of 2 ranks: Isend, Irecv, Waitall",
             (
                 NUM_BYTES,
                 Column("window", "window", 0),

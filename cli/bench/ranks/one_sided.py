@@ -80,7 +80,7 @@ class _Library:
 
     def close(self) -> None:
         self._writes.close()
-        self.local = self.target = None
+        del self.local, self.target
         for buffer in (self._near, self._far):
             buffer.free()
 

@@ -37,9 +37,7 @@ def _row(contest: Contest, num_bytes: int) -> dict[str, Any]:
             lambda peer: plain_recv(plain, buffer, peer),
             rank,
         ),
-        _work(
-            lambda peer: world.Send(buffer, peer), lambda peer: world.Recv(buffer, peer), rank
-        ),
+        _work(lambda peer: world.Send(buffer, peer), lambda peer: world.Recv(buffer, peer), rank),
     )
     require(bool((buffer == 1).all()), f"ping-pong of {num_bytes} bytes: wrong data")
     plain_s, facade_s = figures.plain_s / _WAYS, figures.facade_s / _WAYS

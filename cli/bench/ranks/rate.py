@@ -13,7 +13,9 @@ from pagewire.transport import MPI
 from pagewire.transport.node.patching import native
 
 
-def _work(contest: Contest, buffer: Any, window: int, comm: Any, methods: Mapping[str, Any]) -> Work:
+def _work(
+    contest: Contest, buffer: Any, window: int, comm: Any, methods: Mapping[str, Any]
+) -> Work:
     isend, irecv, waitall = methods["Isend"], methods["Irecv"], methods["Waitall"]
     send, recv = methods["Send"], methods["Recv"]
     answer = np.zeros(1, np.uint8)
