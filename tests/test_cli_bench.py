@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from rich.console import Console
 from test_cli_runs import command
 
-from pagewire.cli.bench import apps, collectives, engine, faults, ping_pong
+from pagewire.cli.bench import apps, collectives, engine, faults, host, ping_pong
 from pagewire.cli.bench import command as bench
 from pagewire.cli.bench.group import BenchError, Conditions, Goal, measure_on_ranks
 from pagewire.native.settings import ConfigError
@@ -43,7 +44,8 @@ def test_every_group_has_rows_of_positive_figures(quick):
                 if isinstance(value, int | float) and not rate_of_nothing:
                     assert value > 0, f"{group.name}: {key}"
     assert figures["quick"] and figures["host"]["cores"] >= 1
-    assert set(figures["host"]["took_s"]) == {group.key for group in bench.GROUPS.values()}
+    for key in ("took_s", "share_of_others"):
+        assert set(figures["host"][key]) == {group.key for group in bench.GROUPS.values()}
 
 
 def test_tables_hold_what_json_holds(quick):
@@ -61,6 +63,8 @@ def test_ratios_are_of_the_times_beside_them(quick):
         assert row["wall_per_virtual"] == row["facade_s"] / row["virtual_s"]
     for row in figures["collectives"] + figures["apps"]:
         assert row["ratio"] == row["facade_s"] / row["plain_s"]
+    for row in figures["apps"]:
+        assert row["cpu_ratio"] == row["facade_cpu_s"] / row["plain_cpu_s"]
     for row in figures["rate"]:
         assert row["ratio"] == pytest.approx(row["facade_per_s"] / row["plain_per_s"])
     for row in figures["one_sided"]:
@@ -145,7 +149,7 @@ def test_wrong_number_of_ranks_is_an_error():
 
 
 def test_plain_rank_of_an_app_loads_no_facade(tmp_path):
-    path = tmp_path / "wall_s.json"
+    path = tmp_path / "times.json"
     program = (
         "import sys\n"
         f"sys.argv = ['app', {str(path)!r}, 'lammps', '--size', '4', '--steps', '1']\n"
@@ -158,7 +162,8 @@ def test_plain_rank_of_an_app_loads_no_facade(tmp_path):
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(path.read_text()) > 0
+    times = json.loads(path.read_text())
+    assert set(times) == {"wall_s", "cpu_s"} and min(times.values()) > 0
 
 
 def test_goals_of_a_full_run_are_those_of_the_project():
@@ -211,3 +216,19 @@ def test_limits_are_reached_from_their_side():
     assert Goal("rate", 2.0, 1.9, at_least=True).row == {
         "goal": "rate", "bound": "at least", "limit": 2.0, "measured": 1.9, "reached": "no",
     }  # fmt: skip
+
+
+def test_share_of_others_leaves_out_this_process_and_its_children(monkeypatch):
+    """Of 40 s of all cores' time others took 10 s, this process 6 s, its children 4 s."""
+    spent = iter([(100.0, 50.0, 5.0), (140.0, 70.0, 15.0)])
+    monkeypatch.setattr(host, "_spent_s", lambda: next(spent))
+    assert host.Share.start().of_others() == 0.25
+
+
+def test_spent_times_are_those_of_the_kernel():
+    before = host._spent_s()
+    until_s = time.process_time() + 0.1
+    while time.process_time() < until_s:
+        pass
+    all_s, busy_s, own_s = (b - a for a, b in zip(before, host._spent_s(), strict=True))
+    assert 0 < own_s <= busy_s + 0.05 and busy_s <= all_s

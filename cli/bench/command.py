@@ -24,7 +24,8 @@ from pagewire.cli.bench import (
     ping_pong,
     rate,
 )
-from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows, num_cores
+from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
+from pagewire.cli.bench.host import Share, num_cores
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
 
@@ -52,8 +53,8 @@ def choose(text: str) -> list[Group]:
 def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
     """Figures as JSON holds them: rows by the groups' keys, goals, and the host's state."""
     settings = launch.check_settings(os.environ).not_default()
-    load_before = os.getloadavg()
     took_s: dict[str, float] = {}
+    others: dict[str, float] = {}
     rows: dict[str, Rows] = {}
     goals: Rows = []
     with _progress() as progress:
@@ -67,16 +68,12 @@ def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
 
         conditions = Conditions(quick, os.environ, begin_step)
         for group in groups:
-            start_s = time.monotonic()
+            start_s, share = time.monotonic(), Share.start()
             rows[group.key] = group.measure(conditions)
             took_s[group.key] = time.monotonic() - start_s
+            others[group.key] = share.of_others()
             goals += [goal.row for goal in group.goals(rows[group.key])]
-    host = {
-        "cores": num_cores(),
-        "load_before": load_before,
-        "load_after": os.getloadavg(),
-        "took_s": took_s,
-    }
+    host = {"cores": num_cores(), "took_s": took_s, "share_of_others": others}
     return {"quick": quick, "host": host, "settings_not_default": settings, **rows, "goals": goals}
 
 
@@ -107,8 +104,11 @@ def show(groups: Sequence[Group], figures: dict[str, Any], console: Console) -> 
     if figures["goals"]:
         console.print(GOALS.table(figures["goals"]))
     host, settings = figures["host"], figures["settings_not_default"]
-    load = ", ".join(f"{host[key][0]:.1f} {key[5:]}" for key in ("load_before", "load_after"))
-    console.print(f"{host['cores']} cores; load {load}; {sum(host['took_s'].values()):.0f} s")
+    total_s = sum(host["took_s"].values())
+    others = max(host["share_of_others"].values())
+    console.print(
+        f"{host['cores']} cores, of which other programs took up to {others:.0%}; {total_s:.0f} s"
+    )
     chosen = ", ".join(f"{name} = {value}" for name, value in settings.items()) or "none"
     console.print(f"settings that are not default: {chosen}")
     if figures["quick"]:

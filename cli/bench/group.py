@@ -6,7 +6,6 @@ holds. Wall times are this host's and virtual times the emulated machine's, both
 
 import dataclasses
 import json
-import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -159,8 +158,3 @@ def check_outcome(outcome: launch.Outcome, what: str) -> None:
         raise KeyboardInterrupt
     if outcome.failure or outcome.exit_code:
         raise BenchError(f"{what}: {outcome.failure or f'exit code {outcome.exit_code}'}")
-
-
-def num_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
