@@ -176,7 +176,7 @@ def run() -> int:
 
 @app.command(add_help_option=False)
 def bench() -> int:
-    """Measure the emulator: cache lookups, latency, bandwidth, blocks a second."""
+    """Measure the emulator beside plain MPI: latency, bandwidth, collectives, page faults, apps."""
     return 0
 
 
@@ -188,7 +188,7 @@ def test() -> int:
 
 
 def _bench(words: list[str]) -> int:
-    from pagewire.cli.bench import main as bench_main
+    from pagewire.cli.bench.command import main as bench_main
 
     return int(bench_main(words) or 0)
 

@@ -33,9 +33,11 @@ WITH_MPI = (
     "transport/node/wire.py",
     "transport/rdma.py",
     "cli/info.py",
+    "cli/bench/ranks/app.py",
     "apps/",
 )
-"""Who may import mpi4py: wire, facade, users' programs; info asks for the library's version."""
+"""Who may import mpi4py: wire, facade, users' programs; info asks for the library's
+version, and a rank of the bench is plain MPI."""
 
 WITHOUT_MPI = ("native/", "smmu/", "r5sched/", "driver/", "ni/", "transport/node/")
 """The rooms whose C knows neither Python nor MPI."""

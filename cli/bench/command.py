@@ -1,0 +1,145 @@
+"""`pagewire bench`: what the emulator costs on this host, everything in one run, side by side.
+
+Machines are noisy: look at the ratios, which compare what was measured within the same run.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pagewire.cli import launch
+from pagewire.cli.bench import (
+    apps,
+    collectives,
+    engine,
+    faults,
+    lookups,
+    one_sided,
+    ping_pong,
+    rate,
+)
+from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
+from pagewire.cli.bench.host import Share, num_cores
+from pagewire.native.settings import ConfigError, suggestion
+from pagewire.transport.node.report import write_json
+
+GROUPS: dict[str, Group] = {
+    module.GROUP.name: module.GROUP
+    for module in (lookups, ping_pong, engine, collectives, rate, one_sided, faults, apps)
+}
+"""By name, in the order of the tables."""
+
+
+def choose(text: str) -> list[Group]:
+    """The groups that --only names; all of them when it names none."""
+    if not text:
+        return list(GROUPS.values())
+    names = text.split(",")
+    for name in names:
+        if name not in GROUPS:
+            raise ConfigError(
+                f"--only: unknown group '{name}'{suggestion(name, GROUPS)}: allowed are "
+                f"{', '.join(GROUPS)}, separated by commas"
+            )
+    return [group for name, group in GROUPS.items() if name in names]
+
+
+def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
+    """Figures as JSON holds them: rows by the groups' keys, goals, and the host's state."""
+    settings = launch.check_settings(os.environ).not_default()
+    took_s: dict[str, float] = {}
+    others: dict[str, float] = {}
+    rows: dict[str, Rows] = {}
+    goals: Rows = []
+    with _progress() as progress:
+        task = progress.add_task("", total=sum(group.num_steps(quick) for group in groups))
+        begun = 0
+
+        def begin_step(name: str) -> None:
+            nonlocal begun
+            progress.update(task, completed=begun, description=name, refresh=True)
+            begun += 1
+
+        conditions = Conditions(quick, os.environ, begin_step)
+        for group in groups:
+            start_s, share = time.monotonic(), Share.start()
+            rows[group.key] = group.measure(conditions)
+            took_s[group.key] = time.monotonic() - start_s
+            others[group.key] = share.of_others()
+            goals += [goal.row for goal in group.goals(rows[group.key])]
+    host = {"cores": num_cores(), "took_s": took_s, "share_of_others": others}
+    return {"quick": quick, "host": host, "settings_not_default": settings, **rows, "goals": goals}
+
+
+def _progress() -> Progress:
+    """A line on standard error if it is a terminal.
+
+    Drawn when a step begins and not by a thread of its own, which would take part in what is
+    measured and must not be there when the launcher forks.
+    """
+    console = Console(stderr=True)
+    return Progress(
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        disable=not console.is_terminal,
+    )
+
+
+def show(groups: Sequence[Group], figures: dict[str, Any], console: Console) -> None:
+    """Tables of the figures."""
+    for group in groups:
+        for layout in group.layouts:
+            console.print(layout.table(figures[group.key]))
+    if figures["goals"]:
+        console.print(GOALS.table(figures["goals"]))
+    host, settings = figures["host"], figures["settings_not_default"]
+    total_s = sum(host["took_s"].values())
+    others = max(host["share_of_others"].values())
+    console.print(
+        f"{host['cores']} cores, of which other programs took up to {others:.0%}; {total_s:.0f} s"
+    )
+    chosen = ", ".join(f"{name} = {value}" for name, value in settings.items()) or "none"
+    console.print(f"settings that are not default: {chosen}")
+    if figures["quick"]:
+        console.print("measured with --quick: too short to mean anything")
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure, print tables, write JSON when asked."""
+    parser = argparse.ArgumentParser(
+        prog="pagewire bench", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--only",
+        metavar="GROUP[,GROUP]",
+        default="",
+        help=f"measure these groups only: {', '.join(GROUPS)}",
+    )
+    parser.add_argument("--json", metavar="FILE", default="", help="write the figures to FILE")
+    parser.add_argument(
+        "--quick", action="store_true", help="smallest sizes and one round, to try the command"
+    )
+    arguments = parser.parse_args(list(words))
+    groups = choose(arguments.only)
+    launch.check_writable("--json", arguments.json)
+    try:
+        figures = measure(groups, quick=arguments.quick)
+    except BenchError as error:
+        print(f"pagewire: bench: {error}", file=sys.stderr)
+        return 1
+    console = Console()
+    show(groups, figures, console if console.is_terminal else Console(width=200))
+    if arguments.json:
+        write_json(arguments.json, figures)
+    return 0

@@ -1,0 +1,1 @@
+"""What the ranks of `pagewire bench` run: each module one group, with plain MPI beside the NI."""
