@@ -28,6 +28,8 @@ void pw_calendar_init(pw_calendar *calendar)
 static uint32_t first_ending_after(const pw_calendar *calendar, int64_t at_ns)
 {
     uint32_t low = 0, high = calendar->num_busy;
+    if (high > 0 && at_ns >= calendar->busy[slot(calendar, high - 1)].start_ns) /* most often */
+        return calendar->busy[slot(calendar, high - 1)].end_ns > at_ns ? high - 1 : high;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (calendar->busy[slot(calendar, middle)].end_ns > at_ns) high = middle;

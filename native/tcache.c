@@ -8,6 +8,7 @@
 #include "native/tcache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define NARROW_WAYS 16u
 #define PAGE_BITS 47
@@ -247,6 +248,17 @@ static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t firs
     return dropped;
 }
 
+/* A line gets another key, and with it the newest place: its old one need not be given up first. */
+static void evict(pw_tcache *cache, uint32_t line)
+{
+    uint64_t key = cache->keys[line];
+    cache->counters.evictions++;
+    memset(&cache->valid[(size_t)line * cache->valid_words], 0,
+           cache->valid_words * sizeof(*cache->valid));
+    if (!cache->narrow) index_remove(cache, key);
+    if (cache->last_key == key) cache->last_key = EMPTY;
+}
+
 /* Object. */
 
 static bool is_power_of_two(uint32_t value) { return value > 0 && (value & (value - 1)) == 0; }
@@ -356,10 +368,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
             cache->counters.fills_refused++;
             return PW_ERR_FULL;
         }
-        if (cache->keys[line] != EMPTY) {
-            cache->counters.evictions++;
-            drop_translations(cache, line, 0, cache->line_pages - 1);
-        }
+        if (cache->keys[line] != EMPTY) evict(cache, line);
         cache->keys[line] = key;
         if (!cache->narrow) index_add(cache, key, line);
     }
