@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,25 +65,29 @@ def test_it_says_nothing_by_default_and_when_it_is_off(tmp_path: pathlib.Path) -
 
 
 def test_it_tells_once_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_ns = 0
-    monkeypatch.setattr("pagewire.transport.node.watchdog.wall_ns", lambda: now_ns)
-    dog = Watchdog(1000)
+    silent_ns = 0
+    told: list[str] = []
+    fake = SimpleNamespace(pw_node_silent_ns=lambda _node: silent_ns)
+    monkeypatch.setattr("pagewire.transport.node.watchdog.lib", fake)
+    monkeypatch.setattr(Watchdog, "_report", lambda _dog, waits_for: told.append(waits_for()))
+    dog = Watchdog(None, 1000)
 
-    def looked() -> int:
-        return sum(dog.is_due() for _ in range(640))
+    def looked(after_ns: int) -> int:
+        nonlocal silent_ns
+        silent_ns = after_ns
+        before = len(told)
+        for _ in range(10):
+            dog.look(lambda: "a message")
+        return len(told) - before
 
-    assert looked() == 0
-    now_ns = 999
-    assert looked() == 0
-    now_ns = 1000
-    assert looked() == 1
-    now_ns = 5000
-    assert looked() == 0
-    dog.reset()
-    assert looked() == 0
-    now_ns = 6000
-    assert looked() == 1
-    assert not any(Watchdog(None).is_due() for _ in range(1000))
+    assert looked(0) == 0
+    assert looked(999) == 0
+    assert looked(1000) == 1
+    assert looked(5000) == 0
+    assert looked(0) == 0  # something happened
+    assert looked(1000) == 1
+    assert told == ["a message"] * 2
+    Watchdog(None, None).look(lambda: pytest.fail("asked without a limit"))
 
 
 def test_call_site_is_the_line_that_called() -> None:

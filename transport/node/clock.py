@@ -4,12 +4,12 @@ compute time comes from.
 
 from __future__ import annotations
 
-import array
+import os
 import time
 from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
-from pagewire.native.output import write_file
+from pagewire.native.output import OutputError
 from pagewire.transport.settings.config import ConfigError, RunConfig
 
 wall_ns = time.perf_counter_ns
@@ -23,45 +23,43 @@ _SOURCES = {
 }
 
 
-def replayed_durations(config: RunConfig, rank: int) -> array.array[int]:
-    """Durations in ns between calls that an earlier run has recorded; none in other modes."""
-    durations = array.array("q")
-    if config.compute == "replay":
-        path = f"{config.compute_replay}.{rank}"
-        try:
-            with open(path, "rb") as file:
-                durations.frombytes(file.read())
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"run.compute_replay: '{path}' cannot be read ({error}); record it first with "
-                "run.compute_record and the same number of ranks"
-            ) from None
-    return durations
+def replayed_durations(config: RunConfig, rank: int) -> tuple[Any, int]:
+    """Durations in ns between calls that an earlier run has recorded (int64_t *), and how many;
+    NULL and 0 in other modes."""
+    if config.compute != "replay":
+        return ffi.NULL, 0
+    made, count, reason = ffi.new("int64_t **"), ffi.new("uint64_t *"), _reason()
+    if lib.pw_durations_read(os.fsencode(config.compute_replay), rank, made, count, reason):
+        raise ConfigError(ffi.string(reason).decode(errors="replace"))
+    return ffi.gc(made[0], lib.pw_durations_free), int(count[0])
 
 
-def fill_options(options: Any, config: RunConfig, costs: Any, durations: array.array[int]) -> None:
-    """Set a pw_clock_options; `durations` must live until the node is made."""
+def _reason() -> Any:
+    return ffi.new("char[]", int(lib.PW_CONFIG_REASON_BYTES))
+
+
+def fill_options(options: Any, config: RunConfig, costs: Any, replay: tuple[Any, int]) -> None:
+    """Set a pw_clock_options. replay: of `replayed_durations`, kept until the node is made."""
     options.call_ns = costs.mpi_call_ns
     options.poll_ns = costs.poll_ns
     options.read_ns = costs.clock_read_ns
     options.compute = _SOURCES[config.compute]
     options.scale = config.compute_scale
     options.is_recording = bool(config.compute_record)
-    if durations:
-        options.replay_ns = ffi.from_buffer("int64_t[]", durations)
-        options.num_replay = len(durations)
+    options.replay_ns, options.num_replay = replay
 
 
 class CpuClock:
     """`now_ns` is the CPU's time. What changes it between `enter_rdma` and `leave` is for one
     thread."""
 
-    __slots__ = ("_c", "_record_path", "poll_ns")
+    __slots__ = ("_c", "_rank", "_record_to", "poll_ns")
 
     def __init__(self, c: Any, config: RunConfig, rank: int) -> None:
         """c: the node's pw_clock."""
         self._c = c
-        self._record_path = f"{config.compute_record}.{rank}" if config.compute_record else ""
+        self._record_to = config.compute_record
+        self._rank = rank
         self.poll_ns = int(c.poll_ns)
         """What a look for a completion costs the CPU."""
 
@@ -118,28 +116,15 @@ class CpuClock:
 
     def close(self) -> None:
         """Write the compute durations, where they are recorded; raises OutputError."""
-        if not self._record_path:
+        if not self._record_to:
             return
-        count = ffi.new("uint64_t *")
-        durations = lib.pw_clock_recorded(self._c, count)
-        if not durations and self._c.recording_error:
+        if self._c.recording_error:
             raise EngineError(
                 self._c.recording_error,
-                f"run.compute_record: no memory for the durations of '{self._record_path}'",
+                f"run.compute_record: no memory for the durations of '{self._record_to}'",
             )
-        data = bytes(ffi.buffer(durations, 8 * count[0])) if count[0] else b""
-        write_file(self._record_path, data)
-
-    def counters(self) -> dict[str, int]:
-        """Virtual times of the CPU; with a replay, which of its durations did not fit."""
-        c = self._c
-        counted = {
-            "virtual_time_ns": int(c.now_ns),
-            "compute_ns": int(c.compute_ns),
-            "mpi_ns": int(c.mpi_ns),
-            "sleep_ns": int(c.sleep_ns),
-        }
-        if c.compute == lib.PW_COMPUTE_REPLAY:
-            counted["replay_missing"] = int(c.replay_missing)
-            counted["replay_unused"] = int(c.num_replay - c.next_replay)
-        return counted
+        count, reason = ffi.new("uint64_t *"), _reason()
+        durations = lib.pw_clock_recorded(self._c, count)
+        path = os.fsencode(self._record_to)
+        if lib.pw_durations_write(path, self._rank, durations, count[0], reason):
+            raise OutputError(ffi.string(reason).decode(errors="replace"))

@@ -74,6 +74,8 @@ int pw_durations_read(const char *file, uint32_t rank, int64_t **out, uint64_t *
     return code;
 }
 
+void pw_durations_free(int64_t *durations_ns) { free(durations_ns); }
+
 int pw_durations_write(const char *file, uint32_t rank, const int64_t *durations_ns,
                        uint64_t num_durations, char reason[PW_CONFIG_REASON_BYTES])
 {

@@ -97,8 +97,8 @@ class Node:
         options.costs, options.settings = costs, self._settings
         tables = engine_tables(self.platform.tables)
         options.tables = tables
-        durations = replayed_durations(config.run, self.rank)
-        fill_options(options.clock, config.run, self.platform.costs, durations)
+        replay = replayed_durations(config.run, self.rank)
+        fill_options(options.clock, config.run, self.platform.costs, replay)
         self._strategy: memory_host.StrategyHost | None = None
         if REGISTRY.is_native(config.run.memory):
             options.strategy = find(config.run.memory)
@@ -106,7 +106,7 @@ class Node:
             self._strategy = memory_host.create(config.run.memory)
             options.strategy, options.strategy_self = self._strategy.ops, self._strategy.handle
         options.pdid = PDID
-        self._alive += [costs, tables, durations]
+        self._alive += [costs, tables, replay]
         made, reason = ffi.new("pw_node **"), ffi.new("char **")
         code = lib.pw_node_create(options, wire, made, reason)
         if code < 0:
@@ -253,7 +253,8 @@ class Node:
         """Write it where the launcher looks for it; raises OutputError."""
         code = lib.pw_node_report_leave(self.c, directory.encode())
         if code == lib.PW_ERR_HOST:
-            raise OutputError(f"{directory}: the report was not written: {os.strerror(ffi.errno)}")
+            path = f"{directory}/{self.rank}.report"
+            raise OutputError(f"'{path}' was not written: {os.strerror(ffi.errno)}")
         check(code, f"report in {directory}")
 
     def close(self) -> None:

@@ -24,16 +24,6 @@ class IncompleteError(RuntimeError):
     """Some ranks left a report and others none, or one that cannot be read."""
 
 
-def rank_text(counted: Mapping[str, Any]) -> str:
-    """A rank's JSON object; the C writer (report.h) makes the same from a node's structs."""
-    return json.dumps(counted, default=_plain)
-
-
-def leave(directory: str, rank: int, counted: Mapping[str, Any]) -> None:
-    """Write what a rank counted where the launcher finds it; raises OutputError."""
-    write_file(f"{directory}/{rank}.report", rank_text(counted))
-
-
 def collect(directory: pathlib.Path, num_ranks: int) -> list[dict[str, Any]]:
     """What each rank left, by rank; empty when none did, because the program never used MPI."""
     per_rank: list[dict[str, Any]] = []
