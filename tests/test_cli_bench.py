@@ -231,4 +231,4 @@ def test_spent_times_are_those_of_the_kernel():
     while time.process_time() < until_s:
         pass
     all_s, busy_s, own_s = (b - a for a, b in zip(before, host._spent_s(), strict=True))
-    assert 0 < own_s <= busy_s + 0.05 and busy_s <= all_s
+    assert 0 < own_s <= busy_s + 0.05 and busy_s <= all_s + 0.05

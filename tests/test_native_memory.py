@@ -659,7 +659,7 @@ def test_host_huge_page_is_found_where_the_program_has_given_small_ones_back(
         LIBC.madvise(address, num_bytes, 14)  # MADV_HUGEPAGE
         announce()
         assert host.page_in(region, 2)[0] == 0
-        if not host.extent(region)[1] == HUGE_PAGES:
+        if host.extent(region)[1] != HUGE_PAGES:
             pytest.skip("the kernel has no huge page for a first touch here")
         assert host.extent(region + 7) == (region, HUGE_PAGES)
 
