@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #define FIRST_CAPACITY 1024u
+#define GROUP_PAGES 8u
 
 void pw_presence_init(pw_presence *table, const pw_cpu *cpu) { *table = (pw_presence){.cpu = cpu}; }
 
@@ -11,9 +12,11 @@ void pw_presence_destroy(pw_presence *table)
     pw_presence_init(table, table->cpu);
 }
 
+/* Neighbours stay together, since whoever asks for one asks for the next. */
 static uint32_t home(const pw_presence *table, uint64_t page)
 {
-    return (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (table->capacity - 1);
+    uint64_t group = page / GROUP_PAGES * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    return (uint32_t)(group * GROUP_PAGES + page % GROUP_PAGES) & (table->capacity - 1);
 }
 
 /* The page's entry, or the empty one where it would go. */
