@@ -1,13 +1,14 @@
 /* The program's MPI calls for contiguous buffers, each in one piece: clock, count, post, wait. They
- * lock the node; a wait lets the other threads of the rank in between its turns, and comes back
- * every PW_CALL_PAUSE_NS so that the host can look after signals.
+ * lock the node; a wait lets the other threads of the rank in between its turns, and lets the host
+ * look after signals every PW_CALL_PAUSE_NS.
  *
  * `call` is an index of pw_call_index, `began_ns` the wall clock (CLOCK_MONOTONIC) when the program
  * called: the arguments' parsing is the library's time. Results, where nothing else is said:
  *   0          over, and well
- *   > 0        the address of a pw_operation: `done` is 0: not over, go on with pw_call_resume;
- *              else over, with an error in it, or it was asked for (PW_CALL_KEEP)
- *   negative   PW_ERR_*; nothing was posted */
+ *   > 0        the address of a pw_operation, which is over: with an error in it, or it was asked
+ *              for (PW_CALL_KEEP), or of a call that only posts
+ *   negative   PW_ERR_*: a blocking call's receives are cancelled if MPI still has them; what is
+ *              matched goes through by itself, so the buffers must stay; else nothing was posted */
 #ifndef PW_FACADE_CALLS_H
 #define PW_FACADE_CALLS_H
 #include "transport/facade/messaging.h"
@@ -19,14 +20,15 @@
 #define PW_CALL_KEEP 4        /* receive: the operation is the result, also when all is well */
 #define PW_CALL_USERS 8       /* receive: the user holds MPI's request of it */
 #define PW_CALL_INNER 16      /* part of a call that has begun: no clock, no count */
-#define PW_CALL_WAIT 32       /* of a wait for an operation that is the caller's */
-#define PW_CALL_REACH 64      /* wait: the CPU does not learn of the completion yet */
+#define PW_CALL_REACH 32      /* wait: the CPU does not learn of the completion yet */
 
 /* eager_limit_bytes: longest message that rides in its envelope. mpi stays the caller's. */
 int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,
                         pw_messaging **out);
 /* Before MPI is finalized and before the node is destroyed. */
 void pw_messaging_destroy(pw_messaging *messaging);
+/* What waits call every PW_CALL_PAUSE_NS; NULL: nothing. */
+void pw_messaging_set_pause(pw_messaging *messaging, pw_call_pause pause, void *context);
 /* world_ranks: of its members. The communicator stays the caller's. */
 int pw_channel_create(pw_mpi_handle comm, int32_t rank, int32_t size, const uint32_t *world_ranks,
                       pw_channel **out);
@@ -53,17 +55,9 @@ int64_t pw_call_isend(pw_messaging *messaging, uint32_t call, int64_t began_ns, 
 int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_ns,
                          pw_channel *channel, uint64_t address, uint64_t capacity_bytes,
                          int32_t source, int32_t tag, uint32_t flags);
-/* Go on with a blocking call, or a wait, that came back. */
-int64_t pw_call_resume(pw_messaging *messaging, pw_operation *operation, uint32_t flags,
-                       void *status);
-/* End the call of this thread that came back before its end, if there is one: the host was
- * interrupted. Its own receives are cancelled if MPI still has them; what is matched goes through
- * by itself. */
-void pw_call_interrupt(pw_messaging *messaging);
-/* Wait for an operation; it stays the caller's. 1: over, 0: not yet (pw_call_resume_wait). */
+/* Wait for an operation; it stays the caller's. 1: over, or PW_ERR_*. */
 int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags);
-int pw_call_resume_wait(pw_messaging *messaging, pw_operation *operation, uint32_t flags);
 /* 1: over at the CPU's time. */
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags);

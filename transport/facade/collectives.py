@@ -21,7 +21,7 @@ from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.point_to_point import polled
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import EMPTY, Selection, Span
+from pagewire.transport.facade.selection import EMPTY, Selection, contiguous_size
 from pagewire.transport.node.patching import native, replace_all
 
 
@@ -185,13 +185,27 @@ def _allgatherv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
 
 
 def _allgather_blocks(channel: Channel, blocks: list[Selection], alike: bool) -> None:
-    spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
-    total = sum(span.nbytes for span in spans)
-    adjacent = alike and type(spans[0]) is Span
-    if adjacent and channel.size & (channel.size - 1) == 0 and total <= spreading.LONG_BYTES:
-        spreading.allgather_doubling(channel, spans)
+    total = sum(block.nbytes for block in blocks)
+    is_doubling = channel.size & (channel.size - 1) == 0 and total <= spreading.LONG_BYTES
+    if alike and contiguous_size(blocks[0].datatype) is not None:
+        spreading.allgather_adjacent(channel, blocks[0], blocks[0].nbytes)
+    elif alike and is_doubling:
+        _allgather_packed(channel, blocks)
     else:
+        spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
         spreading.allgather_ring(channel, spans)
+
+
+def _allgather_packed(channel: Channel, blocks: list[Selection]) -> None:
+    """Blocks with holes, which other ranks may have without."""
+    block_bytes = blocks[0].nbytes
+    memory = MPI.buffer.allocate(channel.size * block_bytes)
+    packed = Selection(memory.address, block_bytes, MPI.BYTE, memory)
+    blocks[channel.rank].pack_into(packed.block(channel.rank).address, block_bytes)
+    spreading.allgather_adjacent(channel, packed, block_bytes)
+    for i, block in enumerate(blocks):
+        if i != channel.rank:
+            block.fill(packed.block(i).address, block_bytes)
 
 
 def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -202,7 +216,16 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     if not in_place(sendbuf):
         sending = select(sendbuf, True, size)
         outgoing = [sending.block(i) for i in range(size)]
-    _alltoall_blocks(channel, outgoing, incoming)
+    _alltoall_blocks(channel, outgoing, incoming, True)
+
+
+def _fits_c(outgoing: Selection, incoming: Selection) -> bool:
+    """Whether blocks of one length lie without holes on both sides."""
+    return (
+        contiguous_size(outgoing.datatype) is not None
+        and contiguous_size(incoming.datatype) is not None
+        and outgoing.nbytes == incoming.nbytes
+    )
 
 
 def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -214,14 +237,20 @@ def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
 
 
 def _alltoall_blocks(
-    channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]
+    channel: Channel,
+    outgoing: list[Selection] | None,
+    incoming: list[Selection],
+    alike: bool = False,
 ) -> None:
-    """`outgoing` None: what is in the receive buffer goes out."""
+    """`outgoing` None: what is in the receive buffer goes out. alike: the blocks of each side."""
     if outgoing is None:
         copies = [block.copied() for block in incoming]
     else:
         outgoing[channel.rank].copy_to(incoming[channel.rank])
         copies = None
+        if alike and _fits_c(outgoing[0], incoming[0]):
+            spreading.alltoall_adjacent(channel, outgoing[0], incoming[0])
+            return
     for step in range(1, channel.size):
         dest = (channel.rank + step) % channel.size
         source = (channel.rank - step) % channel.size

@@ -12,6 +12,7 @@ from mpi4py import MPI
 from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError
 from pagewire.transport.facade import (
+    array_collectives,
     collectives,
     communicators,
     completion,
@@ -50,6 +51,7 @@ def install() -> None:
     eager_limit_bytes = loaded.run.eager_limit_bytes
     node.check(lib.pw_messaging_create(node.c, mpi_library(), eager_limit_bytes, made), "messages")
     here.open(node, made[0])
+    lib.pw_messaging_set_pause(here.messaging, lib.pw_host_pause, ffi.NULL)
     # Forks of C code are noticed page by page, when a walk finds a page shared.
     os.register_at_fork(after_in_parent=node.forked)
     for family in (
@@ -64,6 +66,7 @@ def install() -> None:
         object_completion,
         collectives,
         reductions,
+        array_collectives,
         object_collectives,
         synchronising,
         native_calls,

@@ -48,15 +48,15 @@ typedef struct pw_operation {
     pw_channel *channel;
     pw_handle *handle;
     pw_lease lease;
-    struct pw_operation *companion; /* the receive of an exchange, waited for after this send */
+    struct pw_operation *companion; /* waited for after this one: the receive of an exchange */
     struct pw_operation *next, *previous; /* in the list that it is in */
-    struct pw_operation *next_paused;     /* of those whose call came back before its end */
-    uint64_t paused_thread;
-    uint32_t paused_flags; /* of that call */
-    uint32_t reserved1;
     uint8_t *memory; /* of an unsized receive */
     uint8_t *frame;
 } pw_operation;
+
+/* What a wait for an operation calls now and then, with the node unlocked. A negative code ends the
+ * wait's call with it. */
+typedef int (*pw_call_pause)(void *context, const pw_operation *operation);
 /* cdef end */
 
 /* A private communicator that carries envelopes, seen from this rank. */
@@ -80,13 +80,18 @@ struct pw_messaging {
     pw_operation_list outgoing; /* eager messages that MPI has not taken yet */
     pw_operation **slabs;
     uint32_t num_slabs;
-    pw_operation *paused; /* whose call came back before its end */
-    int32_t mpi_error;    /* of the MPI call for which PW_ERR_HOST was returned last */
-    uint8_t *scratch;     /* frame of a message that MPI has taken when its send returns */
+    pw_call_pause pause;
+    void *pause_context;
+    void **kept; /* memory that calls left while the NI used it */
+    uint32_t num_kept;
+    int32_t mpi_error; /* of the MPI call for which PW_ERR_HOST was returned last */
+    uint8_t *scratch;  /* frame of a message that MPI has taken when its send returns */
 };
 
 pw_operation *pw_operation_new(pw_messaging *messaging, uint8_t kind);
 void pw_operation_recycle(pw_messaging *messaging, pw_operation *operation);
+/* Free memory, or NULL, when the messaging ends. */
+void pw_messaging_keep(pw_messaging *messaging, void *memory);
 void pw_list_append(pw_operation_list *list, pw_operation *operation);
 void pw_list_remove(pw_operation_list *list, pw_operation *operation);
 

@@ -35,6 +35,7 @@ static const entry_point entry_points[] = {
     {"MPI_Get_count", offsetof(pw_mpi_library, get_count)},
     {"MPI_Status_set_elements_x", offsetof(pw_mpi_library, status_set_elements_x)},
     {"MPI_Status_set_cancelled", offsetof(pw_mpi_library, status_set_cancelled)},
+    {"MPI_Reduce_local", offsetof(pw_mpi_library, reduce_local)},
     {"MPI_Error_string", offsetof(pw_mpi_library, error_string)},
 };
 

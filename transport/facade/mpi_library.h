@@ -50,6 +50,8 @@ typedef struct {
     int (*get_count)(const pw_mpi_status *status, pw_mpi_handle type, int *count);
     int (*status_set_elements_x)(void *status, pw_mpi_handle type, int64_t count);
     int (*status_set_cancelled)(void *status, int flag);
+    int (*reduce_local)(const void *lower, void *higher, int count, pw_mpi_handle type,
+                        pw_mpi_handle op);
     int (*error_string)(int code, char *text, int *num_chars); /* text: PW_MPI_ERROR_CHARS */
     pw_mpi_handle byte;
     pw_mpi_handle request_null, message_null, message_no_proc;

@@ -7,6 +7,7 @@ Sends of short messages have none: they are complete when the call returns.
 from __future__ import annotations
 
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 from mpi4py import MPI
@@ -177,15 +178,7 @@ class Operation:
 
     def wait(self, call: int = 0, began_ns: int = 0, flags: int = INNER) -> None:
         """Until it is over; the clock goes on to its completion. `flags` 0: a call of its own."""
-        messaging = here.messaging
-        try:
-            code = lib.pw_call_wait(messaging, call, began_ns, self.c, flags)
-            while code == 0:
-                watch(self.describe)
-                code = lib.pw_call_resume_wait(messaging, self.c, flags)
-        except BaseException:
-            lib.pw_call_interrupt(messaging)
-            raise
+        code = lib.pw_call_wait(here.messaging, call, began_ns, self.c, flags)
         if code < 0:
             raise here.failure(code, self.describe())
         self.poll()
@@ -202,32 +195,36 @@ class Operation:
         return bool(code) and self.poll()
 
 
-def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = None) -> Any:
-    """Go on with a blocking call that C has not finished, until it is over.
-
-    Returns its operation when it was to be kept, else None; raises its error.
-    """
-    pointer = pointer_to(status)
-    while result > 0:
-        c = _cast(_POINTER, result)
-        if c.done:
-            operation = Operation(result, span)
-            operation.poll()
-            error = error_of(c)
-            if error is not None:
-                raise error
-            return operation
-        watch(partial(describe_operation, c))
-        result = lib.pw_call_resume(here.messaging, c, flags, pointer)
+def finish(result: int, span: Any) -> Operation:
+    """The operation that a blocking call has answered with, when that was to be kept; raises the
+    error that it ended with, or that of the call."""
     if result < 0:
         raise here.failure(result, "message")
-    return None
+    operation = Operation(result, span)
+    operation.poll()
+    error = error_of(operation.c)
+    if error is not None:
+        raise error
+    return operation
 
 
 def interrupted(*spans: Any) -> None:
     """A blocking call is left by an exception: what is under way goes on in memory that stays."""
-    lib.pw_call_interrupt(here.messaging)
     here.kept_spans.extend(spans)
+
+
+def _pause(_context: Any, c: Any) -> int:
+    """What C calls every PW_CALL_PAUSE_NS of a wait: Python's signal handlers run meanwhile, and
+    what they raise ends the wait."""
+    watch(partial(describe_operation, c))
+    return 0
+
+
+def _failed_pause(_kind: Any, error: BaseException, _traceback: Any) -> None:
+    here.interrupts[get_ident()] = error
+
+
+ffi.def_extern("pw_host_pause", lib.PW_ERR_HOST, _failed_pause)(_pause)
 
 
 def send_within(
@@ -240,7 +237,7 @@ def send_within(
             here.messaging, 0, 0, channel.c, span.address, span.nbytes, dest, tag, flags
         )
         if result:
-            finish(result, span, flags)
+            finish(result, span)
     except BaseException:
         interrupted(span)
         raise
@@ -265,7 +262,7 @@ def receive_within(
             here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags,
             pointer_to(status),
         )  # fmt: skip
-        return finish(result, span, flags, status) if result else None
+        return finish(result, span) if result else None
     except BaseException:
         interrupted(span)
         raise
@@ -289,7 +286,7 @@ def exchange_within(
             here.messaging, 0, 0, channel.c, outgoing.address, outgoing.nbytes, dest, sendtag,
             address, nbytes, source, recvtag, flags, pointer_to(status),
         )  # fmt: skip
-        return finish(result, incoming, flags, status) if result else None
+        return finish(result, incoming) if result else None
     except BaseException:
         interrupted(outgoing, incoming)
         raise

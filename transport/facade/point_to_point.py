@@ -85,7 +85,7 @@ def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[.
                 dest, tag, flags,
             )  # fmt: skip
             if result:
-                finish(result, span, flags)
+                finish(result, span)
         except BaseException:
             interrupted(span)
             raise
@@ -208,7 +208,7 @@ def _receive() -> Callable[..., None]:
                 source, tag, flags, pointer_to(status),
             )  # fmt: skip
             if result:
-                finish(result, span, flags, status)
+                finish(result, span)
         except BaseException:
             interrupted(span)
             raise
@@ -282,7 +282,7 @@ def _exchange() -> Callable[..., None]:
                 incoming.nbytes, source, recvtag, flags, pointer_to(status),
             )  # fmt: skip
             if result:
-                finish(result, incoming, flags, status)
+                finish(result, incoming)
         except BaseException:
             interrupted(outgoing, incoming)
             raise

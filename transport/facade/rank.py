@@ -7,6 +7,7 @@ there.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from pagewire.native import lib
@@ -24,8 +25,8 @@ class Rank:
     """`node`, its `clock` and `calls`, and what is under way between calls."""
 
     __slots__ = (
-        "active", "calls", "clock", "eager_limit_bytes", "kept", "kept_spans", "matched",
-        "meeting_places", "messaging", "node", "persistent", "states", "unattended",
+        "active", "calls", "clock", "eager_limit_bytes", "interrupts", "kept", "kept_spans",
+        "matched", "meeting_places", "messaging", "node", "persistent", "states", "unattended",
     )  # fmt: skip
 
     node: Node
@@ -51,6 +52,9 @@ class Rank:
     kept_spans: list[Any]
     """Buffers of calls that were left by an exception while the NI used them."""
 
+    interrupts: dict[int, BaseException]
+    """What a signal handler raised while its thread waited in C, by the thread's number."""
+
     def open(self, node: Node, messaging: Any) -> None:
         """From now on the rank is there; the families of calls add their parts."""
         self.node = node
@@ -59,6 +63,7 @@ class Rank:
         self.messaging = messaging
         self.eager_limit_bytes = node.config.run.eager_limit_bytes
         self.active = {}
+        self.interrupts = {}
         self.unattended = []
         self.meeting_places = {}
         self.kept = set()
@@ -75,8 +80,11 @@ class Rank:
             raise AttributeError(f"the rank has no '{name}' yet: MPI is not initialized")
 
     def failure(self, code: int, what: str) -> BaseException:
-        """The exception for a negative code of C: MPI's, what Python raised meanwhile, or the
+        """The exception for a negative code of C: what Python raised meanwhile, MPI's, or the
         engine's."""
+        interrupt = self.interrupts.pop(get_ident(), None)
+        if interrupt is not None:
+            return interrupt
         mpi_error = lib.pw_call_mpi_error(self.messaging)
         if mpi_error:
             from mpi4py import MPI

@@ -11,15 +11,27 @@ from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.native import lib
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.collectives import collective, in_place
 from pagewire.transport.facade.message import select
+from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.selection import Selection, contiguous_size
+from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Selection, contiguous_size
 from pagewire.transport.node.patching import native, replace_all
 
 _reduce_local = native(MPI.Op, "Reduce_local")
+
+PREDEFINED: dict[int, int] = {}
+"""The operations that C may ask for, by handle: as C has them. All commute."""
+
+
+def _predefined() -> dict[int, int]:
+    """MPI's own operations; user-defined ones call Python."""
+    operations = [op for op in vars(MPI).values() if isinstance(op, MPI.Op)]
+    others = (MPI.OP_NULL, MPI.REPLACE, MPI.NO_OP)
+    return {op.handle: handle_of(op) for op in operations if op not in others}
 
 
 class Operands:
@@ -79,6 +91,15 @@ def _both(sendbuf: Any, recvbuf: Any) -> tuple[Selection, Selection]:
     return sending, receiving
 
 
+def _for_c(sending: Selection, receiving: Selection, op: MPI.Op) -> tuple[int, ...]:
+    """Both addresses, count, bytes of an element, datatype and operation, as C has them."""
+    datatype = sending.datatype
+    return (
+        sending.address, receiving.address, sending.count, CONTIGUOUS_SIZES[datatype.handle],
+        handle_of(datatype), PREDEFINED[op.handle],
+    )  # fmt: skip
+
+
 def _reduce(
     channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM, root: int = 0
 ) -> Any:
@@ -91,6 +112,10 @@ def _reduce(
         sending = receiving = select(sendbuf, True)
     if not _reducible(sending.datatype):
         return NotImplemented
+    if op.handle in PREDEFINED and sending.datatype.handle in CONTIGUOUS_SIZES:
+        arguments = _for_c(sending, receiving, op)
+        spreading.in_c(lib.pw_call_reduce, channel, *arguments, root)
+        return None
     operands = Operands(sending, op)
     # Rank order needs the tree to start at rank 0; others may start at the root itself.
     top = root if op.Is_commutative() else 0
@@ -123,6 +148,9 @@ def _allreduce(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SU
     sending, receiving = _both(sendbuf, recvbuf)
     if not _reducible(sending.datatype):
         return NotImplemented
+    if op.handle in PREDEFINED and sending.datatype.handle in CONTIGUOUS_SIZES:
+        spreading.in_c(lib.pw_call_allreduce, channel, *_for_c(sending, receiving, op))
+        return None
     operands = Operands(sending, op)
     result = allreduce_doubling(channel, operands, operands.copy(sending))
     operands.store(result, receiving)
@@ -204,6 +232,7 @@ def _prefix(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op, inclusive:
 
 
 def install() -> None:
+    PREDEFINED.update(_predefined())
     replace_all(
         MPI.Comm,
         {"Reduce": collective("Reduce", _reduce), "Allreduce": collective("Allreduce", _allreduce)},

@@ -9,21 +9,37 @@ from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.native import lib
 from pagewire.transport.facade.operations import (
+    INNER,
     Channel,
     Operation,
     exchange_within,
+    finish,
+    interrupted,
     receive_within,
     send_within,
     start_receive,
     start_send,
     wait_for,
 )
-from pagewire.transport.facade.selection import EMPTY, Selection, Span, landed
+from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.selection import EMPTY, Packed, Selection, Span, landed
 
-TAG = 1
+TAG = int(lib.PW_COLLECTIVE_TAG)
 # Blocks longer than this are not copied from node to node of a tree.
-LONG_BYTES = 16384
+LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
+
+
+def in_c(function: Any, channel: Channel, *arguments: Any, spans: tuple[Any, ...] = ()) -> None:
+    """A collective of collectives.h as part of a call. spans: the memory that it uses."""
+    try:
+        result = function(here.messaging, 0, 0, channel.c, *arguments, INNER)
+        if result:
+            finish(result, None)
+    except BaseException:
+        interrupted(*spans)
+        raise
 
 
 def send(channel: Channel, span: Any, dest: int) -> None:
@@ -58,7 +74,10 @@ def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Opera
 
 def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) -> None:
     """Dissemination barrier of all ranks, or of the `members` that this rank is one of."""
-    ranks = list(range(channel.size)) if members is None else members
+    if members is None:
+        in_c(lib.pw_call_barrier, channel)
+        return
+    ranks = members
     place, size = ranks.index(channel.rank), len(ranks)
     distance = 1
     while distance < size:
@@ -88,6 +107,9 @@ def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
 
 
 def broadcast(channel: Channel, span: Any, root: int) -> None:
+    if type(span) is not Packed:
+        in_c(lib.pw_call_broadcast, channel, span.address, span.nbytes, root, spans=(span,))
+        return
     parent, children = tree(channel, root)
     if parent is not None:
         receive(channel, span, parent)
@@ -178,6 +200,20 @@ def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, ro
     send_all(channel, [(i, block.span(True)) for i, block in enumerate(blocks) if i != root])
 
 
+def allgather_adjacent(channel: Channel, first: Selection, block_bytes: int) -> None:
+    """Each rank's block to all, the blocks following each other without holes."""
+    in_c(lib.pw_call_allgather, channel, first.address, block_bytes, spans=(first.owner,))
+
+
+def alltoall_adjacent(channel: Channel, outgoing: Selection, incoming: Selection) -> None:
+    """Pairwise exchange of blocks of one length that follow each other without holes, but for the
+    rank's own."""
+    in_c(
+        lib.pw_call_alltoall, channel, outgoing.address, incoming.address, incoming.nbytes,
+        spans=(outgoing.owner, incoming.owner),
+    )  # fmt: skip
+
+
 def allgather_ring(channel: Channel, spans: list[Any]) -> None:
     """Each rank's span to all; in each step a rank passes on what it got in the last."""
     rank, size = channel.rank, channel.size
@@ -185,22 +221,3 @@ def allgather_ring(channel: Channel, spans: list[Any]) -> None:
         outgoing = spans[(rank - step) % size]
         incoming = spans[(rank - step - 1) % size]
         exchange(channel, outgoing, (rank + 1) % size, incoming, (rank - 1) % size)
-
-
-def allgather_doubling(channel: Channel, spans: list[Any]) -> None:
-    """As the ring, for a power of two of adjacent spans of one length, in log2(size) steps."""
-    rank, size = channel.rank, channel.size
-    start, block_bytes = spans[0].address, spans[0].nbytes
-    distance = 1
-    while distance < size:
-        partner = rank ^ distance
-        mine, theirs = rank // distance * distance, partner // distance * distance
-        num_bytes = distance * block_bytes
-        exchange(
-            channel,
-            Span(start + mine * block_bytes, num_bytes),
-            partner,
-            Span(start + theirs * block_bytes, num_bytes),
-            partner,
-        )
-        distance *= 2
