@@ -66,17 +66,19 @@ static void pause_call(pw_messaging *messaging, pw_operation *operation, uint32_
 {
     operation->paused_thread = (uint64_t)pthread_self();
     operation->paused_flags = flags;
+    operation->is_paused = 1;
     operation->next_paused = messaging->paused;
     messaging->paused = operation;
     pw_node_unlock(messaging->node);
 }
 
-static void go_on(pw_messaging *messaging, const pw_operation *operation)
+static void go_on(pw_messaging *messaging, pw_operation *operation)
 {
     pw_node_lock(messaging->node);
     pw_operation **link = &messaging->paused;
     while (*link && *link != operation) link = &(*link)->next_paused;
     if (*link) *link = operation->next_paused;
+    operation->is_paused = 0;
 }
 
 /* Wait for an operation, and for its companion; the call is over when both are. */
@@ -290,15 +292,6 @@ int pw_call_resume_wait(pw_messaging *messaging, pw_operation *operation, uint32
     return finish_wait(messaging, operation, flags);
 }
 
-/* The progress that a Test or Iprobe makes before it looks. */
-static int test_turn(pw_messaging *messaging)
-{
-    int code = pw_messaging_turn(messaging, false);
-    if (code > 0) pw_node_busy(messaging->node);
-    else if (code == 0) pw_node_idle(messaging->node);
-    return code;
-}
-
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags)
 {
@@ -306,7 +299,7 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     pw_clock *clock = pw_node_clock(messaging->node);
     int code = pw_operation_poll(messaging, operation);
     if (code == 0) {
-        code = test_turn(messaging);
+        code = pw_messaging_step(messaging, false);
         if (code >= 0) code = pw_operation_poll(messaging, operation);
     }
     if (code > 0 && operation->complete_ns <= clock->now_ns) {
@@ -336,44 +329,13 @@ void pw_call_cancel(pw_messaging *messaging, pw_operation *operation)
 
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation)
 {
-    pw_node_lock(messaging->node);
-    pw_operation_drop(messaging, operation);
-    pw_node_unlock(messaging->node);
-}
-
-pw_operation *pw_call_look(pw_messaging *messaging, pw_channel *channel, int32_t source,
-                           int32_t tag, int *code)
-{
-    pw_operation *found = NULL;
-    pw_node_lock(messaging->node);
-    *code = pw_channel_look(messaging, channel, source, tag, &found);
-    pw_node_unlock(messaging->node);
-    return found;
-}
-
-void pw_call_take(pw_messaging *messaging, pw_operation *arrived)
-{
-    pw_node_lock(messaging->node);
-    pw_channel_remove(arrived->channel, arrived);
-    pw_node_unlock(messaging->node);
-}
-
-int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
-                          uint64_t capacity_bytes, uint32_t flags)
-{
-    pw_node_lock(messaging->node);
-    int code =
-        pw_receive_arrived(messaging, arrived, address, capacity_bytes, flags & PW_CALL_UNSIZED);
-    pw_node_unlock(messaging->node);
-    return code;
+    pw_operation_give_up(messaging, operation);
 }
 
 int pw_call_turn(pw_messaging *messaging, int waiting)
 {
     pw_node_lock(messaging->node);
-    int code = pw_messaging_turn(messaging, waiting);
-    if (code > 0) pw_node_busy(messaging->node);
-    else if (code == 0) pw_node_idle(messaging->node);
+    int code = pw_messaging_step(messaging, waiting);
     pw_node_unlock(messaging->node);
     return code;
 }

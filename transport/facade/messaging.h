@@ -4,6 +4,8 @@
  * is called with the node locked; transport/facade/calls.h has those for the program's threads. */
 #ifndef PW_FACADE_MESSAGING_H
 #define PW_FACADE_MESSAGING_H
+#include <stdatomic.h>
+
 #include "transport/facade/mpi_library.h"
 #include "transport/node/node.h"
 
@@ -42,7 +44,7 @@ typedef struct pw_operation {
     uint8_t is_listed;     /* among those that every wait looks after */
     uint8_t is_dropped;    /* nobody asks for it any more: freed when it is done */
     uint8_t is_cancelling; /* MPI was asked to cancel it */
-    uint8_t reserved;
+    uint8_t is_paused;     /* its call came back before its end */
     uint32_t frame_bytes; /* of the message in `frame` */
     pw_mpi_handle inner;  /* MPI's request of the envelope */
     pw_channel *channel;
@@ -50,6 +52,7 @@ typedef struct pw_operation {
     pw_lease lease;
     struct pw_operation *companion; /* the receive of an exchange, waited for after this send */
     struct pw_operation *next, *previous; /* in the list that it is in */
+    struct pw_operation *next_given_up;
     struct pw_operation *next_paused;     /* of those whose call came back before its end */
     uint64_t paused_thread;
     uint32_t paused_flags; /* of that call */
@@ -78,6 +81,7 @@ struct pw_messaging {
     pw_operation *free_list;
     pw_operation_list posted; /* receives that are not done: matched whatever the rank waits for */
     pw_operation_list outgoing; /* eager messages that MPI has not taken yet */
+    _Atomic(pw_operation *) given_up; /* see pw_operation_give_up; dropped at the next occasion */
     pw_operation **slabs;
     uint32_t num_slabs;
     pw_operation *paused; /* whose call came back before its end */
@@ -105,10 +109,15 @@ int pw_receive_arrived(pw_messaging *messaging, pw_operation *arrived, uint64_t 
 int pw_operation_poll(pw_messaging *messaging, pw_operation *operation);
 /* Give an operation back; one that is not done goes on by itself. */
 void pw_operation_drop(pw_messaging *messaging, pw_operation *operation);
+/* The same at some later time, without the lock: a garbage collector calls it, anywhere. */
+void pw_operation_give_up(pw_messaging *messaging, pw_operation *operation);
+void pw_messaging_drop_given_up(pw_messaging *messaging);
 /* Ask MPI to take a posted receive back; one that is matched goes through. */
 void pw_operation_cancel(pw_messaging *messaging, pw_operation *operation);
 /* One turn of the node, and the posted receives looked after. As pw_node_turn. */
 int pw_messaging_turn(pw_messaging *messaging, bool waiting);
+/* The same as part of a loop: others come in between. */
+int pw_messaging_step(pw_messaging *messaging, bool waiting);
 /* The message that a receive would get, after taking from MPI what is there: per source the first
  * that matches, among sources the one that a probe has told of, else the earliest in virtual time.
  * *out NULL: none. */

@@ -210,7 +210,7 @@ def finish(result: int, span: Any, flags: int = 0, status: MPI.Status | None = N
     pointer = pointer_to(status)
     while result > 0:
         c = _cast(_POINTER, result)
-        if c.done:
+        if not c.is_paused:
             operation = Operation(result, span)
             operation.poll()
             error = error_of(c)
