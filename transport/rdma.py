@@ -89,7 +89,7 @@ class Buffer:
         activate()
         here.clock.enter_rdma()
         try:
-            here.clock.now_ns += here.node.platform.table("mmap").cost_ns(num_bytes)
+            here.clock.work(here.node.platform.table("mmap").cost_ns(num_bytes))
             self._prepared = here.node.acquire(self.address, num_bytes)
             key = ffi.new("uint64_t *")
             check(
@@ -114,7 +114,7 @@ class Buffer:
         try:
             check(lib.pw_ni_unexpose(here.node.engine.ni, self.remote.key), "buffer")
             here.node.release(self._prepared)
-            here.clock.now_ns += here.node.platform.table("munmap").cost_ns(self.num_bytes)
+            here.clock.work(here.node.platform.table("munmap").cost_ns(self.num_bytes))
             here.node.unmapped(self.address, self.num_bytes)
         finally:
             here.clock.leave()
@@ -230,7 +230,7 @@ class _Transfers(abc.ABC):
         self._inserted = False
         here.clock.enter_rdma()
         try:
-            here.clock.now_ns = check(self._start(), f"transfer with rank {self._peer}")
+            here.clock.reach(check(self._start(), f"transfer with rank {self._peer}"))
             self._handle = here.node.started(self._id[0], self._peer)
         finally:
             here.clock.leave()
@@ -243,7 +243,7 @@ class _Transfers(abc.ABC):
             test_turn()
             status = self._look(handle)
             if status in (Status.FINISHED, Status.FAILED):
-                here.clock.now_ns += self._poll_ns
+                here.clock.work(self._poll_ns)
             else:
                 failed_test(handle.done, self._poll_ns)
             return status
@@ -257,7 +257,8 @@ class _Transfers(abc.ABC):
         try:
             while not handle.done:
                 turn(self._describe)
-            here.clock.now_ns = max(here.clock.now_ns, handle.complete_ns) + self._poll_ns
+            here.clock.reach(handle.complete_ns)
+            here.clock.work(self._poll_ns)
             return self._look(handle)
         finally:
             here.clock.leave()
@@ -355,12 +356,10 @@ class Channel(_Transfers):
                 decision = here.node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
                 if decision is not None:
                     descriptor.reserved = (decision.hint, decision.window_blocks)
-            here.clock.now_ns = check(
-                lib.pw_ni_insert_descriptor(
-                    here.node.engine.ni, self.number, self._peer, descriptor, here.clock.now_ns
-                ),
-                f"descriptor for rank {self._peer}",
+            inserted_ns = lib.pw_ni_insert_descriptor(
+                here.node.engine.ni, self.number, self._peer, descriptor, here.clock.now_ns
             )
+            here.clock.reach(check(inserted_ns, f"descriptor for rank {self._peer}"))
         finally:
             here.clock.leave()
         self._inserted = True

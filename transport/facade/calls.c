@@ -86,8 +86,8 @@ int64_t pw_call_receive(pw_messaging *messaging, uint32_t call, int64_t began_ns
                         int32_t source, int32_t tag, uint32_t flags, void *status)
 {
     pw_block_begin(messaging, call, began_ns, flags);
-    int64_t result = pw_block_receive(messaging, channel, address, capacity_bytes, source, tag,
-                                      flags, status);
+    int64_t result =
+        pw_block_receive(messaging, channel, address, capacity_bytes, source, tag, flags, status);
     pw_block_end(messaging, flags);
     return result;
 }
@@ -141,15 +141,6 @@ int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     return code;
 }
 
-/* The progress that a Test or Iprobe makes before it looks. */
-static int test_turn(pw_messaging *messaging)
-{
-    int code = pw_messaging_turn(messaging, false);
-    if (code > 0) pw_node_busy(messaging->node);
-    else if (code == 0) pw_node_idle(messaging->node);
-    return code;
-}
-
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags)
 {
@@ -157,7 +148,7 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     pw_clock *clock = pw_node_clock(messaging->node);
     int code = pw_operation_poll(messaging, operation);
     if (code == 0) {
-        code = test_turn(messaging);
+        code = pw_messaging_step(messaging, false);
         if (code >= 0) code = pw_operation_poll(messaging, operation);
     }
     if (code > 0 && operation->complete_ns <= clock->now_ns) {
@@ -187,44 +178,13 @@ void pw_call_cancel(pw_messaging *messaging, pw_operation *operation)
 
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation)
 {
-    pw_node_lock(messaging->node);
-    pw_operation_drop(messaging, operation);
-    pw_node_unlock(messaging->node);
-}
-
-pw_operation *pw_call_look(pw_messaging *messaging, pw_channel *channel, int32_t source,
-                           int32_t tag, int *code)
-{
-    pw_operation *found = NULL;
-    pw_node_lock(messaging->node);
-    *code = pw_channel_look(messaging, channel, source, tag, &found);
-    pw_node_unlock(messaging->node);
-    return found;
-}
-
-void pw_call_take(pw_messaging *messaging, pw_operation *arrived)
-{
-    pw_node_lock(messaging->node);
-    pw_channel_remove(arrived->channel, arrived);
-    pw_node_unlock(messaging->node);
-}
-
-int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
-                          uint64_t capacity_bytes, uint32_t flags)
-{
-    pw_node_lock(messaging->node);
-    int code =
-        pw_receive_arrived(messaging, arrived, address, capacity_bytes, flags & PW_CALL_UNSIZED);
-    pw_node_unlock(messaging->node);
-    return code;
+    pw_operation_give_up(messaging, operation);
 }
 
 int pw_call_turn(pw_messaging *messaging, int waiting)
 {
     pw_node_lock(messaging->node);
-    int code = pw_messaging_turn(messaging, waiting);
-    if (code > 0) pw_node_busy(messaging->node);
-    else if (code == 0) pw_node_idle(messaging->node);
+    int code = pw_messaging_step(messaging, waiting);
     pw_node_unlock(messaging->node);
     return code;
 }

@@ -64,15 +64,8 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
 /* Is it over, at whatever virtual time? Makes no progress. */
 int pw_call_poll(pw_messaging *messaging, pw_operation *operation);
 void pw_call_cancel(pw_messaging *messaging, pw_operation *operation);
+/* Needs no lock, and does not take it. */
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation);
-/* The message of a channel that a receive would get, NULL: none; *code then: PW_OK or PW_ERR_*. */
-pw_operation *pw_call_look(pw_messaging *messaging, pw_channel *channel, int32_t source,
-                           int32_t tag, int *code);
-/* Take what a probe found out of its channel, for pw_call_receive_found. */
-void pw_call_take(pw_messaging *messaging, pw_operation *arrived);
-/* Receive it: the operation becomes the receive. */
-int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
-                          uint64_t capacity_bytes, uint32_t flags);
 /* One turn of a loop that waits for something else. 1: something happened, 0: nothing; the core was
  * yielded then. waiting: the CPU waits. */
 int pw_call_turn(pw_messaging *messaging, int waiting);

@@ -99,7 +99,7 @@ def arrive_on(comm: MPI.Intracomm) -> None:
     request = _iallreduce(comm, mine, latest, MPI.MAX)
     while not _test(request):
         turn(partial(_describe_arrival, comm))
-    here.clock.now_ns = max(here.clock.now_ns, int(latest[0]))
+    here.clock.reach(int(latest[0]))
 
 
 def _synchronising(owner: type, name: str) -> Callable[..., Any]:

@@ -89,7 +89,8 @@ int pw_post_send(pw_messaging *messaging, pw_channel *channel, uint64_t address,
 static void end(pw_messaging *messaging, pw_operation *receive, int64_t complete_ns)
 {
     receive->complete_ns = complete_ns;
-    receive->done = 1;
+    /* Its owner may be another thread, which reads the rest once it sees this, without the lock. */
+    __atomic_store_n(&receive->done, 1, __ATOMIC_RELEASE);
     if (receive->is_listed) pw_list_remove(&messaging->posted, receive);
     receive->is_listed = 0;
 }
@@ -286,6 +287,24 @@ void pw_operation_drop(pw_messaging *messaging, pw_operation *operation)
     operation->is_listed = 1;
 }
 
+void pw_operation_give_up(pw_messaging *messaging, pw_operation *operation)
+{
+    operation->next_given_up = atomic_load_explicit(&messaging->given_up, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&messaging->given_up, &operation->next_given_up,
+                                                  operation, memory_order_release,
+                                                  memory_order_relaxed)) {}
+}
+
+void pw_messaging_drop_given_up(pw_messaging *messaging)
+{
+    if (!atomic_load_explicit(&messaging->given_up, memory_order_relaxed)) return;
+    pw_operation *each = atomic_exchange_explicit(&messaging->given_up, NULL, memory_order_acquire);
+    for (pw_operation *next; each; each = next) {
+        next = each->next_given_up;
+        pw_operation_drop(messaging, each);
+    }
+}
+
 void pw_operation_cancel(pw_messaging *messaging, pw_operation *operation)
 {
     if (operation->kind != PW_OPERATION_RECEIVE || operation->handle || operation->done) return;
@@ -297,6 +316,7 @@ int pw_messaging_turn(pw_messaging *messaging, bool waiting)
 {
     int moved = pw_node_turn(messaging->node, waiting);
     if (moved < 0) return moved;
+    pw_messaging_drop_given_up(messaging);
     for (pw_operation *next, *each = messaging->posted.head; each; each = next) {
         next = each->next;
         int code = pw_operation_poll(messaging, each);
@@ -307,4 +327,12 @@ int pw_messaging_turn(pw_messaging *messaging, bool waiting)
     }
     if (messaging->outgoing.head) reclaim(messaging);
     return moved;
+}
+
+int pw_messaging_step(pw_messaging *messaging, bool waiting)
+{
+    int code = pw_messaging_turn(messaging, waiting);
+    if (code > 0) pw_node_busy(messaging->node);
+    else if (code == 0) pw_node_idle(messaging->node);
+    return code;
 }

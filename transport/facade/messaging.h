@@ -4,6 +4,8 @@
  * is called with the node locked; transport/facade/calls.h has those for the program's threads. */
 #ifndef PW_FACADE_MESSAGING_H
 #define PW_FACADE_MESSAGING_H
+#include <stdatomic.h>
+
 #include "transport/facade/mpi_library.h"
 #include "transport/node/node.h"
 
@@ -50,6 +52,7 @@ typedef struct pw_operation {
     pw_lease lease;
     struct pw_operation *companion; /* waited for after this one: the receive of an exchange */
     struct pw_operation *next, *previous; /* in the list that it is in */
+    struct pw_operation *next_given_up;
     uint8_t *memory; /* of an unsized receive */
     uint8_t *frame;
 } pw_operation;
@@ -77,7 +80,8 @@ struct pw_messaging {
     uint64_t eager_limit_bytes, frame_bytes;
     pw_operation *free_list;
     pw_operation_list posted; /* receives that are not done: matched whatever the rank waits for */
-    pw_operation_list outgoing; /* eager messages that MPI has not taken yet */
+    pw_operation_list outgoing;       /* eager messages that MPI has not taken yet */
+    _Atomic(pw_operation *) given_up; /* see pw_operation_give_up; dropped at the next occasion */
     pw_operation **slabs;
     uint32_t num_slabs;
     pw_call_pause pause;
@@ -110,10 +114,15 @@ int pw_receive_arrived(pw_messaging *messaging, pw_operation *arrived, uint64_t 
 int pw_operation_poll(pw_messaging *messaging, pw_operation *operation);
 /* Give an operation back; one that is not done goes on by itself. */
 void pw_operation_drop(pw_messaging *messaging, pw_operation *operation);
+/* The same at some later time, without the lock: a garbage collector calls it, anywhere. */
+void pw_operation_give_up(pw_messaging *messaging, pw_operation *operation);
+void pw_messaging_drop_given_up(pw_messaging *messaging);
 /* Ask MPI to take a posted receive back; one that is matched goes through. */
 void pw_operation_cancel(pw_messaging *messaging, pw_operation *operation);
 /* One turn of the node, and the posted receives looked after. As pw_node_turn. */
 int pw_messaging_turn(pw_messaging *messaging, bool waiting);
+/* The same as part of a loop: others come in between. */
+int pw_messaging_step(pw_messaging *messaging, bool waiting);
 /* The message that a receive would get, after taking from MPI what is there: per source the first
  * that matches, among sources the one that a probe has told of, else the earliest in virtual time.
  * *out NULL: none. */

@@ -25,6 +25,7 @@ static int grow(pw_messaging *messaging)
 
 pw_operation *pw_operation_new(pw_messaging *messaging, uint8_t kind)
 {
+    if (!messaging->free_list) pw_messaging_drop_given_up(messaging);
     if (!messaging->free_list && grow(messaging) < 0) return NULL;
     pw_operation *operation = messaging->free_list;
     messaging->free_list = operation->next;

@@ -6,6 +6,7 @@ A `Message` has a real handle: that of an empty message from this rank to itself
 """
 
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from mpi4py import MPI
@@ -27,7 +28,7 @@ from pagewire.transport.facade.operations import (
     wait_for,
 )
 from pagewire.transport.facade.point_to_point import receivable
-from pagewire.transport.facade.progress import failed_test, test_turn, turn
+from pagewire.transport.facade.progress import test_turn, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
 
@@ -41,6 +42,8 @@ _message_recv = native(MPI.Message, "Recv")
 _message_irecv = native(MPI.Message, "Irecv")
 
 _NOTHING = memoryview(bytearray())
+_TAKE = int(lib.PW_PROBE_TAKE)
+_WAIT = int(lib.PW_PROBE_WAIT)
 
 
 class Matched:
@@ -49,14 +52,16 @@ class Matched:
     def __init__(self) -> None:
         self._to_self: MPI.Intracomm = native(MPI.Comm, "Split")(MPI.COMM_SELF, 0)
         self._found: dict[int, tuple[Any, MPI.Request]] = {}
+        self._lock = Lock()  # of two threads, none shall get the other one's token
 
     def __contains__(self, message: MPI.Message) -> bool:
         return message.handle in self._found
 
     def add(self, found: Any) -> MPI.Message:
         """A message object that stands for a pw_operation that arrived."""
-        token = _isend(self._to_self, _NOTHING, 0)
-        message: MPI.Message = _mprobe(self._to_self, 0)
+        with self._lock:
+            token = _isend(self._to_self, _NOTHING, 0)
+            message: MPI.Message = _mprobe(self._to_self, 0)
         self._found[message.handle] = found, token
         return message
 
@@ -76,13 +81,13 @@ def _channel(comm: MPI.Comm, source: int, tag: int) -> Channel | None:
     return state.point_to_point
 
 
-def look(channel: Channel, source: int, tag: int) -> Any:
-    """The message that a receive would get (pw_operation), None when there is none."""
-    code = ffi.new("int *")
-    found = lib.pw_call_look(here.messaging, channel.c, source, tag, code)
-    if code[0] < 0:
-        raise here.failure(code[0], f"probe of {describe_match(source, tag)}")
-    return found or None
+def _look(channel: Channel, source: int, tag: int, flags: int) -> Any:
+    """What a probe finds (pw_found), None when there is nothing."""
+    found = ffi.new("pw_found *")
+    code = lib.pw_call_probe(here.messaging, channel.c, source, tag, flags, found)
+    if code < 0:
+        raise here.failure(code, f"probe of {describe_match(source, tag)}")
+    return found if code else None
 
 
 def describe(found: Any, status: MPI.Status | None) -> None:
@@ -93,29 +98,16 @@ def describe(found: Any, status: MPI.Status | None) -> None:
         status.Set_error(MPI.SUCCESS)
 
 
-def await_arrival(channel: Channel, source: int, tag: int) -> Any:
+def await_arrival(channel: Channel, source: int, tag: int, flags: int = 0) -> Any:
     """Wait for a matching message; the clock goes on to its arrival."""
-    while (found := look(channel, source, tag)) is None:
+    while (found := _look(channel, source, tag, flags | _WAIT)) is None:
         turn(partial(describe_match, source, tag))
-    here.clock.completed(found.arrival_ns)
     return found
 
 
-def test_arrival(channel: Channel, source: int, tag: int) -> Any:
-    """The matching message if there is one that has arrived in virtual time."""
-    found = look(channel, source, tag)
-    if found is None:
-        test_turn()
-        found = look(channel, source, tag)
-    if found is not None and found.arrival_ns <= here.clock.now_ns:
-        return found
-    failed_test(found is not None)
-    return None
-
-
-def _message_of(found: Any) -> MPI.Message:
-    lib.pw_call_take(here.messaging, found)
-    return here.matched.add(found)
+def _message_of(found: Any, status: MPI.Status | None) -> MPI.Message:
+    describe(found, status)
+    return here.matched.add(found.taken)
 
 
 def Probe(
@@ -132,9 +124,7 @@ def Probe(
         while not _iprobe(self, source, tag, status):
             turn(partial(describe_match, source, tag))
         return True
-    found = await_arrival(channel, source, tag)
-    found.is_announced = 1
-    describe(found, status)
+    describe(await_arrival(channel, source, tag), status)
     return True
 
 
@@ -149,10 +139,9 @@ def Iprobe(
     if channel is None:
         test_turn()
         return _iprobe(self, source, tag, status)
-    found = test_arrival(channel, source, tag)
+    found = _look(channel, source, tag, 0)
     if found is None:
         return False
-    found.is_announced = 1
     describe(found, status)
     return True
 
@@ -171,9 +160,7 @@ def Mprobe(
         while (message := _improbe(self, source, tag, status)) is None:
             turn(partial(describe_match, source, tag))
         return message
-    found = await_arrival(channel, source, tag)
-    describe(found, status)
-    return _message_of(found)
+    return _message_of(await_arrival(channel, source, tag, _TAKE), status)
 
 
 def Improbe(
@@ -187,11 +174,8 @@ def Improbe(
     if channel is None:
         test_turn()
         return _improbe(self, source, tag, status)
-    found = test_arrival(channel, source, tag)
-    if found is None:
-        return None
-    describe(found, status)
-    return _message_of(found)
+    found = _look(channel, source, tag, _TAKE)
+    return None if found is None else _message_of(found, status)
 
 
 def receive_matched(found: Any, span: Any, kind: type[Operation] = Operation) -> Operation:

@@ -72,4 +72,4 @@ def test_turn() -> None:
 def failed_test(is_future: bool, poll_ns: int | None = None) -> None:
     """A Test or Iprobe found nothing: it costs a poll when what it looks for is in the virtual
     future, or the NI has something ahead; not when only a frame is not physically here yet."""
-    here.node.failed_test(is_future, here.clock.poll_ns if poll_ns is None else poll_ns)
+    here.clock.failed_test(is_future, here.clock.poll_ns if poll_ns is None else poll_ns)

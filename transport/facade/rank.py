@@ -1,13 +1,14 @@
 """What the facade keeps for this process's rank, all in one object, `here`.
 
-Importing makes nothing: `here` is empty until `installation.install` opens it, once MPI is up. One
-thread a rank: nothing of it is locked. Light on purpose, since the loader asks it before MPI is
-there.
+Importing makes nothing: `here` is empty until `installation.install` opens it, once MPI is up.
+Several threads of a rank may communicate: what is in tables here is put in and taken out by single
+operations of dictionaries, which Python makes whole. Light on purpose, since the loader asks it
+before MPI is there.
 """
 
 from __future__ import annotations
 
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from pagewire.native import lib
@@ -27,6 +28,7 @@ class Rank:
     __slots__ = (
         "active", "calls", "clock", "eager_limit_bytes", "interrupts", "kept", "kept_spans",
         "matched", "meeting_places", "messaging", "node", "persistent", "states", "unattended",
+        "unattended_lock",
     )  # fmt: skip
 
     node: Node
@@ -65,6 +67,7 @@ class Rank:
         self.active = {}
         self.interrupts = {}
         self.unattended = []
+        self.unattended_lock = Lock()
         self.meeting_places = {}
         self.kept = set()
         self.kept_spans = []
@@ -94,8 +97,9 @@ class Rank:
 
     def keep(self, operation: Any) -> None:
         """Hold an operation that nobody waits for until it is complete."""
-        self.unattended[:] = [other for other in self.unattended if not other.poll()]
-        self.unattended.append(operation)
+        with self.unattended_lock:
+            self.unattended[:] = [other for other in self.unattended if not other.poll()]
+            self.unattended.append(operation)
 
 
 here = Rank()

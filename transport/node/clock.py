@@ -50,14 +50,15 @@ def fill_options(options: Any, config: RunConfig, costs: Any, replay: tuple[Any,
 
 
 class CpuClock:
-    """`now_ns` is the CPU's time. What changes it between `enter_rdma` and `leave` is for one
-    thread."""
+    """`now_ns` is the CPU's time, which all threads of a rank share. The methods may be called by
+    any of them, and in what the node asks of its host."""
 
-    __slots__ = ("_c", "_rank", "_record_to", "poll_ns")
+    __slots__ = ("_c", "_node", "_rank", "_record_to", "poll_ns")
 
-    def __init__(self, c: Any, config: RunConfig, rank: int) -> None:
-        """c: the node's pw_clock."""
-        self._c = c
+    def __init__(self, node: Any, config: RunConfig, rank: int) -> None:
+        """node: a pw_node."""
+        self._node = node
+        self._c = c = lib.pw_node_clock(node)
         self._record_to = config.compute_record
         self._rank = rank
         self.poll_ns = int(c.poll_ns)
@@ -66,10 +67,6 @@ class CpuClock:
     @property
     def now_ns(self) -> int:
         return int(self._c.now_ns)
-
-    @now_ns.setter
-    def now_ns(self, time_ns: int) -> None:
-        self._c.now_ns = time_ns
 
     @property
     def compute_ns(self) -> int:
@@ -88,31 +85,43 @@ class CpuClock:
 
     def enter(self) -> None:
         """At an entry of MPI that is not counted among the program's calls."""
-        lib.pw_clock_enter(self._c, True)
+        lib.pw_node_clock_enter(self._node, True)
 
     def enter_rdma(self) -> None:
         """At every entry of the RDMA library: the compute since the last leave has passed."""
-        lib.pw_clock_enter(self._c, False)
+        lib.pw_node_clock_enter(self._node, False)
 
     def leave(self) -> None:
         """At every public exit."""
-        lib.pw_clock_leave(self._c)
+        lib.pw_node_clock_leave(self._node)
 
     def wtime_s(self) -> float:
         """Virtual time now, in s. The reading costs some: a program that waits on it ends."""
-        return float(lib.pw_clock_read(self._c) * 1e-9)
+        return float(lib.pw_node_clock_read(self._node) * 1e-9)
 
     def sleep(self, duration_ns: int) -> None:
         """The program lets time pass, between `enter_rdma` and `leave`."""
-        lib.pw_clock_sleep(self._c, duration_ns)
+        lib.pw_node_clock_sleep(self._node, duration_ns)
 
     def declare_compute(self, duration_ns: int) -> None:
         """The program says what its work takes on the emulated node (compute = model)."""
-        lib.pw_clock_declare(self._c, duration_ns)
+        lib.pw_node_clock_declare(self._node, duration_ns)
 
     def completed(self, complete_ns: int) -> None:
         """The CPU learns of a completion."""
-        lib.pw_clock_completed(self._c, complete_ns)
+        lib.pw_node_clock_completed(self._node, complete_ns)
+
+    def reach(self, time_ns: int) -> None:
+        """It is at least that late."""
+        lib.pw_node_clock_reach(self._node, time_ns)
+
+    def work(self, duration_ns: int) -> None:
+        """The CPU works for so long, within a call."""
+        lib.pw_node_clock_pass(self._node, duration_ns)
+
+    def failed_test(self, is_future: bool, poll_ns: int) -> None:
+        """A look found nothing: see pw_node_failed_test."""
+        lib.pw_node_clock_failed_test(self._node, is_future, poll_ns)
 
     def close(self) -> None:
         """Write the compute durations, where they are recorded; raises OutputError."""

@@ -6,8 +6,8 @@
 #include "transport/node/config_file.h"
 
 /* cdef begin */
-/* *out is the caller's, for pw_durations_free. PW_ERR_HOST (errno), PW_ERR_INVALID, PW_ERR_NOMEM: reason is
- * a sentence, and *out is untouched. */
+/* *out is the caller's, for pw_durations_free. PW_ERR_HOST (errno), PW_ERR_INVALID, PW_ERR_NOMEM:
+ * reason is a sentence, and *out is untouched. */
 int pw_durations_read(const char *file, uint32_t rank, int64_t **out, uint64_t *num_durations,
                       char reason[PW_CONFIG_REASON_BYTES]);
 void pw_durations_free(int64_t *durations_ns);

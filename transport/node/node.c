@@ -138,6 +138,7 @@ const char *pw_node_reason(const pw_node *node) { return node->reason; }
 
 void pw_node_lock(pw_node *node) { pw_ticket_lock_take(&node->lock); }
 void pw_node_unlock(pw_node *node) { pw_ticket_lock_give(&node->lock); }
+bool pw_node_is_mine(const pw_node *node) { return pw_ticket_lock_is_mine(&node->lock); }
 
 pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
 pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }

@@ -69,6 +69,8 @@ const char *pw_node_reason(const pw_node *node);
 
 void pw_node_lock(pw_node *node);
 void pw_node_unlock(pw_node *node);
+/* Does this thread hold the lock? So in the host's callbacks, which must not wait for it. */
+bool pw_node_is_mine(const pw_node *node);
 
 pw_ni *pw_node_ni(pw_node *node);
 pw_clock *pw_node_clock(pw_node *node);

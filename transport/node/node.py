@@ -83,7 +83,7 @@ class Node:
         )
         planned = impairment_planners.plan(rank=rank, num_ranks=size, configured=config.impairments)
         impairments.plan(self.engine.ni, planned)
-        self.clock = CpuClock(lib.pw_node_clock(self.c), config.run, rank)
+        self.clock = CpuClock(self.c, config.run, rank)
         self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)
         self.notices = Notices()
         self.watchdog = Watchdog(self.c, config.run.watchdog_ns)
@@ -227,10 +227,6 @@ class Node:
         made = ffi.new("pw_handle **")
         self.check(lib.pw_node_started(self.c, event_id, peer, made), f"transfer with rank {peer}")
         return Handle(self, made[0])
-
-    def failed_test(self, is_future: bool, poll_ns: int) -> None:
-        """A look found nothing: see pw_node_failed_test."""
-        lib.pw_node_failed_test(self.c, is_future, poll_ns)
 
     # -- the end
 

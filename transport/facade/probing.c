@@ -1,0 +1,59 @@
+#include "transport/facade/probing.h"
+#include "transport/facade/calls.h"
+
+/* The program learns of a message: it is told of, or taken out of its channel. */
+static void tell(pw_operation *arrived, uint32_t flags, pw_found *out)
+{
+    *out =
+        (pw_found){.num_bytes = arrived->num_bytes, .source = arrived->source, .tag = arrived->tag};
+    arrived->is_announced = 1;
+    if (!(flags & PW_PROBE_TAKE)) return;
+    pw_channel_remove(arrived->channel, arrived);
+    out->taken = arrived;
+}
+
+/* As a Test does: 1 when it has arrived in virtual time. */
+static int probe_now(pw_messaging *messaging, pw_channel *channel, int32_t source, int32_t tag,
+                     pw_operation **found)
+{
+    pw_clock *clock = pw_node_clock(messaging->node);
+    int code = pw_channel_look(messaging, channel, source, tag, found);
+    if (code == PW_OK && !*found) {
+        code = pw_messaging_step(messaging, false);
+        if (code >= 0) code = pw_channel_look(messaging, channel, source, tag, found);
+    }
+    if (code < 0) return code;
+    if (*found && (*found)->arrival_ns <= clock->now_ns) return 1;
+    pw_node_failed_test(messaging->node, *found != NULL, clock->poll_ns);
+    return 0;
+}
+
+int pw_call_probe(pw_messaging *messaging, pw_channel *channel, int32_t source, int32_t tag,
+                  uint32_t flags, pw_found *out)
+{
+    pw_operation *found = NULL;
+    int code;
+    pw_node_lock(messaging->node);
+    if (flags & PW_PROBE_WAIT) {
+        code = pw_channel_look(messaging, channel, source, tag, &found);
+        if (code == PW_OK && found) {
+            code = 1;
+            pw_clock_completed(pw_node_clock(messaging->node), found->arrival_ns);
+        }
+    } else {
+        code = probe_now(messaging, channel, source, tag, &found);
+    }
+    if (code > 0) tell(found, flags, out);
+    pw_node_unlock(messaging->node);
+    return code;
+}
+
+int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
+                          uint64_t capacity_bytes, uint32_t flags)
+{
+    pw_node_lock(messaging->node);
+    int code =
+        pw_receive_arrived(messaging, arrived, address, capacity_bytes, flags & PW_CALL_UNSIZED);
+    pw_node_unlock(messaging->node);
+    return code;
+}
