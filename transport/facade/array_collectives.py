@@ -180,6 +180,4 @@ def install() -> None:
         "Barrier": _barrier, "Bcast": _bcast, "Allgather": _allgather, "Alltoall": _alltoall,
         "Allreduce": _allreduce,
     }  # fmt: skip
-    replace_all(
-        MPI.Comm, {name: form(MPI.Comm.__dict__[name]) for name, form in forms.items()}
-    )
+    replace_all(MPI.Comm, {name: form(MPI.Comm.__dict__[name]) for name, form in forms.items()})

@@ -114,9 +114,9 @@ int64_t pw_block_exchange(pw_messaging *messaging, pw_channel *channel,
                           uint32_t flags, void *status)
 {
     pw_operation *send = NULL, *receive = NULL;
-    int code = pw_post_receive(messaging, channel, incoming->address, incoming->num_bytes,
-                               flags & PW_CALL_UNSIZED, incoming->rank, incoming->tag, true,
-                               &receive);
+    int code =
+        pw_post_receive(messaging, channel, incoming->address, incoming->num_bytes,
+                        flags & PW_CALL_UNSIZED, incoming->rank, incoming->tag, true, &receive);
     if (code < 0) return code;
     code = pw_post_send(messaging, channel, outgoing->address, outgoing->num_bytes, outgoing->rank,
                         outgoing->tag, false, &send);

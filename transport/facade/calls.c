@@ -86,8 +86,8 @@ int64_t pw_call_receive(pw_messaging *messaging, uint32_t call, int64_t began_ns
                         int32_t source, int32_t tag, uint32_t flags, void *status)
 {
     pw_block_begin(messaging, call, began_ns, flags);
-    int64_t result = pw_block_receive(messaging, channel, address, capacity_bytes, source, tag,
-                                      flags, status);
+    int64_t result =
+        pw_block_receive(messaging, channel, address, capacity_bytes, source, tag, flags, status);
     pw_block_end(messaging, flags);
     return result;
 }

@@ -42,8 +42,8 @@ static int64_t send_to_children(pw_messaging *messaging, pw_channel *channel, co
 {
     pw_operation *first = NULL, **last = &first;
     for (int32_t i = 0; i < tree->num_children; i++) {
-        int code = pw_post_send(messaging, channel, address, num_bytes, tree->child[i], TAG, false,
-                                last);
+        int code =
+            pw_post_send(messaging, channel, address, num_bytes, tree->child[i], TAG, false, last);
         if (code < 0) {
             *last = NULL;
             pw_block_abandon(messaging, first);
@@ -59,8 +59,8 @@ static int64_t broadcast(pw_messaging *messaging, pw_channel *channel, uint64_t 
 {
     const pw_tree tree = pw_tree_of(channel, root);
     if (tree.parent >= 0) {
-        int64_t result = pw_block_receive(messaging, channel, address, num_bytes, tree.parent, TAG,
-                                          0, NULL);
+        int64_t result =
+            pw_block_receive(messaging, channel, address, num_bytes, tree.parent, TAG, 0, NULL);
         if (result != PW_OK) return result;
     }
     return send_to_children(messaging, channel, &tree, address, num_bytes);
@@ -116,9 +116,9 @@ static int64_t alltoall(pw_messaging *messaging, pw_channel *channel, uint64_t s
     int64_t result = PW_OK;
     for (int64_t step = 1; step < size && result == PW_OK; step++) {
         const int64_t dest = (rank + step) % size, source = (rank - step + size) % size;
-        result = exchange(messaging, channel, send_address + (uint64_t)dest * block_bytes,
-                          block_bytes, dest, receive_address + (uint64_t)source * block_bytes,
-                          block_bytes, source);
+        result =
+            exchange(messaging, channel, send_address + (uint64_t)dest * block_bytes, block_bytes,
+                     dest, receive_address + (uint64_t)source * block_bytes, block_bytes, source);
     }
     return result;
 }

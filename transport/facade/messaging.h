@@ -50,7 +50,7 @@ typedef struct pw_operation {
     pw_lease lease;
     struct pw_operation *companion; /* waited for after this one: the receive of an exchange */
     struct pw_operation *next, *previous; /* in the list that it is in */
-    uint8_t *memory; /* of an unsized receive */
+    uint8_t *memory;                      /* of an unsized receive */
     uint8_t *frame;
 } pw_operation;
 

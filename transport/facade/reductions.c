@@ -50,8 +50,8 @@ static int combine(const reduction *all, const uint8_t *lower, uint8_t *higher)
     for (uint64_t done = 0; done < all->count; done += at_once) {
         const uint64_t left = all->count - done, count = left < at_once ? left : at_once;
         const uint64_t offset = done * all->element_bytes;
-        int error = all->messaging->mpi->reduce_local(lower + offset, higher + offset,
-                                                      (int)count, all->datatype, all->op);
+        int error = all->messaging->mpi->reduce_local(lower + offset, higher + offset, (int)count,
+                                                      all->datatype, all->op);
         if (error) {
             all->messaging->mpi_error = error;
             return PW_ERR_HOST;
