@@ -145,8 +145,106 @@ def test_sums_have_the_same_bits_on_every_rank_and_run(comm):
     assert len(set(results)) == 1
 
 
+@pytest.mark.parametrize("count", [0, 1, 50, 5000])
+def test_reduced_and_scattered(comm, compare, plain, count):
+    size, rank = comm.size, comm.rank
+    whole = np.arange(count * size) + 7 * rank
+    for op in (MPI.SUM, MPI.MAX, MPI.BXOR):
+        compare("Reduce_scatter_block", whole, np.zeros(count, int), op)
+        compare("Reduce_scatter", whole, np.zeros(count, int), None, op)
+    counts = [count // (i + 1) for i in range(size)]
+    compare("Reduce_scatter", whole[: sum(counts)].copy(), np.zeros(counts[rank], int), counts)
+    ours, theirs = whole.copy(), whole.copy()
+    comm.Reduce_scatter_block(MPI.IN_PLACE, ours)
+    plain("Reduce_scatter_block", MPI.IN_PLACE, theirs)
+    assert (ours[:count] == theirs[:count]).all()
+    ours, theirs = whole[: sum(counts)].copy(), whole[: sum(counts)].copy()
+    comm.Reduce_scatter(MPI.IN_PLACE, ours, counts)
+    plain("Reduce_scatter", MPI.IN_PLACE, theirs, counts)
+    assert (ours[: counts[rank]] == theirs[: counts[rank]]).all()
+
+
+def test_what_does_not_fit_is_refused_before_anything_moves(comm):
+    size = comm.size
+    with pytest.raises(ValueError, match="mismatch in send count"):
+        comm.Reduce_scatter_block(np.zeros(3 * size), np.zeros(2))
+    with pytest.raises(ValueError, match="sum"):
+        comm.Reduce_scatter(np.zeros(3 * size), np.zeros(3), [2] * size)
+    with pytest.raises(ValueError, match="mismatch in receive count"):
+        comm.Reduce_scatter(np.zeros(3 * size), np.zeros(2), [3] * size)
+    with pytest.raises(ValueError, match="datatypes"):
+        comm.Reduce_scatter(np.zeros(3 * size), np.zeros(3, "f4"), [3] * size)
+    with pytest.raises(ValueError, match="items"):
+        comm.Alltoallw(
+            [np.zeros(size), [1] * size, [0] * size, [MPI.DOUBLE] * (size + 1)],
+            [np.zeros(size), [1] * size, [0] * size, [MPI.DOUBLE] * size],
+        )
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_each_with_a_type_of_its_own(comm, plain, count):
+    size, rank = comm.size, comm.rank
+    types = [MPI.LONG.Create_vector(count, 1, i + 1).Commit() for i in range(size)]
+    row = MPI.LONG.Create_contiguous(count).Commit()
+    places = [8 * sum(count * (j + 1) for j in range(i)) for i in range(size)]
+    total = count * size * (size + 1) // 2
+    sent = [np.arange(count * size) + 1000 * rank, [1] * size, [8 * count * i for i in range(size)]]
+    in_place = np.arange(total) + 5000 * rank
+    results = []
+    for call in (comm.Alltoallw, lambda *arguments: plain("Alltoallw", *arguments)):
+        received = np.full(total, -1)
+        call([*sent, [row] * size], [received, ([1] * size, places), types])
+        swapped = in_place.copy()
+        call(MPI.IN_PLACE, [swapped, [count] * size, places, [MPI.LONG] * size])
+        # Counts and places left out: one element each, at the start.
+        single = np.full(2 * count, -1)
+        if size == 1:
+            call([sent[0], [row]], [single, [row]])
+        results.append((received, swapped, single))
+    for ours, theirs in zip(*results, strict=True):
+        assert (ours == theirs).all()
+    for each in (*types, row):
+        each.Free()
+
+
+@pytest.mark.parametrize("count", [1, 50, 700])
+def test_scattered_operations_that_do_not_commute_go_in_rank_order(comm, plain, count):
+    def multiply(lower, higher, datatype):
+        lower = np.frombuffer(lower).reshape(-1, 2, 2)
+        higher = np.frombuffer(higher).reshape(-1, 2, 2)
+        higher[:] = lower @ higher
+
+    op = MPI.Op.Create(multiply, commute=False)
+    matrix = MPI.DOUBLE.Create_contiguous(4).Commit()
+    shape = count * comm.size, 2, 2
+    mine = np.random.default_rng(comm.rank).integers(0, 3, shape).astype(float)
+    ours, theirs = np.zeros((count, 2, 2)), np.zeros((count, 2, 2))
+    arguments = [mine, count, matrix]
+    comm.Reduce_scatter_block(arguments, [ours, count, matrix], op)
+    plain("Reduce_scatter_block", arguments, [theirs, count, matrix], op)
+    assert (ours == theirs).all()
+    matrix.Free()
+    op.Free()
+
+
+def test_ranks_may_differ_in_how_their_blocks_lie(comm):
+    """Short blocks go the same ways, whether there are holes between elements or not."""
+    pair = MPI.LONG.Create_vector(2, 1, 2).Commit()
+    triple = pair.Create_resized(0, 32).Commit()
+    size, rank = comm.size, comm.rank
+    received = np.full(4 * size, -1)
+    if rank % 2:
+        comm.Allgather(np.array([rank, -rank]), [received, 1, triple])
+        assert received[::2].tolist() == [sign * r for r in range(size) for sign in (1, -1)]
+        assert (received[1::2] == -1).all()
+    else:
+        comm.Allgather(np.array([rank, -rank]), received[: 2 * size])
+        assert received[: 2 * size].tolist() == [s * r for r in range(size) for s in (1, -1)]
+    pair.Free()
+    triple.Free()
+
+
 def test_a_rendezvous_under_way_does_not_block_other_collectives(comm):
-    """Those left to MPI begin when every rank is there, so all NIs have been served."""
     dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     request = comm.Isend(np.ones(50_000), dest)
     received = np.zeros(50_000)
@@ -155,7 +253,7 @@ def test_a_rendezvous_under_way_does_not_block_other_collectives(comm):
     else:
         pending = comm.Irecv(received, source)
     total = np.zeros(1)
-    comm.Reduce_scatter_block(np.ones(comm.size), total)
+    comm.Allreduce(np.ones(1), total)
     assert total[0] == comm.size
     if comm.rank % 2 == 0:
         pending.Wait()

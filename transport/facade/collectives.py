@@ -16,7 +16,7 @@ from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive, attach
-from pagewire.transport.facade.message import select, select_vector
+from pagewire.transport.facade.message import select, select_each, select_vector
 from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.point_to_point import polled
@@ -29,13 +29,20 @@ def in_place(buf: Any) -> bool:
     return buf is None or buf is MPI.IN_PLACE
 
 
-def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+def collective(
+    name: str, body: Callable[..., Any], owner: type | None = None
+) -> Callable[..., Any]:
     """The public method: `body(channel, *args)` on a communicator with state, else MPI's own.
+
+    owner: the class of topologies, whose bodies get the communicator too, `body(channel, comm,
+    *args)`.
 
     `body` returns `NotImplemented` for what it leaves to MPI, which then starts with everybody
     there, so that nobody inside it keeps a NI waiting.
     """
-    owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
+    has_topology = owner is not None
+    if owner is None:
+        owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
     original = native(owner, name)
     nonblocking = native(owner, "I" + name.lower()) if name[0].isupper() else None
 
@@ -48,26 +55,15 @@ def collective(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
             if nonblocking is None:
                 return original(self, *args, **kwargs)
             return polled(nonblocking(self, *args, **kwargs))
-        result = body(state.collective, *args, **kwargs)
+        if has_topology:
+            result = body(state.collective, self, *args, **kwargs)
+        else:
+            result = body(state.collective, *args, **kwargs)
         if result is NotImplemented:
             arrive(state)
             result = original(self, *args, **kwargs)  # raises if the root is invalid
             go_around(name, args, kwargs)
         return result
-
-    return bracket(name, call)
-
-
-def synchronised(owner: type, name: str) -> Callable[..., Any]:
-    """A collective that stays MPI's own, begun when every member is there."""
-    original = native(owner, name)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        go_around(name, args, kwargs)
-        state = here.states.get(self.handle)
-        if state is not None:
-            arrive(state)
-        return original(self, *args, **kwargs)
 
     return bracket(name, call)
 
@@ -236,6 +232,14 @@ def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     _alltoall_blocks(channel, outgoing, incoming)
 
 
+def _alltoallw(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+    incoming = select_each(recvbuf, False, channel.size)
+    outgoing = None
+    if not in_place(sendbuf):
+        outgoing = select_each(sendbuf, True, channel.size)
+    _alltoall_blocks(channel, outgoing, incoming)
+
+
 def _alltoall_blocks(
     channel: Channel,
     outgoing: list[Selection] | None,
@@ -270,15 +274,7 @@ def install() -> None:
         "Allgatherv": _allgatherv,
         "Alltoall": _alltoall,
         "Alltoallv": _alltoallv,
+        "Alltoallw": _alltoallw,
     }
     replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
     replace_all(MPI.Intracomm, {"Create_group": _create_group()})
-    stay_native = {
-        MPI.Comm: ("Alltoallw", "Reduce_scatter", "Reduce_scatter_block"),
-        MPI.Topocomm: (
-            "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
-            "Neighbor_alltoallv", "Neighbor_alltoallw", "neighbor_allgather", "neighbor_alltoall",
-        ),
-    }  # fmt: skip
-    for owner, names in stay_native.items():
-        replace_all(owner, {name: synchronised(owner, name) for name in names})

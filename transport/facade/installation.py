@@ -18,6 +18,7 @@ from pagewire.transport.facade import (
     completion,
     message,
     native_calls,
+    neighborhoods,
     object_collectives,
     object_completion,
     objects,
@@ -68,6 +69,7 @@ def install() -> None:
         reductions,
         array_collectives,
         object_collectives,
+        neighborhoods,
         synchronising,
         native_calls,
     ):

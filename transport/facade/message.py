@@ -202,22 +202,58 @@ def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
     """Read a specification with counts and displacements per rank: one selection for each."""
     items = _unpack(spec, (tuple,))
     address, nbytes, datatype, owner = _memory(items, readonly)
+    if not blocks:
+        return []
     if items.counts is None:
         whole = _whole_count(nbytes, datatype) if nbytes else 0
         counts = [whole // blocks + (whole % blocks > i) for i in range(blocks)]
     else:
-        counts = _per_block(items.counts, blocks)
+        counts = per_block(items.counts, blocks)
     displacements = items.displacements
     if displacements is None:
         starts = [sum(counts[:i]) for i in range(blocks)]
     elif hasattr(displacements, "__index__") and not isinstance(displacements, _ndarray):
         starts = [index(displacements) * i for i in range(blocks)]
     else:
-        starts = _per_block(displacements, blocks)
+        starts = per_block(displacements, blocks)
     extent = datatype.extent if datatype != MPI.DATATYPE_NULL else 0
     return [
         Selection(address + start * extent, count, datatype, owner)
         for count, start in zip(counts, starts, strict=True)
+    ]
+
+
+def select_each(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
+    """Read a specification with counts, displacements in bytes and datatypes, one for each rank:
+    [buffer, counts, displacements, datatypes], or without counts and displacements: one element
+    each, at the start."""
+    if not isinstance(spec, (list, tuple)):
+        raise TypeError("message: expecting list/tuple")
+    counts: Any = 1
+    displacements: Any = 0
+    if len(spec) == 2:
+        buffer, datatypes = spec
+    elif len(spec) == 3:
+        buffer, (counts, displacements), datatypes = spec
+    elif len(spec) == 4:
+        buffer, counts, displacements, datatypes = spec
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    types = list(datatypes)
+    if len(types) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(types)}")
+    for each in types:
+        if not isinstance(each, MPI.Datatype):
+            raise TypeError(f"message: expecting a Datatype, not {type(each).__name__}")
+    address, owner = 0, None
+    if buffer is not None and buffer is not MPI.BOTTOM:
+        owner = open_buffer(buffer, readonly, False)
+        address = owner.address
+    return [
+        Selection(address + start, count, datatype, owner)
+        for count, start, datatype in zip(
+            per_block(counts, blocks), per_block(displacements, blocks), types, strict=True
+        )
     ]
 
 
@@ -237,7 +273,8 @@ def bytes_given(spec: Any, is_vector: bool = False) -> int:
     return num_elements * datatype.Get_size() if datatype != MPI.DATATYPE_NULL else 0
 
 
-def _per_block(values: Any, blocks: int) -> list[int]:
+def per_block(values: Any, blocks: int) -> list[int]:
+    """One int for each block: the same, or a sequence of as many."""
     try:
         return [index(values)] * blocks
     except TypeError:

@@ -1,6 +1,6 @@
 """Calls that MPI carries itself, around the NI: counted here, and otherwise left as they are.
 
-Non-blocking, persistent and neighbourhood collectives, partitioned point-to-point, windows, and
+Non-blocking and persistent collectives, partitioned point-to-point, windows, and
 files. What makes and frees communicators, windows and files moves no data of the program's and is
 not counted among them.
 """

@@ -1,4 +1,4 @@
-"""Reduce, Allreduce, Scan and Exscan, over our own point-to-point.
+"""Reduce, Allreduce, Reduce_scatter, Scan and Exscan, over our own point-to-point.
 
 Operands are always combined in rank order, the lower on the left, so that non-commutative
 operations are right and every run and rank gets the same bits. Op.Reduce_local does the
@@ -6,7 +6,9 @@ arithmetic, user-defined operations included. Elements travel as they lie in mem
 included; types that reach outside their extent are left to MPI.
 """
 
+from collections.abc import Callable
 from ctypes import memmove
+from itertools import accumulate, pairwise
 from typing import Any
 
 from mpi4py import MPI
@@ -15,10 +17,10 @@ from pagewire.native import lib
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.collectives import collective, in_place
-from pagewire.transport.facade.message import select
+from pagewire.transport.facade.message import per_block, select
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Selection, contiguous_size
+from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Selection, Span, contiguous_size
 from pagewire.transport.node.patching import native, replace_all
 
 _reduce_local = native(MPI.Op, "Reduce_local")
@@ -82,13 +84,17 @@ def _both(sendbuf: Any, recvbuf: Any) -> tuple[Selection, Selection]:
     if in_place(sendbuf):
         return receiving, receiving
     sending = select(sendbuf, True)
+    _check_alike(sending, receiving)
+    return sending, receiving
+
+
+def _check_alike(sending: Selection, receiving: Selection) -> None:
     if sending.count != receiving.count:
         raise ValueError(
             f"mismatch in send count {sending.count} and receive count {receiving.count}"
         )
     if sending.datatype != receiving.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
-    return sending, receiving
 
 
 def _for_c(sending: Selection, receiving: Selection, op: MPI.Op) -> tuple[int, ...]:
@@ -189,6 +195,77 @@ def allreduce_doubling(channel: Channel, operands: Operands, mine: Any) -> Any:
     return mine
 
 
+def _reduce_scatter_block(
+    channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM
+) -> Any:
+    if in_place(sendbuf):
+        sending = receiving = select(recvbuf, False, channel.size)
+    else:
+        receiving = select(recvbuf, False)
+        sending = select(sendbuf, True, channel.size)
+        _check_alike(sending, receiving)
+    count = sending.count
+    whole = Selection(sending.address, count * channel.size, sending.datatype, sending.owner)
+    return _reduce_scattered(channel, whole, receiving, [count] * channel.size, op)
+
+
+def _reduce_scatter(
+    channel: Channel, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: MPI.Op = MPI.SUM
+) -> Any:
+    receiving = select(recvbuf, False)
+    is_in_place = in_place(sendbuf)
+    sending = receiving if is_in_place else select(sendbuf, True)
+    if recvcounts is None and not is_in_place:
+        counts = [receiving.count] * channel.size
+    else:
+        counts = per_block(recvcounts, channel.size)
+    side = "receive" if is_in_place else "send"
+    if sending.count != sum(counts):
+        raise ValueError(f"mismatch in {side} count {sending.count} and sum(counts) {sum(counts)}")
+    if not is_in_place:
+        mine = counts[channel.rank]
+        if receiving.count != mine:
+            raise ValueError(
+                f"mismatch in receive count {receiving.count} and recvcounts[{channel.rank}] {mine}"
+            )
+        if sending.datatype != receiving.datatype:
+            raise ValueError("mismatch in send and receive MPI datatypes")
+    return _reduce_scattered(channel, sending, receiving, counts, op)
+
+
+def _reduce_scattered(
+    channel: Channel, sending: Selection, receiving: Selection, counts: list[int], op: MPI.Op
+) -> Any:
+    """Pairwise exchange of the ranks' vectors, then each combines what it got in rank order. The
+    result goes where `receiving` begins."""
+    if not _reducible(sending.datatype):
+        return NotImplemented
+    rank, size = channel.rank, channel.size
+    vectors = Operands(sending, op)
+    mine = vectors.copy(sending)  # `receiving` may lie over it
+    extent = sending.datatype.extent
+    ends = list(accumulate(counts))
+    parts = [
+        Span(mine.address + (end - count) * extent, count * extent, mine)
+        for end, count in zip(ends, counts, strict=True)
+    ]
+    place = Selection(receiving.address, counts[rank], receiving.datatype, receiving.owner)
+    operands = Operands(place, op)
+    blocks = [parts[rank] if i == rank else operands.empty() for i in range(size)]
+    for step in range(1, size):
+        dest, source = (rank + step) % size, (rank - step) % size
+        spreading.exchange(channel, parts[dest], dest, blocks[source], source)
+    for lower, higher in pairwise(blocks):
+        operands.combine(_buffer(lower), _buffer(higher))
+    operands.store(blocks[-1], place)
+    return None
+
+
+def _buffer(span: Any) -> Any:
+    """A span as Reduce_local takes it; who has the span keeps its memory alive."""
+    return MPI.buffer.fromaddress(span.address, span.nbytes)
+
+
 def _scan(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM) -> Any:
     return _prefix(channel, sendbuf, recvbuf, op, True)
 
@@ -233,11 +310,12 @@ def _prefix(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op, inclusive:
 
 def install() -> None:
     PREDEFINED.update(_predefined())
-    replace_all(
-        MPI.Comm,
-        {"Reduce": collective("Reduce", _reduce), "Allreduce": collective("Allreduce", _allreduce)},
-    )
-    replace_all(
-        MPI.Intracomm,
-        {"Scan": collective("Scan", _scan), "Exscan": collective("Exscan", _exscan)},
-    )
+    reductions: dict[str, Callable[..., Any]] = {
+        "Reduce": _reduce,
+        "Allreduce": _allreduce,
+        "Reduce_scatter_block": _reduce_scatter_block,
+        "Reduce_scatter": _reduce_scatter,
+    }
+    replace_all(MPI.Comm, {name: collective(name, body) for name, body in reductions.items()})
+    prefixes: dict[str, Callable[..., Any]] = {"Scan": _scan, "Exscan": _exscan}
+    replace_all(MPI.Intracomm, {name: collective(name, body) for name, body in prefixes.items()})

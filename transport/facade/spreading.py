@@ -56,20 +56,37 @@ def exchange(channel: Channel, outgoing: Any, dest: int, incoming: Any, source: 
     return exchange_within(channel, outgoing, dest, TAG, incoming, source, TAG)
 
 
+def exchange_all(
+    channel: Channel, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]
+) -> list[Operation]:
+    """Post all receives, (source, span) with None as in `receive`, send all (destination, span) and
+    wait for all; the receives."""
+    posted: list[Operation] = []
+    started: list[Operation | None] = []
+    try:
+        for source, span in receives:
+            posted.append(start_receive(channel, span, source, TAG))
+        for dest, span in sends:
+            started.append(start_send(channel, span, dest, TAG))
+        for operation in (*started, *posted):
+            if operation is not None:
+                wait_for(operation)
+    except BaseException:
+        for operation in posted:
+            operation.cancel()
+        interrupted(*(span for _, span in (*sends, *receives)))
+        raise
+    return posted
+
+
 def send_all(channel: Channel, messages: list[tuple[int, Any]]) -> None:
     """Send (destination, span) pairs at once and wait for all."""
-    started = [start_send(channel, span, dest, TAG) for dest, span in messages]
-    for operation in started:
-        if operation is not None:
-            wait_for(operation)
+    exchange_all(channel, messages, [])
 
 
 def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Operation]:
     """Receive (source, span) pairs, all posted at once."""
-    posted = [start_receive(channel, span, source, TAG) for source, span in messages]
-    for operation in posted:
-        wait_for(operation)
-    return posted
+    return exchange_all(channel, [], messages)
 
 
 def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) -> None:
