@@ -3,6 +3,8 @@
 #include "transport/node/clock.h"
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 static int64_t cpu_ns(void)
@@ -114,6 +116,71 @@ static void test_every_outermost_call_is_recorded(void)
     pw_clock_finish(&clock);
 }
 
+typedef struct {
+    pw_clock *clock;
+    int64_t before_ns; /* CPU time before the first call */
+} second_thread;
+
+static void *call_from_a_second_thread(void *argument)
+{
+    const second_thread *self = argument;
+    work_for(self->before_ns);
+    pw_clock_enter(self->clock, true);
+    pw_clock_leave(self->clock);
+    work_for(4000000);
+    return NULL;
+}
+
+/* Whoever calls next finds what both have worked, and no thread's own CPU time is taken for the
+ * other's. */
+static void test_threads_that_take_turns_add_up(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    const int64_t slack_ns = 3500000; /* for starting threads, and a neighbour's tick */
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        second_thread other = {&clock, 6000000};
+        int64_t before_ns = clock.compute_ns;
+        work_for(5000000);
+        assert(pthread_create(&thread, NULL, call_from_a_second_thread, &other) == 0);
+        assert(pthread_join(thread, NULL) == 0);
+        assert(llabs(clock.compute_ns - before_ns - 11000000) <= slack_ns);
+        before_ns = clock.compute_ns;
+        pw_clock_enter(&clock, true);
+        pw_clock_leave(&clock);
+        assert(llabs(clock.compute_ns - before_ns - 4000000) <= slack_ns);
+    }
+    pw_clock_finish(&clock);
+}
+
+static void *leave(void *clock)
+{
+    pw_clock_leave(clock);
+    return NULL;
+}
+
+static void test_the_last_to_leave_may_be_another_thread(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    pthread_t thread;
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    work_for(30000000); /* more than the other thread ever does */
+    pw_clock_enter(&clock, true);
+    pw_clock_enter(&clock, true); /* the other one's */
+    pw_clock_leave(&clock);
+    assert(pthread_create(&thread, NULL, leave, &clock) == 0);
+    assert(pthread_join(thread, NULL) == 0);
+    int64_t before_ns = clock.compute_ns;
+    work_for(1000000);
+    pw_clock_enter(&clock, true);
+    assert(clock.compute_ns - before_ns < 10000000);
+    pw_clock_leave(&clock);
+    pw_clock_finish(&clock);
+}
+
 static void test_options_out_of_range_are_refused(void)
 {
     pw_clock clock;
@@ -141,6 +208,8 @@ int main(void)
     test_short_intervals_add_up_to_the_cpu_time();
     test_what_a_host_did_before_it_told_of_a_call_is_no_compute();
     test_every_outermost_call_is_recorded();
+    test_threads_that_take_turns_add_up();
+    test_the_last_to_leave_may_be_another_thread();
     test_options_out_of_range_are_refused();
     return 0;
 }

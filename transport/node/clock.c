@@ -1,4 +1,5 @@
 #include "transport/node/clock.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,11 +21,35 @@ int64_t pw_clock_wall_ns(void) { return read_ns(CLOCK_MONOTONIC); }
 
 static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static int64_t cpu_ns(const pw_clock *clock)
+{
+    return read_ns(clock->thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static bool is_of_this_thread(const pw_clock *clock)
+{
+    return clock->thread == 0 || clock->thread == (uint64_t)pthread_self();
+}
+
 /* Compute begins now. */
 static void start(pw_clock *clock)
 {
-    clock->cpu_boundary_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (!is_of_this_thread(clock)) clock->thread = 0;
+    clock->cpu_boundary_ns = cpu_ns(clock);
     clock->wall_boundary_ns = pw_clock_wall_ns();
+}
+
+/* A second thread calls: from now on the process's time counts. Until now what the first one has
+ * done, unless it has ended, and what this one has done since it was started. */
+static int64_t share_ns(pw_clock *clock, int64_t passed_ns)
+{
+    struct timespec theirs = {0};
+    int64_t other_ns = 0, own_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (clock_gettime(clock->cpu_clock, &theirs) == 0)
+        other_ns = latest(0, (int64_t)theirs.tv_sec * 1000000000 + theirs.tv_nsec -
+                                 clock->cpu_boundary_ns);
+    start(clock);
+    return other_ns + (own_ns < passed_ns ? own_ns : passed_ns);
 }
 
 /* CPU time of the thread from the last boundary to wall_ns; about now is the next one. */
@@ -32,6 +57,7 @@ static int64_t elapsed_ns(pw_clock *clock, int64_t wall_ns)
 {
     int64_t passed_ns = wall_ns - clock->wall_boundary_ns;
     if (passed_ns < 0) return 0; /* another thread was in a call meanwhile */
+    if (!is_of_this_thread(clock)) return share_ns(clock, passed_ns);
     if (passed_ns < SHORT_NS) {
         clock->cpu_boundary_ns += passed_ns;
         clock->wall_boundary_ns = wall_ns;
@@ -106,7 +132,7 @@ static void end_call(pw_clock *clock)
 {
     if (!looks_at_wall(clock)) return;
     int64_t wall_ns = pw_clock_wall_ns(), passed_ns = wall_ns - clock->wall_boundary_ns;
-    if (passed_ns < SHORT_NS) {
+    if (passed_ns < SHORT_NS && is_of_this_thread(clock)) {
         clock->cpu_boundary_ns += passed_ns;
         clock->wall_boundary_ns = wall_ns;
     } else start(clock);
@@ -133,7 +159,9 @@ int pw_clock_init(pw_clock *clock, const pw_clock_options *options)
         .compute = (int32_t)options->compute,
         .is_recording = options->is_recording != 0,
         .program_ran = true,
+        .thread = (uint64_t)pthread_self(),
     };
+    if (pthread_getcpuclockid(pthread_self(), &clock->cpu_clock)) return PW_ERR_HOST;
     if (options->num_replay) {
         clock->replay_ns = calloc(options->num_replay, sizeof *clock->replay_ns);
         if (!clock->replay_ns) return PW_ERR_NOMEM;

@@ -1,7 +1,10 @@
 /* The virtual clock of a rank's CPU and where its compute time comes from. enter and leave bracket
  * every call of the library; what lies between a leave and the next enter is compute: measured (CPU
  * time of the thread), replayed from an earlier run, declared by the program (model) or nothing.
- * One thread at a time. */
+ * One thread at a time.
+ *
+ * It is the clock of one core: where several threads of a process call, what they compute adds up,
+ * but for what one computes while another is in a call. */
 #ifndef PW_NODE_CLOCK_H
 #define PW_NODE_CLOCK_H
 #include "native/types.h"
@@ -33,6 +36,8 @@ typedef struct {
     int64_t declared_ns;
     int64_t call_ns, poll_ns, read_ns;
     int64_t cpu_boundary_ns, wall_boundary_ns;
+    uint64_t thread;   /* whose CPU time counts; 0: that of the process */
+    int32_t cpu_clock; /* by which other threads read it (clockid_t) */
     uint64_t next_replay, num_replay, replay_missing;
     int64_t *replay_ns, *recorded_ns;
     uint64_t num_recorded, recorded_capacity;
