@@ -109,6 +109,7 @@ def counted(path):
     document = json.loads(path.read_text())
     physical = {
         "wall_time_s", "peak_rss_bytes", "bursts_sent", "bursts_received", "yields", "sleeps",
+        "bursts_short", "bursts_in_place", "bursts_copied", "bursts_by_message",
     }  # fmt: skip
     return [
         {name: value for name, value in rank.items() if name not in physical}

@@ -103,7 +103,8 @@ def test_times_and_facts_of_the_host_are_exact(data):
     assert parsed["virtual_time_ns"] == clock["now_ns"]
     for name in ("compute_ns", "mpi_ns", "sleep_ns"):
         assert parsed[name] == clock[name]
-    for name in ("touch_ns", "pin_ns", "yields", "sleeps"):
+    ways = ("bursts_short", "bursts_in_place", "bursts_copied", "bursts_by_message")
+    for name in ("touch_ns", "pin_ns", "yields", "sleeps", *ways):
         assert parsed[name] == node[name]
     assert parsed["interrupt_times"] == {"bin_ns": bin_ns, "bins": bins}
     assert parsed["wall_time_s"] == wall_ns / 1e9

@@ -75,6 +75,17 @@ static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
     return self->num_near ? pw_shared_allocate(self->shared, num_bytes) : NULL;
 }
 
+static void wire_count(const pw_wire *wire, pw_wire_counts *out)
+{
+    const wire_mpi *self = (const wire_mpi *)wire;
+    pw_shared_counters shared = {0};
+    if (self->shared) pw_shared_read_counters(self->shared, &shared);
+    *out = (pw_wire_counts){.num_short = shared.num_short,
+                            .num_in_place = shared.num_in_place,
+                            .num_copied = shared.num_copied,
+                            .num_by_message = self->num_by_mpi};
+}
+
 static void wire_close(pw_wire *wire)
 {
     wire_mpi *self = self_of(wire);
@@ -90,6 +101,7 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
+    .count = wire_count,
     .close = wire_close,
 };
 

@@ -153,9 +153,15 @@ void pw_node_set_host(pw_node *node, const pw_node_host *host) { node->host = *h
 
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
+    pw_wire_counts sent = {0, 0, 0, 0};
+    if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
     *out = (pw_node_counters){.touch_ns = node->touch_ns,
                               .pin_ns = node->pin_ns,
                               .yields = node->idleness.yields,
                               .sleeps = node->idleness.sleeps,
+                              .bursts_short = sent.num_short,
+                              .bursts_in_place = sent.num_in_place,
+                              .bursts_copied = sent.num_copied,
+                              .bursts_by_message = sent.num_by_message,
                               .started_wall_ns = node->started_wall_ns};
 }

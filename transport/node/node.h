@@ -133,6 +133,7 @@ pw_call_counts *pw_node_calls(pw_node *node);
 typedef struct {
     int64_t touch_ns, pin_ns;
     uint64_t yields, sleeps;
+    uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;
 } pw_node_counters;
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out);

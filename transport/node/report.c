@@ -182,8 +182,18 @@ static void put_times(json *out, const pw_report_input *input)
                    clock->replay_missing, clock->num_replay - clock->next_replay);
 }
 
+static void put_wire(json *out, const pw_node_counters *node)
+{
+    put_format(out,
+               ", \"bursts_short\": %" PRIu64 ", \"bursts_in_place\": %" PRIu64
+               ", \"bursts_copied\": %" PRIu64 ", \"bursts_by_message\": %" PRIu64,
+               node->bursts_short, node->bursts_in_place, node->bursts_copied,
+               node->bursts_by_message);
+}
+
 static void put_host(json *out, const pw_report_input *input)
 {
+    put_wire(out, input->node);
     put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, input->node->yields,
                input->node->sleeps);
     /* Not by %f, which follows the program's locale. */

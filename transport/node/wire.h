@@ -15,6 +15,14 @@ typedef struct {
     uint64_t token; /* the wire's own */
 } pw_wire_burst;
 
+/* Bursts sent, by the way that they took. */
+typedef struct {
+    uint64_t num_short;      /* copied to where the other node looks */
+    uint64_t num_in_place;   /* the other node reads them where they were written */
+    uint64_t num_copied;     /* as in place, after a copy: they were written elsewhere */
+    uint64_t num_by_message; /* by a message of the library underneath */
+} pw_wire_counts;
+
 typedef struct {
     /* Send num_bytes at data, which the node does not touch before the wire gives the buffer back:
      * at once, with *is_free true, or later by `sent`. A negative PW_ERR_* ends the run. */
@@ -30,6 +38,8 @@ typedef struct {
     /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives
      * as long as the wire. */
     uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
+    /* NULL: the wire has one way only. */
+    void (*count)(const pw_wire *wire, pw_wire_counts *out);
     /* Nothing is sent or received any more; frees the wire. */
     void (*close)(pw_wire *wire);
 } pw_wire_ops;
