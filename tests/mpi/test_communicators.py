@@ -1,5 +1,7 @@
 """Communicators: made and freed while messages are under way; state follows each of them."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,52 @@ def test_intercommunicators_are_mpis_own(comm):
     check(merged)
     for made in (merged, inter, half):
         made.Free()
+
+
+CHILD = """
+import numpy as np
+from mpi4py import MPI
+
+parent = MPI.Comm.Get_parent()
+parent.Barrier()
+word = np.zeros(1, int)
+parent.Bcast(word, 0)
+assert parent.allgather("child") == ["parent"] * parent.Get_remote_size()
+merged = parent.Merge(True)
+total = np.zeros(1, int)
+merged.Allreduce(word, total)
+assert word[0] == 7 and total[0] == 7 * merged.size
+merged.Free()
+parent.Barrier()
+parent.Disconnect()
+"""
+
+
+def test_collectives_with_spawned_processes_which_run_plain_mpi(comm, tmp_path_factory):
+    """Those make the blocking calls, which non-blocking ones do not meet; meanwhile a send of a
+    rank that comes later must go through."""
+    script = None
+    if comm.rank == 0:
+        script = tmp_path_factory.mktemp("spawned") / "child.py"
+        script.write_text(CHILD)
+    script = comm.bcast(script)
+    spawned = comm.Spawn(sys.executable, ["-P", str(script)], 2)
+    request = comm.Isend(np.ones(5000), (comm.rank + 1) % comm.size, 3)
+    if comm.rank:
+        comm.Recv(np.empty(5000), (comm.rank - 1) % comm.size, 3)
+    spawned.Barrier()
+    if comm.rank == 0:
+        comm.Recv(np.empty(5000), (comm.rank - 1) % comm.size, 3)
+    spawned.Bcast(np.array([7]), MPI.ROOT if comm.rank == 0 else MPI.PROC_NULL)
+    assert spawned.allgather("parent") == ["child"] * 2
+    merged = spawned.Merge(False)
+    total = np.zeros(1, int)
+    merged.Allreduce(np.array([7]), total)
+    assert total[0] == 7 * (comm.size + 2)
+    merged.Free()
+    request.Wait()
+    spawned.Barrier()
+    spawned.Disconnect()
 
 
 def test_windows_and_files_while_a_send_is_pending(comm, tmp_path_factory):

@@ -25,6 +25,10 @@ from pagewire.transport.facade.selection import EMPTY, Selection, contiguous_siz
 from pagewire.transport.node.patching import native, replace_all
 
 
+# Beside TAG of spreading and those of Create_group, which follow the user's.
+_MEETING_TAG = 0
+
+
 def in_place(buf: Any) -> bool:
     return buf is None or buf is MPI.IN_PLACE
 
@@ -52,9 +56,12 @@ def collective(
             if self == MPI.COMM_NULL:
                 return original(self, *args, **kwargs)
             go_around(name, args, kwargs)
-            if nonblocking is None:
-                return original(self, *args, **kwargs)
-            return polled(nonblocking(self, *args, **kwargs))
+            members, is_whole = _members_here(self)
+            if nonblocking is not None and is_whole:
+                return polled(nonblocking(self, *args, **kwargs))
+            # Peers of another COMM_WORLD make the blocking call, which no other meets.
+            spreading.barrier(here.states[MPI.COMM_WORLD.handle].collective, members, _MEETING_TAG)
+            return original(self, *args, **kwargs)
         if has_topology:
             result = body(state.collective, self, *args, **kwargs)
         else:
@@ -66,6 +73,21 @@ def collective(
         return result
 
     return bracket(name, call)
+
+
+def _members_here(comm: MPI.Comm) -> tuple[list[int], bool]:
+    """Members of either group that are of this COMM_WORLD, in its ranks; are these all?"""
+    groups = [comm.Get_group()]
+    if isinstance(comm, MPI.Intercomm):
+        groups.append(comm.Get_remote_group())
+    world = MPI.COMM_WORLD.Get_group()
+    found: list[int] = []
+    for group in groups:
+        found += MPI.Group.Translate_ranks(group, range(group.Get_size()), world)
+        group.Free()
+    world.Free()
+    members = sorted(set(found) - {MPI.UNDEFINED})
+    return members, MPI.UNDEFINED not in found
 
 
 def _create_group() -> Callable[..., MPI.Intracomm]:
