@@ -24,7 +24,6 @@ from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import EMPTY, Selection, contiguous_size
 from pagewire.transport.node.patching import native, replace_all
 
-
 # Beside TAG of spreading and those of Create_group, which follow the user's.
 _MEETING_TAG = 0
 
