@@ -38,6 +38,7 @@ static void test_bursts_keep_their_order_and_go_back_when_taken(void)
     wires[2]->ops->taken(wires[2], &first);
     assert(wires[0]->ops->sent(wires[0]) == &data[0]);
     assert(wires[0]->ops->num_pending(wires[0]) == 1);
+    wires[2]->ops->taken(wires[2], &burst);
     for (int i = 0; i < 3; i++) wires[i]->ops->close(wires[i]);
 }
 
