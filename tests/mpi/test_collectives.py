@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from pagewire.native import ffi, lib
 from pagewire.transport import MPI
+from pagewire.transport.facade.rank import here
 
 pytestmark = pytest.mark.mpi
 
@@ -267,3 +269,43 @@ def test_mismatched_operands_are_refused(comm, count):
         comm.Allreduce(np.ones(count), np.ones(count - 1))
     with pytest.raises(ValueError, match="datatypes"):
         comm.Allreduce(np.ones(count), np.ones(count, "f4"))
+
+
+def test_operations_that_a_type_does_not_have_are_errors(comm):
+    """The rank stays sound."""
+    for count in (3, 5000):
+        if comm.size > 1:
+            with pytest.raises(MPI.Exception):
+                comm.Allreduce(np.ones(count), np.zeros(count), MPI.BAND)
+        total = np.zeros(count)
+        comm.Allreduce(np.ones(count), total)
+        assert (total == comm.size).all()
+
+
+def test_too_long_blocks_are_truncated_with_an_error(comm):
+    """At the rank that receives them."""
+    last = comm.size - 1
+    received = np.zeros(3 if comm.rank == last else 5)
+    if comm.rank == last and last > 0:
+        with pytest.raises(MPI.Exception) as raised:
+            comm.Bcast(received, 0)
+        assert raised.value.Get_error_class() == MPI.ERR_TRUNCATE
+    else:
+        comm.Bcast(received, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 31, 33])
+def test_trees_are_binomial(size):
+    made = ffi.new("pw_channel **")
+    for rank in range(size):
+        assert lib.pw_channel_create(0, rank, size, list(range(size)), made) == 0
+        for root in range(size):
+            found = lib.pw_tree_of(made[0], root)
+            place = (rank - root) % size
+            parent = (place & (place - 1)) + root  # without its lowest bit
+            assert found.parent == (parent % size if place else -1)
+            children = [c for c in range(place + 1, size) if c & (c - 1) == place]
+            assert list(found.child)[: found.num_children] == [
+                (child + root) % size for child in reversed(children)
+            ]
+        lib.pw_channel_destroy(here.messaging, made[0])

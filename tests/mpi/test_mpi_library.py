@@ -115,6 +115,17 @@ def test_no_process_completes_at_once(mpi, channel):
     assert count_of(mpi, status) == 0
 
 
+def test_operands_are_combined(mpi):
+    lower, higher = ffi.new("double[]", [1, 5, 3]), ffi.new("double[]", [4, 2, 3])
+    double = handle_of(MPI.DOUBLE)
+    assert mpi.reduce_local(lower, higher, 3, double, handle_of(MPI.SUM)) == 0
+    assert list(higher) == [5, 7, 6]
+    assert list(lower) == [1, 5, 3]
+    assert mpi.reduce_local(lower, higher, 2, double, handle_of(MPI.MIN)) == 0
+    assert list(higher) == [1, 5, 6]
+    assert mpi.reduce_local(lower, higher, 3, double, handle_of(MPI.BAND)) > 0
+
+
 def test_error_is_a_code_with_a_text(mpi, channel):
     comm, _, _, _ = channel
     text, length = ffi.new("char[]", lib.PW_MPI_ERROR_CHARS), ffi.new("int *")

@@ -30,8 +30,7 @@ void pw_messaging_destroy(pw_messaging *messaging)
     for (pw_operation *each = messaging->posted.head; each; each = each->next) free(each->memory);
     for (uint32_t i = 0; i < messaging->num_slabs; i++) free(messaging->slabs[i]);
     free(messaging->slabs);
-    for (uint32_t i = 0; i < messaging->num_kept; i++) free(messaging->kept[i]);
-    free(messaging->kept);
+    pw_scratch_free(&messaging->scratches);
     free(messaging->scratch);
     free(messaging);
 }

@@ -42,8 +42,6 @@ int64_t pw_call_reduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
                        pw_channel *channel, uint64_t send_address, uint64_t receive_address,
                        uint64_t count, uint64_t element_bytes, pw_mpi_handle datatype,
                        pw_mpi_handle op, int32_t root, uint32_t flags);
-/* cdef end */
-
 /* The rank's place in the binomial tree from `root`. */
 typedef struct {
     int32_t parent; /* -1: none */
@@ -52,4 +50,5 @@ typedef struct {
 } pw_tree;
 
 pw_tree pw_tree_of(const pw_channel *channel, int32_t root);
+/* cdef end */
 #endif

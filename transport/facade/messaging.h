@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "transport/facade/mpi_library.h"
+#include "transport/facade/scratch.h"
 #include "transport/node/node.h"
 
 /* cdef begin */
@@ -86,16 +87,13 @@ struct pw_messaging {
     uint32_t num_slabs;
     pw_call_pause pause;
     void *pause_context;
-    void **kept; /* memory that calls left while the NI used it */
-    uint32_t num_kept;
-    int32_t mpi_error; /* of the MPI call for which PW_ERR_HOST was returned last */
-    uint8_t *scratch;  /* frame of a message that MPI has taken when its send returns */
+    pw_scratch *scratches; /* memory for calls */
+    int32_t mpi_error;     /* of the MPI call for which PW_ERR_HOST was returned last */
+    uint8_t *scratch;      /* frame of a message that MPI has taken when its send returns */
 };
 
 pw_operation *pw_operation_new(pw_messaging *messaging, uint8_t kind);
 void pw_operation_recycle(pw_messaging *messaging, pw_operation *operation);
-/* Free memory, or NULL, when the messaging ends. */
-void pw_messaging_keep(pw_messaging *messaging, void *memory);
 void pw_list_append(pw_operation_list *list, pw_operation *operation);
 void pw_list_remove(pw_operation_list *list, pw_operation *operation);
 

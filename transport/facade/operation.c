@@ -46,15 +46,6 @@ void pw_operation_recycle(pw_messaging *messaging, pw_operation *operation)
     messaging->free_list = operation;
 }
 
-void pw_messaging_keep(pw_messaging *messaging, void *memory)
-{
-    if (!memory) return;
-    void **kept = realloc(messaging->kept, (messaging->num_kept + 1) * sizeof *kept);
-    if (!kept) return; /* it is never freed then */
-    messaging->kept = kept;
-    kept[messaging->num_kept++] = memory;
-}
-
 void pw_list_append(pw_operation_list *list, pw_operation *operation)
 {
     operation->next = NULL;

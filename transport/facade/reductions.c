@@ -1,6 +1,5 @@
-/* Reductions: vectors in memory of the library's own, combined on the way. */
+/* Reductions: vectors in scratch memory, combined on the way. */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "transport/facade/blocking.h"
@@ -14,44 +13,40 @@ typedef struct {
     pw_channel *channel;
     uint64_t count, element_bytes, num_bytes;
     pw_mpi_handle datatype, op;
-    uint8_t *mine, *theirs;
+    pw_scratch *mine, *theirs;
+    bool is_left; /* by a message that did not end well: the NI may still use both */
 } reduction;
 
-static uint64_t address_of(const uint8_t *memory) { return (uint64_t)(uintptr_t)memory; }
+static uint64_t address_of(const pw_scratch *block) { return (uint64_t)(uintptr_t)block->bytes; }
 
-static uint8_t *allocate(uint64_t num_bytes) { return malloc(num_bytes ? num_bytes : 1); }
-
-/* An allocation for each call, as MPI libraries do: pages that were not there before fault. */
 static int open_reduction(reduction *all, uint64_t send_address, bool needs_theirs)
 {
-    all->mine = allocate(all->num_bytes);
+    pw_scratch **blocks = &all->messaging->scratches;
+    all->mine = pw_scratch_take(blocks, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
-    if (all->num_bytes) memcpy(all->mine, (const void *)(uintptr_t)send_address, all->num_bytes);
+    if (all->num_bytes)
+        memcpy(all->mine->bytes, (const void *)(uintptr_t)send_address, all->num_bytes);
     if (!needs_theirs) return PW_OK;
-    all->theirs = allocate(all->num_bytes);
+    all->theirs = pw_scratch_take(blocks, all->num_bytes);
     return all->theirs ? PW_OK : PW_ERR_NOMEM;
 }
 
-static void close_reduction(reduction *all, int64_t result)
+static void close_reduction(const reduction *all)
 {
-    if (result == PW_OK) {
-        free(all->mine);
-        free(all->theirs);
-    } else { /* the NI may still use them */
-        pw_messaging_keep(all->messaging, all->mine);
-        pw_messaging_keep(all->messaging, all->theirs);
-    }
+    if (all->is_left) return;
+    pw_scratch_give(&all->messaging->scratches, all->mine);
+    pw_scratch_give(&all->messaging->scratches, all->theirs);
 }
 
 /* higher = lower op higher */
-static int combine(const reduction *all, const uint8_t *lower, uint8_t *higher)
+static int combine(const reduction *all, const pw_scratch *lower, pw_scratch *higher)
 {
     const uint64_t at_once = INT_MAX;
     for (uint64_t done = 0; done < all->count; done += at_once) {
         const uint64_t left = all->count - done, count = left < at_once ? left : at_once;
         const uint64_t offset = done * all->element_bytes;
-        int error = all->messaging->mpi->reduce_local(lower + offset, higher + offset, (int)count,
-                                                      all->datatype, all->op);
+        int error = all->messaging->mpi->reduce_local(lower->bytes + offset, higher->bytes + offset,
+                                                      (int)count, all->datatype, all->op);
         if (error) {
             all->messaging->mpi_error = error;
             return PW_ERR_HOST;
@@ -65,31 +60,38 @@ static int join(reduction *all, bool is_below)
 {
     if (is_below) return combine(all, all->theirs, all->mine);
     int code = combine(all, all->mine, all->theirs);
-    uint8_t *result = all->theirs;
+    pw_scratch *result = all->theirs;
     all->theirs = all->mine;
     all->mine = result;
     return code;
 }
 
-static int64_t send(const reduction *all, const uint8_t *memory, int64_t dest)
+static int64_t note(reduction *all, int64_t result)
 {
-    return pw_block_send(all->messaging, all->channel, address_of(memory), all->num_bytes,
-                         (int32_t)dest, TAG, 0);
+    all->is_left |= result != PW_OK;
+    return result;
 }
 
-static int64_t receive(const reduction *all, const uint8_t *memory, int64_t source)
+static int64_t send(reduction *all, const pw_scratch *memory, int64_t dest)
 {
-    return pw_block_receive(all->messaging, all->channel, address_of(memory), all->num_bytes,
-                            (int32_t)source, TAG, 0, NULL);
+    return note(all, pw_block_send(all->messaging, all->channel, address_of(memory), all->num_bytes,
+                                   (int32_t)dest, TAG, 0));
 }
 
-static int64_t exchange(const reduction *all, int64_t partner)
+static int64_t receive(reduction *all, const pw_scratch *memory, int64_t source)
+{
+    return note(all, pw_block_receive(all->messaging, all->channel, address_of(memory),
+                                      all->num_bytes, (int32_t)source, TAG, 0, NULL));
+}
+
+static int64_t exchange(reduction *all, int64_t partner)
 {
     const pw_block_message outgoing = {address_of(all->mine), all->num_bytes, (int32_t)partner,
                                        TAG};
     const pw_block_message incoming = {address_of(all->theirs), all->num_bytes, (int32_t)partner,
                                        TAG};
-    return pw_block_exchange(all->messaging, all->channel, &outgoing, &incoming, 0, NULL);
+    return note(all,
+                pw_block_exchange(all->messaging, all->channel, &outgoing, &incoming, 0, NULL));
 }
 
 /* Among `power` places, the first num_pairs of which are pairs of ranks. */
@@ -136,7 +138,8 @@ static int64_t reduce(reduction *all, const pw_tree *tree)
 
 static void store(const reduction *all, uint64_t receive_address)
 {
-    if (all->num_bytes) memcpy((void *)(uintptr_t)receive_address, all->mine, all->num_bytes);
+    if (all->num_bytes)
+        memcpy((void *)(uintptr_t)receive_address, all->mine->bytes, all->num_bytes);
 }
 
 static reduction reduction_of(pw_messaging *messaging, pw_channel *channel, uint64_t count,
@@ -161,7 +164,7 @@ int64_t pw_call_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_
     int64_t result = open_reduction(&all, send_address, true);
     if (result == PW_OK) result = allreduce(&all);
     if (result == PW_OK) store(&all, receive_address);
-    close_reduction(&all, result);
+    close_reduction(&all);
     pw_block_end(messaging, flags);
     return result;
 }
@@ -177,7 +180,7 @@ int64_t pw_call_reduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
     int64_t result = open_reduction(&all, send_address, tree.num_children > 0);
     if (result == PW_OK) result = reduce(&all, &tree);
     if (result == PW_OK && tree.parent < 0) store(&all, receive_address);
-    close_reduction(&all, result);
+    close_reduction(&all);
     pw_block_end(messaging, flags);
     return result;
 }

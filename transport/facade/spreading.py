@@ -105,22 +105,9 @@ def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) 
 
 def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
     """Parent and children of this rank in the binomial tree from `root`, largest subtree first."""
-    size = channel.size
-    relative = (channel.rank - root) % size
-    distance = 1
-    parent = None
-    while distance < size:
-        if relative & distance:
-            parent = (relative - distance + root) % size
-            break
-        distance *= 2
-    children = []
-    distance //= 2
-    while distance:
-        if relative + distance < size:
-            children.append((relative + distance + root) % size)
-        distance //= 2
-    return parent, children
+    found = lib.pw_tree_of(channel.c, root)
+    children = [int(found.child[i]) for i in range(found.num_children)]
+    return None if found.parent < 0 else int(found.parent), children
 
 
 def broadcast(channel: Channel, span: Any, root: int) -> None:
