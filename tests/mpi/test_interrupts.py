@@ -118,4 +118,4 @@ def test_an_interrupted_reduction_leaves_its_memory(comm, interrupt):
         assert total[0] == sum(range(1, comm.size + 1))
         if comm.rank == 1:
             part.Send(np.zeros(1), 0, 9)
-    part.Free()
+    # Not freed: what was sent is still on it, and a next communicator may have its context.
