@@ -28,7 +28,12 @@ MARKER = "PAGEWIRE_LAUNCH_ID"
 MAX_RUNS = 8
 """Runs of a file, each without the tests that ended the earlier ones."""
 
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    f"test_p2p_obj.TestP2PObj{kind}.testCommLock": (
+        "looks into mpi4py's private table of locks, which only its own object calls fill"
+    )
+    for kind in ("Self", "World", "SelfDup", "WorldDup")
+}
 """Tests that need not pass, and why; docs/limits.md tells users."""
 
 FAST = (
