@@ -56,6 +56,26 @@ def test_neighbourhood_left_to_mpi(comm, counted):
     ring.Free()
 
 
+def test_broadcast_between_groups_is_mpis_own_and_right(comm, counted):
+    size, rank = comm.Get_size(), comm.Get_rank()
+    if size < 2:
+        pytest.skip("needs a second group")
+    color = int(rank >= size // 2)
+    group = comm.Split(color, rank)
+    between = group.Create_intercomm(0, comm, 0 if color else size // 2, 0)
+    for sender in (0, 1):
+        for root in range(between.Get_size() if color == sender else between.Get_remote_size()):
+            data = np.full(root + sender, root if color == sender else -1, "i")
+            where = root
+            if color == sender:
+                where = MPI.ROOT if root == between.Get_rank() else MPI.PROC_NULL
+            call = lambda data=data, where=where: between.Bcast(data, where)
+            assert counted("Bcast", call)[::2] == (1, 1)
+            assert (data == root).all()
+    between.Free()
+    group.Free()
+
+
 def test_windows_are_mpis_own(comm, counted):
     memory = np.zeros(10)
     window = MPI.Win.Create(memory, comm=comm)
