@@ -19,7 +19,6 @@ from pagewire.transport.facade.communicators import arrive, attach
 from pagewire.transport.facade.message import select, select_each, select_vector
 from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.point_to_point import polled
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import EMPTY, Selection, contiguous_size
 from pagewire.transport.node.patching import native, replace_all
@@ -47,7 +46,6 @@ def collective(
     if owner is None:
         owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
     original = native(owner, name)
-    nonblocking = native(owner, "I" + name.lower()) if name[0].isupper() else None
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         state = here.states.get(self.handle)
@@ -55,12 +53,11 @@ def collective(
             if self == MPI.COMM_NULL:
                 return original(self, *args, **kwargs)
             go_around(name, args, kwargs)
-            members, is_whole = _members_here(self)
-            if nonblocking is not None and is_whole and not isinstance(self, MPI.Intercomm):
-                return polled(nonblocking(self, *args, **kwargs))
-            # Peers of another COMM_WORLD make the blocking call, which no other meets; and with
-            # four ranks MPICH 5.0's own Ibcast of an intercommunicator brings wrong data.
-            spreading.barrier(here.states[MPI.COMM_WORLD.handle].collective, members, _MEETING_TAG)
+            # Not the non-blocking call and turns until it is over: peers of another COMM_WORLD make
+            # the blocking one, which no other meets, and MPICH 5.0's Ibcast of intercommunicators
+            # gives wrong data.
+            world = here.states[MPI.COMM_WORLD.handle].collective
+            spreading.barrier(world, _members_here(self), _MEETING_TAG)
             return original(self, *args, **kwargs)
         if has_topology:
             result = body(state.collective, self, *args, **kwargs)
@@ -75,8 +72,8 @@ def collective(
     return bracket(name, call)
 
 
-def _members_here(comm: MPI.Comm) -> tuple[list[int], bool]:
-    """Members of either group that are of this COMM_WORLD, in its ranks; are these all?"""
+def _members_here(comm: MPI.Comm) -> list[int]:
+    """Members of either group that are of this COMM_WORLD, in its ranks."""
     groups = [comm.Get_group()]
     if isinstance(comm, MPI.Intercomm):
         groups.append(comm.Get_remote_group())
@@ -86,8 +83,7 @@ def _members_here(comm: MPI.Comm) -> tuple[list[int], bool]:
         found += MPI.Group.Translate_ranks(group, range(group.Get_size()), world)
         group.Free()
     world.Free()
-    members = sorted(set(found) - {MPI.UNDEFINED})
-    return members, MPI.UNDEFINED not in found
+    return sorted(set(found) - {MPI.UNDEFINED})
 
 
 def _create_group() -> Callable[..., MPI.Intracomm]:
