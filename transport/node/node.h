@@ -113,8 +113,8 @@ void pw_node_idle(pw_node *node);
  * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);
 /* A look found nothing: it costs poll_ns, if what it looks for completes later in virtual time
- * (is_future) or the NI has an event ahead. When only the frame is not here yet, neither the look nor
- * the call that it is made in costs anything. */
+ * (is_future) or the NI has an event ahead. When only the frame is not here yet, neither the look
+ * nor the call that it is made in costs anything. */
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns);
 /* Time of the engine's next event. */
 int64_t pw_node_next_ns(const pw_node *node);
