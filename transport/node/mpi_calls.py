@@ -31,10 +31,6 @@ class MpiCalls:
         """What stands for a name in C."""
         return check(lib.pw_call_index(self._c, name.encode()), f"count of calls of {name}")
 
-    def begin(self, name: str) -> None:
-        """The program calls."""
-        lib.pw_call_begin(self._c, self.index(name))
-
     def go_around(self, num_bytes: int) -> None:
         """The call that has begun is MPI's own; NotCarriedError when run.strict is set."""
         current = self._c.call[self._c.current]
