@@ -309,3 +309,12 @@ def test_trees_are_binomial(size):
                 (child + root) % size for child in reversed(children)
             ]
         lib.pw_channel_destroy(here.messaging, made[0])
+
+
+def test_reduce_scatter_of_uneven_parts_learns_the_counts(comm):
+    size, rank = comm.Get_size(), comm.Get_rank()
+    received = np.zeros(rank + 1)
+    comm.Reduce_scatter(np.arange(size * (size + 1) / 2) + rank, received)
+    first = rank * (rank + 1) // 2
+    expected = (first + np.arange(rank + 1)) * size + size * (size - 1) / 2
+    assert (received == expected).all()

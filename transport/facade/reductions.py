@@ -11,6 +11,7 @@ from ctypes import memmove
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy
 from mpi4py import MPI
 
 from pagewire.native import lib
@@ -216,7 +217,7 @@ def _reduce_scatter(
     is_in_place = in_place(sendbuf)
     sending = receiving if is_in_place else select(sendbuf, True)
     if recvcounts is None and not is_in_place:
-        counts = [receiving.count] * channel.size
+        counts = _everybodys(channel, receiving.count)
     else:
         counts = per_block(recvcounts, channel.size)
     side = "receive" if is_in_place else "send"
@@ -231,6 +232,16 @@ def _reduce_scatter(
         if sending.datatype != receiving.datatype:
             raise ValueError("mismatch in send and receive MPI datatypes")
     return _reduce_scattered(channel, sending, receiving, counts, op)
+
+
+def _everybodys(channel: Channel, count: int) -> list[int]:
+    """The ranks' own receive counts, which nobody was told."""
+    counts = numpy.zeros(channel.size, "q")
+    counts[channel.rank] = count
+    address: int = counts.ctypes.data
+    spans = [Span(address + 8 * rank, 8, counts) for rank in range(channel.size)]
+    spreading.allgather_ring(channel, spans)
+    return [int(each) for each in counts]
 
 
 def _reduce_scattered(
