@@ -208,6 +208,18 @@ static void test_a_look_in_vain_costs_when_the_future_is_known(void)
     assert(clock->now_ns == 0 && pw_node_next_ns(node) == PW_NEVER);
     pw_node_failed_test(node, true, 135);
     assert(clock->now_ns == 135);
+    pw_clock_enter(clock, true); /* as often as this host comes to it: no time passes */
+    assert(clock->now_ns > 135);
+    for (int i = 0; i < 2; i++) pw_node_failed_test(node, false, 135);
+    pw_clock_leave(clock);
+    assert(clock->now_ns == 135);
+    pw_clock_enter(clock, true);
+    pw_clock_enter(clock, true); /* within a call that goes on */
+    int64_t called_ns = clock->now_ns;
+    pw_node_failed_test(node, false, 135);
+    assert(clock->now_ns == called_ns);
+    pw_clock_leave(clock);
+    pw_clock_leave(clock);
 
     message sent = start_message(&all, 0, 1, MEGABYTE, true);
     int64_t before_ns = clock->now_ns;

@@ -186,7 +186,8 @@ static void begin_call(pw_clock *clock, bool costs_call, int64_t wall_ns)
     int64_t passed_ns = compute_ns(clock, wall_ns);
     clock->compute_ns += passed_ns;
     clock->entered_ns = clock->now_ns + passed_ns;
-    clock->now_ns = clock->entered_ns + (costs_call ? clock->call_ns : 0);
+    clock->charged_ns = costs_call ? clock->call_ns : 0;
+    clock->now_ns = clock->entered_ns + clock->charged_ns;
     clock->program_ran = true;
 }
 
@@ -231,6 +232,13 @@ void pw_clock_sleep(pw_clock *clock, int64_t duration_ns)
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns)
 {
     clock->now_ns = latest(clock->now_ns, complete_ns) + clock->poll_ns;
+}
+
+void pw_clock_excuse_call(pw_clock *clock)
+{
+    if (clock->depth != 1) return;
+    clock->now_ns -= clock->charged_ns;
+    clock->charged_ns = 0;
 }
 
 const int64_t *pw_clock_recorded(const pw_clock *clock, uint64_t *num_durations)

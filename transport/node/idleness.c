@@ -46,5 +46,7 @@ void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock)
 
 int64_t pw_idleness_silent_ns(const pw_idleness *idleness)
 {
-    return idleness->silent_since_ns ? pw_clock_wall_ns() - idleness->silent_since_ns : 0;
+    /* Once: another thread may end the silence. */
+    int64_t since_ns = __atomic_load_n(&idleness->silent_since_ns, __ATOMIC_RELAXED);
+    return since_ns ? pw_clock_wall_ns() - since_ns : 0;
 }

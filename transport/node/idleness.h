@@ -17,6 +17,6 @@ void pw_idleness_end(pw_idleness *idleness);
 void pw_idleness_renew(pw_idleness *idleness);
 /* A turn was in vain. The lock is open while the core is somebody else's. */
 void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock);
-/* 0 when something just happened. */
+/* 0 when something just happened. Any thread, any time. */
 int64_t pw_idleness_silent_ns(const pw_idleness *idleness);
 #endif

@@ -109,10 +109,12 @@ void pw_node_busy(pw_node *node);
 /* A turn was in vain: yields the core after a few, sleeps for short times after very many; unlocks
  * the node meanwhile. */
 void pw_node_idle(pw_node *node);
-/* Wall time in ns since anything happened while the node was waiting; 0 when something just did. */
+/* Wall time in ns since anything happened while the node was waiting; 0 when something just did.
+ * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);
 /* A look found nothing: it costs poll_ns, if what it looks for completes later in virtual time
- * (is_future) or the NI has an event ahead; not when only the frame is not here yet. */
+ * (is_future) or the NI has an event ahead. When only the frame is not here yet, neither the look nor
+ * the call that it is made in costs anything. */
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns);
 /* Time of the engine's next event. */
 int64_t pw_node_next_ns(const pw_node *node);

@@ -185,4 +185,5 @@ void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
 {
     bool is_ahead = node->clock.now_ns < node->next_ns && node->next_ns < PW_NEVER;
     if (is_future || is_ahead) node->clock.now_ns += poll_ns;
+    else pw_clock_excuse_call(&node->clock);
 }
