@@ -152,6 +152,39 @@ def look(request: MPI.Request, status: Status) -> bool:
     return True
 
 
+class Natives:
+    """Those of several requests that are MPI's own, completed beside our operations.
+
+    Not looked at by Get_status and completed with the others: MPICH 5.0 forgets the status of a
+    persistent request at that.
+    """
+
+    def __init__(self, requests: Sequence[MPI.Request], found: list[Any]) -> None:
+        self._places = [i for i, operation in enumerate(found) if operation is None]
+        self._requests = [requests[i] for i in self._places]
+        self._statuses = [MPI.Status() for _ in self._places]
+        self._error: MPI.Exception | None = None
+
+    def test(self) -> bool:
+        """Whether all of them are complete, and completed by this."""
+        try:
+            done: bool = _testall(self._requests, self._statuses)
+        except MPI.Exception as error:
+            self._error = error
+            return True
+        return done
+
+    def correct(self, statuses: Statuses) -> None:
+        """Put their statuses where MPI's are of requests that were none any more; raise their
+        error."""
+        num_bytes = MPI._sizeof(MPI.Status)
+        for i, status in zip(self._places, self._statuses, strict=True):
+            if statuses is not None and i < len(statuses):
+                ctypes.memmove(MPI._addressof(statuses[i]), MPI._addressof(status), num_bytes)
+        if self._error is not None:
+            raise self._error
+
+
 def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses) -> None:
     """Complete requests all of which may complete; `found` has their operations or None."""
     ours = [(i, operation) for i, operation in enumerate(found) if operation is not None]
@@ -168,6 +201,16 @@ def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: St
         errors = correct(ours, statuses)
     if errors:
         raise in_status(errors)
+
+
+def complete_beside(
+    natives: Natives, requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses
+) -> None:
+    """As complete_all, after those of MPI's own."""
+    try:
+        complete_all(requests, found, statuses)
+    finally:
+        natives.correct(statuses)
 
 
 def correct(ours: list[tuple[int, Any]], statuses: Statuses) -> list[BaseException]:
@@ -193,8 +236,17 @@ def in_status(errors: list[BaseException]) -> BaseException:
 def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
     requests = list(requests)
     found = [here.active.get(request.handle) for request in requests]
-    await_all(requests, found)
-    complete_all(requests, found, statuses)
+    if not any(found):
+        while not _testall(requests, statuses):
+            turn(describe_native)
+        return True
+    natives = Natives(requests, found)
+    for operation in found:
+        if operation is not None:
+            operation.reach()
+    while not natives.test():
+        turn(describe_native)
+    complete_beside(natives, requests, found, statuses)
     return True
 
 
@@ -209,15 +261,19 @@ def await_all(requests: Sequence[MPI.Request], found: list[Any]) -> None:
 
 def all_passed(requests: Sequence[MPI.Request], found: list[Any]) -> bool:
     """The test of Testall, without completing anything."""
+    return ours_passed(found) and all(
+        operation is not None or _get_status(request)
+        for request, operation in zip(requests, found, strict=True)
+    )
+
+
+def ours_passed(found: list[Any]) -> bool:
     test_turn()
     ours = [operation for operation in found if operation is not None]
     if not all(passed(operation) for operation in ours):
         failed(ours)
         return False
-    return all(
-        operation is not None or _get_status(request)
-        for request, operation in zip(requests, found, strict=True)
-    )
+    return True
 
 
 def Testall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
@@ -228,9 +284,10 @@ def Testall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
         if not done:
             test_turn()
         return done
-    if not all_passed(requests, found):
+    natives = Natives(requests, found)
+    if not ours_passed(found) or not natives.test():
         return False
-    complete_all(requests, found, statuses)
+    complete_beside(natives, requests, found, statuses)
     return True
 
 

@@ -14,6 +14,7 @@ from pagewire.transport.node.patching import native, replace_all
 
 _native_wait = native(MPI.Request, "wait")
 _native_test = native(MPI.Request, "test")
+_testall = native(MPI.Request, "testall")
 _testany = native(MPI.Request, "testany")
 
 Status = MPI.Status | None
@@ -77,8 +78,15 @@ def test(self: MPI.Request, status: Status = None) -> tuple[bool, Any]:
 
 def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> list[Any]:
     requests = list(requests)
-    completion.await_all(requests, [here.active.get(request.handle) for request in requests])
-    return _conclude_each(requests, statuses)
+    found = [here.active.get(request.handle) for request in requests]
+    if any(found):
+        completion.await_all(requests, found)
+        return _conclude_each(requests, statuses)
+    while True:
+        done, received = _testall(requests, statuses)
+        if done:
+            return received
+        turn(describe_native)
 
 
 def testall(
