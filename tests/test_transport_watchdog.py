@@ -45,6 +45,24 @@ def launch(tmp_path: pathlib.Path, program: str, *words: str) -> subprocess.Comp
     )
 
 
+COLLECTIVE = """
+import subprocess
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    subprocess.run(["sleep", "0.8"])
+world.Allreduce(np.ones(3), np.zeros(3))
+"""
+
+
+def test_silence_in_a_collective_is_reported(tmp_path: pathlib.Path) -> None:
+    done = launch(tmp_path, COLLECTIVE, "--set", "run.watchdog=100ms")
+    assert done.returncode == 0, done.stderr
+    assert "in: world.Allreduce(np.ones(3), np.zeros(3))" in done.stderr
+    assert "a message of at most 24 bytes from rank 0 of its communicator" in done.stderr
+
+
 def test_silence_is_reported_once_and_the_run_goes_on(tmp_path: pathlib.Path) -> None:
     done = launch(tmp_path, WAITING, "--set", "run.watchdog=100ms")
     assert done.returncode == 0, done.stderr

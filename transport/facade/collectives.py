@@ -3,8 +3,8 @@
 Dissemination barrier; binomial trees for broadcast and short gathers and scatters, one message
 per rank for long ones; recursive doubling or a ring for allgather; pairwise exchange for alltoall.
 Messages go on the communicator's second private communicator. A derived type's data is packed at
-the ends and travels as bytes. Collectives of intercommunicators, of communicators without state,
-and with an invalid root are MPI's own.
+the ends and travels as bytes; contiguous data is C's part (collectives.h). Collectives of
+intercommunicators, of communicators without state, and with an invalid root are MPI's own.
 """
 
 from collections.abc import Callable

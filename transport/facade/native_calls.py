@@ -1,8 +1,8 @@
 """Calls that MPI carries itself, around the NI: counted here, and otherwise left as they are.
 
-Non-blocking and persistent collectives, partitioned point-to-point, windows, and
-files. What makes and frees communicators, windows and files moves no data of the program's and is
-not counted among them.
+Non-blocking and persistent collectives, partitioned point-to-point, windows, and files. What makes
+and frees communicators, windows and files moves no data of the program's and is not counted among
+them.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Patterns of messages that collectives are made of, over spans of bytes.
 
-All messages of a communicator's collectives have one tag: every rank calls them in the same
-order, and messages between two ranks keep theirs.
+Those of contiguous memory are C's (collectives.h). All messages of a communicator's collectives
+have one tag: every rank calls them in the same order, and messages between two ranks keep theirs.
 """
 
 from ctypes import memmove
