@@ -25,6 +25,8 @@ WITHIN_TRANSPORT = {
     "settings": {"memory"},
     "node": {"settings", "memory"},
     "facade": {"node", "settings", "memory"},
+    "marks": set(),
+    "fabric": {"marks", "node", "settings", "memory"},
 }
 """The same for the rooms of transport/."""
 

@@ -1,0 +1,46 @@
+/* Between the preloaded library that marks where a program enters and leaves MPI (libpagewire-mpi.so)
+ * and whoever keeps the rank's virtual clock, the libfabric provider. The host finds
+ * pagewire_marks_attach with dlsym(RTLD_DEFAULT, ...); without it there are no marks. Plain C, no
+ * MPI header: the wrappers pass arguments on as they came, so one library serves every MPI. */
+#ifndef PW_MARKS_MARKS_H
+#define PW_MARKS_MARKS_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGEWIRE_MARKS_VERSION 1
+
+/* What an MPI function does to the CPU that calls it. */
+enum pagewire_call_kind {
+    PAGEWIRE_CALL_POSTS = 0, /* returns at once: Isend, Irecv, Comm_rank */
+    PAGEWIRE_CALL_WAITS = 1, /* until something is there: Recv, Send, Wait, Barrier, Win_fence */
+    PAGEWIRE_CALL_TESTS = 2, /* looks whether it is: Test, Testall, Iprobe, Request_get_status */
+};
+
+typedef struct {
+    const char *name; /* without MPI_: Allreduce */
+    uint32_t number;  /* from 0, below pagewire_marks_num_calls */
+    uint32_t kind;    /* enum pagewire_call_kind */
+} pagewire_marked_call;
+
+/* Functions of the host; any thread may call. Only the outermost call of a thread is told: what MPI
+ * calls of itself is not. */
+typedef struct {
+    size_t struct_size;
+    uint32_t version;
+    uint32_t has_virtual_wtime; /* MPI_Wtime is clock_read; else the MPI library's own */
+    uint32_t has_virtual_clocks; /* clock_gettime, gettimeofday, time, sleeps are virtual too */
+    uint32_t reserved;
+    void (*enter)(const pagewire_marked_call *call);
+    void (*leave)(const pagewire_marked_call *call);
+    /* The rank's virtual time in ns, from MPI_Init on; the reading costs what the platform says. */
+    int64_t (*clock_read)(void);
+    /* The program lets so much virtual time pass. */
+    void (*sleep)(int64_t duration_ns);
+} pagewire_marks_host;
+
+/* Of the preloaded library. 0, or -1: another version. NULL takes the host away. The host stays the
+ * caller's and must live until it is taken away. */
+int pagewire_marks_attach(const pagewire_marks_host *host);
+uint32_t pagewire_marks_num_calls(void);
+
+#endif
