@@ -46,53 +46,70 @@ static void put_numbers(void *values, const value_type *type, int seed)
     }
 }
 
-/* One origin after the other, so that the outcome is known for operations that do not commute. */
-static void one_by_one(const value_type *type, MPI_Op op, const char *op_name, char *window,
-                       MPI_Win win)
+static const struct {
+    const char *name;
+    int needs_integer;
+} operations[] = {
+    {"MPI_SUM", 0},  {"MPI_PROD", 0}, {"MPI_MAX", 0},  {"MPI_MIN", 0}, {"MPI_LAND", 1},    {"MPI_LOR", 1},
+    {"MPI_LXOR", 1}, {"MPI_BAND", 1}, {"MPI_BOR", 1}, {"MPI_BXOR", 1}, {"MPI_REPLACE", 0}, {"MPI_NO_OP", 0},
+};
+enum { NUM_OPERATIONS = sizeof operations / sizeof *operations };
+
+/* The target's numbers for one operation, changed by one origin in four ways. */
+static void change(const value_type *type, int nth_op, int origin, char *wanted, MPI_Win win)
 {
-    char mine[COUNT * MAX_ELEMENT_BYTES], before[sizeof mine], wanted[sizeof mine],
-        fetched[sizeof mine];
-    size_t num_bytes = (size_t)(COUNT * type->size_bytes);
+    const MPI_Op ops[NUM_OPERATIONS] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,    MPI_LOR,
+                                        MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_REPLACE, MPI_NO_OP};
+    char mine[COUNT * MAX_ELEMENT_BYTES], before[sizeof mine], fetched[sizeof mine];
+    MPI_Op op = ops[nth_op];
+    MPI_Aint at = nth_op * COUNT;
     int target = check_size - 1;
-    put_numbers(window, type, 1);
-    put_numbers(wanted, type, 1);
-    MPI_Win_sync(win);
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (int origin = 0; origin < check_size; origin++) {
-        for (int kind = 0; kind < 4; kind++) {
-            int count = kind < 2 ? COUNT : 1;
-            put_numbers(mine, type, origin + kind);
-            memcpy(before, wanted, num_bytes);
-            if (op == MPI_REPLACE)
-                memcpy(wanted, mine, (size_t)(count * type->size_bytes));
-            else if (op != MPI_NO_OP)
-                MPI_Reduce_local(mine, wanted, count, type->type, op);
-            if (kind == 0 && op == MPI_NO_OP) continue; /* Accumulate has none */
-            if (origin == check_rank) {
-                memset(fetched, 0x55, sizeof fetched);
-                if (kind == 0)
-                    MPI_Accumulate(mine, COUNT, type->type, target, 0, COUNT, type->type, op, win);
-                else if (kind == 1)
-                    MPI_Get_accumulate(mine, COUNT, type->type, fetched, COUNT, type->type, target,
-                                       0, COUNT, type->type, op, win);
-                else if (kind == 2)
-                    MPI_Fetch_and_op(mine, fetched, type->type, target, 0, op, win);
-                else
-                    MPI_Get_accumulate(mine, 1, type->type, fetched, 1, type->type, target, 0, 1,
-                                       type->type, op, win);
-                MPI_Win_flush(target, win);
-                CHECK(!kind || !memcmp(fetched, before, (size_t)(count * type->size_bytes)),
-                      "%s of %s, way %d: fetched something else than what was there", op_name,
-                      type->name, kind);
-            }
-            MPI_Barrier(MPI_COMM_WORLD);
-        }
+    for (int way = op == MPI_NO_OP; way < 4; way++) { /* Accumulate has no MPI_NO_OP */
+        int count = way < 2 ? COUNT : 1;
+        size_t num_bytes = (size_t)(count * type->size_bytes);
+        put_numbers(mine, type, origin + way);
+        memcpy(before, wanted, num_bytes);
+        if (op == MPI_REPLACE)
+            memcpy(wanted, mine, num_bytes);
+        else if (op != MPI_NO_OP)
+            MPI_Reduce_local(mine, wanted, count, type->type, op);
+        if (origin != check_rank) continue;
+        if (way == 0)
+            MPI_Accumulate(mine, count, type->type, target, at, count, type->type, op, win);
+        else if (way == 2)
+            MPI_Fetch_and_op(mine, fetched, type->type, target, at, op, win);
+        else
+            MPI_Get_accumulate(mine, count, type->type, fetched, count, type->type, target, at,
+                               count, type->type, op, win);
+        MPI_Win_flush(target, win);
+        CHECK(!way || !memcmp(fetched, before, num_bytes),
+              "%s of %s, way %d: fetched something else than what was there",
+              operations[nth_op].name, type->name, way);
+    }
+}
+
+/* One origin after the other, so that the outcome is known for operations that do not commute. */
+static void one_by_one(const value_type *type, char *window, MPI_Win win)
+{
+    size_t num_bytes = (size_t)(COUNT * type->size_bytes);
+    char *wanted = malloc(NUM_OPERATIONS * num_bytes);
+    for (size_t i = 0; i < NUM_OPERATIONS; i++) {
+        put_numbers(window + i * num_bytes, type, 1);
+        put_numbers(wanted + i * num_bytes, type, 1);
     }
     MPI_Win_sync(win);
-    if (check_rank == target)
-        CHECK(!memcmp(window, wanted, num_bytes), "%s of %s: the window holds something else",
-              op_name, type->name);
+    for (int origin = 0; origin < check_size; origin++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = 0; i < NUM_OPERATIONS; i++)
+            if (type->is_integer || !operations[i].needs_integer)
+                change(type, i, origin, wanted + (size_t)i * num_bytes, win);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_sync(win);
+    for (size_t i = 0; i < NUM_OPERATIONS && check_rank == check_size - 1; i++)
+        CHECK(!memcmp(window + i * num_bytes, wanted + i * num_bytes, num_bytes),
+              "%s of %s: the window holds something else", operations[i].name, type->name);
+    free(wanted);
 }
 
 static void all_operations(int is_native)
@@ -103,27 +120,14 @@ static void all_operations(int is_native)
         TYPE(MPI_INT64_T, int64_t, 1), TYPE(MPI_UINT64_T, uint64_t, 1),
         TYPE(MPI_FLOAT, float, 0),     TYPE(MPI_DOUBLE, double, 0),
     };
-    const struct {
-        MPI_Op op;
-        const char *name;
-        int needs_integer;
-    } ops[] = {
-        {MPI_SUM, "MPI_SUM", 0},     {MPI_PROD, "MPI_PROD", 0},   {MPI_MAX, "MPI_MAX", 0},
-        {MPI_MIN, "MPI_MIN", 0},     {MPI_LAND, "MPI_LAND", 1},   {MPI_LOR, "MPI_LOR", 1},
-        {MPI_LXOR, "MPI_LXOR", 1},   {MPI_BAND, "MPI_BAND", 1},   {MPI_BOR, "MPI_BOR", 1},
-        {MPI_BXOR, "MPI_BXOR", 1},   {MPI_REPLACE, "MPI_REPLACE", 0},
-        {MPI_NO_OP, "MPI_NO_OP", 0},
-    };
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char *window;
         MPI_Win win;
         MPI_Info info = info_of(is_native);
-        MPI_Win_allocate(COUNT * types[t].size_bytes, types[t].size_bytes, info, MPI_COMM_WORLD,
-                         &window, &win);
+        MPI_Win_allocate(NUM_OPERATIONS * COUNT * types[i].size_bytes, types[i].size_bytes, info,
+                         MPI_COMM_WORLD, &window, &win);
         MPI_Win_lock_all(0, win);
-        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-            if (types[t].is_integer || !ops[i].needs_integer)
-                one_by_one(&types[t], ops[i].op, ops[i].name, window, win);
+        one_by_one(&types[i], window, win);
         MPI_Win_unlock_all(win);
         MPI_Win_free(&win);
         if (info != MPI_INFO_NULL) MPI_Info_free(&info);

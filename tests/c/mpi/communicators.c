@@ -30,7 +30,7 @@ CHECK_PROGRAM(communicators)
     MPI_Waitall(2 * NUM, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < NUM; i++) CHECK_INT(in[i], i + 100, "value in its communicator");
     for (int i = 0; i < NUM; i++) MPI_Comm_free(&comms[i]);
-    for (int i = 0; i < 300; i++) { /* numbers of freed ones are used again */
+    for (int i = 0; i < 50; i++) { /* numbers of freed ones are used again */
         MPI_Comm comm;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_free(&comm);
