@@ -62,7 +62,8 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         _add_host(made)
     lines = [
         "",
-        f"pagewire report: {program + ', ' if program else ''}{len(per_rank)} ranks",
+        f"pagewire report: {program + ', ' if program else ''}{len(per_rank)} ranks"
+        f"{', over the fabric' if config.run.transport == 'fabric' else ''}",
         *_align(made.rows),
         "Counters that are zero on every rank are left out; --json has all.",
         *_calls(made.total),
