@@ -10,7 +10,6 @@ import ctypes
 import dataclasses
 import importlib.util
 import mmap
-import os
 import pathlib
 import shutil
 from collections.abc import Mapping

@@ -52,9 +52,7 @@ def merge(
         raise OutputError(f"the report was not printed: {error.strerror}") from error
 
 
-def _check_carried(
-    directory: pathlib.Path, per_rank: list[dict[str, Any]], program: str
-) -> None:
+def _check_carried(directory: pathlib.Path, per_rank: list[dict[str, Any]], program: str) -> None:
     """Refuse a run whose messages took another way than the NI."""
     if not per_rank and not any(directory.glob("*.mpi")):
         raise report.IncompleteError(

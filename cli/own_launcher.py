@@ -1,5 +1,5 @@
-"""Runs over the fabric under an mpiexec or batch system of the user's own: `pagewire env` writes the
-node file and prints the variables, `pagewire report` merges what the ranks left.
+"""Runs over the fabric under an mpiexec or batch system of the user's own: `pagewire env` writes
+the node file and prints the variables, `pagewire report` merges what the ranks left.
 
 Both know one folder: it holds node.conf, and after the run RANK.report for each rank. So what the
 ranks read and write must lie on a file system that all hosts of the run see.

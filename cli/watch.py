@@ -1,8 +1,8 @@
 """Watches the ranks of a launch by the records that their witnesses leave, and ends them.
 
-A rank's witness (`pagewire run`, or pagewire-rank for other programs) writes RANK.start and RANK.end
-into the launch's folder, and RANK.note when it knows why the rank fails. mpiexec's proxies and ranks
-make sessions of their own, so processes are found by a variable in their environment.
+A rank's witness (`pagewire run`, or pagewire-rank over the fabric) writes RANK.start and RANK.end
+into the launch's folder, and RANK.note when it knows why the rank fails. mpiexec's proxies and
+ranks make sessions of their own, so processes are found by a variable in their environment.
 """
 
 import contextlib

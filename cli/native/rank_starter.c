@@ -43,9 +43,9 @@ static void write_record(const rank *me, const char *kind, const char *detail)
     char path[PATH_MAX], whole[PATH_MAX + 8], text[DETAIL_BYTES + 128];
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int num_bytes = snprintf(text, sizeof text,
-                             "{\"rank\": %lu, \"time_ns\": %" PRId64 "%09ld, %s}", me->number,
-                             (int64_t)now.tv_sec, now.tv_nsec, detail);
+    int num_bytes =
+        snprintf(text, sizeof text, "{\"rank\": %lu, \"time_ns\": %" PRId64 "%09ld, %s}",
+                 me->number, (int64_t)now.tv_sec, now.tv_nsec, detail);
     snprintf(path, sizeof path, "%s/%lu.%s", me->directory, me->number, kind);
     snprintf(whole, sizeof whole, "%s.part", path);
     int descriptor = open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -88,8 +88,7 @@ static void become(const rank *me, char *const *command)
     escape(command[0], name, sizeof name);
     fprintf(stderr, "[rank %lu] pagewire: error: cannot start '%s': %s\n", me->number, name,
             strerror(failed));
-    snprintf(detail, sizeof detail,
-             "\"reason\": \"cannot start '%s': %s\", \"code\": %d", name,
+    snprintf(detail, sizeof detail, "\"reason\": \"cannot start '%s': %s\", \"code\": %d", name,
              strerror(failed), code);
     write_record(me, "note", detail);
     _exit(code);
