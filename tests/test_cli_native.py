@@ -1,6 +1,5 @@
-"""Commands behind `--`: what is refused before a run, how a rank's end is told, which runs are not the
-NI's, and the variables for an mpiexec of one's own. Whole runs of C programs are in
-test_fabric_runs.py."""
+"""Commands behind `--`: what is refused before a run, how a rank's end is told, which runs are not
+the NI's, and the variables for an mpiexec of one's own."""
 
 import json
 import os
@@ -415,11 +414,9 @@ def test_variables_for_ones_own_mpiexec(tmp_path):
 @needs_provider
 def test_environment_of_ones_own_launcher_serves_the_launcher_too(tmp_path):
     done = pagewire("env", "-n", "2", "--directory", str(tmp_path))
-    variables = subprocess.run(
-        ["sh", "-c", f'eval "$0"; exec {sys.executable} -c "import os, json; '
-         'print(json.dumps(dict(os.environ)))"', done.stdout],
-        capture_output=True, text=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
+    show = "import os, json; print(json.dumps(dict(os.environ)))"
+    words = ["sh", "-c", 'eval "$0"; exec "$@"', done.stdout, sys.executable, "-c", show]
+    variables = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
     script = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
     done = pagewire("launch", "-n", "2", "--", "sh", "-c", script, env=json.loads(variables))
     assert done.returncode == 0, done.stderr

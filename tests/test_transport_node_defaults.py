@@ -24,6 +24,7 @@ NOT_OF_A_NODE = {
     "run.transport",
     "run.mpi",
     "run.wire",
+    "run.wire_interface",
     "run.huge_pages",
     "run.strict",
     "run.watchdog",

@@ -68,7 +68,15 @@ def compare(out, config, machine, num_ranks, node):
         )
         assert points == (expected.sizes_bytes, expected.costs_ns)
     run = config.run
-    for name in ("memory", "policy", "platform", "compute_record", "compute_replay", "json"):
+    for name in (
+        "memory",
+        "policy",
+        "platform",
+        "compute_record",
+        "compute_replay",
+        "json",
+        "wire_interface",
+    ):
         assert text_of(out.run, name) == getattr(run, name)
     assert text_of(out.run, "scheduling") == config.firmware.scheduling
     for name in ("strict", "quiet", "compute_scale"):

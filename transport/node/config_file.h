@@ -41,6 +41,7 @@ typedef struct {
     int64_t wtime;                             /* PW_WTIME_* */
     int64_t clocks;                            /* PW_CLOCKS_*; the program's other clocks, sleeps */
     int64_t wire;                              /* PW_CARRIER_* */
+    char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
     int64_t huge_pages;                        /* PW_HUGE_PAGES_* */
     int64_t watchdog_ns;                       /* -1: none */
     bool strict;

@@ -159,14 +159,19 @@ class RunConfig:
     wire: str = setting(
         "auto",
         "what carries the NIs' frames: auto: shared memory between ranks of one host, else MPI "
-        "(facade) or tcp (fabric); mpi: MPI messages alone; shm, tcp: that provider of libfabric "
-        "alone; virtual times are the same",
+        "(facade) or libfabric's tcp (fabric); mpi: MPI messages alone; shm: libfabric's shm "
+        "instead of our shared memory; tcp: that alone; virtual times are the same",
         choices={
             "auto": lib.PW_CARRIER_AUTO,
             "mpi": lib.PW_CARRIER_MPI,
             "shm": lib.PW_CARRIER_SHM,
             "tcp": lib.PW_CARRIER_TCP,
         },
+    )
+    wire_interface: str = setting(
+        "",
+        "network interface, by name or address, that tcp takes between the hosts of a run over the "
+        "fabric; empty: the first",
     )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
