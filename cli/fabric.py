@@ -47,7 +47,12 @@ _VARIABLES = {
     "openmpi": (
         _Variable("OMPI_MCA_pml", "cm", "Open MPI reaches the NI by libfabric alone"),
         _Variable("OMPI_MCA_mtl", "ofi", "Open MPI reaches the NI by libfabric alone"),
-        _Variable("OMPI_MCA_btl", "self", "Open MPI's shared memory goes around the NI"),
+        # Windows go by the btl `ofi`; `osc` sm is for those that the program wants shared alone.
+        _Variable(
+            "OMPI_MCA_btl", "self,ofi", "Open MPI's shared memory goes around the NI", ("self",)
+        ),
+        _Variable("OMPI_MCA_osc", "rdma,sm", "Open MPI's UCX goes around the NI", ("rdma",)),
+        _Variable("OMPI_MCA_osc_sm_priority", "1", "shared memory goes around the NI", ("0",)),
         _Variable("OMPI_MCA_mtl_ofi_provider_include", NAME, "another provider is no NI"),
     ),
 }
@@ -123,7 +128,8 @@ def environment(environ: Mapping[str, str], mpi: Mpi) -> dict[str, str]:
     checked."""
     result = dict(environ)
     for each in (*_FOR_ALL, *_VARIABLES[mpi.kind]):
-        result[each.name] = each.value
+        if result.get(each.name, "").strip() not in each.others:
+            result[each.name] = each.value
     here = folder()
     result["FI_PROVIDER_PATH"] = _joined(str(here), environ.get("FI_PROVIDER_PATH", ""))
     # The user's first: a sanitizer's library must be.
