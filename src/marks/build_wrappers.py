@@ -82,7 +82,9 @@ def main(table: str, output: str) -> None:
     text = HEAD + f"static const pagewire_marked_call calls[] = {{\n{rows}}};\n\n"
     text += "PW_MARKS_EXPORTED uint32_t pagewire_marks_num_calls(void) {\n"
     text += "    return sizeof calls / sizeof *calls;\n}\n\n"
-    text += "\n".join(part for each in marked for part in wrappers(each, numbers[call_name(each.name)]))
+    text += "\n".join(
+        part for each in marked for part in wrappers(each, numbers[call_name(each.name)])
+    )
     pathlib.Path(output).write_text(text, encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ _RULES = {
         r"Init(_thread)?|Finalize|Session_(init|finalize)",
         _POINT_TO_POINT,
         r"Wait(all|any|some)?",
-        rf"({_COLLECTIVE})(_init)?",  # making a persistent one may wait for the others, MPI 4.1 6.13
+        rf"({_COLLECTIVE})(_init)?",  # a persistent one's making may wait (MPI 4.1, 6.13)
         r"(Buffer|Comm|Session)_detach(_buffer)?|Buffer_flush|(Comm|Session)_flush_buffer",
         r"Comm_(create(_group|_from_group)?|dup(_with_info)?|split(_type)?|free|set_info)",
         r"Comm_(accept|connect|disconnect|join|spawn(_multiple)?)|(Open|Close)_port",

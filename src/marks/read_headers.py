@@ -91,7 +91,11 @@ def _prototypes(text: str) -> Iterator[tuple[str, str, list[str]]]:
     for returned, name, parameters in _PROTOTYPE.findall(text):
         listed = [" ".join(each.split()) for each in parameters.split(",")]
         if "typedef" not in returned.split():
-            yield returned.removeprefix("extern").strip(), name, listed if listed != ["void"] else []
+            yield (
+                returned.removeprefix("extern").strip(),
+                name,
+                listed if listed != ["void"] else [],
+            )
 
 
 def _refuse(function: str, reason: str) -> None:

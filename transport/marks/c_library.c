@@ -11,24 +11,29 @@
 
 static _Atomic(void *) own_timespec_get, own_nanosleep, own_clock_nanosleep, own_usleep, own_sleep;
 
-static bool is_valid(const struct timespec *request) {
+static bool is_valid(const struct timespec *request)
+{
     return request->tv_sec >= 0 && request->tv_nsec >= 0 && request->tv_nsec < PW_NS_PER_S;
 }
 
-static int64_t in_ns(const struct timespec *request) {
+static int64_t in_ns(const struct timespec *request)
+{
     return (int64_t)request->tv_sec * PW_NS_PER_S + request->tv_nsec;
 }
 
-PW_MARKS_EXPORTED int clock_gettime(clockid_t id, struct timespec *now) {
+PW_MARKS_EXPORTED int clock_gettime(clockid_t id, struct timespec *now)
+{
     return pw_clocks_read(id, now, pw_marks_frame());
 }
 
-PW_MARKS_EXPORTED int timespec_get(struct timespec *now, int base) {
+PW_MARKS_EXPORTED int timespec_get(struct timespec *now, int base)
+{
     if (base != TIME_UTC) return OWN(timespec_get)(now, base);
     return pw_clocks_read(CLOCK_REALTIME, now, pw_marks_frame()) == 0 ? base : 0;
 }
 
-PW_MARKS_EXPORTED int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+PW_MARKS_EXPORTED int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
     struct timespec precise;
     const int result = pw_clocks_read(CLOCK_REALTIME, &precise, pw_marks_frame());
     if (result != 0) return result;
@@ -37,14 +42,16 @@ PW_MARKS_EXPORTED int gettimeofday(struct timeval *restrict now, void *restrict 
     return 0;
 }
 
-PW_MARKS_EXPORTED time_t time(time_t *now) {
+PW_MARKS_EXPORTED time_t time(time_t *now)
+{
     struct timespec coarse; /* the clock that the C library's own reads */
     if (pw_clocks_read(CLOCK_REALTIME_COARSE, &coarse, pw_marks_frame()) != 0) return -1;
     if (now) *now = coarse.tv_sec;
     return coarse.tv_sec;
 }
 
-PW_MARKS_EXPORTED int nanosleep(const struct timespec *request, struct timespec *remaining) {
+PW_MARKS_EXPORTED int nanosleep(const struct timespec *request, struct timespec *remaining)
+{
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = pw_clocks_sleeper(CLOCK_REALTIME, frame);
     if (!host || !is_valid(request)) return OWN(nanosleep)(request, remaining);
@@ -53,7 +60,8 @@ PW_MARKS_EXPORTED int nanosleep(const struct timespec *request, struct timespec 
 }
 
 PW_MARKS_EXPORTED int clock_nanosleep(clockid_t id, int flags, const struct timespec *request,
-                                      struct timespec *remaining) {
+                                      struct timespec *remaining)
+{
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = pw_clocks_sleeper(id, frame);
     if (!host || !is_valid(request)) return OWN(clock_nanosleep)(id, flags, request, remaining);
@@ -68,7 +76,8 @@ PW_MARKS_EXPORTED int clock_nanosleep(clockid_t id, int flags, const struct time
     return 0;
 }
 
-PW_MARKS_EXPORTED int usleep(useconds_t duration_us) {
+PW_MARKS_EXPORTED int usleep(useconds_t duration_us)
+{
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = pw_clocks_sleeper(CLOCK_REALTIME, frame);
     if (!host) return OWN(usleep)(duration_us);
@@ -76,7 +85,8 @@ PW_MARKS_EXPORTED int usleep(useconds_t duration_us) {
     return 0;
 }
 
-PW_MARKS_EXPORTED unsigned sleep(unsigned duration_s) {
+PW_MARKS_EXPORTED unsigned sleep(unsigned duration_s)
+{
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = pw_clocks_sleeper(CLOCK_REALTIME, frame);
     if (!host) return OWN(sleep)(duration_s);

@@ -11,16 +11,16 @@ _Atomic(const pagewire_marks_host *) pw_marks_host;
 static _Atomic uint32_t attachment;
 
 /* A forked child has no MPI and no virtual clock: the host's state is a copy that nobody moves. */
-static void forget_host(void) {
+static void forget_host(void)
+{
     atomic_store_explicit(&pw_marks_host, NULL, memory_order_relaxed);
     atomic_fetch_add_explicit(&attachment, 1, memory_order_relaxed);
 }
 
-static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget_host);
-}
+static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_host); }
 
-PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host) {
+PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host)
+{
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (host && (host->version != PAGEWIRE_MARKS_VERSION || host->struct_size < sizeof *host))
         return -1;
@@ -39,7 +39,8 @@ PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host) {
     return 0;
 }
 
-static void tell_exit(pw_marks_thread *thread) {
+static void tell_exit(pw_marks_thread *thread)
+{
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
     const pagewire_marked_call *call = thread->call;
     thread->call = NULL;
@@ -48,7 +49,8 @@ static void tell_exit(pw_marks_thread *thread) {
 }
 
 void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_marked_call *call,
-                     uintptr_t frame) {
+                     uintptr_t frame)
+{
     pw_marks_thread *thread = &pw_marks_this_thread;
     void *own = pw_marks_own(found, names);
     if (pw_marks_is_inside(thread, frame)) return own;
@@ -64,7 +66,8 @@ void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_m
     return own;
 }
 
-void pw_marks_leave(uintptr_t frame) {
+void pw_marks_leave(uintptr_t frame)
+{
     pw_marks_thread *thread = &pw_marks_this_thread;
     if (thread->outermost != frame) return; /* within another call */
     if (thread->call) tell_exit(thread);

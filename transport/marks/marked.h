@@ -30,10 +30,10 @@ typedef uintptr_t pw_word;
  * whose frame is not below comes from outside, and the one on record was left by longjmp or by a
  * C++ exception (from an error handler). */
 typedef struct {
-    uintptr_t outermost;               /* frame of the outermost call; 0 outside of MPI */
-    const pagewire_marked_call *call;  /* of which the host was told; NULL: of none */
-    uint32_t attachment;               /* to which host */
-    bool uses_mpi;                     /* has called MPI at least once */
+    uintptr_t outermost;              /* frame of the outermost call; 0 outside of MPI */
+    const pagewire_marked_call *call; /* of which the host was told; NULL: of none */
+    uint32_t attachment;              /* to which host */
+    bool uses_mpi;                    /* has called MPI at least once */
 } pw_marks_thread;
 
 /* The library is there from the process's start, so its thread data has a fixed place. */
@@ -45,16 +45,16 @@ extern _Atomic(const pagewire_marks_host *) pw_marks_host; /* NULL: none */
 void *pw_marks_resolve(_Atomic(void *) *found, const char *names);
 
 static inline uintptr_t pw_marks_frame(void) __attribute__((always_inline));
-static inline uintptr_t pw_marks_frame(void) {
-    return (uintptr_t)__builtin_frame_address(0);
-}
+static inline uintptr_t pw_marks_frame(void) { return (uintptr_t)__builtin_frame_address(0); }
 
 /* Whether the caller, with this frame, runs inside of an MPI call. */
-static inline bool pw_marks_is_inside(const pw_marks_thread *thread, uintptr_t frame) {
+static inline bool pw_marks_is_inside(const pw_marks_thread *thread, uintptr_t frame)
+{
     return frame < thread->outermost;
 }
 
-static inline void *pw_marks_own(_Atomic(void *) *found, const char *names) {
+static inline void *pw_marks_own(_Atomic(void *) *found, const char *names)
+{
     void *own = atomic_load_explicit(found, memory_order_relaxed);
     return __builtin_expect(own != NULL, 1) ? own : pw_marks_resolve(found, names);
 }

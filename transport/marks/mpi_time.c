@@ -8,19 +8,22 @@ typedef double reader(void);
 
 #define PW_NS 1e-9
 
-static const pagewire_marks_host *virtual_host(void) {
+static const pagewire_marks_host *virtual_host(void)
+{
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
     return host && host->has_virtual_wtime ? host : NULL;
 }
 
-PW_MARKS_EXPORTED double MPI_Wtime(void) {
+PW_MARKS_EXPORTED double MPI_Wtime(void)
+{
     static _Atomic(void *) own;
     const pagewire_marks_host *host = virtual_host();
     if (host) return (double)pw_clocks_virtual_ns(host, pw_marks_frame()) * PW_NS;
     return ((reader *)pw_marks_own(&own, "MPI_Wtime\0PMPI_Wtime\0"))();
 }
 
-PW_MARKS_EXPORTED double MPI_Wtick(void) {
+PW_MARKS_EXPORTED double MPI_Wtick(void)
+{
     static _Atomic(void *) own;
     if (virtual_host()) return PW_NS;
     return ((reader *)pw_marks_own(&own, "MPI_Wtick\0PMPI_Wtick\0"))();
@@ -41,13 +44,9 @@ FORTRAN(mpi_wtick_f08_, MPI_Wtick)
 FORTRAN(ompi_wtick_f, MPI_Wtick)
 
 /* Open MPI's `use mpi` reads them through these. */
-PW_MARKS_EXPORTED void mpi_wtime_f90_(double *now) {
-    *now = MPI_Wtime();
-}
+PW_MARKS_EXPORTED void mpi_wtime_f90_(double *now) { *now = MPI_Wtime(); }
 
-PW_MARKS_EXPORTED void mpi_wtick_f90_(double *tick) {
-    *tick = MPI_Wtick();
-}
+PW_MARKS_EXPORTED void mpi_wtick_f90_(double *tick) { *tick = MPI_Wtick(); }
 
 typedef void writer(double *value);
 #define FORTRAN_90(name, own) PW_MARKS_EXPORTED writer name __attribute__((alias(#own)));

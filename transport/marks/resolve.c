@@ -11,7 +11,8 @@
 
 /* In an object that was loaded for another one alone, by dlopen: Python's modules and what they
  * bring are not where RTLD_NEXT looks. One process, one MPI: the first that has it is the one. */
-static void *find_in_any(const char *name) {
+static void *find_in_any(const char *name)
+{
     Dl_info info;
     struct link_map *self = NULL;
     struct link_map *map = NULL;
@@ -31,7 +32,8 @@ static void *find_in_any(const char *name) {
     return found;
 }
 
-void *pw_marks_find(const char *names) {
+void *pw_marks_find(const char *names)
+{
     /* What the program would have called without this library, so that a profiling library
      * between the two stays there. */
     for (const char *name = names; *name; name += strlen(name) + 1) {
@@ -45,7 +47,8 @@ void *pw_marks_find(const char *names) {
     return NULL;
 }
 
-void *pw_marks_resolve(_Atomic(void *) *found, const char *names) {
+void *pw_marks_resolve(_Atomic(void *) *found, const char *names)
+{
     void *own = pw_marks_find(names);
     if (!own) {
         /* The dynamic linker would have refused the program with these words, and this status. */
