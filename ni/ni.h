@@ -169,6 +169,7 @@ uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);
 
 /* Messages through packetizer and mailbox: the host carries them. kind is the host's. */
 #define PW_ENVELOPE_BYTES 64
+#define PW_ENVELOPE_MAGIC 0x5045 /* no frame begins with it: frames.h */
 typedef struct {
     uint16_t magic;
     uint8_t kind;
