@@ -4,8 +4,6 @@
 #include "ni/state.h"
 #include <string.h>
 
-#define ENVELOPE_MAGIC 0x5045
-
 static int64_t num_packets(const pw_ni *ni, uint32_t payload_bytes)
 {
     int64_t room = ni->costs.packetizer_payload_bytes;
@@ -32,7 +30,7 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
     int64_t sent_ns = pw_calendar_book(&path->link, posted_ns, wire_ns) + wire_ns;
     pw_envelope envelope = {
-        .magic = ENVELOPE_MAGIC,
+        .magic = PW_ENVELOPE_MAGIC,
         .kind = kind,
         .source_node = ni->node,
         .num_bytes = num_bytes,
@@ -63,13 +61,15 @@ static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes
 {
     if (frame_bytes < sizeof *envelope) return false;
     memcpy(envelope, frame, sizeof *envelope);
-    return envelope->magic == ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
+    return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
            envelope->payload_bytes <= frame_bytes - sizeof *envelope &&
            envelope_crc(envelope) == envelope->envelope_crc &&
            (!envelope->payload_bytes ||
             pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
                 envelope->payload_crc);
 }
+
+void pw_ni_message_refuse(pw_ni *ni) { ni->counters.malformed_frames++; }
 
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
 {

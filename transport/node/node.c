@@ -119,6 +119,7 @@ void pw_node_destroy(pw_node *node)
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
     pw_handles_destroy(&node->handles);
+    pw_frame_pool_finish(&node->frames);
     pw_clock_finish(&node->clock);
     free(node);
 }

@@ -14,6 +14,7 @@
 
 /* cdef begin */
 typedef struct pw_node pw_node;
+typedef struct pw_handle pw_handle;
 
 /* What a host can be called back for; any may be NULL, `context` goes with each. Called with the
  * node locked. A negative code ends the node's call with it. */
@@ -27,6 +28,11 @@ typedef struct {
                     pw_scheduling *out);
     /* Every event of the engine that is no transfer's: PW_HOST_NOTIFIED. */
     int (*event)(void *context, const pw_host_event *event);
+    /* A message of a peer's pw_node_send_message is here, which the host checks as it checks what
+     * any stranger says; its bytes are gone after the call. */
+    int (*message)(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes);
+    /* A handle with an owner is done: its members say how. */
+    int (*finished)(void *context, pw_handle *handle);
 } pw_node_host;
 
 typedef struct {
@@ -43,7 +49,7 @@ typedef struct {
 
 /* A transfer under way with a peer, or a posted buffer; from pw_node_expose, _fetch or _started
  * until pw_node_free_handle. */
-typedef struct pw_handle {
+struct pw_handle {
     int64_t complete_ns;
     uint64_t key; /* of an exposed span: what the peer's fetch needs */
     uint64_t num_bytes;
@@ -54,9 +60,10 @@ typedef struct pw_handle {
     uint8_t has_lease;
     uint8_t is_dropped; /* nobody asks for it any more: freed when done */
     pw_lease lease;
-    struct pw_handle *next, *previous; /* of those under way; or the next free one */
+    pw_handle *next, *previous; /* of those under way; or the next free one */
     uint64_t id;
-} pw_handle;
+    void *owner; /* the host's; NULL: `finished` is not called */
+};
 
 /* The node takes the wire and closes it; also when it fails. What options point to is copied, but
  * for the strategy's. *reason: a sentence for PW_ERR_*, lives for ever. */
@@ -120,6 +127,15 @@ void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns);
 int64_t pw_node_next_ns(const pw_node *node);
 /* Handles under way, the newest first; walk by next. */
 const pw_handle *pw_node_under_way(const pw_node *node);
+
+/* Messages over the node's own wire, for a host that has no other means. Frames have room for
+ * envelope, payload and what the host writes behind it; the size is told once, before the first.
+ * PW_ERR_INVALID: no burst holds one. */
+int pw_node_set_frame_bytes(pw_node *node, uint32_t frame_bytes);
+/* NULL: no memory. */
+uint8_t *pw_node_take_frame(pw_node *node);
+/* Send what was written to a frame taken, which goes back to the node; to the node itself too. */
+int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t frame_bytes);
 
 #define PW_MESSAGE_EAGER 1 /* the payload stands behind the envelope */
 #define PW_MESSAGE_RENDEZVOUS 2

@@ -2,6 +2,7 @@
  * posts to it. */
 #ifndef PW_NODE_NODE_STATE_H
 #define PW_NODE_NODE_STATE_H
+#include "transport/node/frame_pool.h"
 #include "transport/node/handles.h"
 #include "transport/node/node.h"
 #include "transport/node/idleness.h"
@@ -31,6 +32,7 @@ struct pw_node {
     pw_strategy_context context;
     char reason[PW_NODE_REASON_BYTES];
     pw_call_counts calls;
+    pw_frame_pool frames;
 };
 
 /* Note what a negative code is about, in words; the code. */
@@ -40,6 +42,6 @@ int pw_node_fail(pw_node *node, int code, const char *format, ...)
 int pw_node_finish(pw_node *node, const pw_host_event *event);
 /* Act on a fork. */
 int pw_node_share_pages(pw_node *node);
-/* Give the engine back the bursts that have left. */
+/* Give back the bursts and frames that have left. */
 void pw_node_reclaim(pw_node *node);
 #endif

@@ -1,5 +1,6 @@
 /* The turn: bursts in, engine, events, bursts out. */
 #include "transport/node/node_state.h"
+#include <string.h>
 
 #define EVENTS_AT_ONCE 32
 #define FOREVER (PW_NEVER - 1)
@@ -8,8 +9,29 @@ typedef unsigned long long printed;
 
 static int first_error(int a, int b) { return a < 0 ? a : b; }
 
+/* A message says so in its first word; what is too short for either is the engine's to refuse. */
+static bool is_message(const uint8_t *data, uint32_t num_bytes)
+{
+    uint16_t magic = 0;
+    if (num_bytes >= PW_ENVELOPE_BYTES) memcpy(&magic, data, sizeof magic);
+    return magic == PW_ENVELOPE_MAGIC;
+}
+
+static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    if (!node->host.message)
+        return pw_node_fail(node, PW_ERR_MALFORMED,
+                            "message of %u bytes from node %u, but the host takes none", num_bytes,
+                            source);
+    int code = node->host.message(node->host.context, source, data, num_bytes);
+    return code < 0 ? pw_node_fail(node, code, "message of %u bytes from node %u", num_bytes,
+                                   source)
+                    : PW_OK;
+}
+
 static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
+    if (is_message(data, num_bytes)) return receive_message(node, source, data, num_bytes);
     int code = pw_ni_rx_burst(node->ni, source, data, num_bytes);
     if (code >= 0) return PW_OK;
     /* What was dropped will never be answered: going on would hang. */
@@ -34,8 +56,33 @@ static int receive(pw_node *node)
 
 void pw_node_reclaim(pw_node *node)
 {
-    for (uint8_t *data; (data = node->wire->ops->sent(node->wire));)
-        pw_ni_tx_release(node->ni, data);
+    for (uint8_t *data; (data = node->wire->ops->sent(node->wire));) {
+        if (pw_frame_is_own(&node->frames, data)) pw_frame_give(&node->frames, data);
+        else pw_ni_tx_release(node->ni, data);
+    }
+}
+
+int pw_node_set_frame_bytes(pw_node *node, uint32_t frame_bytes)
+{
+    if (frame_bytes < PW_ENVELOPE_BYTES || frame_bytes > PW_BURST_BYTES)
+        return pw_node_fail(node, PW_ERR_INVALID, "frame of %u bytes: allowed is %u to %u",
+                            frame_bytes, PW_ENVELOPE_BYTES, PW_BURST_BYTES);
+    node->frames.frame_bytes = (frame_bytes + 63) & ~UINT32_C(63);
+    return PW_OK;
+}
+
+uint8_t *pw_node_take_frame(pw_node *node) { return pw_frame_take(&node->frames, node->wire); }
+
+int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t frame_bytes)
+{
+    bool is_free = true;
+    int code = peer == node->wire->node
+                   ? receive_message(node, peer, frame, frame_bytes)
+                   : node->wire->ops->send(node->wire, peer, frame, frame_bytes, &is_free);
+    if (is_free) pw_frame_give(&node->frames, frame);
+    return code < 0 ? pw_node_fail(node, code, "the wire cannot send %u bytes to node %u",
+                                   frame_bytes, peer)
+                    : PW_OK;
 }
 
 /* Send every burst that waits. *looped: one went to this node itself, so the engine goes on. */

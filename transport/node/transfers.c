@@ -181,6 +181,10 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
     handle->has_lease = false;
     handle->done = true;
     if (handle->is_dropped) pw_handles_give(&node->handles, handle);
+    else if (handle->owner && node->host.finished) {
+        int code = node->host.finished(node->host.context, handle);
+        if (code < 0) return pw_node_fail(node, code, "end of a transfer: the host failed");
+    }
     return passed_ns < 0 ? (int)passed_ns : PW_OK;
 }
 
