@@ -18,7 +18,7 @@ from pagewire.native import check, ffi, lib
 from pagewire.r5sched import scheduling
 from pagewire.transport.memory import host as memory_host
 from pagewire.transport.memory.built_in import REGISTRY
-from pagewire.transport.memory.pages import Pages, engine_tables
+from pagewire.transport.memory.pages import Pages
 from pagewire.transport.settings import platform
 from pagewire.transport.settings.config import Config
 
@@ -94,8 +94,7 @@ class FabricHost:
                 config.run.policy,
             )
         if self._strategy is not None:
-            tables = engine_tables(platform.load(config.run.platform).tables)
-            self._alive.append(tables)
+            tables = platform.load(config.run.platform).tables
             self._strategy.bind(Pages(lib.pw_node_memory(node), tables))
 
     def _decide(self, _context: Any, decision_id: int) -> None:
