@@ -1,4 +1,4 @@
-"""`pagewire bench --transport fabric`: its C program, tables against JSON, goals, what it refuses."""
+"""`pagewire bench --transport fabric`: C program, tables against JSON, goals, what it refuses."""
 
 import io
 import json

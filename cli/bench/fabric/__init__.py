@@ -1,1 +1,1 @@
-"""`pagewire bench --transport fabric`: C programs by plain MPICH and over the provider, in turns."""
+"""`pagewire bench --transport fabric`: C programs, plain and over the provider, in turns."""
