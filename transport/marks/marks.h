@@ -1,7 +1,8 @@
-/* Between the preloaded library that marks where a program enters and leaves MPI (libpagewire-mpi.so)
- * and whoever keeps the rank's virtual clock, the libfabric provider. The host finds
- * pagewire_marks_attach with dlsym(RTLD_DEFAULT, ...); without it there are no marks. Plain C, no
- * MPI header: the wrappers pass arguments on as they came, so one library serves every MPI. */
+/* Between the preloaded library that marks where a program enters and leaves MPI
+ * (libpagewire-mpi.so) and whoever keeps the rank's virtual clock, the libfabric provider. The host
+ * finds pagewire_marks_attach with dlsym(RTLD_DEFAULT, ...); without it there are no marks. Plain
+ * C, no MPI header: the wrappers pass arguments on as they came, so one library serves every MPI.
+ */
 #ifndef PW_MARKS_MARKS_H
 #define PW_MARKS_MARKS_H
 #include <stddef.h>
@@ -27,7 +28,7 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     uint32_t version;
-    uint32_t has_virtual_wtime; /* MPI_Wtime is clock_read; else the MPI library's own */
+    uint32_t has_virtual_wtime;  /* MPI_Wtime is clock_read; else the MPI library's own */
     uint32_t has_virtual_clocks; /* clock_gettime, gettimeofday, time, sleeps are virtual too */
     uint32_t reserved;
     void (*enter)(const pagewire_marked_call *call);

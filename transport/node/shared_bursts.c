@@ -8,11 +8,6 @@ static uint32_t slot_idx(uint64_t number, uint32_t source)
 
 static void set_add(node_set *set, uint32_t node) { set->node[set->num_nodes++] = node; }
 
-static void set_remove_at(node_set *set, uint32_t idx)
-{
-    set->node[idx] = set->node[--set->num_nodes];
-}
-
 bool pw_shared_is_near(const pw_shared_bursts *shared, uint32_t peer)
 {
     return peer < shared->num_nodes && shared->neighbours[peer].segment.base != NULL;
@@ -164,6 +159,8 @@ uint8_t *pw_shared_sent(pw_shared_bursts *shared)
     return data;
 }
 
+bool pw_shared_is_waiting(const pw_shared_bursts *shared) { return shared->waiting.num_nodes > 0; }
+
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared) { return shared->num_pending; }
 
 /* Nodes that have sent for the first time: true if there is one. */
@@ -175,7 +172,7 @@ static bool hear(pw_shared_bursts *shared)
         uint64_t news = now & ~shared->heard[word];
         for (shared->heard[word] |= news; news; news &= news - 1) {
             const uint32_t peer = word * 64 + (uint32_t)__builtin_ctzll(news);
-            if (!pw_shared_is_near(shared, peer)) continue;
+            if (peer >= shared->num_nodes || peer == shared->node) continue;
             set_add(&shared->active, peer);
             is_news = true;
         }
@@ -188,8 +185,9 @@ static int read_slot(neighbour *from, uint32_t source, slot *slot, pw_wire_burst
 {
     const uint32_t num_bytes = slot->num_bytes, offset = slot->offset;
     const uint32_t limit = offset ? PW_BURST_BYTES : SHORT_BYTES;
-    if (!num_bytes || num_bytes > limit || pw_segment_reach(&from->segment, offset, num_bytes))
-        return PW_ERR_MALFORMED;
+    if (!num_bytes || num_bytes > limit) return PW_ERR_MALFORMED;
+    /* Of a sender that is not met there is no segment, and so no reach. */
+    if (offset && pw_segment_reach(&from->segment, offset, num_bytes)) return PW_ERR_MALFORMED;
     from->num_polled++;
     out->source = source;
     out->num_bytes = num_bytes;

@@ -6,7 +6,9 @@
  * bursts.
  *
  * Made in three steps, between which the host exchanges bytes with all nodes: create and facts;
- * meet each peer; agree. One thread at a time. Of no use in a forked child: refused there. */
+ * meet each peer; agree. Or peers one by one at any time: meet and, when the peer could not map this
+ * node's segment in turn, part. A short burst can be read before its sender is met, so that it may
+ * tell who the sender is. One thread at a time. Of no use in a forked child: refused there. */
 #ifndef PW_NODE_SHARED_BURSTS_H
 #define PW_NODE_SHARED_BURSTS_H
 #include "native/frames.h"
@@ -15,6 +17,7 @@
 
 /* cdef begin */
 #define PW_SHARED_NODES_MAX 65536
+#define PW_SHARED_SHORT_BYTES 240 /* at most so many are copied into the slot */
 
 typedef struct pw_shared_bursts pw_shared_bursts;
 
@@ -33,6 +36,9 @@ int pw_shared_meet(pw_shared_bursts *shared, uint32_t peer, const pw_segment_fac
 /* Every node has met all: is_mutual[peer]: it could map this node's segment. What only one of a
  * pair has mapped is dropped. Number of peers that are near. */
 uint32_t pw_shared_agree(pw_shared_bursts *shared, const uint8_t *is_mutual);
+/* Drop the mapping of a peer's segment. Bursts to it that waited are given back by pw_shared_sent;
+ * longer ones that it has not read are lost with their buffers: for a peer that got none. */
+void pw_shared_part(pw_shared_bursts *shared, uint32_t peer);
 void pw_shared_destroy(pw_shared_bursts *shared);
 bool pw_shared_is_near(const pw_shared_bursts *shared, uint32_t peer);
 void pw_shared_read_counters(const pw_shared_bursts *shared, pw_shared_counters *out);
@@ -46,6 +52,8 @@ int pw_shared_send(pw_shared_bursts *shared, uint32_t peer, uint8_t *data, uint3
 uint8_t *pw_shared_sent(pw_shared_bursts *shared);
 int pw_shared_poll(pw_shared_bursts *shared, pw_wire_burst *out);
 void pw_shared_taken(pw_shared_bursts *shared, const pw_wire_burst *burst);
+/* Some found no room yet; the others, pending or not, the peers can read without this process. */
+bool pw_shared_is_waiting(const pw_shared_bursts *shared);
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared);
 /* NULL when the segment is full: bursts in other memory are copied. */
 uint8_t *pw_shared_allocate(pw_shared_bursts *shared, size_t num_bytes);

@@ -10,8 +10,8 @@
 
 /* Measured on two cores: up to some 240 bytes a copy in the slot is faster than another cache line,
  * and the buffer is free at once. */
-#define SLOT_BYTES 256
-#define SHORT_BYTES (SLOT_BYTES - 16)
+#define SHORT_BYTES PW_SHARED_SHORT_BYTES
+#define SLOT_BYTES (16 + SHORT_BYTES)
 #define SLOTS 16
 #define AREA_BYTES ((size_t)256 << 20)      /* for burst buffers, sparse */
 #define FIRST_REACH_BYTES ((size_t)1 << 20) /* of the area */
@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     pw_segment segment; /* the peer's; without: it is far */
     slot *out;          /* in its segment */
-    slot *in;           /* in this node's */
+    slot *in;           /* in this node's; also of a peer that is not met */
     uint64_t num_sent, num_reclaimed, num_polled;
     uint32_t num_lent;
     bool has_greeted; /* the peer polls what this node sends */
@@ -56,7 +56,7 @@ typedef struct {
 struct pw_shared_bursts {
     uint32_t node, num_nodes;
     pw_segment segment;
-    pw_segment_facts facts; /* fd is open until all have met, then -1 */
+    pw_segment_facts facts; /* fd is open until agreed, without agree to the end; then -1 */
     uint8_t *is_owner;      /* a page that reads 0 in a forked child */
     neighbour *neighbours;
     _Atomic uint64_t *greetings; /* in the segment: a bit for each node that has sent */
@@ -72,6 +72,11 @@ struct pw_shared_bursts {
     pw_waiting_list gone; /* waited and were copied; the node has not asked yet */
     pw_shared_counters counters;
 };
+
+static inline void set_remove_at(node_set *set, uint32_t idx)
+{
+    set->node[idx] = set->node[--set->num_nodes];
+}
 
 static inline size_t num_words(uint32_t num_nodes) { return (num_nodes + 63) / 64; }
 

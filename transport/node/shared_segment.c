@@ -35,15 +35,16 @@ static int read_boot_id(char *out, size_t room)
     return PW_OK;
 }
 
-static int find_facts(pw_segment_facts *facts)
+int pw_segment_find_facts(pw_segment_facts *out)
 {
     struct stat namespace;
-    if (read_boot_id(facts->boot_id, sizeof facts->boot_id)) return PW_ERR_HOST;
+    pw_segment_facts found = {.fd = -1, .pid = getpid()};
+    if (read_boot_id(found.boot_id, sizeof found.boot_id)) return PW_ERR_HOST;
     if (stat("/proc/self/ns/pid", &namespace)) return PW_ERR_HOST;
-    facts->pid_namespace = namespace.st_ino;
-    if (getrandom(facts->nonce, sizeof facts->nonce, 0) != (ssize_t)sizeof facts->nonce)
+    found.pid_namespace = namespace.st_ino;
+    if (getrandom(found.nonce, sizeof found.nonce, 0) != (ssize_t)sizeof found.nonce)
         return PW_ERR_HOST;
-    facts->pid = getpid();
+    *out = found;
     return PW_OK;
 }
 
@@ -87,9 +88,9 @@ int pw_segment_create(size_t num_bytes, size_t reachable_bytes, pw_segment *out,
                       pw_segment_facts *facts)
 {
     struct stat file;
-    pw_segment_facts found = {0};
+    pw_segment_facts found;
     pw_segment made;
-    if (find_facts(&found)) return PW_ERR_HOST;
+    if (pw_segment_find_facts(&found)) return PW_ERR_HOST;
     int fd = make_file(num_bytes);
     if (fd < 0) return PW_ERR_HOST;
     if (fstat(fd, &file) || map_file(fd, num_bytes, reachable_bytes, &made)) {

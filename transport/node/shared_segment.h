@@ -30,6 +30,8 @@ typedef struct {
     size_t num_bytes, reachable_bytes;
 } pw_segment;
 
+/* This process and its host, for facts without a segment. PW_ERR_HOST: errno tells why. */
+int pw_segment_find_facts(pw_segment_facts *out);
 /* Zeroed memory of num_bytes, the first reachable_bytes of them accessible. The fd in *facts is the
  * caller's to close once all peers have attached. PW_ERR_HOST: errno tells why. */
 int pw_segment_create(size_t num_bytes, size_t reachable_bytes, pw_segment *out,

@@ -1,8 +1,8 @@
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "transport/node/owner_page.h"
 #include "transport/node/shared_rings.h"
 
 static size_t rings_offset(uint32_t num_nodes)
@@ -20,21 +20,6 @@ static size_t area_offset(uint32_t num_nodes)
 static slot *ring_of(const pw_segment *segment, uint32_t num_nodes, uint32_t source)
 {
     return (slot *)(void *)(segment->base + rings_offset(num_nodes) + source * RING_BYTES);
-}
-
-static uint8_t *make_owner_page(void)
-{
-    uint8_t *page =
-        mmap(NULL, PW_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return NULL;
-    if (madvise(page, PW_PAGE_BYTES, MADV_WIPEONFORK)) {
-        const int saved = errno;
-        munmap(page, PW_PAGE_BYTES);
-        errno = saved;
-        return NULL;
-    }
-    *page = 1;
-    return page;
 }
 
 static bool make_tables(pw_shared_bursts *shared)
@@ -61,13 +46,15 @@ int pw_shared_create(uint32_t node, uint32_t num_nodes, pw_shared_bursts **out,
     shared->facts.fd = -1;
     if (!make_tables(shared)) goto failed;
     code = PW_ERR_HOST;
-    shared->is_owner = make_owner_page();
+    shared->is_owner = pw_owner_page_create();
     if (!shared->is_owner) goto failed;
     shared->area_end = area_offset(num_nodes);
     if (pw_segment_create(shared->area_end + AREA_BYTES, shared->area_end + FIRST_REACH_BYTES,
                           &shared->segment, &shared->facts))
         goto failed;
     shared->greetings = (void *)(shared->segment.base + ALIGNMENT);
+    for (uint32_t peer = 0; peer < num_nodes; peer++)
+        shared->neighbours[peer].in = ring_of(&shared->segment, num_nodes, peer);
     /* One at least, so that a burst from elsewhere can go when the segment is full of buffers. */
     give_copy_back(shared, pw_shared_allocate(shared, PW_BURST_BYTES));
     *facts = shared->facts;
@@ -86,7 +73,7 @@ void pw_shared_destroy(pw_shared_bursts *shared)
         pw_segment_detach(&shared->neighbours[peer].segment);
     pw_segment_detach(&shared->segment);
     if (shared->facts.fd >= 0) close(shared->facts.fd);
-    if (shared->is_owner) munmap(shared->is_owner, PW_PAGE_BYTES);
+    pw_owner_page_destroy(shared->is_owner);
     pw_waiting_finish(&shared->pool);
     free(shared->waiting.node);
     free(shared->lending.node);
@@ -106,15 +93,24 @@ int pw_shared_meet(pw_shared_bursts *shared, uint32_t peer, const pw_segment_fac
     if (theirs->pid && theirs->num_bytes != shared->segment.num_bytes) return PW_ERR_MALFORMED;
     if (pw_segment_attach(theirs, &shared->facts, reach, &it->segment)) return 0;
     it->out = ring_of(&it->segment, shared->num_nodes, shared->node);
-    it->in = ring_of(&shared->segment, shared->num_nodes, peer);
     return 1;
+}
+
+void pw_shared_part(pw_shared_bursts *shared, uint32_t peer)
+{
+    if (!pw_shared_is_near(shared, peer)) return;
+    neighbour *it = &shared->neighbours[peer];
+    while (it->waiting.first) pw_waiting_move(&it->waiting, &shared->gone);
+    for (uint32_t i = shared->waiting.num_nodes; i-- > 0;)
+        if (shared->waiting.node[i] == peer) set_remove_at(&shared->waiting, i);
+    pw_segment_detach(&it->segment);
 }
 
 uint32_t pw_shared_agree(pw_shared_bursts *shared, const uint8_t *is_mutual)
 {
     uint32_t num_near = 0;
     for (uint32_t peer = 0; peer < shared->num_nodes; peer++) {
-        if (!is_mutual[peer]) pw_segment_detach(&shared->neighbours[peer].segment);
+        if (!is_mutual[peer]) pw_shared_part(shared, peer);
         num_near += pw_shared_is_near(shared, peer);
     }
     close(shared->facts.fd);

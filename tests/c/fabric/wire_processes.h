@@ -1,0 +1,253 @@
+/* Processes that are the nodes of a run, forked by a test, and what they tell each other by pipes
+ * while their wires are not there yet. */
+#ifndef PW_TESTS_WIRE_PROCESSES_H
+#define PW_TESTS_WIRE_PROCESSES_H
+#include <assert.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "native/frames.h"
+#include "transport/fabric/wire_fabric.h"
+
+#define NODES_MAX 4
+#define SKIPPED 77 /* meson's status for a test that cannot run here */
+#define BUFFERS 64
+
+/* pipe[to]: what is told to that process; each record says from whom. */
+typedef struct {
+    int pipe[NODES_MAX][2];
+} exchange;
+
+typedef struct {
+    uint32_t source;
+    pw_wire_address address;
+} record;
+
+static inline void exchange_open(exchange *way)
+{
+    for (uint32_t i = 0; i < NODES_MAX; i++) assert(pipe(way->pipe[i]) == 0);
+}
+
+static inline void exchange_close(exchange *way)
+{
+    for (uint32_t i = 0; i < NODES_MAX; i++)
+        for (int end = 0; end < 2; end++) close(way->pipe[i][end]);
+}
+
+static inline void tell(const exchange *way, uint32_t to, uint32_t source,
+                        const pw_wire_address *address)
+{
+    record told;
+    memset(&told, 0, sizeof told);
+    told.source = source;
+    if (address) told.address = *address;
+    assert(write(way->pipe[to][1], &told, sizeof told) == sizeof told);
+}
+
+static inline record hear(const exchange *way, uint32_t node)
+{
+    record heard;
+    assert(read(way->pipe[node][0], &heard, sizeof heard) == sizeof heard);
+    return heard;
+}
+
+/* The MPI's, else the system's. */
+static inline const char *libfabric_path(void)
+{
+    const char *path = getenv("PAGEWIRE_TEST_LIBFABRIC");
+    return path ? path : "libfabric.so.1";
+}
+
+static inline pw_wire *open_wire(uint32_t node, uint32_t num_nodes, pw_wire_mode mode)
+{
+    static pw_fabric_library library;
+    pw_wire_fabric_options options = {.mode = mode};
+    pw_sentence reason;
+    pw_wire *wire;
+    if (!library.handle && pw_fabric_library_open(libfabric_path(), &library, &reason))
+        _exit(SKIPPED);
+    if (pw_wire_fabric_create(&library, node, num_nodes, &options, &wire, &reason)) {
+        fprintf(stderr, "%s\n", reason.text);
+        _exit(1);
+    }
+    return wire;
+}
+
+static inline void must_connect(pw_wire *wire, const pw_wire_address *address)
+{
+    uint32_t node = UINT32_MAX;
+    assert(pw_wire_fabric_connect(wire, address, &node) == PW_OK && node == address->node);
+}
+
+/* Processes 0 to num_nodes - 1 learn each other's addresses. */
+static inline void meet_all(const exchange *way, pw_wire *wire)
+{
+    for (uint32_t peer = 0; peer < wire->num_nodes; peer++)
+        if (peer != wire->node) tell(way, peer, wire->node, pw_wire_fabric_address(wire));
+    for (uint32_t i = 1; i < wire->num_nodes; i++) {
+        const record from = hear(way, wire->node);
+        must_connect(wire, &from.address);
+    }
+}
+
+/* 8 to PW_BURST_BYTES bytes, each power of two as often as the others. */
+static inline uint32_t bytes_of(uint32_t idx)
+{
+    const uint32_t mixed = (idx + 1) * 2654435761u;
+    const uint32_t bound = 16u << (mixed >> 8) % 15;
+    const uint32_t num_bytes = 8 + (mixed >> 12) % bound;
+    return (idx % 97 == 0 || num_bytes > PW_BURST_BYTES ? PW_BURST_BYTES : num_bytes) & ~7u;
+}
+
+static inline void fill(uint8_t *data, uint32_t node, uint32_t idx)
+{
+    const uint32_t num_bytes = bytes_of(idx);
+    for (uint32_t at = 0; at < num_bytes; at += 8) {
+        const uint64_t word = (uint64_t)node << 56 | (uint64_t)idx << 24 | at;
+        memcpy(data + at, &word, 8);
+    }
+}
+
+static inline void check_burst(const pw_wire_burst *burst, uint32_t idx)
+{
+    assert(burst->num_bytes == bytes_of(idx));
+    for (uint32_t at = 0; at < burst->num_bytes; at += 8) {
+        const uint64_t word = (uint64_t)burst->source << 56 | (uint64_t)idx << 24 | at;
+        assert(memcmp(burst->data + at, &word, 8) == 0);
+    }
+}
+
+typedef struct {
+    uint8_t *free[BUFFERS];
+    uint32_t num_free, num_made;
+} pool;
+
+static inline uint8_t *take_buffer(pool *pool, pw_wire *wire)
+{
+    if (pool->num_free) return pool->free[--pool->num_free];
+    if (pool->num_made == BUFFERS) return NULL;
+    /* Every fourth one is not the wire's. */
+    uint8_t *data = pool->num_made++ % 4 ? wire->ops->allocate(wire, PW_BURST_BYTES) : NULL;
+    return data ? data : malloc(PW_BURST_BYTES);
+}
+
+static inline void take_back(pool *pool, pw_wire *wire)
+{
+    for (uint8_t *data; (data = wire->ops->sent(wire));) pool->free[pool->num_free++] = data;
+}
+
+/* Sends burst idx to the peer, false: no buffer is free. */
+static inline bool send_one(pool *pool, pw_wire *wire, uint32_t peer, uint32_t idx)
+{
+    bool is_free = false;
+    uint8_t *data = take_buffer(pool, wire);
+    if (!data) return false;
+    fill(data, wire->node, idx);
+    const int code = wire->ops->send(wire, peer, data, bytes_of(idx), &is_free);
+    if (code) fprintf(stderr, "%s\n", pw_wire_fabric_reason(wire));
+    assert(code == PW_OK);
+    if (is_free) pool->free[pool->num_free++] = data;
+    return true;
+}
+
+/* The next burst is this one. */
+static inline void receive_one(pw_wire *wire, uint32_t source, uint32_t idx)
+{
+    pw_wire_burst burst;
+    int code;
+    while ((code = wire->ops->poll(wire, &burst)) == 0) sched_yield();
+    assert(code == 1 && burst.source == source);
+    check_burst(&burst, idx);
+    wire->ops->taken(wire, &burst);
+}
+
+/* Sends each of the peers num_bursts and takes as many of each. */
+static inline void exchange_bursts(pw_wire *wire, const uint32_t *peers, uint32_t num_peers,
+                                   uint32_t num_bursts)
+{
+    pool own = {.num_free = 0};
+    uint32_t num_sent[NODES_MAX] = {0}, num_here[NODES_MAX] = {0}, num_open = 2 * num_peers;
+    while (num_open || wire->ops->num_pending(wire)) {
+        bool is_busy = false;
+        for (uint32_t i = 0; i < num_peers; i++) {
+            if (num_sent[i] == num_bursts || !send_one(&own, wire, peers[i], num_sent[i])) continue;
+            num_open -= ++num_sent[i] == num_bursts;
+            is_busy = true;
+        }
+        pw_wire_burst burst;
+        int code;
+        while ((code = wire->ops->poll(wire, &burst)) == 1) {
+            check_burst(&burst, num_here[burst.source]);
+            wire->ops->taken(wire, &burst);
+            num_open -= ++num_here[burst.source] == num_bursts;
+            is_busy = true;
+        }
+        assert(code == 0);
+        take_back(&own, wire);
+        if (!is_busy) sched_yield();
+    }
+    assert(own.num_free == own.num_made);
+}
+
+/* Another process says when this one may go on; until then peers need its polls. */
+static inline void poll_until_told(pw_wire *wire, const exchange *way)
+{
+    pw_wire_burst burst;
+    fd_set readable;
+    struct timeval at_once;
+    do {
+        assert(wire->ops->poll(wire, &burst) == 0);
+        at_once = (struct timeval){0};
+        FD_ZERO(&readable);
+        FD_SET(way->pipe[wire->node][0], &readable);
+    } while (!select(way->pipe[wire->node][0] + 1, &readable, NULL, NULL, &at_once));
+    hear(way, wire->node);
+}
+
+static inline pid_t start(void (*run)(const exchange *, uint32_t), const exchange *way,
+                          uint32_t number)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert(child >= 0);
+    if (child) return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test has failed */
+    alarm(60);                        /* not for ever, should one wait for another in vain */
+    run(way, number);
+    _exit(0);
+}
+
+static inline void end(pid_t child, int expected)
+{
+    int status;
+    const pid_t ended = waitpid(child, &status, 0);
+    assert(child == -1 ? ended > 0 : ended == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) exit(SKIPPED);
+    assert(status == expected);
+}
+
+/* Processes 0 to num_processes - 1 each run this. */
+static inline void run_all(void (*run)(const exchange *, uint32_t), uint32_t num_processes)
+{
+    exchange way;
+    exchange_open(&way);
+    for (uint32_t i = 0; i < num_processes; i++) start(run, &way, i);
+    for (uint32_t i = 0; i < num_processes; i++) end(-1, 0); /* the first that fails */
+    exchange_close(&way);
+}
+
+static inline int64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+#endif

@@ -1,0 +1,74 @@
+#include "transport/fabric/library.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    size_t offset;
+} entry_point;
+
+static const entry_point entry_points[] = {
+    {"fi_getinfo", offsetof(pw_fabric_library, getinfo)},
+    {"fi_freeinfo", offsetof(pw_fabric_library, freeinfo)},
+    {"fi_dupinfo", offsetof(pw_fabric_library, dupinfo)},
+    {"fi_fabric", offsetof(pw_fabric_library, fabric)},
+    {"fi_strerror", offsetof(pw_fabric_library, strerror)},
+    {"fi_version", offsetof(pw_fabric_library, version)},
+    {"fi_tostr", offsetof(pw_fabric_library, tostr)},
+};
+
+static int load(const char *path, int flags, pw_fabric_library *out, pw_sentence *reason)
+{
+    pw_fabric_library found = {.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags)};
+    int code = PW_ERR_HOST;
+    if (!found.handle)
+        return pw_sentence_refuse(reason, code, "libfabric cannot be loaded from %s: %s", path,
+                                  flags & RTLD_NOLOAD ? "it is no library of its own" : dlerror());
+    for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; i++) {
+        void *function = dlsym(found.handle, entry_points[i].name);
+        if (!function) {
+            pw_sentence_refuse(reason, code,
+                               "%s is not a libfabric that pagewire can use: it has no function "
+                               "%s; use an MPI with a libfabric of its own, as the mpich wheel",
+                               path, entry_points[i].name);
+            goto failed;
+        }
+        memcpy((char *)&found + entry_points[i].offset, &function, sizeof function);
+    }
+    const uint32_t version = found.version();
+    if (FI_VERSION_LT(version, PW_FABRIC_VERSION)) {
+        pw_sentence_refuse(reason, code,
+                           "the libfabric in %s is version %u.%u, pagewire needs at least %u.%u: "
+                           "use a newer MPI, e.g. the mpich wheel",
+                           path, FI_MAJOR(version), FI_MINOR(version), FI_MAJOR(PW_FABRIC_VERSION),
+                           FI_MINOR(PW_FABRIC_VERSION));
+        goto failed;
+    }
+    *out = found;
+    return PW_OK;
+failed:
+    dlclose(found.handle);
+    return code;
+}
+
+int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason)
+{
+    Dl_info file;
+    if (!dladdr(address_within, &file) || !file.dli_fname)
+        return pw_sentence_refuse(reason, PW_ERR_HOST,
+                                  "whoever loaded the pagewire provider is no library: only a "
+                                  "libfabric can, from a folder of FI_PROVIDER_PATH");
+    return load(file.dli_fname, RTLD_NOLOAD, out, reason);
+}
+
+int pw_fabric_library_open(const char *path, pw_fabric_library *out, pw_sentence *reason)
+{
+    return load(path, 0, out, reason);
+}
+
+void pw_fabric_library_close(pw_fabric_library *library)
+{
+    if (library->handle) dlclose(library->handle);
+    *library = (pw_fabric_library){0};
+}

@@ -1,0 +1,38 @@
+/* What a node tells its peers of itself, so that they can send to it: the bytes that an MPI
+ * exchanges as the provider's address. Small enough for a slot of shared memory. */
+#ifndef PW_FABRIC_WIRE_ADDRESS_H
+#define PW_FABRIC_WIRE_ADDRESS_H
+#include "transport/node/sentence.h"
+#include "transport/node/shared_segment.h"
+
+#define PW_WIRE_ADDRESS_MAGIC 0x41575057u /* "PWWA" */
+#define PW_WIRE_ADDRESS_VERSION 1
+#define PW_SHM_NAME_BYTES 56
+#define PW_TCP_NAME_BYTES 32 /* a socket address */
+
+typedef struct {
+    uint32_t magic;
+    uint16_t version;
+    uint8_t shm_name_bytes, tcp_name_bytes; /* 0: no such endpoint */
+    uint32_t node, num_nodes;
+    uint64_t network_namespace;
+    pw_segment_facts segment; /* num_bytes 0: none; host and nonce are always there */
+    uint8_t shm_name[PW_SHM_NAME_BYTES];
+    uint8_t tcp_name[PW_TCP_NAME_BYTES];
+} pw_wire_address;
+_Static_assert(sizeof(pw_wire_address) == 24 + 96 + 56 + 32, "no padding: compared as bytes");
+
+/* Everything but segment and names. PW_ERR_HOST: errno tells why. */
+int pw_wire_address_make(uint32_t node, uint32_t num_nodes, pw_wire_address *out);
+/* It came from elsewhere: PW_ERR_MALFORMED and a sentence unless it can be used by a node of a run of
+ * num_nodes. */
+int pw_wire_address_check(const pw_wire_address *address, uint32_t num_nodes, pw_sentence *reason);
+/* One host to us: shared memory may work. Network namespaces count as hosts, as containers are. */
+bool pw_wire_address_is_near(const pw_wire_address *a, const pw_wire_address *b);
+
+/* That messages to the node must bear. */
+static inline uint32_t pw_wire_address_key(const pw_wire_address *address)
+{
+    return (uint32_t)address->segment.nonce[1];
+}
+#endif

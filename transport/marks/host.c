@@ -1,0 +1,75 @@
+/* The host and what it is told. */
+#include <pthread.h>
+
+#include "transport/marks/clocks.h"
+#include "transport/marks/marked.h"
+
+__thread pw_marks_thread pw_marks_this_thread __attribute__((tls_model("initial-exec")));
+_Atomic(const pagewire_marks_host *) pw_marks_host;
+
+/* Counts the hosts that came and went, so that a call during which one did is told to neither. */
+static _Atomic uint32_t attachment;
+
+/* A forked child has no MPI and no virtual clock: the host's state is a copy that nobody moves. */
+static void forget_host(void)
+{
+    atomic_store_explicit(&pw_marks_host, NULL, memory_order_relaxed);
+    atomic_fetch_add_explicit(&attachment, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_host); }
+
+PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (host && (host->version != PAGEWIRE_MARKS_VERSION || host->struct_size < sizeof *host))
+        return -1;
+    const pagewire_marks_host *last = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
+    if (last == host) return 0;
+    if (last) {
+        atomic_store_explicit(&pw_marks_host, NULL, memory_order_release);
+        pw_clocks_stop(last);
+    }
+    atomic_fetch_add_explicit(&attachment, 1, memory_order_relaxed);
+    if (host) {
+        pthread_once(&once, watch_forks);
+        pw_clocks_start(host);
+        atomic_store_explicit(&pw_marks_host, host, memory_order_release);
+    }
+    return 0;
+}
+
+static void tell_exit(pw_marks_thread *thread)
+{
+    const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
+    const pagewire_marked_call *call = thread->call;
+    thread->call = NULL;
+    if (host && thread->attachment == atomic_load_explicit(&attachment, memory_order_relaxed))
+        host->leave(call);
+}
+
+void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_marked_call *call,
+                     uintptr_t frame)
+{
+    pw_marks_thread *thread = &pw_marks_this_thread;
+    void *own = pw_marks_own(found, names);
+    if (pw_marks_is_inside(thread, frame)) return own;
+    thread->outermost = frame;
+    thread->uses_mpi = true;
+    if (thread->call) tell_exit(thread);
+    const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
+    if (host) {
+        thread->call = call;
+        thread->attachment = atomic_load_explicit(&attachment, memory_order_relaxed);
+        host->enter(call);
+    }
+    return own;
+}
+
+void pw_marks_leave(uintptr_t frame)
+{
+    pw_marks_thread *thread = &pw_marks_this_thread;
+    if (thread->outermost != frame) return; /* within another call */
+    if (thread->call) tell_exit(thread);
+    thread->outermost = 0;
+}
