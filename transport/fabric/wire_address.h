@@ -30,6 +30,12 @@ int pw_wire_address_check(const pw_wire_address *address, uint32_t num_nodes, pw
 /* One host to us: shared memory may work. Network namespaces count as hosts, as containers are. */
 bool pw_wire_address_is_near(const pw_wire_address *a, const pw_wire_address *b);
 
+/* One process? One of the two may be what a name of 64 bytes told: without a host. */
+static inline bool pw_wire_address_is_same(const pw_wire_address *a, const pw_wire_address *b)
+{
+    return a->node == b->node && a->segment.nonce[1] == b->segment.nonce[1];
+}
+
 /* That messages to the node must bear. */
 static inline uint32_t pw_wire_address_key(const pw_wire_address *address)
 {
