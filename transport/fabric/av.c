@@ -11,7 +11,7 @@ static pw_fi_av *av_of(struct fid_av *fid) { return (pw_fi_av *)(void *)fid; }
 
 fi_addr_t pw_fi_av_find(const pw_fi_av *av, uint32_t node, uint16_t endpoint)
 {
-    if (!av) return FI_ADDR_NOTAVAIL;
+    if (!av || node == PW_FI_ANY) return FI_ADDR_NOTAVAIL;
     const fi_addr_t first = av->first_of_node[node];
     if (first == FI_ADDR_NOTAVAIL) return first;
     if (av->peers[first].is_there && av->peers[first].endpoint == endpoint) return first;

@@ -198,7 +198,7 @@ static inline void exchange_bursts(pw_wire *wire, const uint32_t *peers, uint32_
 }
 
 /* Another process says when this one may go on; until then peers need its polls. */
-static inline void poll_until_told(pw_wire *wire, const exchange *way)
+static inline void poll_until_told(pw_wire *wire, const exchange *way, uint32_t number)
 {
     pw_wire_burst burst;
     fd_set readable;
@@ -207,9 +207,9 @@ static inline void poll_until_told(pw_wire *wire, const exchange *way)
         assert(wire->ops->poll(wire, &burst) == 0);
         at_once = (struct timeval){0};
         FD_ZERO(&readable);
-        FD_SET(way->pipe[wire->node][0], &readable);
-    } while (!select(way->pipe[wire->node][0] + 1, &readable, NULL, NULL, &at_once));
-    hear(way, wire->node);
+        FD_SET(way->pipe[number][0], &readable);
+    } while (!select(way->pipe[number][0] + 1, &readable, NULL, NULL, &at_once));
+    hear(way, number);
 }
 
 static inline pid_t start(void (*run)(const exchange *, uint32_t), const exchange *way,
