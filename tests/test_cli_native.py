@@ -4,6 +4,7 @@ the NI's, and the variables for an mpiexec of one's own."""
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import sys
 
 import pytest
 
-from pagewire.cli import fabric, launch, mpi_choice, options, program
+from pagewire.cli import fabric, info, launch, mpi_choice, options, program
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config, flat
 
@@ -247,6 +248,18 @@ def test_missing_provider_is_a_sentence_with_the_remedy(tmp_path, monkeypatch):
         fabric.check_installed()
     assert "needs libpagewire-fi.so, libpagewire-mpi.so in " in str(caught.value)
     assert "apt-get install libfabric-dev" in str(caught.value)
+
+
+def test_info_tells_whether_the_provider_is_there(tmp_path, monkeypatch):
+    there = info.host_facts()["libfabric provider"]
+    assert there.startswith("no: " if fabric.missing() else f"yes ({fabric.folder()}")
+    monkeypatch.setattr(fabric, "folder", lambda: tmp_path)
+    assert "apt-get install libfabric-dev" in info.host_facts()["libfabric provider"]
+
+
+@pytest.mark.skipif(not (BIN.parent / "lib/mpich").exists(), reason="needs the wheel `mpich`")
+def test_version_of_the_mpis_libfabric_is_known():
+    assert re.match(r"2\.\d+ \(/", fabric.libfabric(mpi_choice.find("mpich", ask=True)))
 
 
 @needs_provider

@@ -14,7 +14,8 @@ typedef struct {
     bool has_looked, was_delivered;
 } thread_call;
 
-static _Thread_local thread_call here;
+/* initial-exec: reached without a call, though the library is loaded late; it is small. */
+static _Thread_local thread_call here __attribute__((tls_model("initial-exec")));
 static pw_fi_process *marked; /* whose clock the marks move; one for each process */
 
 static uint32_t kind_here(void) { return here.call ? here.call->kind : PAGEWIRE_CALL_WAITS; }

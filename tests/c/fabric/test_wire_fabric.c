@@ -25,7 +25,7 @@ static void part_all(const exchange *way, pw_wire *wire)
 {
     for (uint32_t peer = 0; peer < wire->num_nodes; peer++)
         if (peer != wire->node) tell(way, peer, wire->node, NULL);
-    for (uint32_t i = 1; i < wire->num_nodes; i++) poll_until_told(wire, way);
+    for (uint32_t i = 1; i < wire->num_nodes; i++) poll_until_told(wire, way, wire->node);
     wire->ops->close(wire);
 }
 
