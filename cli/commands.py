@@ -37,21 +37,26 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", 
     "strict",
     "quiet",
     "json",
+    "transport",
+    "mpi",
 )
 def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
-    """Run PROGRAM (an app, a .py file, or -m module) on RANKS ranks."""
+    """Run PROGRAM (an app, a .py file, -m module, or behind -- any command that uses MPI) on RANKS
+    ranks."""
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
     environ = given.environ()
+    launcher.choose_transport(environ, chosen)
     launcher.check_settings(environ, chosen)
     outcome = launcher.launch(num_ranks, chosen, environ)
     if outcome.failure:
-        print(f"pagewire: {outcome.failure}; every rank was ended", file=sys.stderr)
+        rest = "" if outcome.is_past else "; every rank was ended"
+        print(f"pagewire: {outcome.failure}{rest}", file=sys.stderr)
     return outcome.exit_code
 
 
 @app.command()
-@takes_settings("timeout", "err", "eager_limit", "platform", "strict")
+@takes_settings("timeout", "err", "eager_limit", "platform", "strict", "transport", "mpi")
 def compare(
     ranks: Ranks,
     memory: Annotated[
@@ -112,6 +117,15 @@ def experiment(
     quick: Annotated[
         bool, typer.Option("--quick", help="smallest sizes, to try an experiment")
     ] = False,
+    app: Annotated[
+        str,
+        typer.Option(
+            help="what the application tables run: mini, the bundled apps; real, the programs of "
+            "the paper, over libfabric"
+        ),
+    ] = "mini",
+    hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = "",
+    hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = "",
     *,
     given: Given,
 ) -> int:
@@ -126,9 +140,48 @@ def experiment(
         repetitions=repetitions,
         full=full,
         quick=quick,
+        app=app,
+        hpl=hpl,
+        hpcg=hpcg,
         say=experiments.say,
     )
     return experiments.run(names or [], options_given, pathlib.Path(output))
+
+
+@app.command("env")
+@takes_settings(
+    "memory", "policy", "timeout", "err", "eager_limit", "platform", "compute", "quiet", "mpi"
+)
+def environment(
+    ranks: Ranks,
+    directory: Annotated[
+        str, typer.Option(metavar="DIR", help="folder for the node file and the ranks' reports")
+    ] = "pagewire-run",
+    *,
+    given: Given,
+) -> int:
+    """Print the variables with which any mpiexec or batch script runs a program over the fabric."""
+    from pagewire.cli import own_launcher
+
+    num_ranks = launcher.parse_ranks(ranks)
+    own_launcher.print_environment(num_ranks, given.environ(), directory)
+    return 0
+
+
+@app.command()
+def report(
+    directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)] = "pagewire-run",
+    program_name: Annotated[
+        str, typer.Option("--program", metavar="NAME", help="what the report calls the program")
+    ] = "",
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="write the report to this file")
+    ] = None,
+) -> int:
+    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run)."""
+    from pagewire.cli import own_launcher
+
+    return own_launcher.report(directory, json=json or "", program=program_name or "program")
 
 
 @app.command()

@@ -47,6 +47,8 @@ def compare(
     if compute not in COMPUTE:
         raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
     launch.check_writable("--json", json_path)
+    environ = dict(environ)
+    launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
     with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:

@@ -15,8 +15,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pagewire.cli import fabric, mpi_choice
 from pagewire.native.extension import Registry
-from pagewire.native.settings import Declaration, allowed
+from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.smmu import registers
 from pagewire.transport.settings import config, platform
 
@@ -157,6 +158,8 @@ def host_facts() -> dict[str, str]:
         "Python": sys.version.split()[0],
         "mpi4py": _version("mpi4py"),
         "MPI library": _mpi_library(),
+        "libfabric provider": _provider(),
+        "libfabric of the MPI": _libfabric(),
         "numpy": _version("numpy"),
         "kernel": host.release(),
         "cores": str(os.cpu_count()),
@@ -203,6 +206,23 @@ def _mpi_library() -> str:
     except (ImportError, RuntimeError) as error:
         return f"none ({error})"
     return " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
+
+
+def _provider() -> str:
+    missing = fabric.missing()
+    if not missing:
+        return f"yes ({fabric.folder()})"
+    return (
+        "no: built without libfabric's headers (apt-get install libfabric-dev, then build again); "
+        "Python programs run, C and Fortran programs do not"
+    )
+
+
+def _libfabric() -> str:
+    try:
+        return fabric.libfabric(mpi_choice.find("mpich", ask=False))
+    except ConfigError as error:
+        return str(error)
 
 
 def _huge_pages() -> str:

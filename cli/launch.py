@@ -1,29 +1,32 @@
 """Starts the ranks of a run under mpiexec, watches them, and leaves no process behind.
 
-mpiexec's proxies and ranks make sessions of their own, so a process group does not hold them all:
-they are found by a variable in their environment. How each rank ended is read from the records
-that `pagewire run` writes, because mpiexec's own exit code does not tell it.
+How each rank ended is read from the records of cli/watch.py, because mpiexec's own exit code does
+not tell it.
 """
 
 import contextlib
 import ctypes
 import dataclasses
-import json
 import os
 import pathlib
-import select
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from pagewire.cli import merging
+from pagewire.cli import fabric, merging, mpi_choice, options
 from pagewire.cli.program import Program, check_module
+from pagewire.cli.watch import (
+    MARKER,
+    Watch,
+    end_all,
+    failures,
+    first_without_goodbye,
+    unfinished,
+)
 from pagewire.native import output
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import IncompleteError
@@ -32,15 +35,10 @@ from pagewire.transport.settings import config, flat, platform
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
 
-GRACE_S = 2.0
-"""How long the other ranks and mpiexec may take to end after the first failure."""
-
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
-_POLL_S = 0.05
 _ADDR_NO_RANDOMIZE = 0x0040000
-_MARKER = "PAGEWIRE_LAUNCH_ID"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +48,8 @@ class Outcome:
     exit_code: int
     failure: str
     """Which rank failed and why; empty when none did."""
+    is_past: bool = False
+    """The ranks ended well, and what they left shows the failure."""
 
 
 def check_ranks(num_ranks: int) -> None:
@@ -79,7 +79,39 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
         registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
+    _check_transport(checked, environ, chosen)
     return checked
+
+
+def _check_transport(
+    checked: config.Config, environ: Mapping[str, str], chosen: Program | None
+) -> None:
+    """Refuse a run that would end without the NI, or whose MPI is not there."""
+    over_fabric = checked.run.transport == "fabric"
+    if not over_fabric and checked.run.mpi == "mpich":
+        return  # whoever starts ranks will look for it
+    mpi = mpi_choice.find(checked.run.mpi, ask=over_fabric)
+    if over_fabric:
+        fabric.check_installed()
+        fabric.check_environment(environ, mpi)
+        if chosen is not None:
+            fabric.check_program(chosen, mpi)
+        if chosen is not None and chosen.kind == "native":
+            checked.check_without_python()
+
+
+def choose_transport(environ: dict[str, str], chosen: Program) -> None:
+    """Put the transport of a native program into an environment: only one can carry it."""
+    if chosen.kind != "native":
+        return
+    variable = config.lookup("run.transport").environment
+    if environ.get(variable, "fabric") != "fabric":
+        raise ConfigError(
+            f"run.transport = '{environ[variable]}' with the command '{chosen.target}': only "
+            "Python programs run on it; take run.transport = 'fabric', or give the .py file "
+            "without --"
+        )
+    options.apply(options.as_environment(["run.transport=fabric"]), environ)
 
 
 def _folders_beside(chosen: Program | None) -> list[str]:
@@ -100,13 +132,7 @@ def check_writable(name: str, path: str) -> None:
 
 def find_mpiexec() -> str:
     """mpiexec of this Python's environment, else the system's."""
-    own = os.path.join(sys.prefix, "bin", "mpiexec")
-    found = own if os.access(own, os.X_OK) else shutil.which("mpiexec")
-    if not found:
-        raise ConfigError(
-            "mpiexec not found beside this Python nor in PATH: pip install 'pagewire[mpi]'"
-        )
-    return found
+    return mpi_choice.find("mpich", ask=False).mpiexec
 
 
 def rank_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -146,6 +172,8 @@ def launch(
     if chosen.kind == "module":
         check_module(chosen.target)
     command = [sys.executable, "-P", "-m", "pagewire", "run", "--", *chosen.argv]
+    if chosen.kind == "native":
+        command = [chosen.target, *chosen.arguments]
     return launch_command(
         num_ranks,
         command,
@@ -170,12 +198,16 @@ def launch_command(
     folders: where classes that the settings name may lie. The report appears when every rank has
     ended well, where the ranks' output went; raises OutputError when it cannot be written.
     """
-    mpiexec = find_mpiexec()
     settings = config.load(environ=environ)
+    over_fabric = settings.run.transport == "fabric"
+    mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric)
     marker = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="pagewire-") as directory:
-        variables = rank_environment(environ)
-        variables[_MARKER] = marker
+        variables = {**rank_environment(environ), **mpi.variables()}
+        if over_fabric:
+            variables = fabric.environment(variables, mpi)
+            command = [fabric.starter(), *command]
+        variables[MARKER] = marker
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
         variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"
         variables["PAGEWIRE_PROGRAM"] = program
@@ -183,25 +215,31 @@ def launch_command(
         flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
         with _ending_signals_raise():
             process = subprocess.Popen(
-                [mpiexec, "-n", str(num_ranks), *command],
+                [mpi.mpiexec, "-n", str(num_ranks), *command],
                 env=variables,
                 stdout=stdout,
                 preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
             )
-            watch = _Watch(process, num_ranks, pathlib.Path(directory), marker)
+            watch = Watch(process, num_ranks, pathlib.Path(directory), marker)
             try:
                 code = watch.wait()
-                unfinished = _unfinished(pathlib.Path(directory))
+                left = unfinished(pathlib.Path(directory))
             except KeyboardInterrupt:
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
-                _end_all(process, marker)
-        outcome = _outcome(code, pathlib.Path(directory), watch.first_gone, unfinished)
+                end_all(process, marker)
+        outcome = _outcome(
+            code,
+            pathlib.Path(directory),
+            watch.first_gone,
+            left,
+            goodbye="report" if over_fabric else "leave",
+        )
         if not outcome.failure:
             try:
                 merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout)
             except IncompleteError as error:
-                return Outcome(1, str(error))
+                return Outcome(1, str(error), is_past=True)
         return outcome
 
 
@@ -215,118 +253,24 @@ def _fix_addresses() -> None:
     libc.personality(libc.personality(0xFFFFFFFF) | _ADDR_NO_RANDOMIZE)
 
 
-def _records(directory: pathlib.Path, kind: str) -> list[dict[str, Any]]:
-    found = []
-    for path in directory.glob(f"*.{kind}"):
-        with contextlib.suppress(OSError, ValueError):
-            found.append(json.loads(path.read_text(encoding="utf-8")))
-    return sorted(found, key=lambda record: record["time_ns"])
-
-
-def _failures(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """Records of failures in order of time: a rank notes its own before it ends."""
-    ended = [record for record in _records(directory, "end") if record["code"] != 0]
-    return sorted(_records(directory, "note") + ended, key=lambda record: record["time_ns"])
-
-
-def _unfinished(directory: pathlib.Path) -> list[int]:
-    """Ranks that started and have not ended.
-
-    Asked when mpiexec has ended and before what is left gets killed: mpiexec can end with code 0
-    although ranks still wait for one that left past MPI's end.
-    """
-    ended = {record["rank"] for record in _records(directory, "end")}
-    started = {record["rank"] for record in _records(directory, "start")}
-    return sorted(started - ended)
-
-
-def _first_without_goodbye(directory: pathlib.Path) -> int:
-    """The first rank that ended with code 0 but by os._exit, past MPI's end; -1 when none did."""
-    for record in _records(directory, "end"):
-        rank: int = record["rank"]
-        if not directory.joinpath(f"{rank}.leave").exists():
-            return rank
-    return -1
-
-
-class _Watch:
-    """Waits for mpiexec, sees which rank's process goes first, ends a run that does not end."""
-
-    def __init__(
-        self, process: "subprocess.Popen[Any]", num_ranks: int, directory: pathlib.Path, marker: str
-    ) -> None:
-        self._process = process
-        self._num_ranks = num_ranks
-        self._directory = directory
-        self._marker = marker
-        self._poll = select.poll()
-        self._rank_of_fd: dict[int, int] = {}
-        self._known_ranks: set[int] = set()
-        self.first_gone = -1
-        """Rank whose process was the first to disappear, -1 when none did before mpiexec."""
-
-    def wait(self) -> int:
-        """mpiexec's exit code; 1 when it had not ended GRACE_S after a rank's failure."""
-        failed_s = ended_s = 0.0
-        try:
-            while True:
-                code = self._process.poll()
-                if code is not None:
-                    return code
-                self._follow_ranks()
-                now_s = time.monotonic()
-                if failed_s and now_s > failed_s + GRACE_S:
-                    return 1
-                if not failed_s and _failures(self._directory):
-                    failed_s = now_s
-                if ended_s and now_s > ended_s + GRACE_S:
-                    # mpiexec waits as long as something that a rank started holds its output.
-                    self._kill_strays()
-                if not ended_s and len(_records(self._directory, "end")) == self._num_ranks:
-                    ended_s = now_s
-        finally:
-            for descriptor in self._rank_of_fd:
-                os.close(descriptor)
-
-    def _follow_ranks(self) -> None:
-        if len(self._known_ranks) < self._num_ranks:
-            for record in _records(self._directory, "start"):
-                self._follow(record["rank"], record["pid"])
-        for descriptor, _ in self._poll.poll(_POLL_S * 1000):
-            self._poll.unregister(descriptor)
-            rank = self._rank_of_fd[descriptor]
-            ended = self._directory.joinpath(f"{rank}.end").exists()
-            if self.first_gone < 0 and not ended:
-                self.first_gone = rank
-
-    def _follow(self, rank: int, pid: int) -> None:
-        if rank in self._known_ranks:
-            return
-        self._known_ranks.add(rank)
-        with contextlib.suppress(ProcessLookupError):
-            descriptor = os.pidfd_open(pid)
-            self._rank_of_fd[descriptor] = rank
-            self._poll.register(descriptor, select.POLLIN)
-
-    def _kill_strays(self) -> None:
-        for pid in marked_processes(self._marker):
-            with contextlib.suppress(OSError):
-                name = pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-                if not name.startswith(("mpiexec", "hydra", "prte", "orted")):
-                    os.kill(pid, signal.SIGKILL)
-
-
 def _outcome(
-    code: int, directory: pathlib.Path, first_gone: int, unfinished: Sequence[int]
+    code: int,
+    directory: pathlib.Path,
+    first_gone: int,
+    left: Sequence[int],
+    *,
+    goodbye: str = "leave",
 ) -> Outcome:
-    hasty = _first_without_goodbye(directory)
-    if code == 0 and unfinished:
+    """left: ranks that had not ended when mpiexec had; goodbye: the record of a rank that has
+    finalized MPI."""
+    hasty = first_without_goodbye(directory, goodbye)
+    if code == 0 and left:
         if hasty >= 0:
             return _left_mpi(hasty)
-        return Outcome(1, f"rank {unfinished[0]} still ran when mpiexec ended")
-    failures = _failures(directory)
-    if failures:
-        first = failures[0]
+        return Outcome(1, f"rank {left[0]} still ran when mpiexec ended")
+    failed = failures(directory)
+    if failed:
+        first = failed[0]
         rank, number = first["rank"], first["code"]
         if "reason" in first:
             return Outcome(number, f"rank {rank} {first['reason']}")
@@ -375,35 +319,3 @@ def _ending_signals_raise() -> Iterator[None]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
-
-
-def _end_all(process: "subprocess.Popen[Any]", marker: str) -> None:
-    """Kill mpiexec and every process of this launch, also those that are being started."""
-    deadline = time.monotonic() + 5.0
-    while time.monotonic() < deadline:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        alive = [pid for pid in marked_processes(marker) if pid != os.getpid()]
-        if not alive:
-            return
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def marked_processes(marker: str) -> list[int]:
-    """Processes whose environment holds this launch's marker; zombies have none."""
-    wanted = f"{_MARKER}={marker}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        try:
-            environ = pathlib.Path("/proc", entry, "environ").read_bytes()
-        except OSError:
-            continue
-        if wanted in environ.split(b"\0"):
-            found.append(int(entry))
-    return found

@@ -10,6 +10,10 @@ from pagewire.native.output import OutputError
 from pagewire.transport.node import report
 from pagewire.transport.settings.config import Config
 
+_PROVIDER = "pagewire"
+_CARRIED = ("message_packets", "transfers")
+"""Counters of what a rank gave its NI."""
+
 
 def merge(
     directory: pathlib.Path,
@@ -20,11 +24,14 @@ def merge(
 ) -> None:
     """Print the report where the ranks' output went and write its JSON, as the settings say.
 
-    stdout: as subprocess takes it. A program that never used MPI has no report. Raises OutputError,
-    and report.IncompleteError when some ranks left none.
+    stdout: as subprocess takes it. A Python program that never used MPI has no report. Raises
+    OutputError, and report.IncompleteError when some ranks left none, or when a run over the fabric
+    has not been carried by it.
     """
     run = settings.run
     per_rank = report.collect(directory, num_ranks)
+    if run.transport == "fabric":
+        _check_carried(directory, per_rank, program)
     if not per_rank:
         return
     if run.quiet or stdout == subprocess.DEVNULL:
@@ -43,6 +50,29 @@ def merge(
         if stdout is None:
             _drop_rest(sys.stdout)
         raise OutputError(f"the report was not printed: {error.strerror}") from error
+
+
+def _check_carried(directory: pathlib.Path, per_rank: list[dict[str, Any]], program: str) -> None:
+    """Refuse a run whose messages took another way than the NI."""
+    if not per_rank and not any(directory.glob("*.mpi")):
+        raise report.IncompleteError(
+            f"'{program}' used no MPI, or one that cannot be preloaded (linked statically, or the "
+            "program drops LD_PRELOAD), so nothing ran on the NI"
+        )
+    if not per_rank:
+        raise report.IncompleteError(
+            f"'{program}' used MPI, but not the provider '{_PROVIDER}': its MPI has no libfabric, "
+            "or chose another way (the program or a wrapper changes FI_PROVIDER, FI_PROVIDER_PATH, "
+            "MPIR_CVAR_CH4_NETMOD or OMPI_MCA_pml); its bytes went around the NI"
+        )
+    carried = sum(counted.get(key, 0) for counted in per_rank for key in _CARRIED)
+    if len(per_rank) > 1 and not carried:
+        raise report.IncompleteError(
+            f"'{program}' ran on {len(per_rank)} ranks and no message passed the NI: it sends none "
+            "at all, or its MPI uses shared memory (the program or a wrapper changes "
+            "MPIR_CVAR_NOLOCAL or OMPI_MCA_btl), or each rank is alone (it is of another MPI than "
+            "the mpiexec of run.mpi)"
+        )
 
 
 def _finish(per_rank: list[dict[str, Any]], settings: Config, program: str, stream: TextIO) -> None:

@@ -17,6 +17,8 @@ SETTING_OPTIONS: Mapping[str, str] = {
     "--compute": "run.compute",
     "--eager-limit": "run.eager_limit",
     "--json": "run.json",
+    "--transport": "run.transport",
+    "--mpi": "run.mpi",
 }
 """Options that take the text of one setting."""
 
@@ -65,11 +67,11 @@ def parse(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 def separate_program(words: Sequence[str]) -> list[str]:
     """The words of launch or compare with `--` in front of the program, so that its own options
-    and `-m` are left alone."""
+    and `-m` are left alone; a `--` of the user's own marks a command, and stays behind that one."""
     idx = 0
     while idx < len(words) and words[idx].startswith("-") and words[idx] not in ("-m", "--"):
         idx += 2 if words[idx] in VALUE_OPTIONS else 1
-    if idx >= len(words) or words[idx] == "--":
+    if idx >= len(words):
         return list(words)
     return [*words[:idx], "--", *words[idx:]]
 

@@ -1,10 +1,12 @@
-"""The PROGRAM of a command line: a bundled app's name, a .py file, or `-m module`."""
+"""The PROGRAM of a command line: a bundled app's name, a .py file, `-m module`, or behind `--` any
+command."""
 
 import ast
 import dataclasses
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -16,20 +18,20 @@ class Program:
     """What each rank runs."""
 
     kind: str
-    """app, file or module."""
+    """app, file, module, or native: a command that is started as it is."""
     target: str
-    """Name of the app, path of the file, or name of the module."""
+    """Name of the app, path of the file, name of the module, or the command."""
     arguments: tuple[str, ...]
 
     @property
     def argv(self) -> list[str]:
         """The words that `parse` reads back to this program."""
-        head = ["-m", self.target] if self.kind == "module" else [self.target]
-        return [*head, *self.arguments]
+        mark = {"module": ["-m"], "native": ["--"]}.get(self.kind, [])
+        return [*mark, self.target, *self.arguments]
 
     @property
     def label(self) -> str:
-        return " ".join(self.argv)
+        return " ".join(self.argv[self.kind == "native" :])
 
 
 def apps() -> dict[str, str]:
@@ -70,6 +72,10 @@ def parse(words: Sequence[str]) -> Program:
     if not words:
         raise ConfigError(f"no program given: {_what_is_allowed()}")
     first, *rest = words
+    if first == "--":
+        if not rest:
+            raise ConfigError("-- needs a command behind it")
+        return Program("native", _check_command(rest[0]), tuple(rest[1:]))
     if first == "-m":
         if not rest:
             raise ConfigError("-m needs the name of a module")
@@ -110,6 +116,23 @@ def _check_file(path: str) -> str:
     return path
 
 
+def _check_command(command: str) -> str:
+    """Refuse a command that a shell would not find either."""
+    if shutil.which(command):
+        return command
+    if os.sep not in command:
+        here = f"; ./{command} is in this folder" if os.path.isfile(command) else ""
+        raise ConfigError(f"command '{command}' is not in PATH{here}")
+    if not os.path.exists(command):
+        raise ConfigError(f"command '{command}': no such file")
+    if os.path.isdir(command):
+        raise ConfigError(f"command '{command}' is a folder")
+    raise ConfigError(f"command '{command}' is not executable (chmod +x)")
+
+
 def _what_is_allowed() -> str:
     names = ", ".join(apps()) or "none"
-    return f"allowed is a bundled app ({names}), a .py file, or -m module"
+    return (
+        f"allowed is a bundled app ({names}), a .py file, -m module, or behind -- any command "
+        "that uses MPI"
+    )

@@ -41,13 +41,27 @@ def main(words: Sequence[str]) -> int:
     if not rest:
         raise ConfigError(USAGE)
     options.apply(options.as_environment(assignments, config_path), os.environ)
-    platform.load(config.load().run.platform)
+    settings = config.load()
+    platform.load(settings.run.platform)
     chosen = program.parse(rest)
+    if chosen.kind == "native":
+        raise ConfigError(f"pagewire run starts Python programs; start {chosen.target} itself")
+    _check_transport(settings)
     os.environ.setdefault("PAGEWIRE_PROGRAM", chosen.label)
     directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
-    if directory:
-        _fork_rank(directory)
+    if directory and settings.run.transport == "facade":
+        _fork_rank(directory)  # over the fabric pagewire-rank is the witness
     return _run(chosen, directory)
+
+
+def _check_transport(settings: config.Config) -> None:
+    """Refuse a rank whose MPI could not find the provider, nor the provider its settings."""
+    needed = ("PAGEWIRE_NODE_FILE", "FI_PROVIDER_PATH", "LD_PRELOAD")
+    if settings.run.transport == "fabric" and not all(map(os.environ.get, needed)):
+        raise ConfigError(
+            "run.transport = 'fabric' under an mpiexec of your own needs what `pagewire env` "
+            'prints in the environment of mpiexec: eval "$(pagewire env -n RANKS)"'
+        )
 
 
 def run_witnessed(work: Callable[[], int]) -> NoReturn:
@@ -107,12 +121,11 @@ def _run(chosen: program.Program, directory: str) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, write_through=False)
     try:
-        from pagewire.transport.facade import program_time
-        from pagewire.transport.facade.loader import install_finder
-
-        if config.load().run.wtime == "virtual":
-            program_time.replace()  # a program may bind time.sleep before it imports MPI
-        install_finder()
+        settings = config.load()
+        if settings.run.transport == "facade":
+            _prepare_facade()
+        else:
+            _prepare_fabric(settings)
         _execute(chosen)
     except SystemExit as leaving:
         code = _exit_code(leaving)
@@ -139,6 +152,21 @@ def _run(chosen: program.Program, directory: str) -> int:
         _write_note(directory, f"{text}: {detail}" if detail else text, 1)
         _abort(1)
     return 0
+
+
+def _prepare_fabric(settings: config.Config) -> None:
+    from pagewire.transport.fabric import hooks
+
+    hooks.install(settings)
+
+
+def _prepare_facade() -> None:
+    from pagewire.transport.facade import program_time
+    from pagewire.transport.facade.loader import install_finder
+
+    if config.load().run.wtime == "virtual":
+        program_time.replace()  # a program may bind time.sleep before it imports MPI
+    install_finder()
 
 
 def _execute(chosen: program.Program) -> None:

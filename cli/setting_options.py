@@ -37,6 +37,13 @@ OPTIONS: Mapping[str, Any] = {
     "quiet": Annotated[
         bool | None, typer.Option("--quiet", "-q", help="print no report (run.quiet)")
     ],
+    "transport": Annotated[
+        str | None,
+        typer.Option(help="facade or fabric: what puts the NI under PROGRAM (run.transport)"),
+    ],
+    "mpi": Annotated[
+        str | None, typer.Option(help="mpich, openmpi, or the path of an mpiexec (run.mpi)")
+    ],
     "json": Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ],

@@ -69,6 +69,8 @@ static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes
                 envelope->payload_crc);
 }
 
+void pw_ni_message_refuse(pw_ni *ni) { ni->counters.malformed_frames++; }
+
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
 {
     pw_envelope envelope;

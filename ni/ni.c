@@ -53,6 +53,13 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     return PW_OK;
 }
 
+void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
+{
+    if (ni->node >= machine_nodes) return;
+    for (uint32_t peer = 0; peer < machine_nodes && peer < ni->num_nodes; peer++)
+        pw_path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
+}
+
 void pw_ni_destroy(pw_ni *ni)
 {
     if (!ni) return;

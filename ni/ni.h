@@ -47,6 +47,9 @@ typedef struct {
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out);
 void pw_ni_destroy(pw_ni *ni);
+/* The machine has so many nodes, although more can take part: processes that a program starts later,
+ * which are as far as if they stood behind. Before the first transfer. */
+void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the
  * scratchpad has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not
  * open yet. */
@@ -192,6 +195,8 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
                             int64_t now_ns, uint8_t *frame);
 /* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
+/* The host can make nothing of a message that was sound: it is counted like one that was not. */
+void pw_ni_message_refuse(pw_ni *ni);
 /* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from
  * posted_ns on, has read it from the mailbox. */
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,

@@ -36,9 +36,13 @@ int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
 
 int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key)
 {
-    int code = pw_ni_expose(ni, ni->node, address, num_bytes, NULL, key);
-    if (code == PW_OK) pw_regions_find(&ni->regions, *key)->stays = true;
-    return code;
+    if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
+    pw_region *region = pw_regions_open(&ni->regions, ni->node, address, num_bytes);
+    if (!region) return PW_ERR_NOMEM;
+    region->scheduling = by_size;
+    region->stays = true;
+    *key = region->key;
+    return PW_OK;
 }
 
 int pw_ni_unexpose(pw_ni *ni, uint64_t key)

@@ -166,7 +166,7 @@ def test_words_after_the_program_belong_to_it():
     separate = options.separate_program
     assert separate(["-n", "2", "a", "--memory", "x"]) == ["-n", "2", "--", "a", "--memory", "x"]
     assert separate(["-n2", "-m", "b", "-n"]) == ["-n2", "--", "-m", "b", "-n"]
-    assert separate(["--quiet", "--", "a"]) == ["--quiet", "--", "a"]
+    assert separate(["--quiet", "--", "a", "-n"]) == ["--quiet", "--", "--", "a", "-n"]
     assert options.parse(["--memory", "pin", "-q", "a.py", "-q"]) == (
         ["run.memory=pin", "run.quiet=true"],
         "",

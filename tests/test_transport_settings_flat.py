@@ -68,13 +68,23 @@ def compare(out, config, machine, num_ranks, node):
         )
         assert points == (expected.sizes_bytes, expected.costs_ns)
     run = config.run
-    for name in ("memory", "policy", "platform", "compute_record", "compute_replay", "json"):
+    for name in (
+        "memory",
+        "policy",
+        "platform",
+        "compute_record",
+        "compute_replay",
+        "json",
+        "wire_interface",
+    ):
         assert text_of(out.run, name) == getattr(run, name)
     assert text_of(out.run, "scheduling") == config.firmware.scheduling
     for name in ("strict", "quiet", "compute_scale"):
         assert getattr(out.run, name) == getattr(run, name)
     assert out.run.compute == ("measured", "replay", "model", "none").index(run.compute)
     assert out.run.wtime == ("virtual", "wall").index(run.wtime)
+    assert out.run.clocks == ("host", "virtual").index(run.clocks)
+    assert out.run.wire == ("auto", "mpi", "shm", "tcp").index(run.wire)
     assert out.run.huge_pages == ("never", "host").index(run.huge_pages)
     assert out.run.watchdog_ns == (-1 if run.watchdog_ns is None else run.watchdog_ns)
     assert out.run.num_nodes == num_ranks
@@ -258,6 +268,8 @@ TABLE = "allowed is 1 to 16 points `bytes:ns` with a space between, sizes rising
         ("run.compute", "4", "allowed is a whole number from 0 to 3"),
         ("run.compute", "none", "allowed is a whole number from 0 to 3"),
         ("run.wtime", "2", "allowed is a whole number from 0 to 1"),
+        ("run.clocks", "2", "allowed is a whole number from 0 to 1"),
+        ("run.wire", "4", "allowed is a whole number from 0 to 3"),
         ("run.huge_pages", "-1", "allowed is a whole number from 0 to 1"),
         ("run.watchdog_ns", "-2", "allowed is a whole number from -1 to 9223372036854775807"),
         ("run.quiet", "2", "allowed is 0 or 1"),

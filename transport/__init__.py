@@ -1,6 +1,7 @@
 """The MPI library of the emulated machine: `from pagewire.transport import MPI`.
 
-`MPI` is mpi4py.MPI itself with its data-moving methods replaced. It is loaded on first use, so
+`MPI` is mpi4py.MPI itself with its data-moving methods replaced; with run.transport = fabric it is
+mpi4py.MPI as it comes, because the NI lies below the MPI library. It is loaded on first use, so
 importing this package alone neither loads nor initializes MPI.
 """
 
@@ -11,11 +12,14 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
     """Declare work that this rank has done since its last MPI call, for `compute = model`.
 
     flops: floating-point operations; num_bytes: memory traffic in bytes. The platform's rates turn
-    them into time on the emulated node (the longer of the two). Without effect in other modes.
+    them into time on the emulated node (the longer of the two). Without effect in other modes, and
+    with run.transport = fabric.
     """
-    from pagewire.transport.facade.loader import activate
+    from pagewire.transport.facade.loader import activate, is_over_fabric
     from pagewire.transport.facade.rank import here
 
+    if is_over_fabric():
+        return
     if not here.is_open:
         activate()
     here.clock.declare_compute(here.node.platform.rates.duration_ns(flops, num_bytes))
@@ -23,10 +27,10 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "MPI":
-        from pagewire.transport.facade.loader import activate
+        from pagewire.transport.facade.loader import load
 
         try:
-            return activate()
+            return load()
         except ModuleNotFoundError as error:
             if error.name != "mpi4py":
                 raise

@@ -32,6 +32,12 @@ bool pw_wire_address_is_near(const pw_wire_address *a, const pw_wire_address *b)
 /* Its tcp endpoint has the loopback's address, and the other node is in another network. */
 bool pw_wire_address_is_out_of_reach(const pw_wire_address *address, const pw_wire_address *other);
 
+/* One process? One of the two may be what a name of 64 bytes told: without a host. */
+static inline bool pw_wire_address_is_same(const pw_wire_address *a, const pw_wire_address *b)
+{
+    return a->node == b->node && a->segment.nonce[1] == b->segment.nonce[1];
+}
+
 /* That messages to the node must bear. */
 static inline uint32_t pw_wire_address_key(const pw_wire_address *address)
 {

@@ -18,7 +18,10 @@ int pw_wire_introduce(wire_fabric *self, const pw_wire_address *address)
     pw_wire_address *known = &self->addresses[address->node];
     if (address->node == self->base.node) known = &self->hello.address;
     if (peer->is_known || address->node == self->base.node) {
-        if (memcmp(known, address, sizeof *known) == 0) return PW_OK;
+        if (pw_wire_address_is_same(known, address)) {
+            if (address->segment.boot_id[0] && address->node != self->base.node) *known = *address;
+            return PW_OK;
+        }
         return pw_sentence_refuse(&self->reason, PW_ERR_INVALID,
                                   "two processes say that they are node %u: %d and %d; give each "
                                   "node of a run a number of its own",

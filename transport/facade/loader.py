@@ -14,7 +14,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from pagewire.native.settings import ConfigError
 from pagewire.transport.facade.rank import here
+from pagewire.transport.settings import config
 
 _TARGET = "mpi4py.MPI"
 
@@ -62,8 +64,27 @@ def install_finder() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
+@functools.cache
+def is_over_fabric() -> bool:
+    """Does the NI lie below the MPI library, so that there is nothing to replace?"""
+    return config.load().run.transport == "fabric"
+
+
+def load() -> ModuleType:
+    """mpi4py.MPI as a program of this run shall see it."""
+    return importlib.import_module(_TARGET) if is_over_fabric() else activate()
+
+
 def activate() -> ModuleType:
-    """Load mpi4py.MPI, replace its methods, return it. Does nothing the second time."""
+    """Load mpi4py.MPI, replace its methods, return it. Does nothing the second time.
+
+    Raises ConfigError where the facade has no rank.
+    """
+    if is_over_fabric():
+        raise ConfigError(
+            "run.transport = 'fabric': the RDMA library of pagewire.transport is the facade's; "
+            "take run.transport = 'facade'"
+        )
     MPI = importlib.import_module(_TARGET)
     if not here.is_open:
         if MPI.Is_initialized() and not MPI.Is_finalized():

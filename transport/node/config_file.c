@@ -108,6 +108,8 @@ static void find_limits(const pw_field_table *table, const pw_field *field, int6
         {offsetof(pw_node_run, num_nodes), 1, UINT32_MAX},
         {offsetof(pw_node_run, compute), PW_COMPUTE_MEASURED, PW_COMPUTE_NONE},
         {offsetof(pw_node_run, wtime), PW_WTIME_VIRTUAL, PW_WTIME_WALL},
+        {offsetof(pw_node_run, clocks), PW_CLOCKS_HOST, PW_CLOCKS_VIRTUAL},
+        {offsetof(pw_node_run, wire), PW_CARRIER_AUTO, PW_CARRIER_TCP},
         {offsetof(pw_node_run, huge_pages), PW_HUGE_PAGES_NEVER, PW_HUGE_PAGES_HOST},
         {offsetof(pw_node_run, watchdog_ns), -1, INT64_MAX},
     };

@@ -18,6 +18,12 @@
 
 #define PW_WTIME_VIRTUAL 0
 #define PW_WTIME_WALL 1
+#define PW_CLOCKS_HOST 0
+#define PW_CLOCKS_VIRTUAL 1
+#define PW_CARRIER_AUTO 0
+#define PW_CARRIER_MPI 1
+#define PW_CARRIER_SHM 2
+#define PW_CARRIER_TCP 3
 #define PW_HUGE_PAGES_NEVER 0
 #define PW_HUGE_PAGES_HOST 1
 
@@ -33,6 +39,9 @@ typedef struct {
     char compute_record[PW_CONFIG_PATH_BYTES]; /* empty: none; else the rank's is FILE.RANK */
     char compute_replay[PW_CONFIG_PATH_BYTES]; /* the same */
     int64_t wtime;                             /* PW_WTIME_* */
+    int64_t clocks;                            /* PW_CLOCKS_*; the program's other clocks, sleeps */
+    int64_t wire;                              /* PW_CARRIER_* */
+    char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
     int64_t huge_pages;                        /* PW_HUGE_PAGES_* */
     int64_t watchdog_ns;                       /* -1: none */
     bool strict;

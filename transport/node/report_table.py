@@ -60,9 +60,11 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         _add_impairments(made)
         _add_times(made)
         _add_host(made)
+    over = ["over the fabric"] if config.run.transport == "fabric" else []
+    title = ", ".join(filter(None, [program, f"{len(per_rank)} ranks", *over]))
     lines = [
         "",
-        f"pagewire report: {program + ', ' if program else ''}{len(per_rank)} ranks",
+        f"pagewire report: {title}",
         *_align(made.rows),
         "Counters that are zero on every rank are left out; --json has all.",
         *_calls(made.total),

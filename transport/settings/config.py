@@ -30,6 +30,7 @@ from pagewire.native.settings import (
     suggestion,
     validate,
 )
+from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
@@ -122,6 +123,12 @@ class RunConfig:
         "clock behind MPI.Wtime()",
         choices={"virtual": lib.PW_WTIME_VIRTUAL, "wall": lib.PW_WTIME_WALL},
     )
+    clocks: str = setting(
+        "host",
+        "clock_gettime, gettimeofday, time and sleeps of a program over the fabric: host: this "
+        "host's; virtual: as MPI_Wtime, for programs that time themselves",
+        choices={"host": lib.PW_CLOCKS_HOST, "virtual": lib.PW_CLOCKS_VIRTUAL},
+    )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
     huge_pages: str = setting(
         "never",
@@ -140,11 +147,31 @@ class RunConfig:
         none_allowed=True,
         encode=none_as(-1),
     )
+    transport: str = setting(
+        "facade",
+        "what puts the NI under a program: facade: mpi4py's methods replaced; fabric: a libfabric "
+        "provider below the MPI library, for any program",
+        choices=("facade", "fabric"),
+    )
+    mpi: str = setting(
+        "mpich", "which MPI starts the ranks: mpich, openmpi, or the path of another mpiexec"
+    )
     wire: str = setting(
         "auto",
-        "what carries the NIs' frames: auto: shared memory between ranks of one host, else MPI; "
-        "mpi: MPI messages alone; virtual times are the same",
-        choices=("auto", "mpi"),
+        "what carries the NIs' frames: auto: shared memory between ranks of one host, else MPI "
+        "(facade) or libfabric's tcp (fabric); mpi: MPI messages alone; shm: libfabric's shm "
+        "instead of our shared memory; tcp: that alone; virtual times are the same",
+        choices={
+            "auto": lib.PW_CARRIER_AUTO,
+            "mpi": lib.PW_CARRIER_MPI,
+            "shm": lib.PW_CARRIER_SHM,
+            "tcp": lib.PW_CARRIER_TCP,
+        },
+    )
+    wire_interface: str = setting(
+        "",
+        "network interface, by name or address, that tcp takes between the hosts of a run over the "
+        "fabric; empty: the first",
     )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
@@ -160,6 +187,30 @@ class RunConfig:
             raise ConfigError(
                 "run.nack_cancels_timer = true with run.err = false: a NACK would stop the timer "
                 "and nothing would send the block again; allow ERRs"
+            )
+        self._check_transport()
+
+    def _check_transport(self) -> None:
+        wires = {"facade": ("auto", "mpi"), "fabric": ("auto", "shm", "tcp")}[self.transport]
+        if self.wire not in wires:
+            raise ConfigError(
+                f"run.wire = '{self.wire}' with run.transport = '{self.transport}': "
+                f"allowed is one of {', '.join(wires)}"
+            )
+        if self.transport == "facade" and self.clocks == "virtual":
+            raise ConfigError(
+                "run.clocks = 'virtual' with run.transport = 'facade': there a program's sleeps "
+                "follow run.wtime; take run.transport = 'fabric'"
+            )
+        if self.clocks == "virtual" and self.wtime == "wall":
+            raise ConfigError(
+                "run.clocks = 'virtual' with run.wtime = 'wall': MPI_Wtime would be the only clock "
+                "of this host; take run.wtime = 'virtual'"
+            )
+        if self.transport == "fabric" and self.compute == "model":
+            raise ConfigError(
+                "run.compute = 'model' with run.transport = 'fabric': no program below the MPI "
+                "library declares its work; take measured, replay or none"
             )
 
 
@@ -258,6 +309,18 @@ class Config:
                 "send a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' "
                 "or another memory strategy"
             )
+
+    def check_without_python(self) -> None:
+        """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
+        for registry in (MEMORY_STRATEGIES, page_in.REGISTRY, scheduling.REGISTRY):
+            chosen = self.value(registry.setting)
+            entry = registry.entries().get(chosen)
+            if entry is None or entry.cls is not None:
+                own = [name for name, each in registry.entries().items() if each.cls is None]
+                raise ConfigError(
+                    f"{registry.setting} = '{chosen}' is a class in Python, which a program "
+                    f"without Python cannot ask; take one of {', '.join(own)}"
+                )
 
     def _check_interleaving(self) -> None:
         if self.ni.interleave == "none":

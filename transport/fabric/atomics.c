@@ -1,0 +1,429 @@
+#include "transport/fabric/atomics.h"
+#include <string.h>
+
+#include "native/safe_copy.h"
+#include "transport/fabric/atomic_types.h"
+#include "transport/fabric/av.h"
+#include "transport/fabric/process.h"
+#include "transport/fabric/region.h"
+
+/* Begins the payload of a request; operands and, where the operation compares, compares follow. */
+typedef struct {
+    uint64_t id, address, key;
+    uint32_t count;
+    uint16_t type, operation;
+    uint8_t wants_old;
+    uint8_t reserved[7];
+} request;
+_Static_assert(sizeof(request) == 40, "request of an atomic operation");
+
+/* Begins the payload of an answer; the old values follow where they were wanted. */
+typedef struct {
+    uint64_t id;
+    int32_t error; /* FI_E* */
+    uint32_t num_bytes;
+} answer;
+_Static_assert(sizeof(answer) == 16, "answer to an atomic operation");
+
+#define REQUEST_MAX_BYTES (sizeof(request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
+
+/* What a call asks for: parts of operands, of compares (count 0: none), and for the old values. */
+typedef struct {
+    const struct fi_ioc *operands, *compares;
+    struct fi_ioc *results;
+    size_t num_operands, num_compares, num_results;
+    fi_addr_t peer;
+    uint64_t address, key;
+    enum fi_datatype type;
+    enum fi_op operation;
+    void *context;
+    uint64_t flags;
+    bool wants_old, is_silent;
+} wanted_atomic;
+
+static size_t num_elements(const struct fi_ioc *parts, size_t num_parts)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < num_parts; i++) count += parts[i].count;
+    return count;
+}
+
+static char *gather(char *to, const struct fi_ioc *parts, size_t num_parts, size_t type_bytes)
+{
+    for (size_t i = 0; i < num_parts; i++) {
+        const size_t part_bytes = parts[i].count * type_bytes;
+        if (part_bytes && parts[i].addr) memcpy(to, parts[i].addr, part_bytes);
+        to += part_bytes;
+    }
+    return to;
+}
+
+static bool is_valid(const wanted_atomic *wanted)
+{
+    const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
+    if (!pw_atomic_is_valid(wanted->type, wanted->operation)) return false;
+    const size_t count = wanted->operation == FI_ATOMIC_READ && !wanted->num_operands
+                             ? num_elements(wanted->results, wanted->num_results)
+                             : num_elements(wanted->operands, wanted->num_operands);
+    return count > 0 && count * type_bytes <= PW_FI_ATOMIC_MAX_BYTES &&
+           wanted->num_results <= PW_FI_IOV_MAX &&
+           (wanted->num_compares > 0) == pw_atomic_compares(wanted->operation) &&
+           (!wanted->num_compares ||
+            num_elements(wanted->compares, wanted->num_compares) == count) &&
+           (!wanted->wants_old || num_elements(wanted->results, wanted->num_results) == count) &&
+           (wanted->wants_old || wanted->operation != FI_ATOMIC_READ);
+}
+
+static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const wanted_atomic *wanted)
+{
+    pw_fi_process *process = endpoint->process;
+    const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
+    const bool is_read = wanted->operation == FI_ATOMIC_READ;
+    const size_t count = is_read ? num_elements(wanted->results, wanted->num_results)
+                                 : num_elements(wanted->operands, wanted->num_operands);
+    const pw_fi_sink *sink = wanted->wants_old ? &endpoint->read : &endpoint->write;
+    pw_fi_operation *operation = pw_fi_take(process);
+    if (!operation) return PW_ERR_NOMEM;
+    operation->kind = PW_FI_ATOMIC;
+    operation->endpoint = endpoint;
+    operation->sink = sink;
+    operation->is_silent = wanted->is_silent;
+    operation->wants_entry = pw_fi_wants_entry(sink, wanted->flags);
+    operation->context = wanted->context;
+    operation->flags = FI_ATOMIC | (wanted->wants_old ? FI_READ : FI_WRITE);
+    operation->node = peer->node;
+    operation->peer_endpoint = peer->endpoint;
+    operation->id = ++process->num_atomics;
+    operation->num_bytes = count * type_bytes;
+    operation->num_parts = (uint32_t)wanted->num_results;
+    for (size_t i = 0; i < wanted->num_results; i++)
+        operation->iov[i] = (struct iovec){wanted->results[i].addr,
+                                           wanted->results[i].count * type_bytes};
+    const request head = {.id = operation->id,
+                          .address = wanted->address,
+                          .key = wanted->key,
+                          .count = (uint32_t)count,
+                          .type = (uint16_t)wanted->type,
+                          .operation = (uint16_t)wanted->operation,
+                          .wants_old = wanted->wants_old};
+    char payload[REQUEST_MAX_BYTES];
+    memcpy(payload, &head, sizeof head);
+    char *end = payload + sizeof head;
+    if (!is_read) end = gather(end, wanted->operands, wanted->num_operands, type_bytes);
+    end = gather(end, wanted->compares, wanted->num_compares, type_bytes);
+    pw_fi_append(&process->atomics, operation);
+    pw_fi_count_bytes(process, is_read ? 0 : count * type_bytes);
+    return pw_fi_send_plain(endpoint, peer->node, peer->endpoint, PW_FI_MESSAGE_ATOMIC, payload,
+                            (uint32_t)(end - payload), process->clock->now_ns, 0);
+}
+
+static ssize_t do_atomic(struct fid_ep *fid, const wanted_atomic *wanted)
+{
+    pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
+    pw_fi_process *process = endpoint->process;
+    if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
+    if (!is_valid(wanted)) return -FI_EINVAL;
+    pw_fi_enter(process);
+    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->peer);
+    ssize_t result = process->has_failed ? -FI_EIO : -FI_EINVAL;
+    if (peer && !process->has_failed) {
+        const int code = post(endpoint, peer, wanted);
+        if (code < 0)
+            pw_fi_process_fail(process, "an atomic operation cannot be sent: %s",
+                               pw_node_reason(process->node));
+        result = code < 0 ? -pw_fi_error_of(code) : 0;
+    }
+    pw_fi_leave(process);
+    return result;
+}
+
+/* ---- at the owner */
+
+static bool is_sound(const request *head, uint32_t payload_bytes)
+{
+    if (!pw_atomic_is_valid((enum fi_datatype)head->type, (enum fi_op)head->operation)) return false;
+    const size_t type_bytes = pw_atomic_type_bytes((enum fi_datatype)head->type);
+    const uint64_t value_bytes = (uint64_t)head->count * type_bytes;
+    if (head->count == 0 || value_bytes > PW_FI_ATOMIC_MAX_BYTES) return false;
+    const uint64_t num_operands = head->operation == FI_ATOMIC_READ                     ? 0
+                                  : pw_atomic_compares((enum fi_op)head->operation) ? 2
+                                                                                      : 1;
+    return payload_bytes == sizeof *head + num_operands * value_bytes;
+}
+
+/* FI_E*, and the old values. */
+static int execute(const pw_fi_process *process, const request *head, const char *operands,
+                   char *old)
+{
+    const enum fi_op operation = (enum fi_op)head->operation;
+    const enum fi_datatype type = (enum fi_datatype)head->type;
+    const size_t num_bytes = head->count * pw_atomic_type_bytes(type);
+    const uint64_t access = operation == FI_ATOMIC_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE;
+    char values[PW_FI_ATOMIC_MAX_BYTES];
+    void *place = (void *)(uintptr_t)head->address;
+    if (!pw_fi_region_find(process, head->key, head->address, num_bytes, access)) return FI_EACCES;
+    if (pw_safe_copy_in(old, place, num_bytes) < 0) return FI_EFAULT;
+    if (operation == FI_ATOMIC_READ) return 0;
+    memcpy(values, old, num_bytes);
+    const char *compares = pw_atomic_compares(operation) ? operands + num_bytes : NULL;
+    pw_atomic_apply(type, operation, values, operands, compares, head->count);
+    return pw_safe_copy_out(place, values, num_bytes) < 0 ? FI_EFAULT : 0;
+}
+
+int pw_fi_serve_atomic(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
+                       const pw_fi_header *header, const uint8_t *frame)
+{
+    pw_fi_process *process = endpoint->process;
+    char payload[REQUEST_MAX_BYTES], reply[sizeof(answer) + PW_FI_ATOMIC_MAX_BYTES];
+    request head;
+    if (envelope->payload_bytes < sizeof head || envelope->payload_bytes > sizeof payload)
+        return PW_ERR_MALFORMED;
+    memcpy(&head, frame + PW_ENVELOPE_BYTES, sizeof head);
+    if (!is_sound(&head, envelope->payload_bytes)) return PW_ERR_MALFORMED;
+    const int64_t read_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
+                                               sizeof payload, envelope->arrival_ns);
+    const int error = execute(process, &head, payload + sizeof head, reply + sizeof(answer));
+    const uint32_t old_bytes =
+        error || !head.wants_old
+            ? 0
+            : head.count * (uint32_t)pw_atomic_type_bytes((enum fi_datatype)head.type);
+    const answer said = {head.id, error, old_bytes};
+    memcpy(reply, &said, sizeof said);
+    return pw_fi_send_plain(endpoint, envelope->source_node, header->source_endpoint,
+                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes,
+                            read_ns, 0);
+}
+
+int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame)
+{
+    char payload[sizeof(answer) + PW_FI_ATOMIC_MAX_BYTES];
+    answer said;
+    if (envelope->payload_bytes < sizeof said || envelope->payload_bytes > sizeof payload)
+        return PW_ERR_MALFORMED;
+    memcpy(&said, frame + PW_ENVELOPE_BYTES, sizeof said);
+    pw_fi_operation *operation = process->atomics.head;
+    while (operation && operation->id != said.id) operation = operation->next;
+    if (!operation || operation->node != envelope->source_node || said.error < 0 ||
+        said.num_bytes != envelope->payload_bytes - sizeof said)
+        return PW_ERR_MALFORMED;
+    const bool wants_old = operation->flags & FI_READ;
+    if (!said.error && said.num_bytes != (wants_old ? operation->num_bytes : 0))
+        return PW_ERR_MALFORMED;
+    operation->complete_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
+                                                sizeof payload, envelope->arrival_ns);
+    pw_fi_unlink(operation);
+    operation->error = said.error;
+    if (!said.error)
+        pw_fi_scatter(operation->iov, operation->num_parts, payload + sizeof said, said.num_bytes);
+    return pw_fi_end(process, operation);
+}
+
+/* ---- the calls */
+
+static uint64_t flags_of(struct fid_ep *fid)
+{
+    return pw_fi_endpoint_of(fid)->transmit_flags;
+}
+
+static wanted_atomic from_message(const struct fi_msg_atomic *message, uint64_t flags)
+{
+    return (wanted_atomic){
+        .operands = message->msg_iov,
+        .num_operands = message->iov_count,
+        .peer = message->addr,
+        .address = message->rma_iov_count ? message->rma_iov[0].addr : 0,
+        .key = message->rma_iov_count ? message->rma_iov[0].key : 0,
+        .type = message->datatype,
+        .operation = message->op,
+        .context = message->context,
+        .flags = flags,
+    };
+}
+
+static ssize_t compare_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                              size_t count, const struct fi_ioc *compares,
+                              void **compare_descriptors, size_t num_compares,
+                              struct fi_ioc *results, void **result_descriptors,
+                              size_t num_results, fi_addr_t peer, uint64_t address, uint64_t key,
+                              enum fi_datatype type, enum fi_op operation, void *context)
+{
+    (void)descriptors, (void)compare_descriptors, (void)result_descriptors;
+    return do_atomic(fid, &(wanted_atomic){.operands = iov,
+                                           .num_operands = count,
+                                           .compares = compares,
+                                           .num_compares = num_compares,
+                                           .results = results,
+                                           .num_results = num_results,
+                                           .peer = peer,
+                                           .address = address,
+                                           .key = key,
+                                           .type = type,
+                                           .operation = operation,
+                                           .context = context,
+                                           .flags = flags_of(fid),
+                                           .wants_old = results != NULL});
+}
+
+static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                             size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
+                             enum fi_datatype type, enum fi_op operation, void *context)
+{
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, NULL, NULL, 0, peer,
+                          address, key, type, operation, context);
+}
+
+static ssize_t atomic_write(struct fid_ep *fid, const void *buffer, size_t count, void *descriptor,
+                            fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
+                            enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    return atomic_writev(fid, &iov, &descriptor, 1, peer, address, key, type, operation, context);
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                               uint64_t flags)
+{
+    const wanted_atomic wanted = from_message(message, flags);
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+static ssize_t atomic_inject(struct fid_ep *fid, const void *buffer, size_t count, fi_addr_t peer,
+                             uint64_t address, uint64_t key, enum fi_datatype type,
+                             enum fi_op operation)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    return do_atomic(fid, &(wanted_atomic){.operands = &iov,
+                                           .num_operands = 1,
+                                           .peer = peer,
+                                           .address = address,
+                                           .key = key,
+                                           .type = type,
+                                           .operation = operation,
+                                           .is_silent = true});
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                                 size_t count, struct fi_ioc *results, void **result_descriptors,
+                                 size_t num_results, fi_addr_t peer, uint64_t address, uint64_t key,
+                                 enum fi_datatype type, enum fi_op operation, void *context)
+{
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, results,
+                          result_descriptors, num_results, peer, address, key, type, operation,
+                          context);
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buffer, size_t count,
+                                void *descriptor, void *result, void *result_descriptor,
+                                fi_addr_t peer, uint64_t address, uint64_t key,
+                                enum fi_datatype type, enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    struct fi_ioc results = {result, count};
+    return atomic_readwritev(fid, &iov, &descriptor, 1, &results, &result_descriptor, 1, peer,
+                             address, key, type, operation, context);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                                   struct fi_ioc *results, void **result_descriptors,
+                                   size_t num_results, uint64_t flags)
+{
+    (void)result_descriptors;
+    wanted_atomic wanted = from_message(message, flags);
+    wanted.results = results;
+    wanted.num_results = num_results;
+    wanted.wants_old = true;
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buffer, size_t count,
+                                void *descriptor, const void *compare, void *compare_descriptor,
+                                void *result, void *result_descriptor, fi_addr_t peer,
+                                uint64_t address, uint64_t key, enum fi_datatype type,
+                                enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    const struct fi_ioc compares = {(void *)(uintptr_t)compare, count};
+    struct fi_ioc results = {result, count};
+    return compare_writev(fid, &iov, &descriptor, 1, &compares, &compare_descriptor, 1, &results,
+                          &result_descriptor, 1, peer, address, key, type, operation, context);
+}
+
+static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                                   const struct fi_ioc *compares, void **compare_descriptors,
+                                   size_t num_compares, struct fi_ioc *results,
+                                   void **result_descriptors, size_t num_results, uint64_t flags)
+{
+    (void)compare_descriptors, (void)result_descriptors;
+    wanted_atomic wanted = from_message(message, flags);
+    wanted.compares = compares;
+    wanted.num_compares = num_compares;
+    wanted.results = results;
+    wanted.num_results = num_results;
+    wanted.wants_old = true;
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+enum form { PLAIN, FETCHING, COMPARING };
+
+static int query(enum fi_datatype type, enum fi_op operation, size_t *count, enum form form)
+{
+    const bool fits = form == COMPARING ? pw_atomic_compares(operation)
+                      : form == PLAIN   ? operation != FI_ATOMIC_READ && !pw_atomic_compares(operation)
+                                        : !pw_atomic_compares(operation);
+    if (!fits || !pw_atomic_is_valid(type, operation)) return -FI_EOPNOTSUPP;
+    *count = PW_FI_ATOMIC_MAX_BYTES / pw_atomic_type_bytes(type);
+    return 0;
+}
+
+static int write_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                       size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, PLAIN);
+}
+
+static int readwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                           size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, FETCHING);
+}
+
+static int compwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                           size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, COMPARING);
+}
+
+int pw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op operation,
+                       struct fi_atomic_attr *attr, uint64_t flags)
+{
+    (void)domain;
+    const enum form form = flags & FI_COMPARE_ATOMIC ? COMPARING
+                           : flags & FI_FETCH_ATOMIC ? FETCHING
+                                                     : PLAIN;
+    size_t count;
+    const int error = query(type, operation, &count, form);
+    if (error) return error;
+    attr->count = count;
+    attr->size = pw_atomic_type_bytes(type);
+    return 0;
+}
+
+struct fi_ops_atomic pw_fi_atomic_ops = {
+    .size = sizeof(struct fi_ops_atomic),
+    .write = atomic_write,
+    .writev = atomic_writev,
+    .writemsg = atomic_writemsg,
+    .inject = atomic_inject,
+    .readwrite = atomic_readwrite,
+    .readwritev = atomic_readwritev,
+    .readwritemsg = atomic_readwritemsg,
+    .compwrite = atomic_compwrite,
+    .compwritev = compare_writev,
+    .compwritemsg = atomic_compwritemsg,
+    .writevalid = write_valid,
+    .readwritevalid = readwrite_valid,
+    .compwritevalid = compwrite_valid,
+};

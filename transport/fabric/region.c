@@ -1,0 +1,114 @@
+#include "transport/fabric/region.h"
+#include <stdlib.h>
+
+#include "transport/fabric/process.h"
+
+#define WHOLE_BYTES (UINT64_C(1) << 47) /* of a process: "all memory" */
+
+static int region_close(struct fid *fid)
+{
+    pw_fi_region *region = (pw_fi_region *)(void *)fid;
+    pw_fi_process *process = region->domain->process;
+    pw_fi_enter(process);
+    pw_ni_unexpose(process->ni, region->fid.key);
+    pw_fi_region **link = &process->regions;
+    while (*link != region) link = &(*link)->next;
+    *link = region->next;
+    region->domain->num_users--;
+    pw_fi_leave(process);
+    free(region);
+    return 0;
+}
+
+static int region_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+}
+
+static int region_control(struct fid *fid, int command, void *argument)
+{
+    (void)fid, (void)argument;
+    return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
+                                .close = region_close,
+                                .bind = region_bind,
+                                .control = region_control};
+
+static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t access,
+                       void *context, struct fid_mr **out)
+{
+    pw_fi_process *process = domain->process;
+    pw_fi_region *region = calloc(1, sizeof *region);
+    if (!region) return -FI_ENOMEM;
+    region->domain = domain;
+    region->address = (uintptr_t)iov->iov_base;
+    region->num_bytes = iov->iov_len;
+    if (region->num_bytes > WHOLE_BYTES) { /* MPI_BOTTOM and "everything" */
+        region->address = 0;
+        region->num_bytes = WHOLE_BYTES;
+    }
+    region->access = access;
+    pw_fi_enter(process);
+    const int code =
+        pw_ni_register(process->ni, region->address, region->num_bytes, &region->fid.key);
+    if (code == PW_OK) {
+        region->next = process->regions;
+        process->regions = region;
+        domain->num_users++;
+    }
+    pw_fi_leave(process);
+    if (code < 0) {
+        free(region);
+        return -pw_fi_error_of(code);
+    }
+    region->fid.mem_desc = region;
+    region->fid.fid = (struct fid){.fclass = FI_CLASS_MR, .context = context, .ops = &fid_ops};
+    *out = &region->fid;
+    return 0;
+}
+
+static int reg(struct fid *fid, const void *buffer, size_t num_bytes, uint64_t access,
+               uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
+               void *context)
+{
+    (void)offset, (void)requested_key, (void)flags; /* keys are the NI's: FI_MR_PROV_KEY */
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    return open_region((pw_fi_domain *)(void *)fid, &iov, access, context, out);
+}
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
+                void *context)
+{
+    (void)offset, (void)requested_key, (void)flags;
+    if (count != 1) return -FI_EINVAL; /* mr_iov_limit */
+    return open_region((pw_fi_domain *)(void *)fid, iov, access, context, out);
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **out)
+{
+    (void)flags;
+    if (attr->iov_count != 1) return -FI_EINVAL;
+    return open_region((pw_fi_domain *)(void *)fid, attr->mr_iov, attr->access, attr->context, out);
+}
+
+struct fi_ops_mr pw_fi_region_ops = {
+    .size = sizeof(struct fi_ops_mr),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+
+const pw_fi_region *pw_fi_region_find(const pw_fi_process *process, uint64_t key, uint64_t address,
+                                      uint64_t num_bytes, uint64_t access)
+{
+    const pw_fi_region *region = process->regions;
+    while (region && region->fid.key != key) region = region->next;
+    if (!region || (region->access & access) != access) return NULL;
+    const uint64_t offset = address - region->address;
+    return offset <= region->num_bytes && num_bytes <= region->num_bytes - offset ? region : NULL;
+}
