@@ -255,14 +255,14 @@ static int open_ways(wire_fabric *self, const pw_fabric_library *library,
         (void)pw_shared_create(self->base.node, self->base.num_nodes, &self->shared,
                                &mine->segment);
     if (options->mode == PW_WIRE_SHM) {
-        const int code = open_messages(self, library, "shm", NULL, mine->shm_name,
-                                       sizeof mine->shm_name, &mine->shm_name_bytes, &self->shm,
-                                       reason);
+        const int code =
+            open_messages(self, library, "shm", NULL, mine->shm_name, sizeof mine->shm_name,
+                          &mine->shm_name_bytes, &self->shm, reason);
         if (code) return code;
     }
-    const int code = open_messages(self, library, "tcp", options->interface, mine->tcp_name,
-                                   sizeof mine->tcp_name, &mine->tcp_name_bytes, &self->tcp,
-                                   &self->no_tcp);
+    const int code =
+        open_messages(self, library, "tcp", options->interface, mine->tcp_name,
+                      sizeof mine->tcp_name, &mine->tcp_name_bytes, &self->tcp, &self->no_tcp);
     if (!code || (!options->interface && (self->shared || self->shm))) return PW_OK;
     *reason = self->no_tcp;
     return code;
@@ -277,8 +277,7 @@ static void set_hellos(wire_fabric *self)
 }
 
 int pw_wire_fabric_create(const pw_fabric_library *library, uint32_t node, uint32_t num_nodes,
-                          const pw_wire_fabric_options *options, pw_wire **out,
-                          pw_sentence *reason)
+                          const pw_wire_fabric_options *options, pw_wire **out, pw_sentence *reason)
 {
     int code = PW_ERR_NOMEM;
     if (!num_nodes || num_nodes > PW_SHARED_NODES_MAX || node >= num_nodes ||

@@ -6,9 +6,9 @@
  * bursts.
  *
  * Made in three steps, between which the host exchanges bytes with all nodes: create and facts;
- * meet each peer; agree. Or peers one by one at any time: meet and, when the peer could not map this
- * node's segment in turn, part. A short burst can be read before its sender is met, so that it may
- * tell who the sender is. One thread at a time. Of no use in a forked child: refused there. */
+ * meet each peer; agree. Or peers one by one at any time: meet and, when the peer could not map
+ * this node's segment in turn, part. A short burst can be read before its sender is met, so that it
+ * may tell who the sender is. One thread at a time. Of no use in a forked child: refused there. */
 #ifndef PW_NODE_SHARED_BURSTS_H
 #define PW_NODE_SHARED_BURSTS_H
 #include "native/frames.h"
