@@ -264,7 +264,7 @@ def _outcome(
     hasty = first_without_goodbye(directory, goodbye)
     if code == 0 and left:
         if hasty >= 0:
-            return _left_mpi(hasty)
+            return _left_mpi(hasty, goodbye)
         return Outcome(1, f"rank {left[0]} still ran when mpiexec ended")
     failed = failures(directory)
     if failed:
@@ -280,15 +280,16 @@ def _outcome(
     if code < 0:
         return _killed("mpiexec", -code)
     if hasty >= 0:
-        return _left_mpi(hasty)
+        return _left_mpi(hasty, goodbye)
     for number in (signal.SIGKILL, signal.SIGTERM):
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
 
 
-def _left_mpi(rank: int) -> Outcome:
-    return Outcome(1, f"rank {rank} left with exit code 0 but without MPI Finalize (os._exit)")
+def _left_mpi(rank: int, goodbye: str) -> Outcome:
+    how = " (os._exit)" if goodbye == "leave" else ""
+    return Outcome(1, f"rank {rank} left with exit code 0 but without MPI Finalize{how}")
 
 
 def _killed(who: str, number: int) -> Outcome:
