@@ -117,6 +117,15 @@ def experiment(
     quick: Annotated[
         bool, typer.Option("--quick", help="smallest sizes, to try an experiment")
     ] = False,
+    app: Annotated[
+        str,
+        typer.Option(
+            help="what the application tables run: mini, the bundled apps; real, the programs of "
+            "the paper, over libfabric"
+        ),
+    ] = "mini",
+    hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = "",
+    hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = "",
     *,
     given: Given,
 ) -> int:
@@ -131,6 +140,9 @@ def experiment(
         repetitions=repetitions,
         full=full,
         quick=quick,
+        app=app,
+        hpl=hpl,
+        hpcg=hpcg,
         say=experiments.say,
     )
     return experiments.run(names or [], options_given, pathlib.Path(output))

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from pagewire.cli.experiments import app_runs, output, registry
+from pagewire.cli.experiments import app_runs, apps, output, registry
 from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
 from pagewire.cli.experiments.rig import GAP_NS, PAGE_BYTES, TARGET, Rig, all_pages
 from pagewire.cli.main import main
@@ -338,7 +338,7 @@ def test_missing_matplotlib_is_a_sentence_before_anything_runs(monkeypatch, caps
 
 
 def test_missing_app_is_named(monkeypatch):
-    monkeypatch.setattr(app_runs.program, "apps", dict)
+    monkeypatch.setattr(apps.program, "apps", dict)
     with pytest.raises(ConfigError, match="needs the app 'lammps'"):
         registry.EXPERIMENTS["part-table2"].run(quick())
 

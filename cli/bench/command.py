@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +24,7 @@ from pagewire.cli.bench import (
     ping_pong,
     rate,
 )
+from pagewire.cli.bench.fabric.groups import GROUPS as FABRIC_GROUPS
 from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.bench.host import Share, num_cores
 from pagewire.native.settings import ConfigError, suggestion
@@ -35,24 +36,27 @@ GROUPS: dict[str, Group] = {
 }
 """By name, in the order of the tables."""
 
+TRANSPORTS: Mapping[str, Mapping[str, Group]] = {"facade": GROUPS, "fabric": FABRIC_GROUPS}
+"""The groups that each transport has."""
 
-def choose(text: str) -> list[Group]:
-    """The groups that --only names; all of them when it names none."""
-    if not text:
-        return list(GROUPS.values())
-    names = text.split(",")
+
+def choose(text: str, transport: str = "facade") -> list[Group]:
+    """The groups that --only names; all that the transport has when it names none."""
+    known = TRANSPORTS[transport]
+    names = text.split(",") if text else list(known)
     for name in names:
-        if name not in GROUPS:
+        if name not in known:
             raise ConfigError(
-                f"--only: unknown group '{name}'{suggestion(name, GROUPS)}: allowed are "
-                f"{', '.join(GROUPS)}, separated by commas"
+                f"--only: unknown group '{name}'{suggestion(name, known)}: allowed are "
+                f"{', '.join(known)}, separated by commas"
             )
-    return [group for name, group in GROUPS.items() if name in names]
+    return [group for name, group in known.items() if name in names]
 
 
-def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
+def measure(groups: Sequence[Group], *, quick: bool, transport: str = "facade") -> dict[str, Any]:
     """Figures as JSON holds them: rows by the groups' keys, goals, and the host's state."""
-    settings = launch.check_settings(os.environ).not_default()
+    environ = {**os.environ, "PAGEWIRE_RUN_TRANSPORT": transport}
+    settings = launch.check_settings(environ).not_default()
     took_s: dict[str, float] = {}
     others: dict[str, float] = {}
     rows: dict[str, Rows] = {}
@@ -66,7 +70,7 @@ def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
             progress.update(task, completed=begun, description=name, refresh=True)
             begun += 1
 
-        conditions = Conditions(quick, os.environ, begin_step)
+        conditions = Conditions(quick, environ, begin_step)
         for group in groups:
             start_s, share = time.monotonic(), Share.start()
             rows[group.key] = group.measure(conditions)
@@ -74,7 +78,14 @@ def measure(groups: Sequence[Group], *, quick: bool) -> dict[str, Any]:
             others[group.key] = share.of_others()
             goals += [goal.row for goal in group.goals(rows[group.key])]
     host = {"cores": num_cores(), "took_s": took_s, "share_of_others": others}
-    return {"quick": quick, "host": host, "settings_not_default": settings, **rows, "goals": goals}
+    return {
+        "quick": quick,
+        "transport": transport,
+        "host": host,
+        "settings_not_default": settings,
+        **rows,
+        "goals": goals,
+    }
 
 
 def _progress() -> Progress:
@@ -124,17 +135,25 @@ def main(words: Sequence[str]) -> int:
         "--only",
         metavar="GROUP[,GROUP]",
         default="",
-        help=f"measure these groups only: {', '.join(GROUPS)}",
+        help=f"measure these groups only: {', '.join(GROUPS)}; with --transport fabric "
+        f"{', '.join(FABRIC_GROUPS)}",
+    )
+    parser.add_argument(
+        "--transport",
+        choices=tuple(TRANSPORTS),
+        default="facade",
+        help="what is measured: facade, mpi4py programs; fabric, C programs over libfabric",
     )
     parser.add_argument("--json", metavar="FILE", default="", help="write the figures to FILE")
     parser.add_argument(
         "--quick", action="store_true", help="smallest sizes and one round, to try the command"
     )
     arguments = parser.parse_args(list(words))
-    groups = choose(arguments.only)
+    transport = arguments.transport
+    groups = choose(arguments.only, transport)
     launch.check_writable("--json", arguments.json)
     try:
-        figures = measure(groups, quick=arguments.quick)
+        figures = measure(groups, quick=arguments.quick, transport=transport)
     except BenchError as error:
         print(f"pagewire: bench: {error}", file=sys.stderr)
         return 1

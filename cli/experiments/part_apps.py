@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pagewire.cli.experiments.app_runs import APPS, App, Run, run_once
+from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, run_once
+from pagewire.cli.experiments.apps import App
+from pagewire.cli.experiments.real_apps import KINDS
 from pagewire.cli.experiments.result import (
     Column,
     Options,
@@ -17,23 +19,30 @@ from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4, 8, 16)
 MEMORY = {"pretouch": "pre-touch", "part": "PART"}
-COMPUTE_NOTE = (
+_ORDER_NOTE = (
+    "so this host's noise stays out; what still differs from run to run is the order in which "
+    "frames of several peers reach a process."
+)
+_DECLARED_NOTE = (
     "run.compute = model: compute time is what the app declares (flops, bytes) at the platform's "
-    "rates, so this host's noise stays out; what still differs from run to run is the order in "
-    "which frames of several peers reach a process."
+    f"rates, {_ORDER_NOTE}"
+)
+_RECORDED_NOTE = (
+    "run.compute = replay: compute time is what one more run took on this host (its CPUs, not the "
+    f"platform's; under {MEMORY[RECORDED_UNDER]}), recorded for each number of ranks, {_ORDER_NOTE}"
 )
 
 
 def table_2(options: Options) -> Result:
-    return _table(options, APPS["lammps"])
+    return _table(options, KINDS[options.app]["lammps"])
 
 
 def table_3(options: Options) -> Result:
-    return _table(options, APPS["hpl"])
+    return _table(options, KINDS[options.app]["hpl"])
 
 
 def table_4(options: Options) -> Result:
-    return _table(options, APPS["hpcg"])
+    return _table(options, KINDS[options.app]["hpcg"])
 
 
 def _table(options: Options, app: App) -> Result:
@@ -55,9 +64,9 @@ def _table(options: Options, app: App) -> Result:
         rows=rows,
         panels=_panels(rows),
         notes=[
-            f"{app.name} {' '.join(app.arguments(options))}; {app.size_note}",
+            f"{app.title(app.arguments(options))}; {app.size_note}",
             (
-                "time and rate: the app's own measured part, by MPI.Wtime (virtual), as it prints "
+                "time and rate: the app's own measured part, by its clock (virtual), as it prints "
                 "them. whole run: virtual time from start to MPI_Finalize with set-up and checks, "
                 f"to the ns; deviation and slowdown are of this one. {options.repetitions} runs."
             ),
@@ -67,10 +76,19 @@ def _table(options: Options, app: App) -> Result:
             ),
             "handler runs, ERRs: sums over ranks, mean over runs.",
             f"Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time. "
-            + COMPUTE_NOTE,
+            + (_DECLARED_NOTE if app.declares_work else _RECORDED_NOTE),
         ],
-        varied={"run.memory": ", ".join(MEMORY), "run.compute": "model"},
-        numbers="virtual times of the engine; compute declared by the app at the platform's rates",
+        varied={
+            "run.memory": ", ".join(MEMORY),
+            "run.compute": "model" if app.declares_work else "replay",
+            **dict(each.split("=", 1) for each in app.settings),
+        },
+        numbers="virtual times of the engine; compute "
+        + (
+            "declared by the app at the platform's rates"
+            if app.declares_work
+            else "recorded on this host"
+        ),
     )
 
 
@@ -146,11 +164,16 @@ def table_5(options: Options) -> Result:
     """MPI sends of the three apps; those that are not installed are left out, with a note."""
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
-    for app in APPS.values():
-        if not app.is_installed:
-            notes.append(f"app '{app.name}' is not installed: left out.")
+    apps = KINDS[options.app].values()
+    declares_work = True
+    for app in apps:
+        try:
+            app.check(options)
+        except ConfigError as error:
+            notes.append(f"{app.name} is left out: {error}.")
             continue
-        notes.append(f"{app.name} {' '.join(app.arguments(options))}; {app.size_note}")
+        declares_work = app.declares_work
+        notes.append(f"{app.title(app.arguments(options))}; {app.size_note}")
         for num_ranks in options.pick((2,), RANKS[1:]):
             run = run_once(options, app, num_ranks, "part", 0)
             rows.append(
@@ -163,7 +186,9 @@ def table_5(options: Options) -> Result:
                 }
             )
     if not rows:
-        raise ConfigError("part-table5: none of the apps " + ", ".join(APPS) + " is installed")
+        raise ConfigError(
+            "part-table5: none of the apps " + ", ".join(app.name for app in apps) + " is there"
+        )
 
     def lines(key: str) -> list[Series]:
         names = dict.fromkeys(str(row["app"]) for row in rows)
@@ -196,6 +221,6 @@ def table_5(options: Options) -> Result:
             "Sums over ranks; messages inside of collectives count as sends. MB = 10^6 B.",
             *notes,
         ],
-        varied={"run.memory": "part", "run.compute": "model"},
-        numbers="counters of the facade; one run, since counts do not vary",
+        varied={"run.memory": "part", "run.compute": "model" if declares_work else "replay"},
+        numbers="counters of the ranks; one run, since counts do not vary",
     )

@@ -26,6 +26,11 @@ class Options:
     """the papers' sizes where the default is smaller"""
     quick: bool = False
     """the smallest sizes that still show something, for tests"""
+    app: str = "mini"
+    """in the application tables: the bundled apps, or `real`, the programs that the paper ran"""
+    hpl: str = ""
+    hpcg: str = ""
+    """paths of programs for `real`"""
     say: Callable[[str], None] = lambda text: None
     """takes lines of progress"""
 

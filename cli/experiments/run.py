@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pagewire.cli import launch
 from pagewire.cli.experiments import output, registry
+from pagewire.cli.experiments.real_apps import KINDS
 from pagewire.cli.experiments.result import Options
 from pagewire.native.settings import ConfigError
 
@@ -30,6 +31,8 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
         raise ConfigError(f"--repetitions {options.repetitions}: must be at least 1")
     if options.quick and options.full:
         raise ConfigError("--quick and --full: choose one")
+    if options.app not in KINDS:
+        raise ConfigError(f"--app '{options.app}': allowed is one of {', '.join(KINDS)}")
     launch.check_settings(options.environ)
     output.check_plots()
     output.check_folder(folder)

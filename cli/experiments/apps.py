@@ -1,0 +1,122 @@
+"""What the application tables know of an app: how it is started, what its output says.
+
+Here are the bundled apps; real_apps.py has the programs that the paper ran.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from pagewire.cli import program
+from pagewire.cli.experiments.result import Options
+from pagewire.cli.program import Program
+from pagewire.native.settings import ConfigError
+
+
+def number(pattern: str, text: str) -> tuple[float, ...]:
+    """The groups of the first match as numbers; raises ValueError without one."""
+    found = re.search(pattern, text, flags=re.MULTILINE)
+    if found is None:
+        raise ValueError(f"no line like '{pattern}'")
+    return tuple(float(group) for group in found.groups())
+
+
+def read_lammps(text: str) -> tuple[float, float]:
+    """Loop time in s and timesteps a second."""
+    (seconds,) = number(r"^Loop time of (\S+) on", text)
+    (rate,) = number(r"(\S+) timesteps/s", text)
+    return seconds, rate
+
+
+def read_hpl(text: str) -> tuple[float, float]:
+    """Time in s and GFLOP/s."""
+    order, rate = number(r"^W[RC]\S*\s+(\d+)(?:\s+\d+){3}\s+\S+\s+(\S+)\s*$", text)
+    # HPL's time has two decimals, its rate four digits.
+    return (2 / 3 * order + 3 / 2) * order**2 / 1e9 / rate, rate
+
+
+def read_hpcg(text: str) -> tuple[float, float]:
+    """Time in s and GFLOP/s."""
+    (seconds,) = number(r"^Benchmark Time Summary::Total=(\S+)", text)
+    (rate,) = number(r"GFLOP/s rating of=(\S+)", text)
+    return seconds, rate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class App:
+    """A bundled app as the tables run it."""
+
+    name: str
+    quick: tuple[str, ...]
+    default: tuple[str, ...]
+    full: tuple[str, ...]
+    size_note: str
+    rate_unit: str
+    read: Callable[[str], tuple[float, float]]
+    """Time in s and rate out of its output; raises ValueError."""
+
+    declares_work: ClassVar[bool] = True
+    """compute = model works: it tells the platform's flops and bytes between its MPI calls"""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """`section.name=value` that its runs need"""
+
+    def arguments(self, chosen: Options) -> tuple[str, ...]:
+        """What makes the chosen size."""
+        words: tuple[str, ...] = chosen.pick(self.quick, self.default, self.full)
+        return words
+
+    def title(self, words: tuple[str, ...]) -> str:
+        """Name and size."""
+        return " ".join((self.name, *words))
+
+    def check(self, chosen: Options) -> None:
+        """Raise ConfigError when it cannot be run."""
+        if self.name not in program.apps():
+            raise ConfigError(
+                f"this experiment needs the app '{self.name}', which is not installed"
+            )
+
+    def program(self, chosen: Options, num_ranks: int, folder: pathlib.Path) -> Program:
+        """What the ranks run; the folder is this run's own."""
+        return program.parse([self.name, *self.arguments(chosen)])
+
+    def text(self, folder: pathlib.Path, output: pathlib.Path) -> str:
+        """What it said."""
+        return output.read_text(encoding="utf-8")
+
+
+APPS: Mapping[str, App] = {
+    app.name: app
+    for app in (
+        App(
+            "lammps",
+            quick=("--size", "6", "--steps", "10"),
+            default=("--size", "12", "--steps", "60"),
+            full=("--size", "40", "--steps", "100"),
+            size_note="one melt for all ranks (4 atoms a cell, 6912 by default); the paper does "
+            "not give its size, --full takes 256000 atoms.",
+            rate_unit="timesteps/s",
+            read=read_lammps,
+        ),
+        App(
+            "hpl",
+            quick=("--N", "192", "--NB", "32"),
+            default=("--N", "2048", "--NB", "128"),
+            full=("--N", "16384", "--NB", "128"),
+            size_note="one system for all ranks; --full is the paper's N = 16384.",
+            rate_unit="GFLOP/s",
+            read=read_hpl,
+        ),
+        App(
+            "hpcg",
+            quick=("--size", "8", "--iterations", "3"),
+            default=("--size", "16", "--iterations", "20"),
+            full=("--size", "128", "--iterations", "50"),
+            size_note="points of each rank in x, y and z; --full is the paper's 128^3 a rank.",
+            rate_unit="GFLOP/s",
+            read=read_hpcg,
+        ),
+    )
+}

