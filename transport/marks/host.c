@@ -3,6 +3,7 @@
 
 #include "transport/marks/clocks.h"
 #include "transport/marks/marked.h"
+#include "transport/marks/record.h"
 
 __thread pw_marks_thread pw_marks_this_thread __attribute__((tls_model("initial-exec")));
 _Atomic(const pagewire_marks_host *) pw_marks_host;
@@ -65,7 +66,7 @@ void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_m
     if (host) {
         thread->attachment = atomic_load_explicit(&attachment, memory_order_relaxed);
         host->enter(call);
-    }
+    } else pw_marks_record_start(call);
     return own;
 }
 
