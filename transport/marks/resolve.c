@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "transport/marks/marked.h"
-#include "transport/marks/use_record.h"
 
 /* In an object that was loaded for another one alone, by dlopen: Python's modules and what they
  * bring are not where RTLD_NEXT looks. One process, one MPI: the first that has it is the one. */
@@ -59,7 +58,6 @@ void *pw_marks_resolve(_Atomic(void *) *found, const char *names)
                 names);
         _exit(127);
     }
-    pw_marks_record_use(names);
     atomic_store_explicit(found, own, memory_order_relaxed);
     return own;
 }
