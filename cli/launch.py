@@ -74,6 +74,8 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
+    if chosen is not None and chosen.kind == "native":
+        checked.check_without_python()
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
@@ -96,8 +98,6 @@ def _check_transport(
         fabric.check_environment(environ, mpi)
         if chosen is not None:
             fabric.check_program(chosen, mpi)
-        if chosen is not None and chosen.kind == "native":
-            checked.check_without_python()
 
 
 def choose_transport(environ: dict[str, str], chosen: Program) -> None:

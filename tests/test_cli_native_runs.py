@@ -87,6 +87,14 @@ assert (into == (world.rank - 1) % world.size).all()
 print("replaced" if "pagewire.transport.facade.installation" in sys.modules else "as it comes")
 """
 
+POLICY = """
+from pagewire.driver.policy import PageFault, PageInPolicy
+
+class Whole(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        return range(fault.page, fault.page + 16)
+"""
+
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
@@ -234,6 +242,17 @@ def test_python_program_takes_the_transport_that_is_chosen(tmp_path, transport, 
     assert f"{shown}\n{shown}\n" in done.stdout
     assert ("over the fabric" in done.stdout) == (transport == "fabric")
     assert json.loads(report.read_text())["totals"]["rdma_bytes"] >= 2 << 20
+
+
+def test_python_program_has_its_own_classes_over_the_fabric(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PYTHON_PROGRAM)
+    tmp_path.joinpath("mine.py").write_text(POLICY)
+    done = pagewire("launch", "-n", "2", "--transport", "fabric", "--policy", "mine:Whole",
+                    str(path), env={"PYTHONPATH": str(tmp_path), "FI_PROVIDER_PATH": "/none"},
+                    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "settings that are not default: run.policy = mine:Whole" in done.stdout
 
 
 def test_app_runs_over_the_fabric():
