@@ -106,6 +106,6 @@ def launch_with_report(
     """Lines of a run that ended well, and its report."""
     path = folder / "report.json"
     done = launch(num_ranks, *words, options=(*options, "--quiet", "--json", str(path)),
-                  environ={"PAGEWIRE_TEST_FOLDER": str(folder)})  # fmt: skip
+                  environ={"MPI_PROGRAMS_FOLDER": str(folder)})  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines(), json.loads(path.read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 /* Windows of messages in flight, in one direction and in both, then all ranks to all. */
 #include "check.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { WINDOW = 32, MAX_BYTES = 1 << 20 };
 
@@ -33,7 +34,10 @@ CHECK_PROGRAM(bandwidth)
     char *out = check_map(mapped_bytes), *in = check_map(mapped_bytes);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int both = 0; both < 2; both++) {
-            check_drop(in, mapped_bytes);
+            /* Many large messages at once into absent pages overflow the NI FIFO, and every block
+             * then waits for its timeout, again and again: a storm, and no test of windows. */
+            if (sizes[i] <= 16384) check_drop(in, mapped_bytes);
+            else memset(in, 0, mapped_bytes);
             check_drop(out, mapped_bytes);
             one_window(out, in, sizes[i], both);
         }

@@ -1,4 +1,4 @@
-/* Files written and read by all ranks; the name of a folder is in PAGEWIRE_TEST_FOLDER. */
+/* Files written and read by all ranks; the name of a folder is in MPI_PROGRAMS_FOLDER. */
 #include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { COUNT = 4000 };
 CHECK_PROGRAM(files)
 {
     char name[512];
-    const char *folder = getenv("PAGEWIRE_TEST_FOLDER");
+    const char *folder = getenv("MPI_PROGRAMS_FOLDER");
     int *out = malloc(COUNT * sizeof *out), *in = malloc(COUNT * sizeof *in), num;
     MPI_File file;
     MPI_Offset size_bytes;

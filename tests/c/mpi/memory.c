@@ -111,13 +111,13 @@ CHECK_PROGRAM(shared_buffer)
     check_unmap(in, (size_t)NUM * BYTES / 4);
 }
 
-/* More bytes in one message than an int counts: PAGEWIRE_TEST_LARGE=1, 5 GB of memory for two ranks. */
+/* More bytes in one message than an int counts: MPI_PROGRAMS_LARGE=1, 5 GB of memory for two ranks. */
 CHECK_PROGRAM(large)
 {
     MPI_Count size_bytes = ((MPI_Count)1 << 31) + 12345, got;
     int partner = check_partner();
     MPI_Status status;
-    if (!getenv("PAGEWIRE_TEST_LARGE") || partner == check_rank) return;
+    if (!getenv("MPI_PROGRAMS_LARGE") || partner == check_rank) return;
     char *buffer = check_map((size_t)size_bytes);
     if (check_rank < partner) {
         check_fill(buffer, (size_t)size_bytes, 8);
