@@ -96,6 +96,8 @@ def _check_transport(
         fabric.check_environment(environ, mpi)
         if chosen is not None:
             fabric.check_program(chosen, mpi)
+        if chosen is not None and chosen.kind == "native":
+            checked.check_without_python()
 
 
 def choose_transport(environ: dict[str, str], chosen: Program) -> None:

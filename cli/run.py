@@ -121,8 +121,11 @@ def _run(chosen: program.Program, directory: str) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, write_through=False)
     try:
-        if config.load().run.transport == "facade":
+        settings = config.load()
+        if settings.run.transport == "facade":
             _prepare_facade()
+        else:
+            _prepare_fabric(settings)
         _execute(chosen)
     except SystemExit as leaving:
         code = _exit_code(leaving)
@@ -149,6 +152,12 @@ def _run(chosen: program.Program, directory: str) -> int:
         _write_note(directory, f"{text}: {detail}" if detail else text, 1)
         _abort(1)
     return 0
+
+
+def _prepare_fabric(settings: config.Config) -> None:
+    from pagewire.transport.fabric import hooks
+
+    hooks.install(settings)
 
 
 def _prepare_facade() -> None:

@@ -20,7 +20,7 @@ typedef struct {
                     pw_scheduling *out);
     const pw_strategy_ops *strategy;
     void *strategy_self;
-    void (*created)(pw_node *node);
+    int (*created)(pw_node *node); /* before anything is asked */
 } pw_fi_host_hooks;
 
 __attribute__((visibility("default"))) int pagewire_fabric_set_hooks(const pw_fi_host_hooks *hooks);

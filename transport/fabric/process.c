@@ -104,7 +104,7 @@ static int plan_impairments(pw_fi_process *process)
     return 0;
 }
 
-static void ask_host(pw_fi_process *process)
+static int ask_host(pw_fi_process *process)
 {
     pw_fi_host_hooks hooks = {0};
     pw_fi_hooks_read(&hooks);
@@ -114,7 +114,8 @@ static void ask_host(pw_fi_process *process)
                                .message = pw_fi_message_arrived,
                                .finished = pw_fi_handle_finished};
     pw_node_set_host(process->node, &host);
-    if (hooks.created) hooks.created(process->node);
+    if (!hooks.created || hooks.created(process->node) >= 0) return 0;
+    return refuse(FI_EINVAL, "a class of the settings failed when it was to begin; see above");
 }
 
 static int create_node(pw_fi_process *process, uint32_t machine_nodes)
@@ -208,13 +209,13 @@ static int create(pw_fi_process **out)
     error = open_wire(process, node, num_nodes);
     if (!error) error = create_node(process, machine_nodes);
     if (!error) error = set_frames(process);
+    if (!error) error = ask_host(process);
     if (!error && pw_fi_attach_marks(process) < 0) error = FI_ENOMEM;
     if (error) {
         pw_node_destroy(process->node);
         free(process);
         return error;
     }
-    ask_host(process);
     pthread_atfork(NULL, tell_forked, NULL);
     *out = process;
     return 0;

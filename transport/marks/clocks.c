@@ -1,6 +1,5 @@
 #include "transport/marks/clocks.h"
 
-#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -3,11 +3,13 @@
 
 #include "transport/marks/clocks.h"
 #include "transport/marks/marked.h"
+#include "transport/marks/record.h"
 
 __thread pw_marks_thread pw_marks_this_thread __attribute__((tls_model("initial-exec")));
 _Atomic(const pagewire_marks_host *) pw_marks_host;
 
-/* Counts the hosts that came and went, so that a call during which one did is told to neither. */
+/* Counts the hosts that came and went, so that none is told the end of a call that it was not in.
+ */
 static _Atomic uint32_t attachment;
 
 /* A forked child has no MPI and no virtual clock: the host's state is a copy that nobody moves. */
@@ -30,11 +32,13 @@ PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host)
         atomic_store_explicit(&pw_marks_host, NULL, memory_order_release);
         pw_clocks_stop(last);
     }
-    atomic_fetch_add_explicit(&attachment, 1, memory_order_relaxed);
+    const uint32_t number = atomic_fetch_add_explicit(&attachment, 1, memory_order_relaxed) + 1;
     if (host) {
+        pw_marks_thread *thread = &pw_marks_this_thread;
         pthread_once(&once, watch_forks);
         pw_clocks_start(host);
         atomic_store_explicit(&pw_marks_host, host, memory_order_release);
+        if (pw_marks_is_inside(thread, pw_marks_frame())) thread->attachment = number;
     }
     return 0;
 }
@@ -42,10 +46,10 @@ PW_MARKS_EXPORTED int pagewire_marks_attach(const pagewire_marks_host *host)
 static void tell_exit(pw_marks_thread *thread)
 {
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
-    const pagewire_marked_call *call = thread->call;
-    thread->call = NULL;
-    if (host && thread->attachment == atomic_load_explicit(&attachment, memory_order_relaxed))
-        host->leave(call);
+    const bool is_same =
+        thread->attachment == atomic_load_explicit(&attachment, memory_order_relaxed);
+    thread->attachment = 0;
+    if (host && is_same) host->leave(thread->call);
 }
 
 void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_marked_call *call,
@@ -56,13 +60,13 @@ void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_m
     if (pw_marks_is_inside(thread, frame)) return own;
     thread->outermost = frame;
     thread->uses_mpi = true;
-    if (thread->call) tell_exit(thread);
+    if (thread->attachment) tell_exit(thread);
+    thread->call = call;
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
     if (host) {
-        thread->call = call;
         thread->attachment = atomic_load_explicit(&attachment, memory_order_relaxed);
         host->enter(call);
-    }
+    } else pw_marks_record_start(call);
     return own;
 }
 
@@ -70,6 +74,6 @@ void pw_marks_leave(uintptr_t frame)
 {
     pw_marks_thread *thread = &pw_marks_this_thread;
     if (thread->outermost != frame) return; /* within another call */
-    if (thread->call) tell_exit(thread);
+    if (thread->attachment) tell_exit(thread);
     thread->outermost = 0;
 }

@@ -31,8 +31,8 @@ typedef uintptr_t pw_word;
  * C++ exception (from an error handler). */
 typedef struct {
     uintptr_t outermost;              /* frame of the outermost call; 0 outside of MPI */
-    const pagewire_marked_call *call; /* of which the host was told; NULL: of none */
-    uint32_t attachment;              /* to which host */
+    const pagewire_marked_call *call; /* that one */
+    uint32_t attachment;              /* of the host that is to be told of its end; 0: of none */
     bool uses_mpi;                    /* has called MPI at least once */
 } pw_marks_thread;
 

@@ -26,10 +26,10 @@ typedef struct {
 } pagewire_marked_call;
 
 /* Functions of the host; any thread may call. Only the outermost call of a thread is told: what MPI
- * calls of itself is not. Of the call within which the host comes (Init) nothing is told, of the
- * one within which it goes (Finalize) the enter alone. A call that was left by longjmp is left when
- * the thread enters its next one. Within these functions a thread sees real clocks; they must not
- * call MPI. */
+ * calls of itself is not. A host that comes within a call (Init) is told the leave alone, if it was
+ * this thread that attached it; one that goes within a call (Finalize) the enter alone. A call that
+ * was left by longjmp is left when the thread enters its next one. Within these functions a thread
+ * sees real clocks; they must not call MPI. */
 typedef struct {
     size_t struct_size;
     uint32_t version;

@@ -302,7 +302,6 @@ class Config:
                 "smmu.mode = 'terminate'"
             )
         self._check_interleaving()
-        self._check_classes()
         waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
         if waits_for_ever and self.smmu.mode == "terminate":
             raise ConfigError(
@@ -311,18 +310,16 @@ class Config:
                 "or another memory strategy"
             )
 
-    def _check_classes(self) -> None:
-        if self.run.transport != "fabric":
-            return
+    def check_without_python(self) -> None:
+        """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
         for registry in (MEMORY_STRATEGIES, page_in.REGISTRY, scheduling.REGISTRY):
             chosen = self.value(registry.setting)
             entry = registry.entries().get(chosen)
             if entry is None or entry.cls is not None:
                 own = [name for name, each in registry.entries().items() if each.cls is None]
                 raise ConfigError(
-                    f"{registry.setting} = '{chosen}' with run.transport = 'fabric': a class in "
-                    "Python, which the NI below the MPI library cannot ask; take one of "
-                    f"{', '.join(own)}, or run.transport = 'facade' with a Python program"
+                    f"{registry.setting} = '{chosen}' is a class in Python, which a program "
+                    f"without Python cannot ask; take one of {', '.join(own)}"
                 )
 
     def _check_interleaving(self) -> None:

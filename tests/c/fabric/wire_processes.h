@@ -169,25 +169,31 @@ static inline void receive_one(pw_wire *wire, uint32_t source, uint32_t idx)
     wire->ops->taken(wire, &burst);
 }
 
-/* Sends each of the peers num_bursts and takes as many of each. */
+/* Sends each of the peers num_bursts more and takes as many of each. A peer that is done may be a
+ * round ahead: bursts are counted from the first one on. */
 static inline void exchange_bursts(pw_wire *wire, const uint32_t *peers, uint32_t num_peers,
                                    uint32_t num_bursts)
 {
+    static uint32_t num_sent[NODES_MAX], num_here[NODES_MAX], goal[NODES_MAX];
     pool own = {.num_free = 0};
-    uint32_t num_sent[NODES_MAX] = {0}, num_here[NODES_MAX] = {0}, num_open = 2 * num_peers;
-    while (num_open || wire->ops->num_pending(wire)) {
+    bool is_open = true;
+    for (uint32_t i = 0; i < num_peers; i++) goal[peers[i]] += num_bursts;
+    while (is_open || wire->ops->num_pending(wire)) {
         bool is_busy = false;
+        is_open = false;
         for (uint32_t i = 0; i < num_peers; i++) {
-            if (num_sent[i] == num_bursts || !send_one(&own, wire, peers[i], num_sent[i])) continue;
-            num_open -= ++num_sent[i] == num_bursts;
+            const uint32_t peer = peers[i];
+            is_open = is_open || num_sent[peer] < goal[peer] || num_here[peer] < goal[peer];
+            if (num_sent[peer] == goal[peer] || !send_one(&own, wire, peer, num_sent[peer]))
+                continue;
+            num_sent[peer]++;
             is_busy = true;
         }
         pw_wire_burst burst;
         int code;
         while ((code = wire->ops->poll(wire, &burst)) == 1) {
-            check_burst(&burst, num_here[burst.source]);
+            check_burst(&burst, num_here[burst.source]++);
             wire->ops->taken(wire, &burst);
-            num_open -= ++num_here[burst.source] == num_bursts;
             is_busy = true;
         }
         assert(code == 0);

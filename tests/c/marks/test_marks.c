@@ -137,22 +137,44 @@ static void detach_and_attach_here(void)
     attach_here();
 }
 
-static void test_a_call_is_left_only_if_the_same_host_saw_it_entered(void)
+static void *attach_there(void *unused)
+{
+    detach_and_attach_here();
+    return unused;
+}
+
+static void run_thread(void *(*body)(void *))
+{
+    pthread_t thread;
+    assert(pthread_create(&thread, NULL, body, NULL) == 0);
+    assert(pthread_join(thread, NULL) == 0);
+}
+
+static void attach_elsewhere(void) { run_thread(attach_there); }
+
+static void test_a_host_is_told_of_the_calls_it_was_there_for(void)
 {
     detach_here();
     fake_mpi.during = attach_here;
     MPI_Init(NULL, NULL);
-    assert_told("");
-    fake_mpi.during = detach_and_attach_here;
+    assert_told("-Init/1 ");
+    fake_mpi.during = detach_and_attach_here; /* another host, for what the library knows */
     MPI_Barrier(COMM);
-    assert_told("+Barrier/1 ");
+    assert_told("+Barrier/1 -Barrier/1 ");
     fake_mpi.during = detach_here;
     MPI_Finalize();
     assert_told("+Finalize/1 ");
+    fake_mpi.during = attach_elsewhere;
+    MPI_Barrier(COMM);
+    assert_told("");
+    MPI_Barrier(COMM); /* that host has gone before the end */
+    assert_told("+Barrier/1 ");
+    detach_here();
     fake_mpi.during = NULL;
     MPI_Barrier(COMM);
     assert_told("");
-    attach_here();
+    attach_here(); /* outside of every call */
+    assert_told("");
 }
 
 static jmp_buf outside;
@@ -176,13 +198,6 @@ static void *send_in_thread(void *unused)
     MPI_Send(NULL, 0, TYPE, 1, 2, COMM);
     assert_told("+Send/1 -Send/1 ");
     return unused;
-}
-
-static void run_thread(void *(*body)(void *))
-{
-    pthread_t thread;
-    assert(pthread_create(&thread, NULL, body, NULL) == 0);
-    assert(pthread_join(thread, NULL) == 0);
 }
 
 static void send_in_another_thread(void) { run_thread(send_in_thread); }
@@ -336,7 +351,7 @@ int main(void)
     test_a_host_of_another_version_is_refused();
     attach_here();
     test_kinds_are_told_and_local_calls_are_not();
-    test_a_call_is_left_only_if_the_same_host_saw_it_entered();
+    test_a_host_is_told_of_the_calls_it_was_there_for();
     test_a_call_that_was_jumped_out_of_is_left_at_the_next();
     test_each_thread_has_its_own_outermost_call();
     test_fortran_calls_are_told_under_the_name_of_c();
