@@ -39,6 +39,7 @@ typedef struct {
     wire_hello hello;           /* that goes through shared memory */
     uint32_t num_polls;         /* since tcp was looked at */
     uint32_t num_by_tcp;        /* peers that were sent something by it */
+    uint32_t num_near, num_far; /* known peers on this host and on others */
     uint32_t num_waiting;       /* bursts, and those of `gone` */
     pw_waiting_pool pool;
     pw_waiting_list gone; /* waited and were copied or given up; to be given back */

@@ -28,6 +28,8 @@ int pw_wire_introduce(wire_fabric *self, const pw_wire_address *address)
                                   address->node, known->segment.pid, address->segment.pid);
     }
     *known = *address;
+    if (pw_wire_address_is_near(address, pw_wire_fabric_address(&self->base))) self->num_near++;
+    else self->num_far++;
     peer->messages = choose_messages(self, address);
     peer->is_known = true;
     return PW_OK;
