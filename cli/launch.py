@@ -74,6 +74,8 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     """The settings that ranks of the program would have in this environment; raises ConfigError."""
     checked = config.load(environ=environ)
     platform.load(checked.run.platform)
+    if chosen is not None and chosen.kind == "native":
+        checked.check_without_python()
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
@@ -96,8 +98,6 @@ def _check_transport(
         fabric.check_environment(environ, mpi)
         if chosen is not None:
             fabric.check_program(chosen, mpi)
-        if chosen is not None and chosen.kind == "native":
-            checked.check_without_python()
 
 
 def choose_transport(environ: dict[str, str], chosen: Program) -> None:
@@ -266,7 +266,7 @@ def _outcome(
     hasty = first_without_goodbye(directory, goodbye)
     if code == 0 and left:
         if hasty >= 0:
-            return _left_mpi(hasty)
+            return _left_mpi(hasty, goodbye)
         return Outcome(1, f"rank {left[0]} still ran when mpiexec ended")
     failed = failures(directory)
     if failed:
@@ -282,15 +282,16 @@ def _outcome(
     if code < 0:
         return _killed("mpiexec", -code)
     if hasty >= 0:
-        return _left_mpi(hasty)
+        return _left_mpi(hasty, goodbye)
     for number in (signal.SIGKILL, signal.SIGTERM):
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
 
 
-def _left_mpi(rank: int) -> Outcome:
-    return Outcome(1, f"rank {rank} left with exit code 0 but without MPI Finalize (os._exit)")
+def _left_mpi(rank: int, goodbye: str) -> Outcome:
+    how = " (os._exit)" if goodbye == "leave" else ""
+    return Outcome(1, f"rank {rank} left with exit code 0 but without MPI Finalize{how}")
 
 
 def _killed(who: str, number: int) -> Outcome:

@@ -71,3 +71,11 @@ def test_record_bears_the_hosts_time_however_long_the_program_has_slept(tmp_path
     run._write_record(str(tmp_path), "note", {})
     (path,) = tmp_path.glob("*.note")
     assert json.loads(path.read_text())["time_ns"] > 0
+
+
+def test_rank_over_the_fabric_says_goodbye_by_its_report(ended, tmp_path):
+    ended(0, "end", 90, code=0)
+    ended(1, "report", 100)
+    ended(1, "end", 110, code=0)
+    outcome = _outcome(0, tmp_path, -1, [2], goodbye="report")
+    assert outcome.failure == "rank 0 left with exit code 0 but without MPI Finalize"

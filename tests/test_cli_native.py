@@ -96,9 +96,6 @@ def test_python_program_keeps_the_facade():
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [
-        ("run.policy=mine:Policy", "take one of page, block, all"),
-        ("run.memory=mine:Memory", "take one of part, pretouch"),
-        ("firmware.scheduling=mine:Scheduling", "take one of size"),
         ("run.compute=model", "take measured, replay or none"),
         ("run.wire=mpi", "allowed is one of auto, shm, tcp"),
     ],
@@ -106,6 +103,20 @@ def test_python_program_keeps_the_facade():
 def test_setting_that_only_the_facade_carries_is_refused(assignment, expected):
     with pytest.raises(ConfigError, match=expected):
         config.load(["run.transport=fabric", assignment], environ={})
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("run.policy=mine:Policy", "take one of page, block, all"),
+        ("run.memory=mine:Memory", "take one of part, pretouch"),
+        ("firmware.scheduling=mine:Scheduling", "take one of size"),
+    ],
+)
+def test_class_in_python_is_refused_for_a_native_command(assignment, expected):
+    settings = config.load(["run.transport=fabric", assignment], environ={})
+    with pytest.raises(ConfigError, match=expected):
+        settings.check_without_python()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -49,6 +50,32 @@ int main(int argc, char **argv)
 }}
 """
 
+SLEEPER = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    struct timespec begun, now;
+    double began_s = MPI_Wtime();
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    sleep((unsigned)atoi(argv[1]));
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double wtime_s = MPI_Wtime() - began_s;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%f %f\\n", (double)(now.tv_sec - begun.tv_sec) +
+               1e-9 * (double)(now.tv_nsec - begun.tv_nsec), wtime_s);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
 PYTHON_PROGRAM = """
 import sys
 import numpy as np
@@ -58,6 +85,14 @@ out, into = np.full(1 << 20, world.rank, np.uint8), np.empty(1 << 20, np.uint8)
 world.Sendrecv(out, (world.rank + 1) % world.size, 0, into, (world.rank - 1) % world.size, 0)
 assert (into == (world.rank - 1) % world.size).all()
 print("replaced" if "pagewire.transport.facade.installation" in sys.modules else "as it comes")
+"""
+
+POLICY = """
+from pagewire.driver.policy import PageFault, PageInPolicy
+
+class Whole(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        return range(fault.page, fault.page + 16)
 """
 
 
@@ -79,9 +114,9 @@ def pagewire(*words: str, env=None) -> subprocess.CompletedProcess[str]:
     )
 
 
-def compiled(folder: pathlib.Path, mpicc: pathlib.Path) -> str:
+def compiled(folder: pathlib.Path, mpicc: pathlib.Path, text: str = PROGRAM) -> str:
     source = folder / "program.c"
-    source.write_text(PROGRAM)
+    source.write_text(text)
     path = folder / "program"
     subprocess.run([mpicc, "-O1", "-o", path, source], check=True, capture_output=True, timeout=60)
     return str(path)
@@ -119,6 +154,47 @@ def test_comparison_of_a_c_program_shows_what_faults_cost(program, tmp_path):
     assert done.returncode == 0, done.stderr
     pretouch, part = json.loads(path.read_text())["entries"]
     assert pretouch["translation_faults"] == 0 < part["translation_faults"]
+
+
+def test_wires_carry_the_same_bytes_to_the_same_end(program, tmp_path):
+    totals = {}
+    for wire in ("auto", "shm", "tcp"):
+        path = tmp_path / f"{wire}.json"
+        done = pagewire("launch", "-n", "2", "--compute", "none", "--set", f"run.wire={wire}",
+                        "--json", str(path), "--", program)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "sum 1 wrong 0 of 2\n" in done.stdout
+        totals[wire] = json.loads(path.read_text())["totals"]
+    assert totals["auto"]["rdma_bytes"] == totals["shm"]["rdma_bytes"]
+    assert totals["auto"]["rdma_bytes"] == totals["tcp"]["rdma_bytes"]
+    in_memory = [each["bursts_short"] + each["bursts_in_place"] for each in totals.values()]
+    assert in_memory[0] > 0 and in_memory[1:] == [0, 0]
+
+
+def test_network_interface_that_is_not_there_is_named(program):
+    done = pagewire("launch", "-n", "2", "--set", "run.wire=tcp", "--set",
+                    "run.wire_interface=nonet", "--", program)  # fmt: skip
+    assert done.returncode != 0
+    assert "no network interface nonet" in done.stderr
+
+
+@pytest.mark.parametrize("clocks", ["virtual", "host"])
+def test_sleep_of_a_c_program_follows_the_chosen_clock(tmp_path, clocks):
+    num_s = 100 if clocks == "virtual" else 1
+    sleeper = compiled(tmp_path, BIN / "mpicc", SLEEPER)
+    began_s = time.monotonic()
+    done = pagewire("launch", "-n", "2", "--quiet", "--set", f"run.clocks={clocks}", "--", sleeper,
+                    str(num_s))  # fmt: skip
+    took_s = time.monotonic() - began_s
+    assert done.returncode == 0, done.stderr
+    monotonic_s, wtime_s = map(float, done.stdout.split())
+    assert num_s <= monotonic_s < num_s + 1
+    if clocks == "virtual":
+        assert took_s < num_s
+        assert wtime_s == pytest.approx(monotonic_s, abs=0.5)
+    else:
+        assert took_s > num_s
+        assert wtime_s < num_s  # a sleep takes no CPU time
 
 
 @needs_openmpi
@@ -166,6 +242,17 @@ def test_python_program_takes_the_transport_that_is_chosen(tmp_path, transport, 
     assert f"{shown}\n{shown}\n" in done.stdout
     assert ("over the fabric" in done.stdout) == (transport == "fabric")
     assert json.loads(report.read_text())["totals"]["rdma_bytes"] >= 2 << 20
+
+
+def test_python_program_has_its_own_classes_over_the_fabric(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PYTHON_PROGRAM)
+    tmp_path.joinpath("mine.py").write_text(POLICY)
+    done = pagewire("launch", "-n", "2", "--transport", "fabric", "--policy", "mine:Whole",
+                    str(path), env={"PYTHONPATH": str(tmp_path), "FI_PROVIDER_PATH": "/none"},
+                    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "settings that are not default: run.policy = mine:Whole" in done.stdout
 
 
 def test_app_runs_over_the_fabric():

@@ -283,6 +283,40 @@ static void strangers_do_not_meet(void)
     pw_shared_destroy(NULL);
 }
 
+/* Peers one by one: a short burst tells who its sender is before that is met in turn. */
+static void one_meets_after_the_other(void)
+{
+    pw_shared_bursts *shared, *other;
+    pw_segment_facts facts, theirs;
+    pw_wire_burst burst;
+    static uint8_t data[SHORT_BYTES + 8];
+    bool is_free;
+    assert(pw_shared_create(0, 2, &shared, &facts) == PW_OK);
+    assert(pw_shared_create(1, 2, &other, &theirs) == PW_OK);
+    assert(pw_shared_send(other, 0, data, 8, &is_free) == PW_ERR_INVALID);
+    assert(pw_shared_meet(other, 0, &facts) == 1);
+    memset(data, 7, SHORT_BYTES);
+    assert(pw_shared_send(other, 0, data, SHORT_BYTES, &is_free) == PW_OK && is_free);
+    assert(pw_shared_poll(shared, &burst) == 1 && burst.source == 1);
+    assert(burst.num_bytes == SHORT_BYTES && memcmp(burst.data, data, SHORT_BYTES) == 0);
+    pw_shared_taken(shared, &burst);
+    assert(pw_shared_meet(shared, 1, &theirs) == 1);
+    /* What waits when the two part comes back; what is in a slot can still be read. */
+    for (uint32_t i = 0; i < 17; i++)
+        assert(pw_shared_send(shared, 1, data, 8, &is_free) == PW_OK && is_free == (i < 16));
+    assert(pw_shared_is_waiting(shared));
+    pw_shared_part(shared, 1);
+    assert(!pw_shared_is_waiting(shared) && !pw_shared_is_near(shared, 1));
+    assert(pw_shared_sent(shared) == data && !pw_shared_num_pending(shared));
+    assert(pw_shared_send(shared, 1, data, 8, &is_free) == PW_ERR_INVALID);
+    assert(pw_shared_poll(other, &burst) == 1 && burst.num_bytes == 8);
+    /* A long burst of a sender that is not met cannot be read. */
+    assert(pw_shared_send(other, 0, data, SHORT_BYTES + 8, &is_free) == PW_OK);
+    assert(pw_shared_poll(shared, &burst) == PW_ERR_MALFORMED);
+    pw_shared_destroy(other);
+    pw_shared_destroy(shared);
+}
+
 static void a_full_segment_is_not_the_end(void)
 {
     pw_shared_bursts *shared;
@@ -310,6 +344,7 @@ int main(void)
     nonsense_in_a_slot_is_refused(SHORT_BYTES + 1, 0);
     nonsense_in_a_slot_is_refused(100, UINT32_MAX - 8);
     nonsense_in_a_slot_is_refused(0, 16384);
+    one_meets_after_the_other();
     a_full_segment_is_not_the_end();
     return 0;
 }

@@ -1,6 +1,6 @@
-/* One endpoint of a core provider of libfabric ("shm", "tcp") for messages without connections, with
- * its fabric, domain, completion queue and address vector: opening it, its name, its peers, closing
- * it. What goes through it is core_messages.h's. One thread at a time. */
+/* One endpoint of a core provider of libfabric ("shm", "tcp") for messages without connections,
+ * with its fabric, domain, completion queue and address vector: opening it, its name, its peers,
+ * closing it. What goes through it is core_messages.h's. One thread at a time. */
 #ifndef PW_FABRIC_CORE_ENDPOINT_H
 #define PW_FABRIC_CORE_ENDPOINT_H
 #include <rdma/fabric.h>

@@ -1,5 +1,6 @@
 #include "transport/fabric/core_messages.h"
 
+#include <netinet/in.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,14 +65,25 @@ void pw_core_messages_set_hello(pw_core_messages *messages, const void *hello, s
     messages->hello_bytes = (uint32_t)num_bytes;
 }
 
-int pw_core_messages_add(pw_core_messages *messages, uint32_t peer, const void *name, uint32_t key,
-                         pw_sentence *reason)
+static bool is_socket_address(const void *name, size_t name_bytes)
+{
+    const struct sockaddr *address = name;
+    return (name_bytes == sizeof(struct sockaddr_in) && address->sa_family == AF_INET) ||
+           (name_bytes == sizeof(struct sockaddr_in6) && address->sa_family == AF_INET6);
+}
+
+int pw_core_messages_add(pw_core_messages *messages, uint32_t peer, const void *name,
+                         size_t name_bytes, uint32_t key, pw_sentence *reason)
 {
     message_peer *it = &messages->peers[peer];
     if (it->is_added) return PW_OK;
     const int code = pw_core_endpoint_insert(&messages->core, name, &it->address, reason);
     if (code) return code;
     it->key = key;
+    if (is_socket_address(name, name_bytes)) {
+        memcpy(&it->listens, name, name_bytes);
+        it->listens_bytes = (socklen_t)name_bytes;
+    }
     it->is_added = true;
     return PW_OK;
 }
@@ -88,14 +100,15 @@ static int read_failed(pw_core_messages *messages, pw_sentence *reason)
     const ssize_t code = fi_cq_readerr(messages->core.completions, &failed.entry, 0);
     if (code == -FI_EAGAIN) return PW_OK;
     if (code < 0)
-        return pw_sentence_refuse(reason, PW_ERR_HOST,
-                                  "fi_cq_readerr of libfabric's provider %s failed: %s",
-                                  messages->core.provider,
-                                  messages->core.library->strerror((int)-code));
+        return pw_sentence_refuse(
+            reason, PW_ERR_HOST, "fi_cq_readerr of libfabric's provider %s failed: %s",
+            messages->core.provider, messages->core.library->strerror((int)-code));
     operation *it = failed.entry.op_context;
     if (!it) messages->counters.num_dropped++; /* an injected one: it has no owner */
     else if (it->is_receive) pw_core_receive_drop((receive *)it);
-    else pw_core_send_done(messages, (send *)it, failed.entry.err ? failed.entry.err : FI_EIO);
+    else
+        pw_core_send_done(messages, (posted_send *)it,
+                          failed.entry.err ? failed.entry.err : FI_EIO);
     return PW_OK;
 }
 
@@ -106,13 +119,12 @@ int pw_core_messages_progress(pw_core_messages *messages, pw_sentence *reason)
     if (num_done == -FI_EAGAIN) return PW_OK;
     if (num_done == -FI_EAVAIL) return read_failed(messages, reason);
     if (num_done < 0)
-        return pw_sentence_refuse(reason, PW_ERR_HOST,
-                                  "fi_cq_read of libfabric's provider %s failed: %s",
-                                  messages->core.provider,
-                                  messages->core.library->strerror((int)-num_done));
+        return pw_sentence_refuse(
+            reason, PW_ERR_HOST, "fi_cq_read of libfabric's provider %s failed: %s",
+            messages->core.provider, messages->core.library->strerror((int)-num_done));
     for (ssize_t i = 0; i < num_done; i++) {
         operation *it = done[i].op_context;
-        if (!it->is_receive) pw_core_send_done(messages, (send *)it, 0);
+        if (!it->is_receive) pw_core_send_done(messages, (posted_send *)it, 0);
         else if (!(done[i].flags & FI_REMOTE_CQ_DATA)) pw_core_receive_drop((receive *)it);
         else pw_core_receive_arrived((receive *)it, done[i].data, done[i].len);
     }
@@ -129,6 +141,8 @@ void pw_core_messages_close(pw_core_messages *messages, bool is_owner)
 {
     if (!messages) return;
     if (is_owner) pw_core_endpoint_close(&messages->core);
+    for (uint32_t i = 0; messages->peers && i < messages->options.num_nodes; i++)
+        pw_listener_probe_clear(&messages->peers[i].probe);
     for (uint32_t i = 0; i < RECEIVES; i++) free(messages->receives[i].buffer);
     while (messages->chunks) {
         send_chunk *chunk = messages->chunks;

@@ -39,8 +39,8 @@ int pw_core_messages_name(const pw_core_messages *messages, void *out, size_t *n
 void pw_core_messages_set_hello(pw_core_messages *messages, const void *hello, size_t num_bytes);
 
 /* Once a peer, before anything is sent to it. */
-int pw_core_messages_add(pw_core_messages *messages, uint32_t peer, const void *name, uint32_t key,
-                         pw_sentence *reason);
+int pw_core_messages_add(pw_core_messages *messages, uint32_t peer, const void *name,
+                         size_t name_bytes, uint32_t key, pw_sentence *reason);
 int pw_core_messages_greet(pw_core_messages *messages, uint32_t peer, pw_sentence *reason);
 /* Bursts of this source may be handed out: its hello is here. */
 void pw_core_messages_open_source(pw_core_messages *messages, uint32_t source);

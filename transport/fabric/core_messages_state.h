@@ -2,10 +2,13 @@
  * alone. */
 #ifndef PW_FABRIC_CORE_MESSAGES_STATE_H
 #define PW_FABRIC_CORE_MESSAGES_STATE_H
+#include <sys/socket.h>
+
 #include "transport/fabric/core_messages.h"
+#include "transport/fabric/listener_probe.h"
 #include "transport/node/waiting_list.h"
 
-#define RECEIVES 16
+#define RECEIVES 8
 #define SENDS_AT_ONCE 64 /* allocated together */
 
 /* Completion data of a message: key, whether it is a hello, number among the bursts, source. */
@@ -31,16 +34,16 @@ typedef struct receive {
     bool is_hello;
 } receive;
 
-typedef struct send {
+typedef struct posted_send {
     operation operation;
-    struct send *next; /* free, or done */
+    struct posted_send *next; /* free, or done */
     uint8_t *data;
     uint32_t peer;
-} send;
+} posted_send;
 
 typedef struct send_chunk {
     struct send_chunk *next;
-    send sends[SENDS_AT_ONCE];
+    posted_send sends[SENDS_AT_ONCE];
 } send_chunk;
 
 typedef struct {
@@ -50,7 +53,10 @@ typedef struct {
     uint32_t num_sent, num_received; /* bursts */
     int lost_error;                  /* not 0: lost, by this error of libfabric */
     bool is_added;
-    bool is_open; /* as a source */
+    bool is_open;                    /* as a source */
+    pw_listener_probe probe;         /* while bursts wait for long */
+    struct sockaddr_storage listens; /* at; family AF_UNSPEC: no socket */
+    socklen_t listens_bytes;
 } message_peer;
 
 struct pw_core_messages {
@@ -61,7 +67,7 @@ struct pw_core_messages {
     receive *held; /* here, not handed out yet; in order of arrival */
     uint32_t num_held;
     receive *unposted; /* the provider had no room for them */
-    send *free_sends, *done_sends;
+    posted_send *free_sends, *done_sends;
     send_chunk *chunks;
     uint32_t *waiting_peers; /* with bursts that wait, each once */
     uint32_t num_waiting_peers;
@@ -80,7 +86,7 @@ void pw_core_receive_arrived(receive *it, uint64_t data, size_t num_bytes);
 /* The message in it is nobody's. */
 void pw_core_receive_drop(receive *it);
 /* The provider is through with it; error: 0, or why it did not get there. */
-void pw_core_send_done(pw_core_messages *messages, send *it, int error);
+void pw_core_send_done(pw_core_messages *messages, posted_send *it, int error);
 /* What waits goes out, if there is room again. */
 void pw_core_send_waiting(pw_core_messages *messages);
 /* Read completions. PW_ERR_HOST and a sentence: the endpoint is of no use any more. */

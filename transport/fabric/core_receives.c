@@ -58,10 +58,9 @@ static receive *next_in_order(pw_core_messages *messages)
         from->num_received++;
         return unlink_at(messages, at);
     }
-    /* A burst that is early has been overtaken by none that found no receive: when all are held, the
-     * oldest does not come from whom it says. */
-    if (messages->num_held == RECEIVES)
-        pw_core_receive_drop(unlink_at(messages, &messages->held));
+    /* A burst that is early has been overtaken by none that found no receive: when all are held,
+     * the oldest does not come from whom it says. */
+    if (messages->num_held == RECEIVES) pw_core_receive_drop(unlink_at(messages, &messages->held));
     return NULL;
 }
 

@@ -37,6 +37,14 @@ uint32_t pw_fi_rank_of_environment(void)
     return 0;
 }
 
+bool pw_fi_is_spawned(void)
+{
+    const char *by_pmi = getenv("PMI_SPAWNED"), *namespace = getenv("PMIX_NAMESPACE");
+    if (by_pmi && strcmp(by_pmi, "0") != 0) return true;
+    const char *job = namespace ? strrchr(namespace, '@') : NULL; /* PRRTE numbers them from 1 */
+    return job && strcmp(job, "@1") != 0;
+}
+
 /* A lock on a file that lasts as long as the process: a number is one process's at a time. 1: it is
  * this one's now, 0: another's; negative: errno tells. */
 static int lock_number(const char *directory, uint32_t node)
@@ -57,12 +65,17 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
     char sentence[PW_CONFIG_REASON_BYTES];
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     uint32_t node = pw_fi_rank_of_environment();
+    const bool is_spawned = pw_fi_is_spawned();
     if (!directory || !*directory) {
-        *out = node;
-        return 0;
+        if (!is_spawned) {
+            *out = node;
+            return 0;
+        }
+        pw_fi_say("a spawned process needs PAGEWIRE_LAUNCH_DIR to find a node number that is free");
+        return FI_EINVAL;
     }
-    int code = node < machine_nodes ? lock_number(directory, node) : 0;
-    if (code == 0)
+    int code = is_spawned ? 0 : lock_number(directory, node);
+    if (is_spawned)
         for (node = machine_nodes; node < num_nodes && !(code = lock_number(directory, node));)
             node++;
     if (code > 0) {
@@ -72,10 +85,14 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
     if (code < 0)
         snprintf(sentence, sizeof sentence, "'%s/%u.node' cannot be locked: %s", directory, node,
                  strerror(errno));
+    else if (is_spawned)
+        snprintf(sentence, sizeof sentence,
+                 "more than %u processes spawned at a time: no node number is left",
+                 num_nodes - machine_nodes);
     else
         snprintf(sentence, sizeof sentence,
-                 "more than %u processes spawned at a time: there are no node numbers left",
-                 num_nodes - machine_nodes);
+                 "another process is node %u of this run: give each run a folder of its own",
+                 node);
     pw_fi_say(sentence);
     pw_fi_leave_note(sentence);
     return FI_EIO;

@@ -6,8 +6,10 @@
 
 /* What the process manager says; 0 without one. */
 uint32_t pw_fi_rank_of_environment(void);
-/* The node that this process is: its rank, or a number from machine_nodes on when another process
- * of the run has that: this one was spawned. FI_E*: a sentence has been printed. */
+/* Did the program start this process by MPI_Comm_spawn? Its rank is one of another world then. */
+bool pw_fi_is_spawned(void);
+/* The node that this process is: its rank, or, when it was spawned, a number from machine_nodes on
+ * that no other process of the run has. FI_E*: a sentence has been printed. */
 int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out);
 /* A record for the launcher of why this rank fails. */
 void pw_fi_leave_note(const char *sentence);

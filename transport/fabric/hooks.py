@@ -122,6 +122,7 @@ def install(config: Config) -> None:
     """Hand the settings' classes to the provider that MPI will load. Before MPI starts."""
     host = FabricHost(config)
     _hosts.append(host)
-    library = ctypes.CDLL(os.path.join(os.environ["FI_PROVIDER_PATH"], _LIBRARY))
+    folder = os.environ["FI_PROVIDER_PATH"].partition(":")[0]  # the user's own stand behind it
+    library = ctypes.CDLL(os.path.join(folder, _LIBRARY))
     hooks = host.hooks()
     check(library.pagewire_fabric_set_hooks(ctypes.byref(hooks)), "classes for the provider")

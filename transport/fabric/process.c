@@ -45,7 +45,8 @@ static void read_config(void)
     char reason[PW_CONFIG_REASON_BYTES];
     config_state = ABSENT;
     if (!path || !*path) return;
-    int code = pw_node_config_read(path, pw_fi_rank_of_environment(), &config, reason);
+    const uint32_t planned = pw_fi_is_spawned() ? 0 : pw_fi_rank_of_environment();
+    const int code = pw_node_config_read(path, planned, &config, reason);
     if (code == PW_OK) {
         config_state = READ;
         return;

@@ -1,6 +1,8 @@
 #include "transport/fabric/wire_address.h"
 
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 int pw_wire_address_make(uint32_t node, uint32_t num_nodes, pw_wire_address *out)
@@ -38,6 +40,24 @@ int pw_wire_address_check(const pw_wire_address *address, uint32_t num_nodes, pw
                                   address->node, address->shm_name_bytes, address->tcp_name_bytes,
                                   PW_SHM_NAME_BYTES, PW_TCP_NAME_BYTES);
     return PW_OK;
+}
+
+static bool is_loopback(const pw_wire_address *address)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    memcpy(&v4, address->tcp_name, sizeof v4);
+    memcpy(&v6, address->tcp_name, sizeof v6);
+    if (v4.sin_family == AF_INET) return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return v6.sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+bool pw_wire_address_is_out_of_reach(const pw_wire_address *address, const pw_wire_address *other)
+{
+    return address->tcp_name_bytes && is_loopback(address) &&
+           (address->network_namespace != other->network_namespace ||
+            memcmp(address->segment.boot_id, other->segment.boot_id,
+                   sizeof address->segment.boot_id) != 0);
 }
 
 bool pw_wire_address_is_near(const pw_wire_address *a, const pw_wire_address *b)

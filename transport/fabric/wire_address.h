@@ -24,11 +24,13 @@ _Static_assert(sizeof(pw_wire_address) == 24 + 96 + 56 + 32, "no padding: compar
 
 /* Everything but segment and names. PW_ERR_HOST: errno tells why. */
 int pw_wire_address_make(uint32_t node, uint32_t num_nodes, pw_wire_address *out);
-/* It came from elsewhere: PW_ERR_MALFORMED and a sentence unless it can be used by a node of a run of
- * num_nodes. */
+/* It came from elsewhere: PW_ERR_MALFORMED and a sentence unless it can be used by a node of a run
+ * of num_nodes. */
 int pw_wire_address_check(const pw_wire_address *address, uint32_t num_nodes, pw_sentence *reason);
 /* One host to us: shared memory may work. Network namespaces count as hosts, as containers are. */
 bool pw_wire_address_is_near(const pw_wire_address *a, const pw_wire_address *b);
+/* Its tcp endpoint has the loopback's address, and the other node is in another network. */
+bool pw_wire_address_is_out_of_reach(const pw_wire_address *address, const pw_wire_address *other);
 
 /* One process? One of the two may be what a name of 64 bytes told: without a host. */
 static inline bool pw_wire_address_is_same(const pw_wire_address *a, const pw_wire_address *b)

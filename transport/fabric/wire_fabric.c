@@ -12,6 +12,7 @@
 /* A look at a tcp endpoint is a system call and costs as much as some tens of looks at shared
  * memory: so while bursts arrive there, or nobody has been met by tcp, every so many polls only. */
 #define POLLS_PER_TCP_POLL 32
+#define REST_WITH_MESSAGES_NS 50000 /* the kernel adds about as much again */
 #define FLUSH_NS INT64_C(1000000000)
 
 static wire_fabric *self_of(pw_wire *wire) { return (wire_fabric *)wire; }
@@ -161,6 +162,24 @@ static void wire_count(const pw_wire *wire, pw_wire_counts *out)
                             .num_by_message = shm.num_sent + tcp.num_sent};
 }
 
+/* What comes by libfabric does not ring. */
+static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
+{
+    const wire_fabric *self = (const wire_fabric *)wire;
+    if (!self->shared || !pw_shared_rest(self->shared, out)) return false;
+    out->num_near = self->num_near;
+    const bool has_messages = self->num_far || self->num_by_tcp || num_in_messages(self);
+    if (has_messages && out->limit_ns > REST_WITH_MESSAGES_NS)
+        out->limit_ns = REST_WITH_MESSAGES_NS;
+    return true;
+}
+
+static void wire_ring(pw_wire *wire, uint32_t peer)
+{
+    wire_fabric *self = self_of(wire);
+    if (self->shared) pw_shared_ring(self->shared, peer);
+}
+
 static int64_t wall_ns(void)
 {
     struct timespec now;
@@ -219,6 +238,8 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
+    .rest = wire_rest,
+    .ring = wire_ring,
     .count = wire_count,
     .close = wire_close,
 };
@@ -255,14 +276,14 @@ static int open_ways(wire_fabric *self, const pw_fabric_library *library,
         (void)pw_shared_create(self->base.node, self->base.num_nodes, &self->shared,
                                &mine->segment);
     if (options->mode == PW_WIRE_SHM) {
-        const int code = open_messages(self, library, "shm", NULL, mine->shm_name,
-                                       sizeof mine->shm_name, &mine->shm_name_bytes, &self->shm,
-                                       reason);
+        const int code =
+            open_messages(self, library, "shm", NULL, mine->shm_name, sizeof mine->shm_name,
+                          &mine->shm_name_bytes, &self->shm, reason);
         if (code) return code;
     }
-    const int code = open_messages(self, library, "tcp", options->interface, mine->tcp_name,
-                                   sizeof mine->tcp_name, &mine->tcp_name_bytes, &self->tcp,
-                                   &self->no_tcp);
+    const int code =
+        open_messages(self, library, "tcp", options->interface, mine->tcp_name,
+                      sizeof mine->tcp_name, &mine->tcp_name_bytes, &self->tcp, &self->no_tcp);
     if (!code || (!options->interface && (self->shared || self->shm))) return PW_OK;
     *reason = self->no_tcp;
     return code;
@@ -277,8 +298,7 @@ static void set_hellos(wire_fabric *self)
 }
 
 int pw_wire_fabric_create(const pw_fabric_library *library, uint32_t node, uint32_t num_nodes,
-                          const pw_wire_fabric_options *options, pw_wire **out,
-                          pw_sentence *reason)
+                          const pw_wire_fabric_options *options, pw_wire **out, pw_sentence *reason)
 {
     int code = PW_ERR_NOMEM;
     if (!num_nodes || num_nodes > PW_SHARED_NODES_MAX || node >= num_nodes ||

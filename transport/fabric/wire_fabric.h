@@ -1,9 +1,9 @@
 /* The wire of a libfabric provider: own shared memory to the nodes of the same host, messages of
  * libfabric's core providers to the others. Nodes are connected one by one and at any time. Before
  * the first burst between two nodes each says hello to the other: its address, and whether it could
- * map the other's segment. Both then know the one way that their bursts take, so that their order is
- * that of one way; bursts wait until then. A node that has an address may send to a node that does
- * not know it yet: the hello makes it known.
+ * map the other's segment. Both then know the one way that their bursts take, so that their order
+ * is that of one way; bursts wait until then. A node that has an address may send to a node that
+ * does not know it yet: the hello makes it known.
  *
  * One thread at a time. In a forked child everything but close is refused. */
 #ifndef PW_FABRIC_WIRE_FABRIC_H
@@ -24,16 +24,17 @@ typedef struct {
 } pw_wire_fabric_options;
 
 typedef struct {
-    uint32_t num_shared;          /* peers by own shared memory */
-    uint32_t num_messages;        /* peers by messages */
-    uint32_t num_near_unmapped;   /* of these: on this host, but one could not map the other */
-    uint32_t num_lost;            /* peers that no message reaches any more */
-    uint64_t num_hellos_refused;  /* not from whom they said, or of another address */
-    uint64_t num_dropped;         /* messages that were not for this node, or too long */
+    uint32_t num_shared;         /* peers by own shared memory */
+    uint32_t num_messages;       /* peers by messages */
+    uint32_t num_near_unmapped;  /* of these: on this host, but one could not map the other */
+    uint32_t num_lost;           /* peers that no message reaches any more */
+    uint64_t num_hellos_refused; /* not from whom they said, or of another address */
+    uint64_t num_dropped;        /* messages that were not for this node, or too long */
 } pw_wire_fabric_counters;
 
 /* library: must live as long. num_nodes: nodes are numbered below it, also those that come later.
- * PW_ERR_INVALID, PW_ERR_NOMEM, PW_ERR_HOST and a sentence: nothing that the mode asks for works. */
+ * PW_ERR_INVALID, PW_ERR_NOMEM, PW_ERR_HOST and a sentence: nothing that the mode asks for works.
+ */
 int pw_wire_fabric_create(const pw_fabric_library *library, uint32_t node, uint32_t num_nodes,
                           const pw_wire_fabric_options *options, pw_wire **out,
                           pw_sentence *reason);

@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     pw_wire base;
-    uint8_t *is_owner; /* a page that reads 0 in a forked child */
+    uint8_t *is_owner;           /* a page that reads 0 in a forked child */
     pw_shared_bursts *shared;    /* NULL: none in this mode, or the kernel refuses it */
     pw_core_messages *shm, *tcp; /* NULL: not in this mode, or not there */
     wire_peer *peers;
@@ -39,6 +39,7 @@ typedef struct {
     wire_hello hello;           /* that goes through shared memory */
     uint32_t num_polls;         /* since tcp was looked at */
     uint32_t num_by_tcp;        /* peers that were sent something by it */
+    uint32_t num_near, num_far; /* known peers on this host and on others */
     uint32_t num_waiting;       /* bursts, and those of `gone` */
     pw_waiting_pool pool;
     pw_waiting_list gone; /* waited and were copied or given up; to be given back */
@@ -55,6 +56,5 @@ int pw_wire_greet(wire_fabric *self, uint32_t peer);
 /* What may be a hello came from the peer: what is none is dropped and counted. */
 void pw_wire_hear(wire_fabric *self, uint32_t peer, const uint8_t *data, uint32_t num_bytes);
 /* A burst to a peer whose way is settled. */
-int pw_wire_put(wire_fabric *self, uint32_t peer, uint8_t *data, uint32_t num_bytes,
-                bool *is_free);
+int pw_wire_put(wire_fabric *self, uint32_t peer, uint8_t *data, uint32_t num_bytes, bool *is_free);
 #endif

@@ -28,6 +28,8 @@ int pw_wire_introduce(wire_fabric *self, const pw_wire_address *address)
                                   address->node, known->segment.pid, address->segment.pid);
     }
     *known = *address;
+    if (pw_wire_address_is_near(address, pw_wire_fabric_address(&self->base))) self->num_near++;
+    else self->num_far++;
     peer->messages = choose_messages(self, address);
     peer->is_known = true;
     return PW_OK;
@@ -43,9 +45,17 @@ static int reach_by_messages(wire_fabric *self, uint32_t number)
             &self->reason, PW_ERR_HOST,
             "node %u shares no memory with node %u, and one of them has no tcp: %s", number,
             self->base.node, self->no_tcp.length ? self->no_tcp.text : "see its report");
-    return pw_core_messages_add(peer->messages, number,
-                                peer->messages == self->shm ? theirs->shm_name : theirs->tcp_name,
-                                key, &self->reason);
+    if (pw_wire_address_is_out_of_reach(theirs, pw_wire_fabric_address(&self->base)))
+        return pw_sentence_refuse(&self->reason, PW_ERR_HOST,
+                                  "node %u is on another host and has no network address but the "
+                                  "loopback's: is its interface up? PAGEWIRE_WIRE_INTERFACE names "
+                                  "the one to use",
+                                  number);
+    if (peer->messages == self->shm)
+        return pw_core_messages_add(self->shm, number, theirs->shm_name, theirs->shm_name_bytes,
+                                    key, &self->reason);
+    return pw_core_messages_add(self->tcp, number, theirs->tcp_name, theirs->tcp_name_bytes, key,
+                                &self->reason);
 }
 
 static bool greet_in_shared_memory(wire_fabric *self, uint32_t number)
@@ -55,8 +65,8 @@ static bool greet_in_shared_memory(wire_fabric *self, uint32_t number)
     if (!self->shared || !pw_wire_address_is_near(theirs, pw_wire_fabric_address(&self->base)) ||
         pw_shared_meet(self->shared, number, &theirs->segment) != 1)
         return false;
-    const int code = pw_shared_send(self->shared, number, (uint8_t *)&self->hello,
-                                    sizeof self->hello, &is_free);
+    const int code =
+        pw_shared_send(self->shared, number, (uint8_t *)&self->hello, sizeof self->hello, &is_free);
     if (!code && is_free) return true;
     /* Somebody has used up the slots that are this node's. */
     pw_shared_part(self->shared, number);
@@ -101,8 +111,8 @@ static int settle(wire_fabric *self, uint32_t number)
     peer->way = WAY_MESSAGES;
     self->counters.num_messages++;
     self->counters.num_near_unmapped +=
-        self->shared && pw_wire_address_is_near(&self->addresses[number],
-                                                pw_wire_fabric_address(&self->base));
+        self->shared &&
+        pw_wire_address_is_near(&self->addresses[number], pw_wire_fabric_address(&self->base));
     return flush_waiting(self, number);
 }
 

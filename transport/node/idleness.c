@@ -1,10 +1,14 @@
 #include "transport/node/idleness.h"
-#include "transport/node/clock.h"
+
 #include <sched.h>
 #include <time.h>
 
+#include "transport/node/bell.h"
+#include "transport/node/clock.h"
+
 #define IDLE_TURNS 8u      /* in vain before the core is yielded */
-#define VAIN_TURNS 2000u   /* before it is slept: about 1 ms, where nobody else wants the core */
+#define VAIN_TURNS 2000u   /* before it is slept or rested: about 1 ms, where nobody wants the core */
+#define CROWDED_TURNS 24u  /* the same with more nodes than cores */
 #define SLEEP_PART 16      /* a sleep may add this part to a wait */
 #define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
 
@@ -18,6 +22,9 @@ void pw_idleness_renew(pw_idleness *idleness)
 {
     idleness->vain_turns = 0;
     idleness->silent_since_ns = 0;
+    if (!idleness->announced) return;
+    idleness->announced = 0;
+    if (!idleness->num_resting) pw_bell_withdraw(idleness->bell);
 }
 
 static int64_t pause_ns(const pw_idleness *idleness)
@@ -26,22 +33,75 @@ static int64_t pause_ns(const pw_idleness *idleness)
     return part_ns < SLEEP_MAX_NS ? part_ns : SLEEP_MAX_NS;
 }
 
-void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock)
+static bool is_crowded(pw_idleness *idleness, const pw_wire_rest *rest)
 {
+    cpu_set_t cores;
+    if (!idleness->num_cores) {
+        /* It fails on hosts with more cores than the set has bits: those are not crowded. */
+        const bool is_known = !sched_getaffinity(0, sizeof cores, &cores);
+        idleness->num_cores = is_known ? (uint32_t)CPU_COUNT(&cores) : UINT32_MAX;
+    }
+    return rest->num_near >= idleness->num_cores;
+}
+
+static void yield(pw_idleness *idleness, pw_ticket_lock *lock)
+{
+    idleness->yields++;
+    pw_ticket_lock_give(lock);
+    sched_yield();
+    pw_ticket_lock_take(lock);
+}
+
+static void nap(pw_idleness *idleness, pw_ticket_lock *lock)
+{
+    const struct timespec pause = {.tv_nsec = pause_ns(idleness)};
+    idleness->sleeps++;
+    pw_ticket_lock_give(lock);
+    nanosleep(&pause, NULL);
+    pw_ticket_lock_take(lock);
+}
+
+/* One turn announces the rest; the next one looks at everything again, whatever the host looks at
+ * included, and was in vain too when this is called the second time. With several threads rests are
+ * short: who rests in a call of a library's may hold locks of that one, which others want. */
+static void rest_or_announce(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+{
+    if (idleness->announced != rest->calls) {
+        idleness->bell = rest->bell;
+        idleness->announced = rest->calls;
+        pw_bell_announce(rest->bell, rest->calls);
+        return;
+    }
+    const bool is_shorter = idleness->has_threads && SLEEP_MAX_NS < rest->limit_ns;
+    idleness->announced = 0;
+    idleness->num_resting++;
+    idleness->sleeps++;
+    pw_ticket_lock_give(lock);
+    pw_bell_wait(rest->bell, rest->calls, is_shorter ? SLEEP_MAX_NS : rest->limit_ns);
+    pw_ticket_lock_take(lock);
+    if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
+}
+
+void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire)
+{
+    pw_wire_rest rest;
     idleness->vain_turns++;
     bool is_early = idleness->idle_turns < IDLE_TURNS;
     idleness->idle_turns += is_early;
     if (is_early && !pw_ticket_lock_is_wanted(lock)) return;
     if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS)
         idleness->silent_since_ns = pw_clock_wall_ns();
-    bool is_late = idleness->vain_turns > VAIN_TURNS;
-    const struct timespec pause = {.tv_nsec = is_late ? pause_ns(idleness) : 0};
-    idleness->yields += !is_late;
-    idleness->sleeps += is_late;
-    pw_ticket_lock_give(lock);
-    if (is_late) nanosleep(&pause, NULL);
-    else sched_yield();
-    pw_ticket_lock_take(lock);
+    const bool has_bell = wire->ops->rest && wire->ops->rest(wire, &rest);
+    const bool is_short = has_bell && is_crowded(idleness, &rest);
+    const bool is_late = idleness->vain_turns > (is_short ? CROWDED_TURNS : VAIN_TURNS);
+    if (!is_late) yield(idleness, lock);
+    else if (has_bell) rest_or_announce(idleness, lock, &rest);
+    else nap(idleness, lock);
+}
+
+void pw_idleness_tell_resting(pw_idleness *idleness)
+{
+    if (idleness->num_resting) pw_bell_wake(idleness->bell);
 }
 
 int64_t pw_idleness_silent_ns(const pw_idleness *idleness)

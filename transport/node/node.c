@@ -137,8 +137,18 @@ int pw_node_fail(pw_node *node, int code, const char *format, ...)
 
 const char *pw_node_reason(const pw_node *node) { return node->reason; }
 
-void pw_node_lock(pw_node *node) { pw_ticket_lock_take(&node->lock); }
-void pw_node_unlock(pw_node *node) { pw_ticket_lock_give(&node->lock); }
+void pw_node_lock(pw_node *node)
+{
+    pw_ticket_lock_take(&node->lock);
+    pw_idleness_note_thread(&node->idleness);
+}
+
+void pw_node_unlock(pw_node *node)
+{
+    if (node->is_posted) pw_idleness_tell_resting(&node->idleness);
+    pw_ticket_lock_give(&node->lock);
+}
+
 bool pw_node_is_mine(const pw_node *node) { return pw_ticket_lock_is_mine(&node->lock); }
 
 pw_ni *pw_node_ni(pw_node *node) { return node->ni; }

@@ -79,6 +79,7 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
     int code = peer == node->wire->node
                    ? receive_message(node, peer, frame, frame_bytes)
                    : node->wire->ops->send(node->wire, peer, frame, frame_bytes, &is_free);
+    if (peer == node->wire->node) pw_idleness_tell_resting(&node->idleness);
     if (is_free) pw_frame_give(&node->frames, frame);
     return code < 0 ? pw_node_fail(node, code, "the wire cannot send %u bytes to node %u",
                                    frame_bytes, peer)
@@ -209,7 +210,9 @@ int pw_node_turn(pw_node *node, bool waiting)
     int64_t horizon_ns = waiting ? FOREVER : node->clock.now_ns;
     if (moved || node->is_posted || node->next_ns <= horizon_ns) {
         int ran = run(node, horizon_ns);
-        return ran < 0 ? ran : moved | ran;
+        moved = ran < 0 ? ran : moved | ran;
+        if (moved) pw_idleness_tell_resting(&node->idleness);
+        return moved;
     }
     pw_node_reclaim(node);
     return 0;
@@ -224,7 +227,16 @@ void pw_node_busy(pw_node *node)
     }
 }
 
-void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock); }
+void pw_node_idle(pw_node *node) 
+{
+    pw_idleness_idle(&node->idleness, &node->lock, node->wire);
+}
+
+void pw_node_ring(pw_node *node, uint32_t peer)
+{
+    if (peer == node->wire->node) pw_idleness_tell_resting(&node->idleness);
+    else if (node->wire->ops->ring) node->wire->ops->ring(node->wire, peer);
+}
 
 int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
 

@@ -1,5 +1,10 @@
 #include "transport/node/shared_rings.h"
 
+/* Only so long does a node rest that is not woken: because the ring was lost that tells of room,
+ * or because its peer was killed. */
+#define REST_NS 1000000
+#define REST_FOR_ROOM_NS 100000
+
 /* Rings begin at different slots, or the slots polled would all be in the same set of the cache. */
 static uint32_t slot_idx(uint64_t number, uint32_t source)
 {
@@ -88,6 +93,7 @@ static enum put_result put(pw_shared_bursts *shared, uint32_t peer, uint8_t *dat
     /* Whoever sees the number sees the bytes. */
     atomic_store_explicit(&into->number, ++to->num_sent, memory_order_release);
     if (!to->has_greeted) greet(shared, to);
+    pw_bell_ring(bell_in(&to->segment), PW_BELL_ARRIVAL);
     return result;
 }
 
@@ -161,6 +167,23 @@ uint8_t *pw_shared_sent(pw_shared_bursts *shared)
 
 bool pw_shared_is_waiting(const pw_shared_bursts *shared) { return shared->waiting.num_nodes > 0; }
 
+bool pw_shared_rest(const pw_shared_bursts *shared, pw_wire_rest *out)
+{
+    if (!*shared->is_owner) return false;
+    const bool is_waiting = pw_shared_is_waiting(shared);
+    *out = (pw_wire_rest){.bell = bell_in(&shared->segment),
+                          .calls = PW_BELL_ARRIVAL | (is_waiting ? PW_BELL_ROOM : 0),
+                          .num_near = shared->num_near,
+                          .limit_ns = is_waiting ? REST_FOR_ROOM_NS : REST_NS};
+    return true;
+}
+
+void pw_shared_ring(pw_shared_bursts *shared, uint32_t peer)
+{
+    if (pw_shared_is_near(shared, peer))
+        pw_bell_ring(bell_in(&shared->neighbours[peer].segment), PW_BELL_ARRIVAL);
+}
+
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared) { return shared->num_pending; }
 
 /* Nodes that have sent for the first time: true if there is one. */
@@ -216,10 +239,14 @@ int pw_shared_poll(pw_shared_bursts *shared, pw_wire_burst *out)
 
 void pw_shared_taken(pw_shared_bursts *shared, const pw_wire_burst *burst)
 {
-    (void)shared;
+    const neighbour *from = &shared->neighbours[burst->source];
     slot *slot = (void *)(uintptr_t)burst->token;
     /* Not before the node has read all bytes. */
     atomic_store_explicit(&slot->number, 0, memory_order_release);
+    /* Without a fence, which each burst would cost: a full ring is rare, and the slot taken next
+     * rings too; that all these rings are lost costs the peer one short rest. */
+    if (!from->segment.base || !pw_bell_is_set(bell_in(&from->segment), PW_BELL_ROOM)) return;
+    pw_bell_wake(bell_in(&from->segment));
 }
 
 void pw_shared_read_counters(const pw_shared_bursts *shared, pw_shared_counters *out)

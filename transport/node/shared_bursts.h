@@ -6,9 +6,9 @@
  * bursts.
  *
  * Made in three steps, between which the host exchanges bytes with all nodes: create and facts;
- * meet each peer; agree. Or peers one by one at any time: meet and, when the peer could not map this
- * node's segment in turn, part. A short burst can be read before its sender is met, so that it may
- * tell who the sender is. One thread at a time. Of no use in a forked child: refused there. */
+ * meet each peer; agree. Or peers one by one at any time: meet and, when the peer could not map
+ * this node's segment in turn, part. A short burst can be read before its sender is met, so that it
+ * may tell who the sender is. One thread at a time. Of no use in a forked child: refused there. */
 #ifndef PW_NODE_SHARED_BURSTS_H
 #define PW_NODE_SHARED_BURSTS_H
 #include "native/frames.h"
@@ -52,6 +52,9 @@ int pw_shared_send(pw_shared_bursts *shared, uint32_t peer, uint8_t *data, uint3
 uint8_t *pw_shared_sent(pw_shared_bursts *shared);
 int pw_shared_poll(pw_shared_bursts *shared, pw_wire_burst *out);
 void pw_shared_taken(pw_shared_bursts *shared, const pw_wire_burst *burst);
+/* As in pw_wire_ops. num_near: of those that are met. */
+bool pw_shared_rest(const pw_shared_bursts *shared, pw_wire_rest *out);
+void pw_shared_ring(pw_shared_bursts *shared, uint32_t peer);
 /* Some found no room yet; the others, pending or not, the peers can read without this process. */
 bool pw_shared_is_waiting(const pw_shared_bursts *shared);
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared);

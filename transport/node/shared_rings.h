@@ -1,10 +1,11 @@
 /* What shared_setup.c makes and shared_bursts.c works with, and where it lies in a segment: header,
- * greetings, a ring for each node, the area for buffers. For these two files alone. */
+ * bell, greetings, a ring for each node, the area for buffers. For these two files alone. */
 #ifndef PW_NODE_SHARED_RINGS_H
 #define PW_NODE_SHARED_RINGS_H
 #include <stdatomic.h>
 #include <string.h>
 
+#include "transport/node/bell.h"
 #include "transport/node/shared_bursts.h"
 #include "transport/node/waiting_list.h"
 
@@ -16,6 +17,8 @@
 #define AREA_BYTES ((size_t)256 << 20)      /* for burst buffers, sparse */
 #define FIRST_REACH_BYTES ((size_t)1 << 20) /* of the area */
 #define ALIGNMENT ((size_t)128)             /* cache lines come in pairs */
+#define BELL_OFFSET ((size_t)64)            /* beside the header, which is read once only */
+_Static_assert(sizeof(pw_segment_header) <= BELL_OFFSET, "header");
 
 /* Written by the sender, but for the number, which the receiver takes back. */
 typedef struct {
@@ -55,6 +58,7 @@ typedef struct {
 
 struct pw_shared_bursts {
     uint32_t node, num_nodes;
+    uint32_t num_near; /* peers whose segments are mapped */
     pw_segment segment;
     pw_segment_facts facts; /* fd is open until agreed, without agree to the end; then -1 */
     uint8_t *is_owner;      /* a page that reads 0 in a forked child */
@@ -76,6 +80,12 @@ struct pw_shared_bursts {
 static inline void set_remove_at(node_set *set, uint32_t idx)
 {
     set->node[idx] = set->node[--set->num_nodes];
+}
+
+/* In whose segment it is rests at it. */
+static inline uint32_t *bell_in(const pw_segment *segment)
+{
+    return (uint32_t *)(void *)(segment->base + BELL_OFFSET);
 }
 
 static inline size_t num_words(uint32_t num_nodes) { return (num_nodes + 63) / 64; }

@@ -93,6 +93,7 @@ int pw_shared_meet(pw_shared_bursts *shared, uint32_t peer, const pw_segment_fac
     if (theirs->pid && theirs->num_bytes != shared->segment.num_bytes) return PW_ERR_MALFORMED;
     if (pw_segment_attach(theirs, &shared->facts, reach, &it->segment)) return 0;
     it->out = ring_of(&it->segment, shared->num_nodes, shared->node);
+    shared->num_near++;
     return 1;
 }
 
@@ -104,6 +105,7 @@ void pw_shared_part(pw_shared_bursts *shared, uint32_t peer)
     for (uint32_t i = shared->waiting.num_nodes; i-- > 0;)
         if (shared->waiting.node[i] == peer) set_remove_at(&shared->waiting, i);
     pw_segment_detach(&it->segment);
+    shared->num_near--;
 }
 
 uint32_t pw_shared_agree(pw_shared_bursts *shared, const uint8_t *is_mutual)

@@ -23,6 +23,14 @@ typedef struct {
     uint64_t num_by_message; /* by a message of the library underneath */
 } pw_wire_counts;
 
+/* Where a node rests that has nothing to do; see transport/node/bell.h. */
+typedef struct {
+    uint32_t *bell;
+    uint32_t calls;    /* PW_BELL_*: what it rests for */
+    uint32_t num_near; /* other nodes on this host */
+    int64_t limit_ns;  /* of a rest: some of what may come does not ring */
+} pw_wire_rest;
+
 typedef struct {
     /* Send num_bytes at data, which the node does not touch before the wire gives the buffer back:
      * at once, with *is_free true, or later by `sent`. A negative PW_ERR_* ends the run. */
@@ -38,6 +46,11 @@ typedef struct {
     /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives
      * as long as the wire. */
     uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
+    /* false: no peer would ring. NULL: none ever does. */
+    bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
+    /* The node has sent something to the peer by a way that is not the wire's: should it rest, it
+     * shall look. NULL: none rests. */
+    void (*ring)(pw_wire *wire, uint32_t peer);
     /* NULL: the wire has one way only. */
     void (*count)(const pw_wire *wire, pw_wire_counts *out);
     /* Nothing is sent or received any more; frees the wire. */

@@ -4,7 +4,7 @@ from pagewire.cli.bench.fabric import c_program
 from pagewire.cli.bench.group import NUM_BYTES, Column, Conditions, Goal, Group, Layout, Rows
 from pagewire.cli.experiments.result import size_text
 
-_RANKS, _RANKS_QUICK = (2, 4, 8), (2,)
+_RANKS, _RANKS_QUICK = (2, 4), (2,)
 _SIZES_BYTES, _SIZES_QUICK_BYTES = (8, 65536, 1 << 20), (8,)
 _OPERATIONS = ("Allreduce", "Bcast", "Alltoall")
 

@@ -88,8 +88,7 @@ static void exchange_with_a_late_one(const exchange *way, uint32_t node)
     if (node == 2) {
         assert(hear(way, 2).source == 0 && hear(way, 2).source == 0);
         pw_wire *wire = open_wire(2, 3, mode);
-        for (uint32_t peer = 0; peer < 2; peer++)
-            tell(way, peer, 2, pw_wire_fabric_address(wire));
+        for (uint32_t peer = 0; peer < 2; peer++) tell(way, peer, 2, pw_wire_fabric_address(wire));
         for (uint32_t peer = 0; peer < 2; peer++) {
             const record from = hear(way, 2);
             must_connect(wire, &from.address);

@@ -235,6 +235,24 @@ static void refuse_wrong_addresses(const exchange *way, uint32_t node)
     wire->ops->close(wire);
 }
 
+/* A node of another host whose tcp endpoint is bound to the loopback alone. */
+static void refuse_an_address_out_of_reach(const exchange *way, uint32_t node)
+{
+    const struct sockaddr_in loopback = {
+        .sin_family = AF_INET, .sin_port = htons(1), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    uint8_t data[8] = {0};
+    bool is_free = true;
+    pw_wire *wire = open_wire(node, 2, PW_WIRE_TCP);
+    pw_wire_address other = *pw_wire_fabric_address(wire);
+    (void)way;
+    other.node = 1, other.network_namespace++, other.tcp_name_bytes = sizeof loopback;
+    memcpy(other.tcp_name, &loopback, sizeof loopback);
+    must_connect(wire, &other);
+    assert(wire->ops->send(wire, 1, data, sizeof data, &is_free) == PW_ERR_HOST && is_free);
+    assert(strstr(pw_wire_fabric_reason(wire), "node 1 is on another host"));
+    wire->ops->close(wire);
+}
+
 static void refuse_a_wrong_interface(const exchange *way, uint32_t node)
 {
     const pw_wire_fabric_options loopback = {PW_WIRE_TCP, "127.0.0.1"}, wrong = {0, "no-such0"};
@@ -282,6 +300,7 @@ int main(void)
     static const pw_wire_mode modes[] = {PW_WIRE_AUTO, PW_WIRE_SHM, PW_WIRE_TCP};
     run_all(find_the_library_that_calls, 1);
     run_all(refuse_wrong_addresses, 1);
+    run_all(refuse_an_address_out_of_reach, 1);
     run_all(refuse_a_wrong_interface, 1);
     run_all(send_with_a_wrong_key, 2);
     run_all(withstand_garbage, 2);
