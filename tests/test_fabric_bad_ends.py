@@ -71,7 +71,11 @@ def test_program_without_mpi_is_told_so():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("FI_PROVIDER", "tcp"), ("MPIR_CVAR_OFI_USE_PROVIDER", "tcp"), ("MPIR_CVAR_CH4_NETMOD", "ucx")],
+    [
+        ("FI_PROVIDER", "tcp"),
+        ("MPIR_CVAR_OFI_USE_PROVIDER", "tcp"),
+        ("MPIR_CVAR_CH4_NETMOD", "ucx"),
+    ],
 )
 def test_other_provider_of_the_users_environment_is_refused(name, value):
     code, said = failure(2, "well", environ={name: value})

@@ -137,9 +137,7 @@ def test_programs_pass_over_a_bad_network(sites, tmp_path):
 @pytest.mark.parametrize("wire", ["shm", "tcp"])
 def test_programs_pass_over_each_wire(wire, tmp_path):
     names = ("pingpong", "unexpected", "completion", "reductions", "one_sided_locks")
-    lines, _ = launch_with_report(
-        tmp_path, 3, programs(), *names, options=settings(run__wire=wire)
-    )
+    lines, _ = launch_with_report(tmp_path, 3, programs(), *names, options=settings(run__wire=wire))
     assert lines == ok(*names)
 
 

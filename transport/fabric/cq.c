@@ -38,9 +38,9 @@ void pw_fi_cq_add_operation(pw_fi_cq *cq, const pw_fi_operation *operation)
 {
     const pw_fi_av *av = operation->endpoint->av;
     const bool is_receive = operation->kind == PW_FI_RECEIVE;
-    const fi_addr_t source =
-        is_receive ? pw_fi_av_find(av, operation->node, operation->peer_endpoint)
-                   : FI_ADDR_NOTAVAIL;
+    const fi_addr_t source = is_receive
+                                 ? pw_fi_av_find(av, operation->node, operation->peer_endpoint)
+                                 : FI_ADDR_NOTAVAIL;
     const bool is_longer = is_receive && operation->message_bytes > operation->num_bytes;
     pw_fi_cq_add(cq,
                  &(struct fi_cq_err_entry){
@@ -203,9 +203,8 @@ static struct fi_ops_cq cq_ops = {
 int pw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
                   void *context)
 {
-    const bool has_wait =
-        attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_YIELD;
+    const bool has_wait = attr && attr->wait_obj != FI_WAIT_NONE &&
+                          attr->wait_obj != FI_WAIT_UNSPEC && attr->wait_obj != FI_WAIT_YIELD;
     if (has_wait) return -FI_ENOSYS; /* nothing wakes a file: progress is manual */
     if (attr && attr->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
     pw_fi_cq *cq = calloc(1, sizeof *cq);

@@ -91,8 +91,7 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
                  num_nodes - machine_nodes);
     else
         snprintf(sentence, sizeof sentence,
-                 "another process is node %u of this run: give each run a folder of its own",
-                 node);
+                 "another process is node %u of this run: give each run a folder of its own", node);
     pw_fi_say(sentence);
     pw_fi_leave_note(sentence);
     return FI_EIO;
