@@ -219,7 +219,7 @@ static void refuse_wrong_addresses(const exchange *way, uint32_t node)
     assert(pw_wire_fabric_connect(wire, &wrong, &found) == PW_ERR_MALFORMED);
     wrong = mine, memset(wrong.segment.boot_id, 'x', sizeof wrong.segment.boot_id);
     assert(pw_wire_fabric_connect(wire, &wrong, &found) == PW_ERR_MALFORMED);
-    wrong = mine, wrong.segment.inode++; /* another process with this number */
+    wrong = mine, wrong.segment.nonce[1]++; /* another process with this number */
     assert(pw_wire_fabric_connect(wire, &wrong, &found) == PW_ERR_INVALID && found == 77);
     assert(pw_wire_fabric_connect(wire, &mine, &found) == PW_OK && found == node);
     assert(wire->ops->send(wire, 1, data, sizeof data, &is_free) == PW_ERR_INVALID);
