@@ -1,5 +1,8 @@
-"""Programs of MPI in C and Fortran over the libfabric provider. They check themselves: what they get
-is compared with what they compute. On plain MPICH they must pass too, which is the check of them."""
+"""Programs of MPI in C and Fortran over the libfabric provider.
+
+They check themselves: what they get is compared with what they compute. On plain MPICH they must
+pass too, which is the check of them.
+"""
 
 import re
 import shutil
@@ -137,9 +140,7 @@ def test_programs_pass_over_a_bad_network(sites, tmp_path):
 @pytest.mark.parametrize("wire", ["shm", "tcp"])
 def test_programs_pass_over_each_wire(wire, tmp_path):
     names = ("pingpong", "unexpected", "completion", "reductions", "one_sided_locks")
-    lines, _ = launch_with_report(
-        tmp_path, 3, programs(), *names, options=settings(run__wire=wire)
-    )
+    lines, _ = launch_with_report(tmp_path, 3, programs(), *names, options=settings(run__wire=wire))
     assert lines == ok(*names)
 
 

@@ -13,8 +13,7 @@ typedef struct {
     int is_integer;
 } value_type;
 
-#define TYPE(type, ctype, is_integer) \
-    {type, #type, sizeof(ctype), is_integer}
+#define TYPE(type, ctype, is_integer) {type, #type, sizeof(ctype), is_integer}
 
 static MPI_Info info_of(int is_native)
 {
@@ -37,12 +36,9 @@ static void put_numbers(void *values, const value_type *type, int seed)
         double d = number;
         long long l = number;
         memset(at, 0, (size_t)type->size_bytes);
-        if (type->type == MPI_FLOAT)
-            memcpy(at, &f, sizeof f);
-        else if (type->type == MPI_DOUBLE)
-            memcpy(at, &d, sizeof d);
-        else
-            memcpy(at, &l, (size_t)type->size_bytes); /* little-endian */
+        if (type->type == MPI_FLOAT) memcpy(at, &f, sizeof f);
+        else if (type->type == MPI_DOUBLE) memcpy(at, &d, sizeof d);
+        else memcpy(at, &l, (size_t)type->size_bytes); /* little-endian */
     }
 }
 
@@ -50,16 +46,18 @@ static const struct {
     const char *name;
     int needs_integer;
 } operations[] = {
-    {"MPI_SUM", 0},  {"MPI_PROD", 0}, {"MPI_MAX", 0},  {"MPI_MIN", 0}, {"MPI_LAND", 1},    {"MPI_LOR", 1},
-    {"MPI_LXOR", 1}, {"MPI_BAND", 1}, {"MPI_BOR", 1}, {"MPI_BXOR", 1}, {"MPI_REPLACE", 0}, {"MPI_NO_OP", 0},
+    {"MPI_SUM", 0},  {"MPI_PROD", 0}, {"MPI_MAX", 0},     {"MPI_MIN", 0},
+    {"MPI_LAND", 1}, {"MPI_LOR", 1},  {"MPI_LXOR", 1},    {"MPI_BAND", 1},
+    {"MPI_BOR", 1},  {"MPI_BXOR", 1}, {"MPI_REPLACE", 0}, {"MPI_NO_OP", 0},
 };
 enum { NUM_OPERATIONS = sizeof operations / sizeof *operations };
 
 /* The target's numbers for one operation, changed by one origin in four ways. */
 static void change(const value_type *type, int nth_op, int origin, char *wanted, MPI_Win win)
 {
-    const MPI_Op ops[NUM_OPERATIONS] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,  MPI_LAND,    MPI_LOR,
-                                        MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_REPLACE, MPI_NO_OP};
+    const MPI_Op ops[NUM_OPERATIONS] = {MPI_SUM,  MPI_PROD, MPI_MAX,     MPI_MIN,
+                                        MPI_LAND, MPI_LOR,  MPI_LXOR,    MPI_BAND,
+                                        MPI_BOR,  MPI_BXOR, MPI_REPLACE, MPI_NO_OP};
     char mine[COUNT * MAX_ELEMENT_BYTES], before[sizeof mine], fetched[sizeof mine];
     MPI_Op op = ops[nth_op];
     MPI_Aint at = nth_op * COUNT;
@@ -69,15 +67,12 @@ static void change(const value_type *type, int nth_op, int origin, char *wanted,
         size_t num_bytes = (size_t)(count * type->size_bytes);
         put_numbers(mine, type, origin + way);
         memcpy(before, wanted, num_bytes);
-        if (op == MPI_REPLACE)
-            memcpy(wanted, mine, num_bytes);
-        else if (op != MPI_NO_OP)
-            MPI_Reduce_local(mine, wanted, count, type->type, op);
+        if (op == MPI_REPLACE) memcpy(wanted, mine, num_bytes);
+        else if (op != MPI_NO_OP) MPI_Reduce_local(mine, wanted, count, type->type, op);
         if (origin != check_rank) continue;
         if (way == 0)
             MPI_Accumulate(mine, count, type->type, target, at, count, type->type, op, win);
-        else if (way == 2)
-            MPI_Fetch_and_op(mine, fetched, type->type, target, at, op, win);
+        else if (way == 2) MPI_Fetch_and_op(mine, fetched, type->type, target, at, op, win);
         else
             MPI_Get_accumulate(mine, count, type->type, fetched, count, type->type, target, at,
                                count, type->type, op, win);

@@ -22,24 +22,24 @@ void check_register(check_program *program);
 void check_failed(const char *file, int line, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
 
-#define CHECK_PROGRAM(name)                                                                        \
-    static void run_##name(void);                                                                  \
-    static check_program program_##name = {#name, run_##name, NULL};                               \
-    __attribute__((constructor)) static void register_##name(void)                                 \
-    {                                                                                              \
-        check_register(&program_##name);                                                           \
-    }                                                                                              \
+#define CHECK_PROGRAM(name)                                          \
+    static void run_##name(void);                                    \
+    static check_program program_##name = {#name, run_##name, NULL}; \
+    __attribute__((constructor)) static void register_##name(void)   \
+    {                                                                \
+        check_register(&program_##name);                             \
+    }                                                                \
     static void run_##name(void)
 
 /* CHECK(condition, format, ...): what is wrong when the condition does not hold. */
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) check_failed(__FILE__, __LINE__, __VA_ARGS__);                           \
+#define CHECK(condition, ...)                                            \
+    do {                                                                 \
+        if (!(condition)) check_failed(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 /* Equal whole numbers. */
-#define CHECK_INT(got, wanted, what)                                                               \
-    CHECK((long long)(got) == (long long)(wanted), "%s is %lld, expected %lld", what,              \
+#define CHECK_INT(got, wanted, what)                                                  \
+    CHECK((long long)(got) == (long long)(wanted), "%s is %lld, expected %lld", what, \
           (long long)(got), (long long)(wanted))
 
 /* The neighbour in a pair (0,1), (2,3)...; the rank itself when it has none. */

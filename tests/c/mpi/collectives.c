@@ -53,8 +53,8 @@ static void gather_scatter(MPI_Comm comm, enum form form, int count)
         COLLECTIVE(form, Gather, Igather, mine, count, MPI_INT, all, count, MPI_INT, root, comm);
         for (int from = 0; from < size && rank == root; from++)
             check_elements(all + from * count, root, from, count, "Gather of the scattered");
-        COLLECTIVE(form, Scatter, Iscatter, all, count, MPI_INT,
-                   rank == root ? MPI_IN_PLACE : mine, count, MPI_INT, root, comm);
+        COLLECTIVE(form, Scatter, Iscatter, all, count, MPI_INT, rank == root ? MPI_IN_PLACE : mine,
+                   count, MPI_INT, root, comm);
         check_elements(mine, root, rank, count, "Scatter in place");
         free(all);
         free(mine);
@@ -109,8 +109,8 @@ static void vectors(MPI_Comm comm, enum form form, int count)
             CHECK_INT(all[places[from] - 1], -1, "gap before a piece of Gatherv");
             CHECK_INT(all[places[from] + in_counts[from]], -1, "gap behind a piece of Gatherv");
         }
-        COLLECTIVE(form, Scatterv, Iscatterv, all, in_counts, places, MPI_INT, out,
-                   in_counts[rank], MPI_INT, root, comm);
+        COLLECTIVE(form, Scatterv, Iscatterv, all, in_counts, places, MPI_INT, out, in_counts[rank],
+                   MPI_INT, root, comm);
         check_elements(out, rank, root, in_counts[rank], "Scatterv");
         for (int i = 0; i < size * stride; i++) all[i] = -1;
         put_elements(out, rank, root, in_counts[rank]);
@@ -186,12 +186,10 @@ CHECK_PROGRAM(collectives_in_flight)
         put_elements(value, i % 3 == 0 ? root : rank, i, COUNT);
         if (i % 3 == 0 && rank != root)
             for (int j = 0; j < COUNT; j++) value[j] = -1;
-        if (i % 3 == 0)
-            MPI_Ibcast(value, COUNT, MPI_INT, root, MPI_COMM_WORLD, &requests[i]);
+        if (i % 3 == 0) MPI_Ibcast(value, COUNT, MPI_INT, root, MPI_COMM_WORLD, &requests[i]);
         else if (i % 3 == 1)
             MPI_Iallreduce(value, sum, COUNT, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &requests[i]);
-        else
-            MPI_Ibarrier(MPI_COMM_WORLD, &requests[i]);
+        else MPI_Ibarrier(MPI_COMM_WORLD, &requests[i]);
     }
     for (int i = 0; i < NUM; i++) {
         MPI_Waitany(NUM, requests, &index, MPI_STATUS_IGNORE);

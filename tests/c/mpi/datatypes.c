@@ -80,7 +80,8 @@ CHECK_PROGRAM(types_struct)
     MPI_Type_create_resized(loose, 0, sizeof(record), &type);
     MPI_Type_commit(&type);
     for (int i = 0; i < NUM; i++) {
-        out[i] = (record){(char)(i % 100), i * 0.5, {(int16_t)i, (int16_t)-i}, "", (float)check_rank};
+        out[i] =
+            (record){(char)(i % 100), i * 0.5, {(int16_t)i, (int16_t)-i}, "", (float)check_rank};
         memset(in[i].unused, 3, sizeof in[i].unused);
     }
     exchange(out, NUM, type, in, NUM, type);

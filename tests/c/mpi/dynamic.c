@@ -57,10 +57,8 @@ CHECK_PROGRAM(port)
         }
         if (check_rank == 1)
             MPI_Recv(name, sizeof name, MPI_CHAR, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (is_odd)
-            MPI_Comm_connect(name, MPI_INFO_NULL, 0, half, &other);
-        else
-            MPI_Comm_accept(name, MPI_INFO_NULL, 0, half, &other);
+        if (is_odd) MPI_Comm_connect(name, MPI_INFO_NULL, 0, half, &other);
+        else MPI_Comm_accept(name, MPI_INFO_NULL, 0, half, &other);
         MPI_Comm_remote_size(other, &num_other);
         CHECK_INT(num_other, (check_size + is_odd) / 2, "ranks behind the port");
         exchange(other, num_other, rank);

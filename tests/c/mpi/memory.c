@@ -111,7 +111,8 @@ CHECK_PROGRAM(shared_buffer)
     check_unmap(in, (size_t)NUM * BYTES / 4);
 }
 
-/* More bytes in one message than an int counts: MPI_PROGRAMS_LARGE=1, 5 GB of memory for two ranks. */
+/* More bytes in one message than an int counts: MPI_PROGRAMS_LARGE=1, 5 GB of memory for two ranks.
+ */
 CHECK_PROGRAM(large)
 {
     MPI_Count size_bytes = ((MPI_Count)1 << 31) + 12345, got;

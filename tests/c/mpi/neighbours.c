@@ -20,8 +20,7 @@ static void check_edge(const int *in, const hood *near, int nth, int edge, int c
                        const char *what)
 {
     if (near->sources[nth] == MPI_PROC_NULL) return;
-    for (int i = 0; i < count; i++)
-        CHECK_INT(in[i], element(near->sources[nth], edge, i), what);
+    for (int i = 0; i < count; i++) CHECK_INT(in[i], element(near->sources[nth], edge, i), what);
 }
 
 static void gathers(const hood *near, enum form form)
@@ -50,8 +49,8 @@ static void exchanges(const hood *near, enum form form)
     MPI_Datatype types[MAX_DEGREE];
     for (int nth = 0; nth < near->num_targets; nth++)
         for (int i = 0; i < COUNT; i++) out[nth * COUNT + i] = element(check_rank, nth, i);
-    COLLECTIVE(form, Neighbor_alltoall, Ineighbor_alltoall, out, COUNT, MPI_INT, in, COUNT,
-               MPI_INT, near->comm);
+    COLLECTIVE(form, Neighbor_alltoall, Ineighbor_alltoall, out, COUNT, MPI_INT, in, COUNT, MPI_INT,
+               near->comm);
     for (int nth = 0; nth < near->num_sources; nth++)
         check_edge(in + nth * COUNT, near, nth, near->edges[nth], COUNT, "Neighbor_alltoall");
     for (int nth = 0; nth < MAX_DEGREE; nth++) {

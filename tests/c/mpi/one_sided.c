@@ -60,8 +60,8 @@ CHECK_PROGRAM(one_sided_pscw)
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     MPI_Group_incl(world, 1, &above, &up);
     MPI_Group_incl(world, 1, &below, &down);
-    MPI_Win_allocate(COUNT * sizeof *window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD,
-                     &window, &win);
+    MPI_Win_allocate(COUNT * sizeof *window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD, &window,
+                     &win);
     for (int round = 0; round < 6; round++) {
         int count = round % 2 ? COUNT : SMALL, flag = 0;
         put_elements(out, check_rank, round, count);
@@ -69,8 +69,7 @@ CHECK_PROGRAM(one_sided_pscw)
         MPI_Win_start(up, 0, win);
         MPI_Put(out, count, MPI_INT, above, 0, count, MPI_INT, win);
         MPI_Win_complete(win);
-        if (round < 3)
-            MPI_Win_wait(win);
+        if (round < 3) MPI_Win_wait(win);
         else
             while (!flag) MPI_Win_test(win, &flag);
         check_elements(window, below, round, count, "Put with post and start");
@@ -186,14 +185,14 @@ CHECK_PROGRAM(one_sided_dynamic)
             MPI_Win_attach(win, pieces[i], COUNT * sizeof(int));
             MPI_Get_address(pieces[i], &places[i]);
         }
-        MPI_Sendrecv(places, 3, MPI_AINT, previous, 1, theirs, 3, MPI_AINT, next, 1,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(places, 3, MPI_AINT, previous, 1, theirs, 3, MPI_AINT, next, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         MPI_Win_lock_all(0, win);
         for (int i = 0; i < 3; i++) {
             int out[100], in[100];
             put_elements(out, check_rank, i, 100);
-            MPI_Put(out, 100, MPI_INT, next, theirs[i] + 1000 * (MPI_Aint)sizeof(int), 100,
-                    MPI_INT, win);
+            MPI_Put(out, 100, MPI_INT, next, theirs[i] + 1000 * (MPI_Aint)sizeof(int), 100, MPI_INT,
+                    win);
             MPI_Win_flush(next, win);
             MPI_Get(in, 100, MPI_INT, next, theirs[i] + 1000 * (MPI_Aint)sizeof(int), 100, MPI_INT,
                     win);

@@ -50,8 +50,7 @@ CHECK_PROGRAM(order)
         int *buffer = malloc((size_t)10 * MAX_INTS * sizeof *buffer);
         for (int round = 0; round < 4; round++) {
             int is_any = round % 2;
-            if (partner > check_rank)
-                send_all(partner, buffer, round / 2);
+            if (partner > check_rank) send_all(partner, buffer, round / 2);
             else
                 receive_all(partner, buffer, is_any ? MPI_ANY_SOURCE : partner,
                             is_any ? MPI_ANY_TAG : 5);

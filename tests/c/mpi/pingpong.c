@@ -3,9 +3,10 @@
 
 enum { MAX_BYTES = 16 << 20, MARGIN_BYTES = 16384, TAG = 7 };
 
-static const int sizes[] = {0,    1,    2,    7,     8,     9,     15,    63,     64,     65,
-                            255,  1000, 1023, 1024,  1025,  4095,  4096,  4097,   8191,   16383,
-                            16384, 16385, 32768, 65535, 65536, 65537, 200000, 1 << 20, (1 << 20) + 3};
+static const int sizes[] = {
+    0,     1,     2,     7,     8,     9,     15,     63,      64,           65,
+    255,   1000,  1023,  1024,  1025,  4095,  4096,   4097,    8191,         16383,
+    16384, 16385, 32768, 65535, 65536, 65537, 200000, 1 << 20, (1 << 20) + 3};
 static const int offsets[] = {0, 1, 3, 8, 4093};
 
 static void receive(char *buffer, int size_bytes, int offset_bytes, int partner, uint32_t seed,
@@ -16,8 +17,7 @@ static void receive(char *buffer, int size_bytes, int offset_bytes, int partner,
     if (request == MPI_REQUEST_NULL)
         MPI_Recv(buffer + offset_bytes, size_bytes, MPI_BYTE, partner, TAG, MPI_COMM_WORLD,
                  &status);
-    else
-        MPI_Wait(&request, &status);
+    else MPI_Wait(&request, &status);
     MPI_Get_count(&status, MPI_BYTE, &count);
     CHECK_INT(count, size_bytes, "count");
     CHECK_INT(status.MPI_SOURCE, partner, "source");

@@ -88,13 +88,13 @@ CHECK_PROGRAM(reductions) { all_reductions(MPI_COMM_WORLD, BLOCKING); }
 CHECK_PROGRAM(reductions_nonblocking) { all_reductions(MPI_COMM_WORLD, NONBLOCKING); }
 CHECK_PROGRAM(reductions_persistent) { all_reductions(MPI_COMM_WORLD, PERSISTENT); }
 
-#define CHECK_TYPE(ctype, type)                                                                    \
-    do {                                                                                           \
-        ctype in[100], out[100];                                                                   \
-        for (int i = 0; i < 100; i++) in[i] = (ctype)value_of(rank, i);                            \
-        MPI_Allreduce(in, out, 100, type, MPI_SUM, MPI_COMM_WORLD);                                \
-        for (int i = 0; i < 100; i++)                                                              \
-            CHECK(out[i] == (ctype)expected(MPI_SUM, 0, size - 1, i), "sum in " #type);            \
+#define CHECK_TYPE(ctype, type)                                                         \
+    do {                                                                                \
+        ctype in[100], out[100];                                                        \
+        for (int i = 0; i < 100; i++) in[i] = (ctype)value_of(rank, i);                 \
+        MPI_Allreduce(in, out, 100, type, MPI_SUM, MPI_COMM_WORLD);                     \
+        for (int i = 0; i < 100; i++)                                                   \
+            CHECK(out[i] == (ctype)expected(MPI_SUM, 0, size - 1, i), "sum in " #type); \
     } while (0)
 
 CHECK_PROGRAM(reduction_types)
@@ -143,15 +143,14 @@ CHECK_PROGRAM(reduction_places)
 }
 
 /* 2 x 2 matrices: a product that depends on the order of ranks. */
-static void multiply(void *in, void *inout, int *count, MPI_Datatype *type)
+static void multiply(void *in, void *to, int *count, MPI_Datatype *type)
 {
-    long long(*a)[4] = in, (*b)[4] = inout;
+    long long (*a)[4] = in, (*b)[4] = to;
     (void)type;
     for (int i = 0; i < *count; i++) {
-        long long product[4] = {a[i][0] * b[i][0] + a[i][1] * b[i][2],
-                                a[i][0] * b[i][1] + a[i][1] * b[i][3],
-                                a[i][2] * b[i][0] + a[i][3] * b[i][2],
-                                a[i][2] * b[i][1] + a[i][3] * b[i][3]};
+        long long product[4] = {
+            a[i][0] * b[i][0] + a[i][1] * b[i][2], a[i][0] * b[i][1] + a[i][1] * b[i][3],
+            a[i][2] * b[i][0] + a[i][3] * b[i][2], a[i][2] * b[i][1] + a[i][3] * b[i][3]};
         memcpy(b[i], product, sizeof product);
     }
 }

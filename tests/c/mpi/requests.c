@@ -47,10 +47,8 @@ CHECK_PROGRAM(send_modes)
             if (mode == 4) MPI_Issend(out, count, MPI_INT, partner, 4, MPI_COMM_WORLD, &sent);
             if (mode == 5) MPI_Irsend(out, count, MPI_INT, partner, 5, MPI_COMM_WORLD, &sent);
             if (mode == 6) MPI_Isend(out, count, MPI_INT, partner, 6, MPI_COMM_WORLD, &sent);
-            if (mode == 1 || mode == 2 || mode == 5)
-                MPI_Wait(&request, MPI_STATUS_IGNORE);
-            else
-                MPI_Recv(in, count, MPI_INT, partner, mode, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            if (mode == 1 || mode == 2 || mode == 5) MPI_Wait(&request, MPI_STATUS_IGNORE);
+            else MPI_Recv(in, count, MPI_INT, partner, mode, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             if (mode > 2) MPI_Wait(&sent, MPI_STATUS_IGNORE);
             check_elements(in, count, first, "message");
         }

@@ -21,8 +21,7 @@ static void *exchange(void *context)
         for (int i = 0; i < count; i++) out[i] = self->number * 1000000 + round * 1000 + i;
         MPI_Irecv(in, count, MPI_INT, partner, self->number, MPI_COMM_WORLD, &requests[0]);
         MPI_Isend(out, count, MPI_INT, partner, self->number, MPI_COMM_WORLD, &requests[1]);
-        if ((round + self->number) % 3)
-            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        if ((round + self->number) % 3) MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         else
             while (!flag) MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE);
         for (int i = 0; i < count; i++)
