@@ -47,8 +47,8 @@ typedef struct {
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out);
 void pw_ni_destroy(pw_ni *ni);
-/* The machine has so many nodes, although more can take part: processes that a program starts later,
- * which are as far as if they stood behind. Before the first transfer. */
+/* The machine has so many nodes, although more can take part: processes that a program starts
+ * later, which are as far as if they stood behind. Before the first transfer. */
 void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the
  * scratchpad has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not

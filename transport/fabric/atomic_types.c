@@ -4,76 +4,76 @@
 
 /* One element: loaded, changed, stored. BODY sees value, operand and compare, and leaves the new
  * value in `value`. */
-#define FOR_EACH(TYPE, BODY)                                                  \
-    do {                                                                      \
-        for (size_t i = 0; i < count; i++) {                                  \
-            TYPE value, operand, compare = 0;                                 \
-            memcpy(&value, (char *)values + i * sizeof value, sizeof value);  \
-            memcpy(&operand, (const char *)operands + i * sizeof value, sizeof value); \
-            if (compares)                                                     \
+#define FOR_EACH(TYPE, BODY)                                                               \
+    do {                                                                                   \
+        for (size_t i = 0; i < count; i++) {                                               \
+            TYPE value, operand, compare = 0;                                              \
+            memcpy(&value, (char *)values + i * sizeof value, sizeof value);               \
+            memcpy(&operand, (const char *)operands + i * sizeof value, sizeof value);     \
+            if (compares)                                                                  \
                 memcpy(&compare, (const char *)compares + i * sizeof value, sizeof value); \
-            (void)compare;                                                    \
-            BODY;                                                             \
-            memcpy((char *)values + i * sizeof value, &value, sizeof value);  \
-        }                                                                     \
+            (void)compare;                                                                 \
+            BODY;                                                                          \
+            memcpy((char *)values + i * sizeof value, &value, sizeof value);               \
+        }                                                                                  \
     } while (0)
 
-#define ANY_TYPE_CASES(TYPE)                                                             \
-    case FI_SUM: FOR_EACH(TYPE, value = (TYPE)(value + operand)); return;                \
-    case FI_PROD: FOR_EACH(TYPE, value = (TYPE)(value * operand)); return;               \
-    case FI_LOR: FOR_EACH(TYPE, value = (TYPE)(value != 0 || operand != 0)); return;     \
-    case FI_LAND: FOR_EACH(TYPE, value = (TYPE)(value != 0 && operand != 0)); return;    \
+#define ANY_TYPE_CASES(TYPE)                                                              \
+    case FI_SUM: FOR_EACH(TYPE, value = (TYPE)(value + operand)); return;                 \
+    case FI_PROD: FOR_EACH(TYPE, value = (TYPE)(value * operand)); return;                \
+    case FI_LOR: FOR_EACH(TYPE, value = (TYPE)(value != 0 || operand != 0)); return;      \
+    case FI_LAND: FOR_EACH(TYPE, value = (TYPE)(value != 0 && operand != 0)); return;     \
     case FI_LXOR: FOR_EACH(TYPE, value = (TYPE)((value != 0) != (operand != 0))); return; \
-    case FI_ATOMIC_READ: return;                                                         \
-    case FI_ATOMIC_WRITE: FOR_EACH(TYPE, value = operand); return;                       \
-    case FI_CSWAP: FOR_EACH(TYPE, if (compare == value) value = operand); return;        \
+    case FI_ATOMIC_READ: return;                                                          \
+    case FI_ATOMIC_WRITE: FOR_EACH(TYPE, value = operand); return;                        \
+    case FI_CSWAP: FOR_EACH(TYPE, if (compare == value) value = operand); return;         \
     case FI_CSWAP_NE: FOR_EACH(TYPE, if (compare != value) value = operand); return;
 
-#define ORDERED_CASES(TYPE)                                                               \
-    case FI_MIN: FOR_EACH(TYPE, value = operand < value ? operand : value); return;       \
-    case FI_MAX: FOR_EACH(TYPE, value = operand > value ? operand : value); return;       \
-    case FI_CSWAP_LE: FOR_EACH(TYPE, if (compare <= value) value = operand); return;      \
-    case FI_CSWAP_LT: FOR_EACH(TYPE, if (compare < value) value = operand); return;       \
-    case FI_CSWAP_GE: FOR_EACH(TYPE, if (compare >= value) value = operand); return;      \
+#define ORDERED_CASES(TYPE)                                                          \
+    case FI_MIN: FOR_EACH(TYPE, value = operand < value ? operand : value); return;  \
+    case FI_MAX: FOR_EACH(TYPE, value = operand > value ? operand : value); return;  \
+    case FI_CSWAP_LE: FOR_EACH(TYPE, if (compare <= value) value = operand); return; \
+    case FI_CSWAP_LT: FOR_EACH(TYPE, if (compare < value) value = operand); return;  \
+    case FI_CSWAP_GE: FOR_EACH(TYPE, if (compare >= value) value = operand); return; \
     case FI_CSWAP_GT: FOR_EACH(TYPE, if (compare > value) value = operand); return;
 
-#define BITWISE_CASES(TYPE)                                                               \
-    case FI_BOR: FOR_EACH(TYPE, value = (TYPE)(value | operand)); return;                 \
-    case FI_BAND: FOR_EACH(TYPE, value = (TYPE)(value & operand)); return;                \
-    case FI_BXOR: FOR_EACH(TYPE, value = (TYPE)(value ^ operand)); return;                \
-    case FI_MSWAP:                                                                        \
-        FOR_EACH(TYPE, value = (TYPE)((operand & compare) | (value & (TYPE)~compare)));   \
+#define BITWISE_CASES(TYPE)                                                             \
+    case FI_BOR: FOR_EACH(TYPE, value = (TYPE)(value | operand)); return;               \
+    case FI_BAND: FOR_EACH(TYPE, value = (TYPE)(value & operand)); return;              \
+    case FI_BXOR: FOR_EACH(TYPE, value = (TYPE)(value ^ operand)); return;              \
+    case FI_MSWAP:                                                                      \
+        FOR_EACH(TYPE, value = (TYPE)((operand & compare) | (value & (TYPE)~compare))); \
         return;
 
-#define COMPLEX(NAME, TYPE)                                                               \
-    static void NAME(enum fi_op operation, void *values, const void *operands,            \
-                     const void *compares, size_t count)                                  \
-    {                                                                                     \
-        switch (operation) {                                                              \
-            ANY_TYPE_CASES(TYPE)                                                          \
-        default: return;                                                                  \
-        }                                                                                 \
+#define COMPLEX(NAME, TYPE)                                                    \
+    static void NAME(enum fi_op operation, void *values, const void *operands, \
+                     const void *compares, size_t count)                       \
+    {                                                                          \
+        switch (operation) {                                                   \
+            ANY_TYPE_CASES(TYPE)                                               \
+        default: return;                                                       \
+        }                                                                      \
     }
-#define REAL(NAME, TYPE)                                                                  \
-    static void NAME(enum fi_op operation, void *values, const void *operands,            \
-                     const void *compares, size_t count)                                  \
-    {                                                                                     \
-        switch (operation) {                                                              \
-            ANY_TYPE_CASES(TYPE)                                                          \
-            ORDERED_CASES(TYPE)                                                           \
-        default: return;                                                                  \
-        }                                                                                 \
+#define REAL(NAME, TYPE)                                                       \
+    static void NAME(enum fi_op operation, void *values, const void *operands, \
+                     const void *compares, size_t count)                       \
+    {                                                                          \
+        switch (operation) {                                                   \
+            ANY_TYPE_CASES(TYPE)                                               \
+            ORDERED_CASES(TYPE)                                                \
+        default: return;                                                       \
+        }                                                                      \
     }
-#define INTEGER(NAME, TYPE)                                                               \
-    static void NAME(enum fi_op operation, void *values, const void *operands,            \
-                     const void *compares, size_t count)                                  \
-    {                                                                                     \
-        switch (operation) {                                                              \
-            ANY_TYPE_CASES(TYPE)                                                          \
-            ORDERED_CASES(TYPE)                                                           \
-            BITWISE_CASES(TYPE)                                                           \
-        default: return;                                                                  \
-        }                                                                                 \
+#define INTEGER(NAME, TYPE)                                                    \
+    static void NAME(enum fi_op operation, void *values, const void *operands, \
+                     const void *compares, size_t count)                       \
+    {                                                                          \
+        switch (operation) {                                                   \
+            ANY_TYPE_CASES(TYPE)                                               \
+            ORDERED_CASES(TYPE)                                                \
+            BITWISE_CASES(TYPE)                                                \
+        default: return;                                                       \
+        }                                                                      \
     }
 
 INTEGER(apply_int8, int8_t)

@@ -97,8 +97,8 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const wanted_a
     operation->num_bytes = count * type_bytes;
     operation->num_parts = (uint32_t)wanted->num_results;
     for (size_t i = 0; i < wanted->num_results; i++)
-        operation->iov[i] = (struct iovec){wanted->results[i].addr,
-                                           wanted->results[i].count * type_bytes};
+        operation->iov[i] =
+            (struct iovec){wanted->results[i].addr, wanted->results[i].count * type_bytes};
     const request head = {.id = operation->id,
                           .address = wanted->address,
                           .key = wanted->key,
@@ -141,13 +141,14 @@ static ssize_t do_atomic(struct fid_ep *fid, const wanted_atomic *wanted)
 
 static bool is_sound(const request *head, uint32_t payload_bytes)
 {
-    if (!pw_atomic_is_valid((enum fi_datatype)head->type, (enum fi_op)head->operation)) return false;
+    if (!pw_atomic_is_valid((enum fi_datatype)head->type, (enum fi_op)head->operation))
+        return false;
     const size_t type_bytes = pw_atomic_type_bytes((enum fi_datatype)head->type);
     const uint64_t value_bytes = (uint64_t)head->count * type_bytes;
     if (head->count == 0 || value_bytes > PW_FI_ATOMIC_MAX_BYTES) return false;
-    const uint64_t num_operands = head->operation == FI_ATOMIC_READ                     ? 0
+    const uint64_t num_operands = head->operation == FI_ATOMIC_READ                 ? 0
                                   : pw_atomic_compares((enum fi_op)head->operation) ? 2
-                                                                                      : 1;
+                                                                                    : 1;
     return payload_bytes == sizeof *head + num_operands * value_bytes;
 }
 
@@ -190,8 +191,8 @@ int pw_fi_serve_atomic(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
     const answer said = {head.id, error, old_bytes};
     memcpy(reply, &said, sizeof said);
     return pw_fi_send_plain(endpoint, envelope->source_node, header->source_endpoint,
-                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes,
-                            read_ns, 0);
+                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes, read_ns,
+                            0);
 }
 
 int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame)
@@ -220,10 +221,7 @@ int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const
 
 /* ---- the calls */
 
-static uint64_t flags_of(struct fid_ep *fid)
-{
-    return pw_fi_endpoint_of(fid)->transmit_flags;
-}
+static uint64_t flags_of(struct fid_ep *fid) { return pw_fi_endpoint_of(fid)->transmit_flags; }
 
 static wanted_atomic from_message(const struct fi_msg_atomic *message, uint64_t flags)
 {
@@ -243,9 +241,9 @@ static wanted_atomic from_message(const struct fi_msg_atomic *message, uint64_t 
 static ssize_t compare_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
                               size_t count, const struct fi_ioc *compares,
                               void **compare_descriptors, size_t num_compares,
-                              struct fi_ioc *results, void **result_descriptors,
-                              size_t num_results, fi_addr_t peer, uint64_t address, uint64_t key,
-                              enum fi_datatype type, enum fi_op operation, void *context)
+                              struct fi_ioc *results, void **result_descriptors, size_t num_results,
+                              fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
+                              enum fi_op operation, void *context)
 {
     (void)descriptors, (void)compare_descriptors, (void)result_descriptors;
     return do_atomic(fid, &(wanted_atomic){.operands = iov,
@@ -268,8 +266,8 @@ static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void 
                              size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
                              enum fi_datatype type, enum fi_op operation, void *context)
 {
-    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, NULL, NULL, 0, peer,
-                          address, key, type, operation, context);
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, NULL, NULL, 0, peer, address,
+                          key, type, operation, context);
 }
 
 static ssize_t atomic_write(struct fid_ep *fid, const void *buffer, size_t count, void *descriptor,
@@ -307,9 +305,8 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
                                  size_t num_results, fi_addr_t peer, uint64_t address, uint64_t key,
                                  enum fi_datatype type, enum fi_op operation, void *context)
 {
-    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, results,
-                          result_descriptors, num_results, peer, address, key, type, operation,
-                          context);
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, results, result_descriptors,
+                          num_results, peer, address, key, type, operation, context);
 }
 
 static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buffer, size_t count,
@@ -368,8 +365,9 @@ enum form { PLAIN, FETCHING, COMPARING };
 static int query(enum fi_datatype type, enum fi_op operation, size_t *count, enum form form)
 {
     const bool fits = form == COMPARING ? pw_atomic_compares(operation)
-                      : form == PLAIN   ? operation != FI_ATOMIC_READ && !pw_atomic_compares(operation)
-                                        : !pw_atomic_compares(operation);
+                      : form == PLAIN
+                          ? operation != FI_ATOMIC_READ && !pw_atomic_compares(operation)
+                          : !pw_atomic_compares(operation);
     if (!fits || !pw_atomic_is_valid(type, operation)) return -FI_EOPNOTSUPP;
     *count = PW_FI_ATOMIC_MAX_BYTES / pw_atomic_type_bytes(type);
     return 0;

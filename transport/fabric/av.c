@@ -121,8 +121,8 @@ static const char *av_straddr(struct fid_av *fid, const void *name, char *buffer
     (void)fid;
     pw_wire_name read;
     memcpy(&read, name, sizeof read);
-    const int length = snprintf(buffer, *num_bytes, "pagewire://node %u, endpoint %u",
-                                read.node, read.endpoint);
+    const int length =
+        snprintf(buffer, *num_bytes, "pagewire://node %u, endpoint %u", read.node, read.endpoint);
     *num_bytes = (size_t)length + 1;
     return buffer;
 }

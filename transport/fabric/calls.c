@@ -16,7 +16,8 @@ typedef struct {
 } thread_call;
 
 /* A call that ought to return at once, such as MPI_Fetch_and_op of Open MPI, may wait within for an
- * answer: then it looks again and again. MPICH and Open MPI look a few times in one that does not. */
+ * answer: then it looks again and again. MPICH and Open MPI look a few times in one that does not.
+ */
 #define VAIN_LOOKS_OF_A_POST 100
 
 /* initial-exec: reached without a call, though the library is loaded late; it is small. */

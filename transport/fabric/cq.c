@@ -38,9 +38,9 @@ void pw_fi_cq_add_operation(pw_fi_cq *cq, const pw_fi_operation *operation)
 {
     const pw_fi_av *av = operation->endpoint->av;
     const bool is_receive = operation->kind == PW_FI_RECEIVE;
-    const fi_addr_t source =
-        is_receive ? pw_fi_av_find(av, operation->node, operation->peer_endpoint)
-                   : FI_ADDR_NOTAVAIL;
+    const fi_addr_t source = is_receive
+                                 ? pw_fi_av_find(av, operation->node, operation->peer_endpoint)
+                                 : FI_ADDR_NOTAVAIL;
     const bool is_longer = is_receive && operation->message_bytes > operation->num_bytes;
     pw_fi_cq_add(cq,
                  &(struct fi_cq_err_entry){
@@ -100,8 +100,10 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
         else pw_node_idle(process->node);
         return -FI_EAGAIN;
     }
-    pw_node_busy(process->node);
-    if (cq->entries[cq->head & (cq->capacity - 1)].entry.err) return -FI_EAVAIL;
+    const int error = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
+    if (error == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
+    else pw_node_busy(process->node);
+    if (error) return -FI_EAVAIL;
     pw_fi_note_look(true);
     return (ssize_t)take(cq, buffer, count, sources);
 }
@@ -133,7 +135,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
         memcpy(out, &first->entry, offsetof(struct fi_cq_err_entry, err_data));
         out->err_data_size = 0;
         cq->head++;
-        pw_fi_note_look(true);
+        pw_fi_note_look(first->entry.err != FI_ENOMSG); /* a peek that found nothing is vain */
         result = 1;
     }
     pw_fi_leave(cq->domain->process);
@@ -203,9 +205,8 @@ static struct fi_ops_cq cq_ops = {
 int pw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
                   void *context)
 {
-    const bool has_wait =
-        attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_YIELD;
+    const bool has_wait = attr && attr->wait_obj != FI_WAIT_NONE &&
+                          attr->wait_obj != FI_WAIT_UNSPEC && attr->wait_obj != FI_WAIT_YIELD;
     if (has_wait) return -FI_ENOSYS; /* nothing wakes a file: progress is manual */
     if (attr && attr->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
     pw_fi_cq *cq = calloc(1, sizeof *cq);

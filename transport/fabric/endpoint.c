@@ -83,8 +83,7 @@ static int endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
             bind_cq(&endpoint->read, (pw_fi_cq *)(void *)other, is_selective);
             bind_cq(&endpoint->write, (pw_fi_cq *)(void *)other, is_selective);
         }
-        if (flags & FI_RECV)
-            bind_cq(&endpoint->receive, (pw_fi_cq *)(void *)other, is_selective);
+        if (flags & FI_RECV) bind_cq(&endpoint->receive, (pw_fi_cq *)(void *)other, is_selective);
         return 0;
     case FI_CLASS_CNTR:
         if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) return -FI_ENOSYS;

@@ -1,4 +1,5 @@
-/* Endpoints: several of a process share its node, and are told apart by a number in each message. */
+/* Endpoints: several of a process share its node, and are told apart by a number in each message.
+ */
 #ifndef PW_FABRIC_ENDPOINT_H
 #define PW_FABRIC_ENDPOINT_H
 #include "transport/fabric/objects.h"

@@ -91,8 +91,7 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
                  num_nodes - machine_nodes);
     else
         snprintf(sentence, sizeof sentence,
-                 "another process is node %u of this run: give each run a folder of its own",
-                 node);
+                 "another process is node %u of this run: give each run a folder of its own", node);
     pw_fi_say(sentence);
     pw_fi_leave_note(sentence);
     return FI_EIO;
@@ -117,12 +116,14 @@ void pw_fi_leave_note(const char *sentence)
         text[2 * PW_CONFIG_REASON_BYTES + 128];
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     const uint32_t rank = pw_fi_rank_of_environment();
-    if (!directory || !*directory || pw_output_path(path, "%s/%u.note", directory, rank) < 0)
+    const bool is_spawned = pw_fi_is_spawned(); /* its rank is not one of the launcher's */
+    if (!directory || !*directory ||
+        pw_output_path(path, "%s/%s%u.note", directory, is_spawned ? "spawned-" : "", rank) < 0)
         return;
     escape(reason, sizeof reason, sentence);
-    const int num_bytes = snprintf(text, sizeof text,
-                                   "{\"rank\": %u, \"time_ns\": %lld, \"code\": 1, \"reason\": "
-                                   "\"failed: %s\"}",
-                                   rank, (long long)pw_clock_wall_ns(), reason);
+    const int num_bytes = snprintf(
+        text, sizeof text, "{\"rank\": %u, \"time_ns\": %lld, \"code\": 1, \"reason\": \"%s: %s\"}",
+        rank, (long long)pw_clock_wall_ns(), is_spawned ? "among those spawned failed" : "failed",
+        reason);
     (void)pw_output_write(path, text, (size_t)num_bytes); /* the sentence has been printed */
 }

@@ -1,8 +1,9 @@
-"""Classes in Python under the libfabric provider: memory strategies, page-in and scheduling policies.
+"""Classes in Python under the libfabric provider: memory strategies, page-in and scheduling
+policies.
 
 The provider is a library of its own, which MPI loads when it starts; what its node asks a class is
-handed to it here before. Its node is made of the same C as this package's extension, which therefore
-reads and answers it. The calls come from inside of mpi4py's, in the thread that made them.
+handed to it here before. Its node is made of the same C as this package's extension, which reads
+and answers it therefore. The calls come from inside of mpi4py's, in the thread that made them.
 """
 
 import ctypes

@@ -3,16 +3,16 @@
 
 #include "transport/fabric/process.h"
 
-#define MESSAGE_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
-#define REMOTE_CAPS                                                                            \
-    (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define MESSAGE_CAPS \
+    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define REMOTE_CAPS (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS (MESSAGE_CAPS | REMOTE_CAPS | DOMAIN_CAPS)
-#define ATOMIC_ORDER                                                                           \
+#define ATOMIC_ORDER \
     (FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define ORDER (FI_ORDER_SAS | ATOMIC_ORDER)
 #define REMOTE_MR_MODE (FI_MR_VIRT_ADDR | FI_MR_PROV_KEY)
-#define TRANSMIT_FLAGS                                                                         \
+#define TRANSMIT_FLAGS \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define RECEIVE_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 #define ANY_TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* alternating bits: one field of 64 */
@@ -52,9 +52,9 @@ static bool suits_transmit(const struct fi_tx_attr *asked)
 
 static bool suits_receive(const struct fi_rx_attr *asked)
 {
-    return !asked || (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
-                      is_within(asked->op_flags, RECEIVE_FLAGS) &&
-                      asked->iov_limit <= PW_FI_IOV_MAX);
+    return !asked ||
+           (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
+            is_within(asked->op_flags, RECEIVE_FLAGS) && asked->iov_limit <= PW_FI_IOV_MAX);
 }
 
 static bool suits_endpoint(const struct fi_ep_attr *asked)
@@ -70,7 +70,8 @@ static bool suits(const struct fi_info *hints)
     const struct fi_fabric_attr *fabric = hints->fabric_attr;
     return is_within(hints->caps, CAPS) && suits_domain(hints) && suits_transmit(hints->tx_attr) &&
            suits_receive(hints->rx_attr) && suits_endpoint(hints->ep_attr) &&
-           (!fabric || (is_name(fabric->name, PW_FI_NAME) && is_name(fabric->prov_name, PW_FI_NAME))) &&
+           (!fabric ||
+            (is_name(fabric->name, PW_FI_NAME) && is_name(fabric->prov_name, PW_FI_NAME))) &&
            (hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == ADDRESS_FORMAT);
 }
 
@@ -97,7 +98,8 @@ static int mr_mode_for(const struct fi_info *hints)
 static void fill_domain(struct fi_domain_attr *attr, const struct fi_info *hints)
 {
     const struct fi_domain_attr *asked = hints ? hints->domain_attr : NULL;
-    attr->threading = asked && asked->threading != FI_THREAD_UNSPEC ? asked->threading : FI_THREAD_SAFE;
+    attr->threading =
+        asked && asked->threading != FI_THREAD_UNSPEC ? asked->threading : FI_THREAD_SAFE;
     attr->control_progress = FI_PROGRESS_MANUAL;
     attr->data_progress = FI_PROGRESS_MANUAL;
     attr->resource_mgmt = FI_RM_ENABLED;
@@ -121,9 +123,9 @@ static void fill_endpoint(struct fi_ep_attr *attr, const struct fi_info *hints)
     attr->max_msg_size = PW_FI_MESSAGE_MAX_BYTES;
     attr->max_order_raw_size = attr->max_order_war_size = attr->max_order_waw_size =
         PW_FI_ATOMIC_MAX_BYTES;
-    attr->mem_tag_format =
-        hints && hints->ep_attr && hints->ep_attr->mem_tag_format ? hints->ep_attr->mem_tag_format
-                                                                  : ANY_TAG_FORMAT;
+    attr->mem_tag_format = hints && hints->ep_attr && hints->ep_attr->mem_tag_format
+                               ? hints->ep_attr->mem_tag_format
+                               : ANY_TAG_FORMAT;
     attr->tx_ctx_cnt = attr->rx_ctx_cnt = 1;
 }
 
@@ -141,8 +143,8 @@ static void fill_transmit(struct fi_tx_attr *attr, const struct fi_info *hints, 
 
 static void fill_receive(struct fi_rx_attr *attr, const struct fi_info *hints, uint64_t caps)
 {
-    attr->caps = caps & (MESSAGE_CAPS | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE) &
-                 ~(FI_SEND);
+    attr->caps =
+        caps & (MESSAGE_CAPS | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE) & ~(FI_SEND);
     attr->op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0;
     attr->msg_order = ORDER;
     attr->comp_order = FI_ORDER_NONE;
@@ -167,7 +169,8 @@ int pw_fi_info(const pw_fabric_library *library, uint32_t api_version, uint32_t 
     info->fabric_attr->api_version = api_version;
     info->fabric_attr->name = strdup(PW_FI_NAME);
     info->domain_attr->name = strdup(PW_FI_NAME);
-    if (!info->fabric_attr->name || !info->domain_attr->name) { /* prov_name is libfabric's to set */
+    if (!info->fabric_attr->name ||
+        !info->domain_attr->name) { /* prov_name is libfabric's to set */
         library->freeinfo(info);
         return -FI_ENOMEM;
     }

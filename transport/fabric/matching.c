@@ -73,8 +73,8 @@ static int land(pw_fi_process *process, pw_fi_operation *receive, const pw_fi_he
     receive->data = header->data;
     receive->has_data = (header->flags & PW_FI_HEADER_DATA) != 0;
     receive->message_bytes = envelope.num_bytes;
-    receive->num_bytes = envelope.num_bytes < receive->capacity_bytes ? envelope.num_bytes
-                                                                      : receive->capacity_bytes;
+    receive->num_bytes =
+        envelope.num_bytes < receive->capacity_bytes ? envelope.num_bytes : receive->capacity_bytes;
     if (envelope.kind == PW_MESSAGE_EAGER) {
         receive->complete_ns = pw_ni_message_land(process->ni, frame, receive->address,
                                                   receive->capacity_bytes, receive->posted_ns);
@@ -82,10 +82,9 @@ static int land(pw_fi_process *process, pw_fi_operation *receive, const pw_fi_he
         return code < 0 ? code : pw_fi_end_receive(process, receive);
     }
     const int64_t matched_ns = pw_later(receive->posted_ns, envelope.arrival_ns);
-    const int code =
-        pw_node_fetch(process->node, envelope.source_node, envelope.address, envelope.key,
-                      receive->address, receive->num_bytes, matched_ns,
-                      receive->has_lease ? &receive->lease : NULL, &receive->handle);
+    const int code = pw_node_fetch(process->node, envelope.source_node, envelope.address,
+                                   envelope.key, receive->address, receive->num_bytes, matched_ns,
+                                   receive->has_lease ? &receive->lease : NULL, &receive->handle);
     if (code < 0) return code;
     receive->has_lease = false; /* the handle's */
     receive->handle->owner = receive;
@@ -100,9 +99,8 @@ static int land_in_part(pw_fi_process *process, pw_fi_operation *buffer, const p
     if (!part) return PW_ERR_NOMEM;
     pw_envelope envelope;
     memcpy(&envelope, frame, sizeof envelope);
-    const uint64_t taken_bytes = envelope.num_bytes < buffer->capacity_bytes
-                                     ? envelope.num_bytes
-                                     : buffer->capacity_bytes;
+    const uint64_t taken_bytes =
+        envelope.num_bytes < buffer->capacity_bytes ? envelope.num_bytes : buffer->capacity_bytes;
     part->kind = PW_FI_RECEIVE;
     part->endpoint = buffer->endpoint;
     part->sink = buffer->sink;
@@ -157,8 +155,7 @@ int pw_fi_match_message(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
     pw_fi_matching *matching =
         header->flags & PW_FI_HEADER_TAGGED ? &endpoint->tagged : &endpoint->plain;
     pw_fi_operation *receive = matching->posted.head;
-    while (receive &&
-           !suits(receive, header->tag, envelope->source_node, header->source_endpoint))
+    while (receive && !suits(receive, header->tag, envelope->source_node, header->source_endpoint))
         receive = receive->next;
     if (!receive) return keep(endpoint, matching, envelope, header, frame, frame_bytes);
     if (receive->is_multi) return land_in_part(endpoint->process, receive, header, frame);

@@ -46,9 +46,8 @@ int pw_fi_send_plain(pw_fi_endpoint *endpoint, uint32_t node, uint16_t peer_endp
     pw_fi_process *process = endpoint->process;
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame) return PW_ERR_NOMEM;
-    const pw_fi_header header = {.data = data,
-                                 .source_endpoint = endpoint->number,
-                                 .destination_endpoint = peer_endpoint};
+    const pw_fi_header header = {
+        .data = data, .source_endpoint = endpoint->number, .destination_endpoint = peer_endpoint};
     (void)pw_ni_message_write(process->ni, node, kind, (uintptr_t)payload, payload_bytes, 0,
                               payload_bytes, at_ns, frame);
     return post_frame(process, node, frame, PW_ENVELOPE_BYTES + payload_bytes, &header);
@@ -107,8 +106,8 @@ static int send_eager(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame || (is_told && !operation)) return PW_ERR_NOMEM;
     const void *piece = in_one_piece(outgoing, process->scratch);
-    const uint32_t frame_bytes = pw_node_write_message(
-        process->node, peer->node, PW_MESSAGE_EAGER, (uintptr_t)piece, num_bytes, 0, frame);
+    const uint32_t frame_bytes = pw_node_write_message(process->node, peer->node, PW_MESSAGE_EAGER,
+                                                       (uintptr_t)piece, num_bytes, 0, frame);
     int code = post_frame(process, peer->node, frame, frame_bytes, &header);
     if (code < 0 || !operation) return code;
     operation->num_bytes = num_bytes;
@@ -129,9 +128,10 @@ static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
         if (!operation->memory) return PW_ERR_NOMEM;
         pw_fi_gather(operation->memory, outgoing->iov, outgoing->num_parts);
     }
-    const uint64_t address = operation->memory ? (uintptr_t)operation->memory
-                                               : (uintptr_t)outgoing->iov[0].iov_base;
+    const uint64_t address =
+        operation->memory ? (uintptr_t)operation->memory : (uintptr_t)outgoing->iov[0].iov_base;
     operation->num_bytes = num_bytes;
+    operation->address = address;
     int code = pw_node_expose(process->node, peer->node, address, num_bytes, &operation->handle);
     if (code < 0) return code;
     operation->handle->owner = operation;
@@ -172,10 +172,7 @@ static ssize_t send_message(struct fid_ep *fid, const pw_fi_outgoing *outgoing)
     return result;
 }
 
-static uint64_t flags_of(struct fid_ep *fid)
-{
-    return pw_fi_endpoint_of(fid)->transmit_flags;
-}
+static uint64_t flags_of(struct fid_ep *fid) { return pw_fi_endpoint_of(fid)->transmit_flags; }
 
 /* ---- messages without tags */
 
@@ -183,11 +180,10 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
                          size_t count, fi_addr_t to, void *context)
 {
     (void)descriptors;
-    return send_message(fid, &(pw_fi_outgoing){.iov = iov,
-                                               .num_parts = count,
-                                               .to = to,
-                                               .context = context,
-                                               .flags = flags_of(fid)});
+    return send_message(
+        fid,
+        &(pw_fi_outgoing){
+            .iov = iov, .num_parts = count, .to = to, .context = context, .flags = flags_of(fid)});
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,

@@ -16,7 +16,8 @@
 
 #define PW_FI_IOV_MAX 8
 #define PW_FI_MESSAGE_MAX_BYTES UINT32_MAX /* a transfer's length has 32 bits */
-#define PW_FI_SMALL_BYTES 192             /* a frame that came early and is not longer is kept in the operation */
+#define PW_FI_SMALL_BYTES \
+    192 /* a frame that came early and is not longer is kept in the operation */
 #define PW_FI_ANY UINT32_MAX /* of a receive: from any node */
 
 typedef struct pw_fi_process pw_fi_process;
@@ -47,8 +48,8 @@ typedef struct {
     pw_fi_domain *domain;
     pw_fi_peer *peers; /* by fi_addr_t */
     uint64_t num_peers, capacity;
-    pw_wire_name *names; /* as inserted, for lookup */
-    fi_addr_t *first_of_node;      /* one of its endpoints; FI_ADDR_NOTAVAIL: none */
+    pw_wire_name *names;      /* as inserted, for lookup */
+    fi_addr_t *first_of_node; /* one of its endpoints; FI_ADDR_NOTAVAIL: none */
     uint32_t num_users;
 } pw_fi_av;
 
@@ -148,7 +149,7 @@ struct pw_fi_operation {
     pw_handle *handle;
     pw_lease lease;
     struct iovec iov[PW_FI_IOV_MAX];
-    uint8_t *memory; /* malloc'd: bounce buffer, a long message that came early */
+    uint8_t *memory;      /* malloc'd: bounce buffer, a long message that came early */
     const uint8_t *frame; /* of a message that came early: in `small` or `memory` */
     uint32_t frame_bytes;
     int64_t arrival_ns;

@@ -79,8 +79,8 @@ static int open_wire(pw_fi_process *process, uint32_t node, uint32_t num_nodes)
                                                     : PW_WIRE_AUTO,
         .interface = config.run.wire_interface[0] ? config.run.wire_interface : NULL,
     };
-    const int code = pw_wire_fabric_create(libfabric, node, num_nodes, &options, &process->wire,
-                                           &reason);
+    const int code =
+        pw_wire_fabric_create(libfabric, node, num_nodes, &options, &process->wire, &reason);
     if (code < 0) return refuse(pw_fi_error_of(code), reason.text);
     process->card = pw_wire_card_open(pw_wire_fabric_address(process->wire));
     if (process->card >= 0) return 0;
@@ -308,7 +308,8 @@ void pw_fi_abandon(pw_fi_process *process, const pw_fi_endpoint *endpoint)
 {
     for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
         const pw_fi_operation *operation = each->owner;
-        if (operation && operation->endpoint == endpoint) ((pw_handle *)(uintptr_t)each)->owner = NULL;
+        if (operation && operation->endpoint == endpoint)
+            ((pw_handle *)(uintptr_t)each)->owner = NULL;
     }
     forget_endpoint(&process->waiting_writes, endpoint);
     forget_endpoint(&process->atomics, endpoint);

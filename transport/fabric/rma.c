@@ -34,16 +34,14 @@ static int start(pw_fi_process *process, pw_fi_operation *operation)
     const pw_descriptor descriptor = describe(operation);
     const int64_t now_ns = process->clock->now_ns;
     uint64_t id;
-    const int64_t posted_ns =
-        operation->kind == PW_FI_READ
-            ? pw_ni_read(process->ni, PW_FI_PDID, operation->node, &descriptor,
-                         operation->remote_key, now_ns, &id)
-            : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->node, &descriptor, now_ns,
-                                     &id);
+    const int64_t posted_ns = operation->kind == PW_FI_READ
+                                  ? pw_ni_read(process->ni, PW_FI_PDID, operation->node,
+                                               &descriptor, operation->remote_key, now_ns, &id)
+                                  : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->node,
+                                                           &descriptor, now_ns, &id);
     if (posted_ns < 0) return (int)posted_ns;
     process->clock->now_ns = posted_ns;
-    const int code =
-        pw_node_started(process->node, id, operation->node, &operation->handle);
+    const int code = pw_node_started(process->node, id, operation->node, &operation->handle);
     if (code < 0) return code;
     operation->handle->owner = operation;
     operation->handle->num_bytes = operation->num_bytes;
@@ -102,9 +100,9 @@ int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
         pw_fi_scatter(operation->iov, operation->num_parts, operation->memory,
                       operation->num_bytes);
     if (operation->has_remote_data && !operation->error)
-        code = pw_fi_send_plain(operation->endpoint, operation->node, operation->peer_endpoint,
-                                PW_FI_MESSAGE_DATA, NULL, 0, operation->complete_ns,
-                                operation->data);
+        code =
+            pw_fi_send_plain(operation->endpoint, operation->node, operation->peer_endpoint,
+                             PW_FI_MESSAGE_DATA, NULL, 0, operation->complete_ns, operation->data);
     const int ended = pw_fi_end(process, operation);
     return code < 0 ? code : ended;
 }
@@ -187,9 +185,8 @@ static ssize_t move_one(struct fid_ep *fid, const void *buffer, size_t num_bytes
     return move(fid, &wanted);
 }
 
-static ssize_t move_parts(struct fid_ep *fid, const struct iovec *iov, size_t count,
-                          fi_addr_t peer, uint64_t address, uint64_t key, void *context,
-                          bool is_read)
+static ssize_t move_parts(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t peer,
+                          uint64_t address, uint64_t key, void *context, bool is_read)
 {
     const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
     return move(fid, &(transfer){.iov = iov,
@@ -216,10 +213,7 @@ static ssize_t move_message(struct fid_ep *fid, const struct fi_msg_rma *message
                                  .is_read = is_read});
 }
 
-static uint64_t flags_of(struct fid_ep *fid)
-{
-    return pw_fi_endpoint_of(fid)->transmit_flags;
-}
+static uint64_t flags_of(struct fid_ep *fid) { return pw_fi_endpoint_of(fid)->transmit_flags; }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
                         fi_addr_t peer, uint64_t address, uint64_t key, void *context)
@@ -242,9 +236,8 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *message,
     return move_message(fid, message, flags, true);
 }
 
-static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_bytes,
-                         void *descriptor, fi_addr_t peer, uint64_t address, uint64_t key,
-                         void *context)
+static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
+                         fi_addr_t peer, uint64_t address, uint64_t key, void *context)
 {
     (void)descriptor;
     return move_one(fid, buffer, num_bytes, peer, address, key,
@@ -276,10 +269,9 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buffer, size_t num_
                              uint64_t key, void *context)
 {
     (void)descriptor;
-    return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.data = data,
-                               .context = context,
-                               .flags = flags_of(fid) | FI_REMOTE_CQ_DATA});
+    return move_one(
+        fid, buffer, num_bytes, peer, address, key,
+        (transfer){.data = data, .context = context, .flags = flags_of(fid) | FI_REMOTE_CQ_DATA});
 }
 
 static ssize_t rma_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,

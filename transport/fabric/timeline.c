@@ -93,9 +93,10 @@ void pw_fi_release(pw_fi_process *process, pw_fi_operation *buffer)
 {
     if (--buffer->num_users) return;
     if (buffer->sink)
-        pw_fi_cq_add(buffer->sink->cq, &(struct fi_cq_err_entry){.op_context = buffer->context,
-                                                                 .flags = FI_MULTI_RECV},
-                     FI_ADDR_NOTAVAIL);
+        pw_fi_cq_add(
+            buffer->sink->cq,
+            &(struct fi_cq_err_entry){.op_context = buffer->context, .flags = FI_MULTI_RECV},
+            FI_ADDR_NOTAVAIL);
     pw_fi_give(process, buffer);
 }
 
@@ -121,9 +122,8 @@ bool pw_fi_deliver(pw_fi_process *process, bool is_waiting)
         if (!is_waiting) return false;
         process->clock->now_ns = first->complete_ns;
     }
-    process->clock->now_ns += process->clock->poll_ns;
-    while ((first = pw_fi_timeline_first(timeline)) &&
-           first->complete_ns <= process->clock->now_ns)
+    if (first->error != FI_ENOMSG) process->clock->now_ns += process->clock->poll_ns;
+    while ((first = pw_fi_timeline_first(timeline)) && first->complete_ns <= process->clock->now_ns)
         tell(process, pw_fi_timeline_take(timeline));
     return true;
 }

@@ -28,8 +28,7 @@ int pw_wire_card_open(const pw_wire_address *address)
 {
     const int card = memfd_create("pagewire-card", MFD_CLOEXEC);
     if (card < 0) return PW_ERR_HOST;
-    if (card <= UINT16_MAX &&
-        pwrite(card, address, sizeof *address, 0) == (ssize_t)sizeof *address)
+    if (card <= UINT16_MAX && pwrite(card, address, sizeof *address, 0) == (ssize_t)sizeof *address)
         return card;
     close(card);
     return PW_ERR_HOST;

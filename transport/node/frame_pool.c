@@ -19,8 +19,7 @@ static bool grow(pw_frame_pool *pool, pw_wire *wire)
         pool->slabs = grown;
         pool->slabs_capacity = capacity;
     }
-    uint8_t *first =
-        wire->ops->allocate ? wire->ops->allocate(wire, slab_bytes(pool)) : NULL;
+    uint8_t *first = wire->ops->allocate ? wire->ops->allocate(wire, slab_bytes(pool)) : NULL;
     bool is_wires = first != NULL;
     if (!first) first = aligned_alloc(ALIGNMENT, slab_bytes(pool));
     if (!first) return false;

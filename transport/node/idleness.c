@@ -6,10 +6,11 @@
 #include "transport/node/bell.h"
 #include "transport/node/clock.h"
 
-#define IDLE_TURNS 8u      /* in vain before the core is yielded */
-#define VAIN_TURNS 2000u   /* before it is slept or rested: about 1 ms, where nobody wants the core */
-#define CROWDED_TURNS 24u  /* the same with more nodes than cores */
-#define SLEEP_PART 16      /* a sleep may add this part to a wait */
+#define IDLE_TURNS 8u     /* in vain before the core is yielded */
+#define VAIN_TURNS 2000u  /* before it is slept or rested: about 1 ms, where nobody wants the core \
+                           */
+#define CROWDED_TURNS 24u /* the same with more nodes than cores */
+#define SLEEP_PART 16     /* a sleep may add this part to a wait */
 #define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
 
 void pw_idleness_end(pw_idleness *idleness)

@@ -24,9 +24,9 @@ static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, 
                             "message of %u bytes from node %u, but the host takes none", num_bytes,
                             source);
     int code = node->host.message(node->host.context, source, data, num_bytes);
-    return code < 0 ? pw_node_fail(node, code, "message of %u bytes from node %u", num_bytes,
-                                   source)
-                    : PW_OK;
+    return code < 0
+               ? pw_node_fail(node, code, "message of %u bytes from node %u", num_bytes, source)
+               : PW_OK;
 }
 
 static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
@@ -197,7 +197,7 @@ int pw_node_turn(pw_node *node, bool waiting)
     bool was_forked = atomic_load_explicit(&node->num_forks, memory_order_relaxed) != 0;
     if (node->clock.program_ran || was_forked) {
         node->clock.program_ran = false;
-        pw_idleness_renew(&node->idleness);
+        if (!node->clock.is_polling) pw_idleness_renew(&node->idleness);
         pw_ni_enter(node->ni);
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
@@ -227,10 +227,7 @@ void pw_node_busy(pw_node *node)
     }
 }
 
-void pw_node_idle(pw_node *node) 
-{
-    pw_idleness_idle(&node->idleness, &node->lock, node->wire);
-}
+void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock, node->wire); }
 
 void pw_node_ring(pw_node *node, uint32_t peer)
 {
