@@ -240,6 +240,10 @@ int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&n
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
 {
     bool is_ahead = node->clock.now_ns < node->next_ns && node->next_ns < PW_NEVER;
-    if (is_future || is_ahead) node->clock.now_ns += poll_ns;
-    else pw_clock_excuse_call(&node->clock);
+    if (!is_future && !is_ahead) {
+        pw_clock_excuse_call(&node->clock);
+        return;
+    }
+    pw_clock_found_nothing(&node->clock);
+    node->clock.now_ns += poll_ns;
 }
