@@ -6,8 +6,8 @@
 #include "transport/node/bell.h"
 #include "transport/node/clock.h"
 
-#define IDLE_TURNS 8u     /* in vain before the core is yielded */
-#define VAIN_TURNS 2000u  /* before it is slept: about 1 ms, where nobody else wants the core */
+#define IDLE_TURNS 8u      /* in vain before the core is yielded */
+#define VAIN_TURNS 2000u   /* before it is slept: about 1 ms, where nobody else wants the core */
 #define SLEEP_PART 16      /* a sleep may add this part to a wait */
 #define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
 
