@@ -19,6 +19,11 @@
 #define REST_AFTER_NS 200000
 #define CROWDED_TURNS 24u
 
+/* What does not ring is found when a rest ends. The longer the wait, the longer the rests: many
+ * nodes that wait and look all the time leave no core for the one that they wait for. */
+#define REST_PART 8 /* of the wait so far */
+#define REST_MAX_NS 10000000
+
 void pw_idleness_end(pw_idleness *idleness)
 {
     idleness->idle_turns = 0;
@@ -68,6 +73,14 @@ static void nap(pw_idleness *idleness, pw_ticket_lock *lock)
     pw_ticket_lock_take(lock);
 }
 
+static int64_t rest_limit_ns(const pw_idleness *idleness, const pw_wire_rest *rest)
+{
+    const int64_t part_ns = pw_idleness_silent_ns(idleness) / REST_PART;
+    const int64_t longer_ns = part_ns < REST_MAX_NS ? part_ns : REST_MAX_NS;
+    if (idleness->has_threads) return SLEEP_MAX_NS;
+    return longer_ns > rest->limit_ns ? longer_ns : rest->limit_ns;
+}
+
 /* One turn announces the rest; the next one looks at everything again, whatever the host looks at
  * included, and was in vain too when this is called the second time. With several threads rests are
  * short: who rests in a call of a library's may hold locks of that one, which others want. */
@@ -79,12 +92,12 @@ static void rest_or_announce(pw_idleness *idleness, pw_ticket_lock *lock, const 
         pw_bell_announce(rest->bell, rest->calls);
         return;
     }
-    const bool is_shorter = idleness->has_threads && SLEEP_MAX_NS < rest->limit_ns;
+    const int64_t limit_ns = rest_limit_ns(idleness, rest);
     idleness->announced = 0;
     idleness->num_resting++;
     idleness->sleeps++;
     pw_ticket_lock_give(lock);
-    pw_bell_wait(rest->bell, rest->calls, is_shorter ? SLEEP_MAX_NS : rest->limit_ns);
+    pw_bell_wait(rest->bell, rest->calls, limit_ns);
     pw_ticket_lock_take(lock);
     if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
 }

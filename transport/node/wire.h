@@ -28,7 +28,7 @@ typedef struct {
     uint32_t *bell;
     uint32_t calls;    /* PW_BELL_*: what it rests for */
     uint32_t num_near; /* other nodes on this host */
-    int64_t limit_ns;  /* of a rest: some of what may come does not ring */
+    int64_t limit_ns;  /* of a short rest: not all that may come rings */
 } pw_wire_rest;
 
 typedef struct {
