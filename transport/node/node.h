@@ -119,9 +119,6 @@ void pw_node_busy(pw_node *node);
  * times in the end.
  */
 void pw_node_idle(pw_node *node);
-/* The host has sent something to the peer, or this node, by means of its own: whoever rests looks.
- */
-void pw_node_ring(pw_node *node, uint32_t peer);
 /* Wall time in ns since anything happened while the node was waiting; 0 when something just did.
  * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);
