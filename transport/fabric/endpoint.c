@@ -38,6 +38,7 @@ static int endpoint_close(struct fid *fid)
     give_all(process, &endpoint->tagged.unexpected);
     give_all(process, &endpoint->plain.posted);
     give_all(process, &endpoint->plain.unexpected);
+    give_all(process, &endpoint->in_order);
     forget_sink(&endpoint->send);
     forget_sink(&endpoint->receive);
     forget_sink(&endpoint->read);
