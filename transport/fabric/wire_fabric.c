@@ -241,6 +241,7 @@ static const pw_wire_ops ops = {
     .rest = wire_rest,
     .ring = wire_ring,
     .count = wire_count,
+    .reason = pw_wire_fabric_reason,
     .close = wire_close,
 };
 
