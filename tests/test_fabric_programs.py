@@ -1,5 +1,8 @@
-"""Programs of MPI in C and Fortran over the libfabric provider. They check themselves: what they get
-is compared with what they compute. On plain MPICH they must pass too, which is the check of them."""
+"""Programs of MPI in C and Fortran over the libfabric provider.
+
+They check themselves: what they get is compared with what they compute. On plain MPICH they must
+pass too, which is the check of them.
+"""
 
 import re
 import shutil

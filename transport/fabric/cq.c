@@ -100,8 +100,10 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
         else pw_node_idle(process->node);
         return -FI_EAGAIN;
     }
-    pw_node_busy(process->node);
-    if (cq->entries[cq->head & (cq->capacity - 1)].entry.err) return -FI_EAVAIL;
+    const int error = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
+    if (error == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
+    else pw_node_busy(process->node);
+    if (error) return -FI_EAVAIL;
     pw_fi_note_look(true);
     return (ssize_t)take(cq, buffer, count, sources);
 }
@@ -133,7 +135,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
         memcpy(out, &first->entry, offsetof(struct fi_cq_err_entry, err_data));
         out->err_data_size = 0;
         cq->head++;
-        pw_fi_note_look(true);
+        pw_fi_note_look(first->entry.err != FI_ENOMSG); /* a peek that found nothing is vain */
         result = 1;
     }
     pw_fi_leave(cq->domain->process);

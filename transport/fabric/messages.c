@@ -131,6 +131,7 @@ static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
     const uint64_t address =
         operation->memory ? (uintptr_t)operation->memory : (uintptr_t)outgoing->iov[0].iov_base;
     operation->num_bytes = num_bytes;
+    operation->address = address;
     int code = pw_node_expose(process->node, peer->node, address, num_bytes, &operation->handle);
     if (code < 0) return code;
     operation->handle->owner = operation;
