@@ -81,6 +81,7 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
         registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
+    mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)
     _check_transport(checked, environ, chosen)
     return checked
 
@@ -200,9 +201,10 @@ def launch_command(
     """
     settings = config.load(environ=environ)
     over_fabric = settings.run.transport == "fabric"
-    mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric)
+    hosts = settings.run.hosts
+    mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric or bool(hosts))
     marker = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="pagewire-") as directory:
+    with _folder_of_records(hosts) as directory:
         variables = {**rank_environment(environ), **mpi.variables()}
         if over_fabric:
             variables = fabric.environment(variables, mpi)
@@ -215,7 +217,10 @@ def launch_command(
         flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
         with _ending_signals_raise():
             process = subprocess.Popen(
-                [mpi.mpiexec, "-n", str(num_ranks), *command],
+                [
+                    *mpi.command(num_ranks, hosts, settings.run.mpiexec_options, variables),
+                    *command,
+                ],
                 env=variables,
                 stdout=stdout,
                 preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
@@ -241,6 +246,18 @@ def launch_command(
             except IncompleteError as error:
                 return Outcome(1, str(error), is_past=True)
         return outcome
+
+
+def _folder_of_records(hosts: str) -> "tempfile.TemporaryDirectory[str]":
+    """What the launcher and all ranks write to and read: with several hosts it lies in the working
+    directory, as the file system of the program is one that all of them see."""
+    parent = os.getcwd() if hosts else None
+    try:
+        return tempfile.TemporaryDirectory(prefix="pagewire-", dir=parent)
+    except OSError as error:
+        where = parent or tempfile.gettempdir()
+        remedy = "start in a folder that all hosts see" if hosts else "set TMPDIR"
+        raise OutputError(f"'{where}': {error.strerror}; {remedy}") from None
 
 
 def _fix_addresses() -> None:

@@ -115,6 +115,9 @@ class Watch:
         self._known_ranks.add(rank)
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
+            if not _is_marked(pid, self._marker):  # the number is of another host
+                os.close(descriptor)
+                return
             self._rank_of_fd[descriptor] = rank
             self._poll.register(descriptor, select.POLLIN)
 
@@ -144,15 +147,13 @@ def end_all(process: "subprocess.Popen[Any]", marker: str) -> None:
 
 def marked_processes(marker: str) -> list[int]:
     """Processes whose environment holds this launch's marker; zombies have none."""
-    wanted = f"{MARKER}={marker}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        try:
-            environ = pathlib.Path("/proc", entry, "environ").read_bytes()
-        except OSError:
-            continue
-        if wanted in environ.split(b"\0"):
-            found.append(int(entry))
-    return found
+    numbers = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return [pid for pid in numbers if _is_marked(pid, marker)]
+
+
+def _is_marked(pid: int, marker: str) -> bool:
+    try:
+        environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARKER}={marker}".encode() in environ.split(b"\0")
