@@ -7,6 +7,7 @@ not tell it.
 import contextlib
 import ctypes
 import dataclasses
+import math
 import os
 import pathlib
 import signal
@@ -20,6 +21,7 @@ from typing import IO, Any
 from pagewire.cli import fabric, merging, mpi_choice, options
 from pagewire.cli.program import Program, check_module
 from pagewire.cli.watch import (
+    FIRST_SIGN_S,
     MARKER,
     Watch,
     end_all,
@@ -225,7 +227,13 @@ def launch_command(
                 stdout=stdout,
                 preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
             )
-            watch = Watch(process, num_ranks, pathlib.Path(directory), marker)
+            watch = Watch(
+                process,
+                num_ranks,
+                pathlib.Path(directory),
+                marker,
+                first_sign_s=FIRST_SIGN_S if hosts else math.inf,
+            )
             try:
                 code = watch.wait()
                 left = unfinished(pathlib.Path(directory))
@@ -233,6 +241,8 @@ def launch_command(
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
                 end_all(process, marker)
+        if watch.unseen:
+            return _unseen(watch.unseen, directory)
         outcome = _outcome(
             code,
             pathlib.Path(directory),
@@ -304,6 +314,15 @@ def _outcome(
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
+
+
+def _unseen(ranks: Sequence[int], directory: str) -> Outcome:
+    names = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return Outcome(
+        1,
+        f"rank {names} left no record in '{directory}': all hosts of a run must see that folder; "
+        "start in one on a file system that they share",
+    )
 
 
 def _left_mpi(rank: int, goodbye: str) -> Outcome:

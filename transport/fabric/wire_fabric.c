@@ -349,6 +349,11 @@ int pw_wire_fabric_connect(pw_wire *wire, const pw_wire_address *address, uint32
     return code;
 }
 
+bool pw_wire_fabric_has_far(const pw_wire *wire)
+{
+    return ((const wire_fabric *)wire)->num_far > 0;
+}
+
 const char *pw_wire_fabric_reason(const pw_wire *wire)
 {
     return ((const wire_fabric *)wire)->reason.text;
