@@ -234,6 +234,7 @@ static const pw_wire_ops ops = {
     .allocate = wire_allocate,
     .rest = wire_rest,
     .count = wire_count,
+    .reason = pw_wire_fabric_reason,
     .close = wire_close,
 };
 
@@ -339,6 +340,11 @@ int pw_wire_fabric_connect(pw_wire *wire, const pw_wire_address *address, uint32
     if (!code) code = pw_wire_introduce(self, address);
     if (!code) *node = address->node;
     return code;
+}
+
+bool pw_wire_fabric_has_far(const pw_wire *wire)
+{
+    return ((const wire_fabric *)wire)->num_far > 0;
 }
 
 const char *pw_wire_fabric_reason(const pw_wire *wire)

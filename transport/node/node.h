@@ -149,6 +149,9 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
                                uint64_t num_bytes, uint64_t key, uint8_t *frame);
 
 pw_call_counts *pw_node_calls(pw_node *node);
+/* Nobody tells where the program's MPI calls begin and end: the report says that its times are
+ * those between calls of the layer below. */
+void pw_node_set_without_marks(pw_node *node);
 
 /* CPU time of the memory strategy, and host facts, for the report. */
 typedef struct {
@@ -156,6 +159,7 @@ typedef struct {
     uint64_t yields, sleeps;
     uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;
+    uint64_t without_marks; /* 1: see pw_node_set_without_marks */
 } pw_node_counters;
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out);
 /* cdef end */

@@ -50,6 +50,8 @@ typedef struct {
     bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
     /* NULL: the wire has one way only. */
     void (*count)(const pw_wire *wire, pw_wire_counts *out);
+    /* What the last negative PW_ERR_* was about, a sentence. NULL: the wire does not say. */
+    const char *(*reason)(const pw_wire *wire);
     /* Nothing is sent or received any more; frees the wire. */
     void (*close)(pw_wire *wire);
 } pw_wire_ops;
