@@ -19,7 +19,7 @@ from pagewire.transport.settings import flat, platform
 
 NODE_FILE = "node.conf"
 
-_LEFT_BY_RANKS = ("report", "mpi", "start", "end", "note", "leave")
+_LEFT_BY_RANKS = ("report", "mpi", "start", "end", "note", "leave", "node")
 
 
 def print_environment(num_ranks: int, environ: Mapping[str, str], folder: str) -> None:

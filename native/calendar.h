@@ -9,12 +9,12 @@
 /* cdef begin */
 #define PW_CALENDAR_INTERVALS 256
 typedef struct {
-    struct {
-        int64_t start_ns, end_ns;
-    } busy[PW_CALENDAR_INTERVALS]; /* ring, sorted by time */
     uint32_t head, num_busy;
     int64_t floor_ns;  /* nothing is booked before this */
     int64_t booked_ns; /* sum of all bookings */
+    struct {
+        int64_t start_ns, end_ns;
+    } busy[PW_CALENDAR_INTERVALS]; /* ring, sorted by time; last: an unused one takes one page */
 } pw_calendar;
 
 void pw_calendar_init(pw_calendar *calendar);

@@ -54,6 +54,14 @@ def ends() -> str:
 
 
 @functools.cache
+def old_libfabric() -> str:
+    """A library that looks like a libfabric too old."""
+    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    command = [str(BIN / "mpicc"), *flags, str(SOURCES / "ends" / "old_libfabric.c"), "-ldl"]
+    return _compile("libold.so", command)
+
+
+@functools.cache
 def fortran(compiler: str) -> str:
     """The Fortran program, which binds MPI's C functions itself."""
     prefix = pathlib.Path(sys.prefix)

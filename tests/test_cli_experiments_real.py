@@ -123,4 +123,5 @@ def test_table_of_lammps_itself(monkeypatch):
     assert result.rows[0]["slowdown"] == result.rows[2]["slowdown"] == 0
     assert result.rows[2]["handlers"] == 0 < result.rows[3]["handlers"]
     assert result.varied["run.compute"] == "replay"
+    assert result.title == "LAMMPS: pre-touch against PART"
     assert any("LAMMPS cells=6 steps=10" in note for note in result.notes)

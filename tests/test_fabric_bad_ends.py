@@ -1,16 +1,28 @@
-"""How runs over the libfabric provider end that go wrong: soon, and with a sentence that says why."""
+"""How runs over the libfabric provider end that go wrong: soon, and with a sentence that says
+why."""
 
 import pathlib
 import subprocess
+import sys
 import time
 
 import pytest
-from native_programs import BIN, clean_environment, ends, launch, needs_mpicc, needs_provider
+from native_programs import (
+    BIN,
+    clean_environment,
+    ends,
+    launch,
+    needs_mpicc,
+    needs_provider,
+    old_libfabric,
+)
+
+from pagewire.cli import fabric
 
 pytestmark = [needs_mpicc, needs_provider]
 
 SOON_S = 15
-"""For a run with its start, on a busy machine; the ranks' own limit is the launcher's grace, 2 s."""
+"""For a run with its start, on a busy machine; the ranks end within the launcher's grace, 2 s."""
 
 
 def failure(num_ranks: int, how: str, **options) -> tuple[int, str]:
@@ -122,6 +134,17 @@ def test_wrong_provider_path_is_an_error_of_mpi_instead_of_a_run_around_the_ni(t
     code, said = by_mpiexec(environ, 2, "well")
     assert code != 0
     assert "getinfo failed" in said and "well" not in said.split()
+
+
+def test_libfabric_that_is_too_old_is_a_sentence():
+    code = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).load(sys.argv[2].encode()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, old_libfabric(), str(fabric.folder() / fabric.PROVIDER)],
+        env=clean_environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert f"the libfabric in {old_libfabric()} is version 1.10" in done.stderr
+    assert "needs at least 1.17" in done.stderr and "use a newer MPI" in done.stderr
 
 
 def test_node_file_that_is_gone_is_a_sentence(tmp_path):

@@ -26,7 +26,9 @@ def print_result(experiment: Experiment, result: Result) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PLAIN_WIDTH)
-    console.print(f"\n{experiment.name}: {experiment.title}", style="bold", highlight=False)
+    console.print(
+        f"\n{experiment.name}: {result.title or experiment.title}", style="bold", highlight=False
+    )
     table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
     for idx, column in enumerate(result.columns):
         is_text = any(isinstance(row.get(column.key), str) for row in result.rows)
@@ -71,7 +73,7 @@ def write_files(
         from pagewire.cli.experiments import plots
 
         plots.draw(
-            f"{experiment.name}: {experiment.title}",
+            f"{experiment.name}: {result.title or experiment.title}",
             list(result.panels),
             [folder / f"{experiment.name}{suffix}" for suffix in (".png", ".svg")],
         )
@@ -87,7 +89,7 @@ def describe(experiment: Experiment, result: Result, options: Options) -> dict[s
     platform = options.platform()
     return {
         "name": experiment.name,
-        "title": experiment.title,
+        "title": result.title or experiment.title,
         "source": experiment.source,
         "numbers": result.numbers,
         "pagewire": importlib.metadata.version("pagewire"),

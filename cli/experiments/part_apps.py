@@ -89,6 +89,7 @@ def _table(options: Options, app: App) -> Result:
             if app.declares_work
             else "recorded on this host"
         ),
+        title="" if app.declares_work else f"{app.name}: pre-touch against PART",
     )
 
 

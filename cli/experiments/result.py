@@ -132,6 +132,8 @@ class Result:
     """Settings that the experiment itself chooses: `section.name` and its value or values."""
     numbers: str = "virtual times of the engine, from the component costs of the platform file"
     """Where the numbers come from."""
+    title: str = ""
+    """In place of the experiment's, when something else than usual was run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -181,6 +181,33 @@ static void test_the_last_to_leave_may_be_another_thread(void)
     pw_clock_finish(&clock);
 }
 
+/* What a test that finds nothing costs, called work_ns after the one before. */
+static int64_t failed_test_ns(pw_clock *clock, int64_t work_ns)
+{
+    const int64_t before_ns = clock->now_ns;
+    if (work_ns) work_for(work_ns);
+    pw_clock_enter(clock, true);
+    pw_clock_excuse_call(clock);
+    pw_clock_leave(clock);
+    return clock->now_ns - before_ns;
+}
+
+static void test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them_does(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    failed_test_ns(&clock, 0);
+    const int64_t compute_ns = clock.compute_ns;
+    int num_free = 0;
+    for (int i = 0; i < 10000; i++) num_free += failed_test_ns(&clock, 0) == 0;
+    assert(num_free > 9000); /* the host interrupts some, for longer than a loop takes */
+    assert(num_free < 10000 || clock.compute_ns == compute_ns);
+    assert(failed_test_ns(&clock, 50000) >= 50000);
+    assert(clock.mpi_ns == 0);
+    pw_clock_finish(&clock);
+}
+
 static void test_options_out_of_range_are_refused(void)
 {
     pw_clock clock;
@@ -210,6 +237,7 @@ int main(void)
     test_every_outermost_call_is_recorded();
     test_threads_that_take_turns_add_up();
     test_the_last_to_leave_may_be_another_thread();
+    test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them_does();
     test_options_out_of_range_are_refused();
     return 0;
 }

@@ -1,11 +1,13 @@
-"""mpi4py's own tests over the facade, compared with what they do on plain MPI in the same venv.
+"""mpi4py's own tests over the NI, compared with what they do on plain MPI in the same venv.
 
-    python tests/foreign/mpi4py_suite.py --tests DIR --results DIR [--ranks 1,2,3,4] [FILE...]
+    python tests/foreign/mpi4py_suite.py --tests DIR --results DIR [--ranks 1,2,3,4]
+        [--transport facade|fabric] [FILE...]
 
 Each file of tests runs by itself, with a limit of wall time; a test that hangs or ends the run is
 left out and its file is run once more. A test passes when it passes on every rank. Results are kept
-in --results and not computed again; --only plain or --only pagewire computes one side.
-Ends with 1 when a test fails that passes on plain MPI and is not among KNOWN.
+in --results and not computed again; --only computes one side. Ends with 1 when a test fails that
+passes on plain MPI and is not among KNOWN; over the fabric, when any test ends in another way than
+on plain MPI, which then is MPICH over libfabric too: its ports depend on that.
 """
 
 import argparse
@@ -20,10 +22,12 @@ import sys
 import tempfile
 import uuid
 
-from pagewire.cli.launch import find_mpiexec, marked_processes, rank_environment
+from pagewire.cli.launch import find_mpiexec, rank_environment
+from pagewire.cli.watch import marked_processes
 
 ONE_FILE = str(pathlib.Path(__file__).with_name("one_file.py"))
-SIDES = ("plain", "pagewire")
+SIDES = {"facade": ("plain", "pagewire"), "fabric": ("plain-ofi", "fabric")}
+"""What is compared, by transport: names within files of results."""
 MARKER = "PAGEWIRE_LAUNCH_ID"
 MAX_RUNS = 8
 """Runs of a file, each without the tests that ended the earlier ones."""
@@ -54,12 +58,17 @@ class Job:
     def file_name(self) -> str:
         return f"{self.module}-{self.num_ranks}-{self.side}.json"
 
+    @property
+    def is_plain(self) -> bool:
+        return self.side.startswith("plain")
+
 
 def command_of(job: Job, words: list[str]) -> list[str]:
-    if job.side == "plain":
+    if job.is_plain:
         return [find_mpiexec(), "-n", str(job.num_ranks), sys.executable, "-P", ONE_FILE, *words]
     launch = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", str(job.num_ranks)]
-    return [*launch, "--quiet", ONE_FILE, *words]
+    options = ["--transport", "fabric"] if job.side == "fabric" else []
+    return [*launch, *options, "--quiet", ONE_FILE, *words]
 
 
 def end_all(process: "subprocess.Popen[bytes]", marker: str) -> None:
@@ -83,7 +92,9 @@ def run_once(job: Job, words: list[str], log: pathlib.Path, limit_s: float) -> s
     environ["PYTHONDONTWRITEBYTECODE"] = "1"
     environ["FOREIGN_DUMP_S"] = str(limit_s * 0.9)
     marker = uuid.uuid4().hex
-    if job.side == "plain":
+    if job.side == "plain-ofi":
+        environ["MPIR_CVAR_CH4_NETMOD"] = "ofi"
+    if job.is_plain:
         environ[MARKER] = marker  # else the launcher sets its own
     with open(log, "ab") as output:
         output.write(f"--- {' '.join(words[1:])}\n".encode())
@@ -158,23 +169,21 @@ def work(job: Job, arguments: argparse.Namespace) -> tuple[Job, dict[str, str]]:
     return job, result
 
 
-def is_good(word: str) -> bool:
-    return word in ("pass", "skip", "exit 0")
-
-
 def compare(results: dict[Job, dict[str, str]]) -> int:
-    """Print what fails here and passes on plain MPI; how many."""
+    """Print what ends otherwise here than on plain MPI, and counts; how many of it are too many."""
     num_worse = num_passed = 0
     for job, ours in sorted(results.items(), key=lambda item: (item[0].module, item[0].num_ranks)):
-        plain = results.get(dataclasses.replace(job, side="plain"))
-        if job.side == "plain" or plain is None:
+        sides = {our_side: plain_side for plain_side, our_side in SIDES.values()}
+        plain = results.get(dataclasses.replace(job, side=sides.get(job.side, "")))
+        if job.is_plain or plain is None:
             continue
         num_passed += list(ours.values()).count("pass")
-        for test, word in plain.items():
-            mine = ours.get(test, "missing")
-            if word not in ("pass", "exit 0") or mine == word:
+        must_equal = job.side == "fabric"
+        for test in sorted(plain.keys() | ours.keys()) if must_equal else plain:
+            word, mine = plain.get(test, "missing"), ours.get(test, "missing")
+            if mine == word or (not must_equal and word not in ("pass", "exit 0")):
                 continue
-            reason = KNOWN.get(test)
+            reason = None if must_equal else KNOWN.get(test)
             num_worse += reason is None
             print(f"{job.num_ranks} ranks: {test}: {mine}, plain: {word} {reason or ''}")
     print(f"{num_passed} passed, {num_worse} worse than plain MPI")
@@ -189,7 +198,8 @@ def main() -> int:
     parser.add_argument("--ranks", default="2")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300, help="seconds for a file")
-    parser.add_argument("--only", choices=SIDES)
+    parser.add_argument("--transport", choices=SIDES, default="facade")
+    parser.add_argument("--only", choices=("plain", "pagewire"))
     parser.add_argument("--again", action="store_true", help="compute results that are there")
     parser.add_argument("--fast", action="store_true", help="only the files of point-to-point")
     arguments = parser.parse_args()
@@ -200,8 +210,8 @@ def main() -> int:
         Job(module, int(num_ranks), side)
         for num_ranks in arguments.ranks.split(",")
         for module in modules
-        for side in SIDES
-        if arguments.only in (None, side)
+        for side, kind in zip(SIDES[arguments.transport], ("plain", "pagewire"), strict=True)
+        if arguments.only in (None, kind)
     ]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         results = dict(pool.map(lambda job: work(job, arguments), jobs))

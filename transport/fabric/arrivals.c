@@ -1,10 +1,14 @@
 #include "transport/fabric/arrivals.h"
+#include <inttypes.h>
 #include <string.h>
 
+#include "native/status.h"
 #include "transport/fabric/atomics.h"
+#include "transport/fabric/environment.h"
 #include "transport/fabric/matching.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/rma.h"
+#include "transport/node/sentence.h"
 
 static bool is_whole(const pw_envelope *envelope, uint32_t source, uint32_t frame_bytes)
 {
@@ -82,13 +86,30 @@ int pw_fi_message_arrived(void *context, uint32_t source, const uint8_t *frame,
     return PW_OK;
 }
 
+/* MPI libraries end the run with words of their own that do not tell what happened. */
+static void say_failure(const pw_fi_operation *operation, const pw_handle *handle)
+{
+    pw_sentence sentence;
+    pw_sentence_clear(&sentence);
+    pw_sentence_add(&sentence,
+                    "a transfer of %" PRIu64 " bytes with node %" PRIu32 ", own buffer at %#" PRIx64
+                    ": %s; was a buffer unmapped while it was in use?",
+                    operation->num_bytes, handle->peer, operation->address,
+                    pw_status_text(handle->error));
+    pw_fi_say(sentence.text);
+    pw_fi_leave_note(sentence.text);
+}
+
 int pw_fi_handle_finished(void *context, pw_handle *handle)
 {
     pw_fi_process *process = context;
     pw_fi_operation *operation = handle->owner;
     operation->handle = NULL;
     operation->complete_ns = handle->complete_ns;
-    if (handle->error < 0) operation->error = pw_fi_error_of(handle->error);
+    if (handle->error < 0) {
+        operation->error = pw_fi_error_of(handle->error);
+        if (operation->sink) say_failure(operation, handle);
+    }
     pw_node_free_handle(process->node, handle);
     switch (operation->kind) {
     case PW_FI_RECEIVE: return pw_fi_end_receive(process, operation);

@@ -156,11 +156,25 @@ static pagewire_marks_host host = {
     .sleep = marks_sleep,
 };
 
+typedef int (*attach_function)(const pagewire_marks_host *);
+
+static attach_function find_attach(void)
+{
+    attach_function attach = NULL;
+    *(void **)&attach = dlsym(RTLD_DEFAULT, "pagewire_marks_attach");
+    return attach;
+}
+
+void pw_fi_detach_marks(void)
+{
+    const attach_function attach = find_attach();
+    if (marked && marked->has_marks && attach) attach(NULL);
+}
+
 int pw_fi_attach_marks(pw_fi_process *process)
 {
-    int (*attach)(const pagewire_marks_host *) = NULL;
+    const attach_function attach = find_attach();
     uint32_t (*num_calls)(void) = NULL;
-    *(void **)&attach = dlsym(RTLD_DEFAULT, "pagewire_marks_attach");
     *(void **)&num_calls = dlsym(RTLD_DEFAULT, "pagewire_marks_num_calls");
     if (!attach || !num_calls) return PW_OK;
     const uint32_t count = num_calls();

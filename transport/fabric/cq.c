@@ -103,7 +103,9 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
         else pw_node_idle(process->node);
         return -FI_EAGAIN;
     }
-    pw_node_busy(process->node);
+    const bool is_vain = cq->entries[cq->head & (cq->capacity - 1)].entry.err == FI_ENOMSG;
+    if (is_vain) pw_node_idle(process->node); /* of a program that polls by peeks */
+    else pw_node_busy(process->node);
     if (cq->head == cq->tail) return -FI_EAGAIN; /* another thread was let in and took it */
     if (cq->entries[cq->head & (cq->capacity - 1)].entry.err) return -FI_EAVAIL;
     pw_fi_note_look(true);
@@ -137,7 +139,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
         memcpy(out, &first->entry, offsetof(struct fi_cq_err_entry, err_data));
         out->err_data_size = 0;
         cq->head++;
-        pw_fi_note_look(true);
+        pw_fi_note_look(first->entry.err != FI_ENOMSG); /* a peek that found nothing is vain */
         result = 1;
     }
     pw_fi_leave(cq->domain->process);

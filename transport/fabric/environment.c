@@ -45,14 +45,16 @@ bool pw_fi_is_spawned(void)
     return job && strcmp(job, "@1") != 0;
 }
 
-/* A lock on a file that lasts as long as the process: a number is one process's at a time. 1: it is
- * this one's now, 0: another's; negative: errno tells. */
-static int lock_number(const char *directory, uint32_t node)
+/* A lock on a file that lasts as long as the process: a number is one process's at a time. A
+ * spawned one takes a file that was not there: peers of a process that has ended still know its
+ * number. 1: it is this one's now, 0: another's; negative: errno tells. */
+static int lock_number(const char *directory, uint32_t node, bool is_spawned)
 {
     char path[PW_OUTPUT_PATH_BYTES];
     if (pw_output_path(path, "%s/%u.node", directory, node) < 0) return PW_ERR_INVALID;
-    const int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor < 0) return PW_ERR_HOST;
+    const int descriptor =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | (is_spawned ? O_EXCL : 0), 0600);
+    if (descriptor < 0) return errno == EEXIST ? 0 : PW_ERR_HOST;
     if (!flock(descriptor, LOCK_EX | LOCK_NB)) return 1;
     const int saved = errno;
     close(descriptor);
@@ -74,9 +76,10 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
         pw_fi_say("a spawned process needs PAGEWIRE_LAUNCH_DIR to find a node number that is free");
         return FI_EINVAL;
     }
-    int code = is_spawned ? 0 : lock_number(directory, node);
+    int code = is_spawned ? 0 : lock_number(directory, node, false);
     if (is_spawned)
-        for (node = machine_nodes; node < num_nodes && !(code = lock_number(directory, node));)
+        for (node = machine_nodes;
+             node < num_nodes && !(code = lock_number(directory, node, true));)
             node++;
     if (code > 0) {
         *out = node;
@@ -87,7 +90,7 @@ int pw_fi_claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
                  strerror(errno));
     else if (is_spawned)
         snprintf(sentence, sizeof sentence,
-                 "more than %u processes spawned at a time: no node number is left",
+                 "more than %u processes spawned: no node number is left",
                  num_nodes - machine_nodes);
     else
         snprintf(sentence, sizeof sentence,
@@ -116,12 +119,14 @@ void pw_fi_leave_note(const char *sentence)
         text[2 * PW_CONFIG_REASON_BYTES + 128];
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     const uint32_t rank = pw_fi_rank_of_environment();
-    if (!directory || !*directory || pw_output_path(path, "%s/%u.note", directory, rank) < 0)
+    const bool is_spawned = pw_fi_is_spawned(); /* its rank is not one of the launcher's */
+    if (!directory || !*directory ||
+        pw_output_path(path, "%s/%s%u.note", directory, is_spawned ? "spawned-" : "", rank) < 0)
         return;
     escape(reason, sizeof reason, sentence);
-    const int num_bytes = snprintf(text, sizeof text,
-                                   "{\"rank\": %u, \"time_ns\": %lld, \"code\": 1, \"reason\": "
-                                   "\"failed: %s\"}",
-                                   rank, (long long)pw_clock_wall_ns(), reason);
+    const int num_bytes = snprintf(
+        text, sizeof text, "{\"rank\": %u, \"time_ns\": %lld, \"code\": 1, \"reason\": \"%s: %s\"}",
+        rank, (long long)pw_clock_wall_ns(), is_spawned ? "among those spawned failed" : "failed",
+        reason);
     (void)pw_output_write(path, text, (size_t)num_bytes); /* the sentence has been printed */
 }

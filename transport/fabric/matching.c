@@ -65,13 +65,37 @@ static int acquire_lease(pw_fi_process *process, pw_fi_operation *receive)
     return code;
 }
 
+/* Messages without a tag end in the order in which their sender sent them: MPICH takes its active
+ * messages for ordered, and goes astray when a short one overtakes a long one. */
+static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
+{
+    pw_fi_list *in_order = &receive->endpoint->in_order;
+    const uint32_t node = receive->node;
+    const uint16_t peer_endpoint = receive->peer_endpoint;
+    int64_t complete_ns = receive->complete_ns;
+    receive->is_over = true;
+    for (const pw_fi_operation *earlier = in_order->head; earlier != receive;
+         earlier = earlier->next)
+        if (earlier->node == node && earlier->peer_endpoint == peer_endpoint) return PW_OK;
+    for (pw_fi_operation *next, *each = receive; each; each = next) {
+        next = each->next;
+        if (each->node != node || each->peer_endpoint != peer_endpoint) continue;
+        if (!each->is_over) break;
+        pw_fi_unlink(each);
+        each->complete_ns = complete_ns = pw_later(complete_ns, each->complete_ns);
+        const int code = pw_fi_end(process, each);
+        if (code < 0) return code;
+    }
+    return PW_OK;
+}
+
 int pw_fi_end_receive(pw_fi_process *process, pw_fi_operation *receive)
 {
     if (receive->num_parts > 1 && !receive->error)
         pw_fi_scatter(receive->iov, receive->num_parts, receive->memory, receive->num_bytes);
     if (!receive->error && receive->message_bytes > receive->capacity_bytes)
         receive->error = FI_ETRUNC;
-    return pw_fi_end(process, receive);
+    return receive->list ? end_in_order(process, receive) : pw_fi_end(process, receive);
 }
 
 /* The message in the frame lands in the receive's buffer, or is read from the sender's. */

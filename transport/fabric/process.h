@@ -11,7 +11,7 @@
 
 #define PW_FI_PDID 1 /* the same for all nodes of a run */
 #define PW_FI_ENDPOINTS_MAX 64
-#define PW_FI_NODES_SPARE 64         /* for processes that the program spawns */
+#define PW_FI_NODES_SPARE 512        /* processes that the program may spawn, each a new node */
 #define PW_FI_EAGER_MAX_BYTES 131072 /* what a burst holds */
 #define PW_FI_ATOMIC_MAX_BYTES 2048
 

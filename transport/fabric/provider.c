@@ -73,7 +73,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     return pw_fi_info(&library, version, PROVIDER_VERSION, hints, out);
 }
 
-static void cleanup(void) {}
+static void cleanup(void) { pw_fi_detach_marks(); }
 
 static struct fi_provider provider = {
     .version = PROVIDER_VERSION,

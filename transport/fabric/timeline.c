@@ -126,7 +126,7 @@ bool pw_fi_deliver(pw_fi_process *process, bool is_waiting)
         if (!is_waiting) return false;
         process->clock->now_ns = first->complete_ns;
     }
-    process->clock->now_ns += process->clock->poll_ns;
+    if (first->error != FI_ENOMSG) process->clock->now_ns += process->clock->poll_ns;
     while ((first = pw_fi_timeline_first(timeline)) && first->complete_ns <= process->clock->now_ns)
         tell(process, pw_fi_timeline_take(timeline));
     return true;

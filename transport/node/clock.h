@@ -32,8 +32,10 @@ typedef struct {
 typedef struct {
     int64_t now_ns;
     int64_t compute_ns, mpi_ns, sleep_ns;
-    int64_t entered_ns; /* clock when the outermost call began */
-    int64_t charged_ns; /* for that call as such */
+    int64_t entered_ns;      /* clock when the outermost call began */
+    int64_t charged_ns;      /* for that call as such */
+    int64_t passed_ns;       /* compute before it */
+    int64_t excused_wall_ns; /* when a call was excused that nothing has followed; 0: none was */
     int64_t declared_ns;
     int64_t call_ns, poll_ns, read_ns;
     int64_t cpu_boundary_ns, wall_boundary_ns;
@@ -48,6 +50,7 @@ typedef struct {
     int32_t recording_error; /* PW_ERR_NOMEM: durations are missing */
     uint8_t is_recording;
     uint8_t program_ran; /* since the NI was last looked after, which takes this back */
+    uint8_t is_polling;  /* the call follows an excused one at once: the program tests in a loop */
 } pw_clock;
 
 /* The host's own clock (CLOCK_MONOTONIC). */
@@ -71,7 +74,8 @@ void pw_clock_sleep(pw_clock *clock, int64_t duration_ns);
 /* The CPU learns of a completion. */
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns);
 /* What the outermost call looks for is not here yet, but may be in virtual time: the call as such
- * costs nothing. Else the time of a program that tests in a loop would be this host's. */
+ * costs nothing, and neither does what a loop of such calls does between them. Else the time of a
+ * program that tests in a loop would be this host's. */
 void pw_clock_excuse_call(pw_clock *clock);
 /* What was recorded, *num_durations of them; NULL when there is nothing, or no memory for it all
  * (recording_error). */

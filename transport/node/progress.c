@@ -197,7 +197,7 @@ int pw_node_turn(pw_node *node, bool waiting)
     bool was_forked = atomic_load_explicit(&node->num_forks, memory_order_relaxed) != 0;
     if (node->clock.program_ran || was_forked) {
         node->clock.program_ran = false;
-        pw_idleness_renew(&node->idleness);
+        if (!node->clock.is_polling) pw_idleness_renew(&node->idleness);
         pw_ni_enter(node->ni);
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;

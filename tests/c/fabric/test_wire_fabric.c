@@ -147,6 +147,7 @@ static void leave_at_once(const exchange *way, uint32_t node)
 int main(void)
 {
     static const pw_wire_mode modes[] = {PW_WIRE_AUTO, PW_WIRE_SHM, PW_WIRE_TCP};
+    load_libfabric();
     for (uint32_t i = 0; i < 3; i++) {
         mode = modes[i];
         num_bursts = 10000;

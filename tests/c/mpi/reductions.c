@@ -143,9 +143,9 @@ CHECK_PROGRAM(reduction_places)
 }
 
 /* 2 x 2 matrices: a product that depends on the order of ranks. */
-static void multiply(void *in, void *in_out, int *count, MPI_Datatype *type)
+static void multiply(void *in, void *to, int *count, MPI_Datatype *type)
 {
-    long long (*a)[4] = in, (*b)[4] = in_out;
+    long long (*a)[4] = in, (*b)[4] = to;
     (void)type;
     for (int i = 0; i < *count; i++) {
         long long product[4] = {
