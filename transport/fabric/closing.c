@@ -18,6 +18,7 @@ static void drop(pw_fi_process *process, pw_fi_operation *operation)
         operation->parent->sink = NULL;
         pw_fi_release(process, operation->parent);
     }
+    pw_fi_unlink(operation);
     operation->parent = NULL;
     operation->sink = NULL;
     if (!operation->is_multi) pw_fi_give(process, operation);
@@ -70,6 +71,7 @@ static void orphan(pw_fi_process *process, pw_fi_operation *operation)
     pw_fi_unlink(operation);
     if (parent) parent->sink = NULL;
     if (parent) pw_fi_release(process, parent);
+    pw_fi_unlink(operation);
     operation->parent = NULL;
     operation->sink = NULL;
     operation->endpoint = NULL;
@@ -95,4 +97,5 @@ void pw_fi_abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
     drop_of(process, &process->claimed, endpoint);
     drop_of(process, &endpoint->tagged.unexpected, endpoint);
     drop_of(process, &endpoint->plain.unexpected, endpoint);
+    drop_of(process, &endpoint->in_order, endpoint);
 }

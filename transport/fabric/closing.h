@@ -1,5 +1,5 @@
-/* What becomes of an endpoint's operations when it closes: none is told, the program's buffers are its
- * own again, and what peers still want of them finds nobody. */
+/* What becomes of an endpoint's operations when it closes: none is told, the program's buffers are
+ * its own again, and what peers still want of them finds nobody. */
 #ifndef PW_FABRIC_CLOSING_H
 #define PW_FABRIC_CLOSING_H
 #include "transport/fabric/objects.h"

@@ -1,5 +1,5 @@
-/* What endpoints of other kinds can do: connect, be shared. These give -FI_ENOSYS; why they are there
- * at all: absent.h. */
+/* What endpoints of other kinds can do: connect, be shared. These give -FI_ENOSYS; why they are
+ * there at all: absent.h. */
 #ifndef PW_FABRIC_CONNECTIONS_H
 #define PW_FABRIC_CONNECTIONS_H
 #include <rdma/fi_cm.h>

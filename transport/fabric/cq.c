@@ -103,8 +103,8 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
         else pw_node_idle(process->node);
         return -FI_EAGAIN;
     }
-    const bool is_vain = cq->entries[cq->head & (cq->capacity - 1)].entry.err == FI_ENOMSG;
-    if (is_vain) pw_node_idle(process->node); /* of a program that polls by peeks */
+    const int first = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
+    if (first == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
     else pw_node_busy(process->node);
     if (cq->head == cq->tail) return -FI_EAGAIN; /* another thread was let in and took it */
     if (cq->entries[cq->head & (cq->capacity - 1)].entry.err) return -FI_EAVAIL;

@@ -45,11 +45,11 @@ static bool suits_domain(const struct fi_info *hints)
 
 static bool suits_transmit(const struct fi_tx_attr *asked)
 {
-    return !asked || (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
-                      is_within(asked->op_flags, TRANSMIT_FLAGS) &&
-                      asked->comp_order == FI_ORDER_NONE && asked->size <= QUEUE_ENTRIES &&
-                      asked->inject_size <= pw_fi_inject_bytes() &&
-                      asked->iov_limit <= PW_FI_IOV_MAX && asked->rma_iov_limit <= 1);
+    return !asked ||
+           (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
+            is_within(asked->op_flags, TRANSMIT_FLAGS) && asked->comp_order == FI_ORDER_NONE &&
+            asked->size <= QUEUE_ENTRIES && asked->inject_size <= pw_fi_inject_bytes() &&
+            asked->iov_limit <= PW_FI_IOV_MAX && asked->rma_iov_limit <= 1);
 }
 
 static bool suits_receive(const struct fi_rx_attr *asked)

@@ -24,17 +24,22 @@ static bool suits(const pw_fi_operation *receive, uint64_t tag, uint32_t node,
             (receive->node == node && receive->peer_endpoint == peer_endpoint));
 }
 
-/* The oldest from the same endpoint: a later message may have been faster in virtual time, but must
- * not overtake. */
-static pw_fi_operation *first_of_source(const pw_fi_matching *matching,
-                                        const pw_fi_operation *receive, pw_fi_operation *found)
+static bool is_of_same_source(const pw_fi_operation *a, const pw_fi_operation *b)
 {
-    pw_fi_operation *each = matching->unexpected.head;
-    while (each != found &&
-           (each->node != found->node || each->peer_endpoint != found->peer_endpoint ||
-            !suits(receive, each->tag, each->node, each->peer_endpoint)))
-        each = each->next;
-    return each;
+    return a->node == b->node && a->peer_endpoint == b->peer_endpoint;
+}
+
+/* Is it the first of its source that suits the receive? A message that was sent later may arrive
+ * earlier in virtual time, where a gap on the link was too short for the one before it. */
+static bool is_first_of_source(const pw_fi_matching *matching, const pw_fi_operation *receive,
+                               const pw_fi_operation *arrived)
+{
+    for (const pw_fi_operation *each = matching->unexpected.head; each != arrived;
+         each = each->next)
+        if (is_of_same_source(each, arrived) &&
+            suits(receive, each->tag, each->node, each->peer_endpoint))
+            return false;
+    return true;
 }
 
 /* The message that a receive takes, NULL: it is not here. */
@@ -44,9 +49,11 @@ static pw_fi_operation *find_arrived(const pw_fi_matching *matching, const pw_fi
     for (pw_fi_operation *each = matching->unexpected.head; each; each = each->next) {
         if (!suits(receive, each->tag, each->node, each->peer_endpoint)) continue;
         if (receive->node != PW_FI_ANY) return each;
-        if (!best || each->arrival_ns < best->arrival_ns) best = each;
+        if (!best ||
+            (each->arrival_ns < best->arrival_ns && is_first_of_source(matching, receive, each)))
+            best = each;
     }
-    return best ? first_of_source(matching, receive, best) : NULL;
+    return best;
 }
 
 static int release_lease(pw_fi_process *process, pw_fi_operation *receive)
@@ -69,15 +76,14 @@ static int acquire_lease(pw_fi_process *process, pw_fi_operation *receive)
  * messages for ordered, and goes astray when a short one overtakes a long one. */
 static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
 {
-    pw_fi_list *in_order = &receive->endpoint->in_order;
+    pw_fi_operation *each = receive->endpoint->in_order.head;
+    int64_t complete_ns = 0;
+    receive->is_over = true;
+    while (!is_of_same_source(each, receive)) each = each->next;
+    if (each != receive) return PW_OK; /* its turn comes */
     const uint32_t node = receive->node;
     const uint16_t peer_endpoint = receive->peer_endpoint;
-    int64_t complete_ns = receive->complete_ns;
-    receive->is_over = true;
-    for (const pw_fi_operation *earlier = in_order->head; earlier != receive;
-         earlier = earlier->next)
-        if (earlier->node == node && earlier->peer_endpoint == peer_endpoint) return PW_OK;
-    for (pw_fi_operation *next, *each = receive; each; each = next) {
+    for (pw_fi_operation *next; each; each = next) {
         next = each->next;
         if (each->node != node || each->peer_endpoint != peer_endpoint) continue;
         if (!each->is_over) break;
@@ -110,6 +116,7 @@ static int land(pw_fi_process *process, pw_fi_operation *receive, const pw_fi_he
     receive->data = header->data;
     receive->has_data = (header->flags & PW_FI_HEADER_DATA) != 0;
     receive->message_bytes = envelope.num_bytes;
+    if (receive->flags & FI_MSG) pw_fi_append(&receive->endpoint->in_order, receive);
     receive->num_bytes =
         envelope.num_bytes < receive->capacity_bytes ? envelope.num_bytes : receive->capacity_bytes;
     if (envelope.kind == PW_MESSAGE_EAGER) {

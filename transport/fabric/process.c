@@ -217,6 +217,7 @@ static int create(pw_fi_process **out)
         free(process);
         return error;
     }
+    if (!process->has_marks) pw_node_set_without_marks(process->node);
     pthread_atfork(NULL, tell_forked, NULL);
     *out = process;
     return 0;

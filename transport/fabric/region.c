@@ -37,7 +37,7 @@ static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = region_close,
                                 .bind = region_bind,
                                 .control = region_control,
-                              .ops_open = pw_fi_no_ops};
+                                .ops_open = pw_fi_no_ops};
 
 static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t access,
                        void *context, struct fid_mr **out)
