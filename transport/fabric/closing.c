@@ -97,5 +97,4 @@ void pw_fi_abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
     drop_of(process, &process->claimed, endpoint);
     drop_of(process, &endpoint->tagged.unexpected, endpoint);
     drop_of(process, &endpoint->plain.unexpected, endpoint);
-    drop_of(process, &endpoint->in_order, endpoint);
 }
