@@ -2,7 +2,8 @@
 
 #include "transport/fabric/process.h"
 
-#define PATIENCE_NS INT64_C(2000000000) /* wall time without a sign of a peer, before it counts as gone */
+#define PATIENCE_NS \
+    INT64_C(2000000000) /* wall time without a sign of a peer, before it counts as gone */
 
 static void release_lease(pw_fi_process *process, pw_fi_operation *operation)
 {

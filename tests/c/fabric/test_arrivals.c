@@ -230,8 +230,8 @@ static void test_requests(fixture *self)
 {
     const request sound = {.id = 3, .key = 9, .count = 2, .type = FI_UINT64, .operation = FI_SUM};
     request wrong = sound;
-    check_dropped(self, make(self, PW_FI_MESSAGE_ATOMIC, &sound, sizeof sound - 1,
-                             (pw_fi_header){0}));
+    check_dropped(self,
+                  make(self, PW_FI_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_fi_header){0}));
     check_dropped(self, make_request(self, sound, 0));
     check_dropped(self, make_request(self, sound, 15));
     check_dropped(self, make_request(self, sound, 17));
@@ -316,15 +316,17 @@ static void test_order_of_one_sender(fixture *self)
     seal(&first, &slow);
     assert(arrive(self, 1, &first) == PW_OK && arrive(self, 1, &second) == PW_OK);
     for (int i = 0; i < 2; i++)
-        assert(pw_fi_trecv(&self->endpoint.fid, &room[i], 1, NULL, FI_ADDR_UNSPEC, 6, 0, NULL) == 0);
+        assert(pw_fi_trecv(&self->endpoint.fid, &room[i], 1, NULL, FI_ADDR_UNSPEC, 6, 0, NULL) ==
+               0);
     assert(room[0] == '1' && room[1] == '2');
 }
 
 int main(void)
 {
     static void (*const tests[])(fixture *) = {
-        test_frames_that_are_none, test_headers, test_envelopes, test_rendezvous_with_a_receive,
-        test_requests,             test_answers, test_order_of_one_sender,
+        test_frames_that_are_none,      test_headers,  test_envelopes,
+        test_rendezvous_with_a_receive, test_requests, test_answers,
+        test_order_of_one_sender,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         fixture *self = open_fixture();

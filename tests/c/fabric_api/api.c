@@ -9,8 +9,8 @@ struct fi_info *api_hints(void)
     struct fi_info *hints = fi_allocinfo();
     CHECK(hints);
     hints->fabric_attr->prov_name = strdup("pagewire");
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV | FI_DIRECTED_RECV |
-                  FI_SOURCE;
+    hints->caps =
+        FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     hints->ep_attr->type = FI_EP_RDM;
     return hints;
@@ -141,8 +141,7 @@ void api_gather(api *self, const void *mine, size_t num_bytes, void *all)
     CHECK(num_bytes <= 4096);
     memcpy((char *)all + self->rank * num_bytes, mine, num_bytes);
     for (uint32_t peer = 0; peer < self->num_processes; peer++)
-        if (peer != self->rank)
-            SAME(write(self->to[peer], mine, num_bytes), num_bytes);
+        if (peer != self->rank) SAME(write(self->to[peer], mine, num_bytes), num_bytes);
     for (uint32_t peer = 0; peer < self->num_processes; peer++)
         if (peer != self->rank)
             read_from(self, self->from[peer], (char *)all + peer * num_bytes, num_bytes);
@@ -162,7 +161,8 @@ struct fi_cq_tagged_entry api_wait(struct fid_cq *cq, fi_addr_t *source)
     struct fi_cq_err_entry error = {0};
     fi_addr_t unused;
     ssize_t count;
-    while ((count = fi_cq_readfrom(cq, &entry, 1, source ? source : &unused)) == -FI_EAGAIN) continue;
+    while ((count = fi_cq_readfrom(cq, &entry, 1, source ? source : &unused)) == -FI_EAGAIN)
+        continue;
     if (count == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1)
         API_FAIL("an error entry: %s (%zu of %zu bytes)", fi_strerror(error.err), error.len,
                  error.len + error.olen);

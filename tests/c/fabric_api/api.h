@@ -48,22 +48,22 @@ typedef struct {
     bool has_no_receive_queue; /* a counter alone */
 } api_options;
 
-#define API_FAIL(...)                                                      \
-    do {                                                                   \
+#define API_FAIL(...)                                                                   \
+    do {                                                                                \
         fprintf(stderr, "%s:%d: process %s: ", __FILE__, __LINE__, getenv("PMI_RANK")); \
-        fprintf(stderr, __VA_ARGS__);                                      \
-        fputc('\n', stderr);                                               \
-        _Exit(1);                                                          \
+        fprintf(stderr, __VA_ARGS__);                                                   \
+        fputc('\n', stderr);                                                            \
+        _Exit(1);                                                                       \
     } while (0)
-#define CHECK(condition)                               \
-    do {                                               \
-        if (!(condition)) API_FAIL("%s", #condition);  \
+#define CHECK(condition)                              \
+    do {                                              \
+        if (!(condition)) API_FAIL("%s", #condition); \
     } while (0)
 /* Both are integers. */
-#define SAME(found, wanted)                                                                   \
-    do {                                                                                      \
-        const long long found_ = (long long)(found), wanted_ = (long long)(wanted);           \
-        if (found_ != wanted_) API_FAIL("%s is %lld, not %lld", #found, found_, wanted_);     \
+#define SAME(found, wanted)                                                               \
+    do {                                                                                  \
+        const long long found_ = (long long)(found), wanted_ = (long long)(wanted);       \
+        if (found_ != wanted_) API_FAIL("%s is %lld, not %lld", #found, found_, wanted_); \
     } while (0)
 
 struct fi_info *api_hints(void);

@@ -226,8 +226,8 @@ static int ask_valid(api *self, int type, int operation, enum form form, size_t 
 static void operate(api *self, int type, int operation, enum form form, const place *at)
 {
     _Alignas(32) char old[NUM_ELEMENTS * ELEMENT_BYTES] = {0}, operand[sizeof old] = {0},
-                                compare[sizeof old] = {0}, result[sizeof old] = {0},
-                                wanted[sizeof old] = {0}, found[sizeof old] = {0};
+                                         compare[sizeof old] = {0}, result[sizeof old] = {0},
+                                         wanted[sizeof old] = {0}, found[sizeof old] = {0};
     const size_t type_bytes = types[type].num_bytes, num_bytes = NUM_ELEMENTS * type_bytes;
     const uint64_t flags = FI_ATOMIC | (form == PLAIN ? FI_WRITE : FI_READ);
     size_t count = 0;
@@ -241,9 +241,9 @@ static void operate(api *self, int type, int operation, enum form form, const pl
     choose(type, old, operand, compare);
     for (size_t i = 0; i < NUM_ELEMENTS; i++) {
         const size_t byte = i * type_bytes;
-        store(type, wanted + byte, reference(type, operation, load(type, old + byte),
-                                             load(type, operand + byte),
-                                             load(type, compare + byte)));
+        store(type, wanted + byte,
+              reference(type, operation, load(type, old + byte), load(type, operand + byte),
+                        load(type, compare + byte)));
     }
     struct fid_ep *ep = self->main.ep;
     SAME(fi_write(ep, old, num_bytes, NULL, self->main.peers[1], at->address, at->key, NULL), 0);
@@ -263,8 +263,8 @@ static void operations(api *self)
     static _Alignas(32) char memory[NUM_ELEMENTS * ELEMENT_BYTES];
     struct fid_mr *region = NULL;
     api_begin(self);
-    const place at = open_place(self, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                &region);
+    const place at =
+        open_place(self, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, &region);
     if (self->rank == 0)
         for (int type = 0; type < NUM_TYPES; type++)
             for (int operation = 0; operation < NUM_OPERATIONS; operation++)
@@ -279,7 +279,8 @@ static void error_of(api *self, const place *at)
 {
     uint64_t operand = 1, result = 77;
     SAME(fi_fetch_atomic(self->main.ep, &operand, 1, NULL, &result, NULL, self->main.peers[1],
-                         at->address, at->key, FI_UINT64, FI_SUM, &result), 0);
+                         at->address, at->key, FI_UINT64, FI_SUM, &result),
+         0);
     const struct fi_cq_err_entry error = api_wait_error(self->main.tx);
     CHECK(error.op_context == &result && result == 77);
     CHECK(error.err == FI_EACCES || error.err == FI_EFAULT);
@@ -300,31 +301,37 @@ static void forbidden_atomics(api *self)
         const fi_addr_t peer = self->main.peers[1];
         SAME(fi_atomicvalid(ep, FI_UINT64, FI_SUM, &count), 0);
         SAME(fi_atomic(ep, operand, count + 1, NULL, peer, at.address, at.key, FI_UINT64, FI_SUM,
-                       NULL), -FI_EINVAL);
+                       NULL),
+             -FI_EINVAL);
         SAME(fi_atomic(ep, operand, 0, NULL, peer, at.address, at.key, FI_UINT64, FI_SUM, NULL),
              -FI_EINVAL);
         /* The number of bytes wraps around to little or nothing. */
         SAME(fi_atomic(ep, operand, SIZE_MAX / 8 + 1, NULL, peer, at.address, at.key, FI_UINT64,
-                       FI_SUM, NULL), -FI_EINVAL);
+                       FI_SUM, NULL),
+             -FI_EINVAL);
         SAME(fi_atomic(ep, operand, SIZE_MAX / 8 + 2, NULL, peer, at.address, at.key, FI_UINT64,
-                       FI_SUM, NULL), -FI_EINVAL);
+                       FI_SUM, NULL),
+             -FI_EINVAL);
         const struct fi_ioc parts[] = {{operand, SIZE_MAX}, {operand, 2}};
         SAME(fi_atomicv(ep, parts, NULL, 2, peer, at.address, at.key, FI_UINT64, FI_SUM, NULL),
              -FI_EINVAL);
         const struct fi_ioc one = {operand, 1};
         struct fi_ioc two = {result, 2};
         SAME(fi_fetch_atomicv(ep, &one, NULL, 1, &two, NULL, 1, peer, at.address, at.key, FI_UINT64,
-                              FI_SUM, NULL), -FI_EINVAL);
+                              FI_SUM, NULL),
+             -FI_EINVAL);
         const struct fi_rma_ioc remote = {at.address, 2, at.key};
-        const struct fi_msg_atomic message = {&one,  NULL, 1,         peer, &remote,
-                                              1,     FI_UINT64, FI_SUM, NULL, 0};
+        const struct fi_msg_atomic message = {&one, NULL,      1,      peer, &remote,
+                                              1,    FI_UINT64, FI_SUM, NULL, 0};
         SAME(fi_atomicmsg(ep, &message, 0), -FI_EINVAL);
         SAME(fi_atomic(ep, operand, 1, NULL, peer, at.address, at.key, FI_UINT64, FI_CSWAP, NULL),
              -FI_EINVAL);
         SAME(fi_atomic(ep, operand, 1, NULL, peer, at.address, at.key, FI_UINT64, (enum fi_op)99,
-                       NULL), -FI_EINVAL);
+                       NULL),
+             -FI_EINVAL);
         SAME(fi_atomic(ep, operand, 1, NULL, peer, at.address, at.key, (enum fi_datatype)99, FI_SUM,
-                       NULL), -FI_EINVAL);
+                       NULL),
+             -FI_EINVAL);
         error_of(self, &(place){at.address, at.key + 12345});
         error_of(self, &(place){at.address + sizeof memory - 4, at.key});
         error_of(self, &(place){at.address - 8, at.key});
@@ -334,11 +341,13 @@ static void forbidden_atomics(api *self)
         /* All goes on, to the last element. */
         operand[0] = 3;
         SAME(fi_inject_atomic(ep, operand, 1, peer, at.address + sizeof memory - 8, at.key,
-                              FI_UINT64, FI_SUM), 0);
+                              FI_UINT64, FI_SUM),
+             0);
         SAME(fi_cntr_wait(self->main.written, 1, -1), 0);
         api_check_silent(self->main.tx);
         SAME(fi_fetch_atomic(ep, NULL, count, NULL, result, NULL, peer, at.address, at.key,
-                             FI_UINT64, FI_ATOMIC_READ, NULL), 0);
+                             FI_UINT64, FI_ATOMIC_READ, NULL),
+             0);
         SAME(api_wait(self->main.tx, NULL).len, 8 * count);
     }
     api_barrier(self);
@@ -360,11 +369,12 @@ static void concurrent_atomics(api *self)
     const uint64_t one = 1;
     struct fid_mr *region = NULL;
     api_begin(self);
-    const place at = open_place(self, &memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                &region);
+    const place at =
+        open_place(self, &memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, &region);
     for (uint32_t i = 0; i < NUM_STEPS; i++) {
         SAME(fi_fetch_atomic(self->main.ep, &one, 1, NULL, &seen[i], NULL, self->main.peers[1],
-                             at.address, at.key, FI_UINT64, FI_SUM, NULL), 0);
+                             at.address, at.key, FI_UINT64, FI_SUM, NULL),
+             0);
         if (i % 8 == 7)
             for (int each = 0; each < 8; each++) api_wait(self->main.tx, NULL);
     }

@@ -65,7 +65,8 @@ static void closing(api *self)
     api_endpoint second;
     api_begin(self);
     SAME(fi_mr_reg(self->domain, in[3], BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &region,
-                   NULL), 0);
+                   NULL),
+         0);
     target[1] = fi_mr_key(region);
     api_gather(self, target, sizeof target, targets);
     const uint64_t *at = targets[1 - self->rank];
@@ -92,7 +93,8 @@ static void closing(api *self)
             SAME(fi_write(second.ep, out[i], BYTES, NULL, peer, at[0], at[1], NULL), 0);
         SAME(fi_read(second.ep, in[2], BYTES, NULL, peer, at[0], at[1], NULL), 0);
         SAME(fi_fetch_atomic(second.ep, &one, 1, NULL, in[2], NULL, peer, at[0], at[1], FI_UINT64,
-                             FI_SUM, NULL), 0);
+                             FI_SUM, NULL),
+             0);
         SAME(fi_trecvmsg(second.ep, &claim, FI_PEEK | FI_CLAIM), 0);
         if (round > 1) api_progress(self);
         api_close_endpoint(&second);
@@ -101,8 +103,9 @@ static void closing(api *self)
         api_fill(out[0], BYTES, 9);
         memset(in[2], 0, BYTES);
         SAME(fi_trecv(self->main.ep, in[2], BYTES, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-        SAME(fi_tsend(self->main.ep, out[0], BYTES, NULL, self->main.peers[1 - self->rank], 1, NULL),
-             0);
+        SAME(
+            fi_tsend(self->main.ep, out[0], BYTES, NULL, self->main.peers[1 - self->rank], 1, NULL),
+            0);
         api_wait(self->main.rx, NULL);
         api_wait(self->main.tx, NULL);
         CHECK(api_is_filled(in[2], BYTES, 9)); /* what the read would have changed */
@@ -124,7 +127,8 @@ static void reap(struct fid_cq *cq, atomic_int *done, int wanted)
         struct fi_cq_tagged_entry entries[3];
         const ssize_t count = fi_cq_read(cq, entries, 3);
         CHECK(count == -FI_EAGAIN || (count > 0 && count <= 3));
-        for (ssize_t i = 0; i < count; i++) atomic_fetch_add((atomic_int *)entries[i].op_context, 1);
+        for (ssize_t i = 0; i < count; i++)
+            atomic_fetch_add((atomic_int *)entries[i].op_context, 1);
     }
 }
 

@@ -109,7 +109,8 @@ static void sender(const look_at *at)
         buffers[i] = malloc(at->num_bytes);
         api_fill(buffers[i], at->num_bytes, TAG + i);
         SAME(fi_tsenddata(at->self->main.ep, buffers[i], at->num_bytes, NULL, TAG + i + 1,
-                          at->self->main.peers[1], TAG + i, buffers[i]), 0);
+                          at->self->main.peers[1], TAG + i, buffers[i]),
+             0);
     }
     for (uint32_t i = 0; i < NUM_MESSAGES; i++) api_wait(at->self->main.tx, NULL);
     for (uint32_t i = 0; i < NUM_MESSAGES; i++) free(buffers[i]);

@@ -56,7 +56,8 @@ static void order(api *self)
         buffers[i][0] = self->rank == 0 ? i : UINT32_MAX;
         if (self->rank == 0)
             SAME(fi_tsend(self->main.ep, buffers[i], sizes[i % 4], NULL, self->main.peers[1], 5,
-                          NULL), 0);
+                          NULL),
+                 0);
     }
     if (self->rank == 1) {
         for (uint32_t i = 0; i < MANY / 2; i++)
@@ -126,10 +127,10 @@ static void truncation(api *self)
                      0);
                 api_wait(self->main.tx, NULL); /* the sender is not held up */
             } else {
-                const struct iovec iov[] = {{buffer, room / 2}, {buffer + room / 2, room - room / 2}};
+                const struct iovec iov[] = {{buffer, room / 2},
+                                            {buffer + room / 2, room - room / 2}};
                 if (parts == 1) SAME(receive(self, buffer, room, FI_ADDR_UNSPEC, i, 0, buffer), 0);
-                else
-                    SAME(fi_trecvv(self->main.ep, iov, NULL, 2, FI_ADDR_UNSPEC, i, 0, buffer), 0);
+                else SAME(fi_trecvv(self->main.ep, iov, NULL, 2, FI_ADDR_UNSPEC, i, 0, buffer), 0);
                 const struct fi_cq_err_entry error = api_wait_error(self->main.rx);
                 SAME(error.err, FI_ETRUNC);
                 SAME(error.len, room);
@@ -168,7 +169,8 @@ static void multi(api *self)
         const struct fi_msg first = multi_message(&iov, room),
                             second = multi_message(&next_iov, next);
         SAME(fi_setopt(&self->main.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &minimum,
-                       sizeof minimum), 0);
+                       sizeof minimum),
+             0);
         api_progress(self);
         SAME(fi_recvmsg(self->main.ep, &first, FI_MULTI_RECV), 0);
         SAME(fi_recvmsg(self->main.ep, &second, FI_MULTI_RECV), 0);

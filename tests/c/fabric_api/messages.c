@@ -87,17 +87,16 @@ static void receive_one(api *self, bool is_tagged, enum form form, void *buffer,
         code = is_tagged ? fi_trecvmsg(ep, &tagged, FI_COMPLETION)
                          : fi_recvmsg(ep, &message, FI_COMPLETION);
     else if (num_parts == 1)
-        code = is_tagged
-                   ? fi_trecv(ep, buffer, num_bytes, NULL, FI_ADDR_UNSPEC, tag, 0, &context)
-                   : fi_recv(ep, buffer, num_bytes, NULL, FI_ADDR_UNSPEC, &context);
+        code = is_tagged ? fi_trecv(ep, buffer, num_bytes, NULL, FI_ADDR_UNSPEC, tag, 0, &context)
+                         : fi_recv(ep, buffer, num_bytes, NULL, FI_ADDR_UNSPEC, &context);
     else
         code = is_tagged ? fi_trecvv(ep, iov, NULL, num_parts, FI_ADDR_UNSPEC, tag, 0, &context)
                          : fi_recvv(ep, iov, NULL, num_parts, FI_ADDR_UNSPEC, &context);
     SAME(code, 0);
     const struct fi_cq_tagged_entry entry = api_wait(self->main.rx, &source);
     CHECK(entry.op_context == &context);
-    SAME(entry.flags, (FI_RECV | (is_tagged ? FI_TAGGED : FI_MSG)) |
-                          (has_data ? FI_REMOTE_CQ_DATA : 0));
+    SAME(entry.flags,
+         (FI_RECV | (is_tagged ? FI_TAGGED : FI_MSG)) | (has_data ? FI_REMOTE_CQ_DATA : 0));
     SAME(entry.len, num_bytes);
     SAME(source, self->main.peers[0]);
     if (has_data) SAME(entry.data, DATA);
@@ -196,15 +195,13 @@ static void send_to_format(api *self, enum fi_cq_format format)
     const fi_addr_t to = api_insert(&self->main, name);
     for (uint32_t i = 0; i < 2; i++)
         SAME(fi_trecv(with.ep, landed, 8, NULL, FI_ADDR_UNSPEC, 7, 0, &context), 0);
-    for (uint32_t i = 0; i < 2; i++)
-        SAME(fi_tinjectdata(self->main.ep, buffer, 8, DATA, to, 7), 0);
+    for (uint32_t i = 0; i < 2; i++) SAME(fi_tinjectdata(self->main.ep, buffer, 8, DATA, to, 7), 0);
     while (fi_cntr_read(with.received) < 2) continue;
     for (size_t i = 0; i < 16; i++) entries.words[i] = &guard;
     SAME(fi_cq_read(with.rx, &entries, 5), 2);
     CHECK(entries.words[2 * num_words[format]] == &guard);
     CHECK(entries.words[2 * num_words[format] - 1] != &guard);
-    for (size_t i = 0; i < 2; i++)
-        CHECK(entries.words[i * num_words[format]] == &context);
+    for (size_t i = 0; i < 2; i++) CHECK(entries.words[i * num_words[format]] == &context);
     if (format >= FI_CQ_FORMAT_MSG) {
         SAME(entries.tagged.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
         SAME(entries.tagged.len, 8);

@@ -38,7 +38,8 @@ static window open_window(api *self)
     if (self->rank == 1) {
         out.memory = map_pages(WINDOW_BYTES);
         SAME(fi_mr_reg(self->domain, out.memory, WINDOW_BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                       0, 0, &out.region, NULL), 0);
+                       0, 0, &out.region, NULL),
+             0);
         out.at = (place){(uintptr_t)out.memory, fi_mr_key(out.region)};
     }
     share(self, &out.at);
@@ -88,17 +89,20 @@ static void transfers(api *self)
                 api_fill(buffer, num_bytes, seed);
                 if (form == 0)
                     SAME(fi_write(ep, buffer, num_bytes, NULL, peer, open.at.address, open.at.key,
-                                  buffer), 0);
+                                  buffer),
+                         0);
                 if (form == 1)
                     SAME(fi_writev(ep, out, NULL, 2, peer, open.at.address, open.at.key, buffer),
                          0);
                 if (form == 2) SAME(fi_writemsg(ep, &write_message, FI_COMPLETION), 0);
                 if (form == 3) {
-                    const ssize_t code = fi_inject_write(ep, buffer, num_bytes, peer,
-                                                         open.at.address, open.at.key);
+                    const ssize_t code =
+                        fi_inject_write(ep, buffer, num_bytes, peer, open.at.address, open.at.key);
                     SAME(code, num_bytes > limit ? -FI_EMSGSIZE : 0);
-                    if (code) SAME(fi_write(ep, buffer, num_bytes, NULL, peer, open.at.address,
-                                            open.at.key, NULL), 0);
+                    if (code)
+                        SAME(fi_write(ep, buffer, num_bytes, NULL, peer, open.at.address,
+                                      open.at.key, NULL),
+                             0);
                     else memset(buffer, 0, num_bytes);
                 }
                 num_writes++;
@@ -111,7 +115,8 @@ static void transfers(api *self)
                 memset(back, 0, num_bytes + 1);
                 if (form == 0)
                     SAME(fi_read(ep, back, num_bytes, NULL, peer, open.at.address, open.at.key,
-                                 back), 0);
+                                 back),
+                         0);
                 if (form == 1)
                     SAME(fi_readv(ep, in, NULL, 3, peer, open.at.address, open.at.key, back), 0);
                 if (form == 2) SAME(fi_readmsg(ep, &read_message, FI_COMPLETION), 0);
@@ -145,11 +150,13 @@ static void remote_data(api *self)
             api_fill(buffer, sizes[i], i);
             if (i < 2) {
                 SAME(fi_writedata(ep, buffer, sizes[i], NULL, DATA + i, peer, open.at.address,
-                                  open.at.key, buffer), 0);
+                                  open.at.key, buffer),
+                     0);
                 end_of(self, FI_RMA | FI_WRITE, buffer);
             } else
                 SAME(fi_inject_writedata(ep, buffer, sizes[i], DATA + i, peer, open.at.address,
-                                         open.at.key), 0);
+                                         open.at.key),
+                     0);
         } else {
             const struct fi_cq_tagged_entry entry = api_wait(self->main.rx, &source);
             SAME(entry.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
@@ -179,7 +186,8 @@ static void many(api *self)
             api_fill(buffers[i], BYTES, i);
             SAME(fi_write(self->main.ep, buffers[i], BYTES, NULL, self->main.peers[1],
                           is_bad ? UINT64_MAX - 100 : open.at.address + (uint64_t)i * BYTES,
-                          open.at.key, buffers[i]), 0);
+                          open.at.key, buffers[i]),
+                 0);
         }
         for (uint32_t i = 0; i < NUM_WRITES; i++) {
             struct fi_cq_tagged_entry entry;
@@ -221,8 +229,9 @@ static void read_fails(api *self, void *buffer, size_t num_bytes, uint64_t addre
 
 static void write_fails(api *self, void *buffer, size_t num_bytes, uint64_t address, uint64_t key)
 {
-    SAME(fi_write(self->main.ep, buffer, num_bytes, NULL, self->main.peers[1], address, key,
-                  buffer), 0);
+    SAME(
+        fi_write(self->main.ep, buffer, num_bytes, NULL, self->main.peers[1], address, key, buffer),
+        0);
     const struct fi_cq_err_entry error = api_wait_error(self->main.tx);
     CHECK(error.op_context == buffer);
     SAME(error.flags, FI_RMA | FI_WRITE);
@@ -274,7 +283,8 @@ static void forbidden(api *self)
         /* All goes on. */
         api_fill(buffer, sizeof buffer, 5);
         SAME(fi_write(self->main.ep, buffer, sizeof buffer, NULL, self->main.peers[1],
-                      open.at.address, open.at.key, buffer), 0);
+                      open.at.address, open.at.key, buffer),
+             0);
         end_of(self, FI_RMA | FI_WRITE, buffer);
     }
     check_there(self, &open, sizeof buffer, 5);
@@ -326,10 +336,6 @@ static void unmapped(api *self)
 }
 
 const api_case api_rma_cases[] = {
-    {"transfers", 2, transfers},
-    {"remote_data", 2, remote_data},
-    {"many", 2, many},
-    {"forbidden", 2, forbidden},
-    {"unmapped", 2, unmapped},
-    {0},
+    {"transfers", 2, transfers}, {"remote_data", 2, remote_data}, {"many", 2, many},
+    {"forbidden", 2, forbidden}, {"unmapped", 2, unmapped},       {0},
 };
