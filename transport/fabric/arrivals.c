@@ -108,7 +108,7 @@ int pw_fi_handle_finished(void *context, pw_handle *handle)
     operation->complete_ns = handle->complete_ns;
     if (handle->error < 0) {
         operation->error = pw_fi_error_of(handle->error);
-        say_failure(operation, handle);
+        if (operation->sink) say_failure(operation, handle);
     }
     pw_node_free_handle(process->node, handle);
     switch (operation->kind) {

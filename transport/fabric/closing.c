@@ -2,7 +2,8 @@
 
 #include "transport/fabric/process.h"
 
-#define TURNS_IN_VAIN 2000 /* before a peer counts as gone */
+#define PATIENCE_NS \
+    INT64_C(2000000000) /* wall time without a sign of a peer, before it counts as gone */
 
 static void release_lease(pw_fi_process *process, pw_fi_operation *operation)
 {
@@ -53,11 +54,12 @@ static bool is_moving(const pw_fi_process *process, const pw_fi_endpoint *endpoi
 
 static void settle(pw_fi_process *process, const pw_fi_endpoint *endpoint)
 {
-    for (int in_vain = 0; in_vain < TURNS_IN_VAIN && is_moving(process, endpoint); in_vain++) {
+    int64_t moved_ns = pw_clock_wall_ns();
+    while (is_moving(process, endpoint) && pw_clock_wall_ns() - moved_ns < PATIENCE_NS) {
         const int code = pw_node_turn(process->node, true);
         if (code < 0) return;
         if (code > 0) {
-            in_vain = 0;
+            moved_ns = pw_clock_wall_ns();
             pw_node_busy(process->node);
         } else pw_node_idle(process->node);
     }
@@ -67,6 +69,7 @@ static void settle(pw_fi_process *process, const pw_fi_endpoint *endpoint)
 static void orphan(pw_fi_process *process, pw_fi_operation *operation)
 {
     pw_fi_operation *parent = operation->parent;
+    pw_fi_unlink(operation);
     if (parent) parent->sink = NULL;
     if (parent) pw_fi_release(process, parent);
     pw_fi_unlink(operation);
@@ -88,11 +91,11 @@ void pw_fi_abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
         pw_fi_operation *operation = owner_of(each, endpoint);
         if (operation) orphan(process, operation);
     }
+    drop_of(process, &endpoint->in_order, endpoint); /* over, but for an earlier one */
     pw_fi_timeline_drop(&process->timeline, endpoint, &over);
     drop_of(process, &over, endpoint);
     drop_of(process, &process->atomics, endpoint); /* their answers find nobody */
     drop_of(process, &process->claimed, endpoint);
     drop_of(process, &endpoint->tagged.unexpected, endpoint);
     drop_of(process, &endpoint->plain.unexpected, endpoint);
-    drop_of(process, &endpoint->in_order, endpoint);
 }

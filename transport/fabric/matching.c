@@ -101,8 +101,6 @@ int pw_fi_end_receive(pw_fi_process *process, pw_fi_operation *receive)
         pw_fi_scatter(receive->iov, receive->num_parts, receive->memory, receive->num_bytes);
     if (!receive->error && receive->message_bytes > receive->capacity_bytes)
         receive->error = FI_ETRUNC;
-    if (!receive->error && receive->message_bytes > receive->capacity_bytes)
-        receive->error = FI_ETRUNC;
     return receive->list ? end_in_order(process, receive) : pw_fi_end(process, receive);
 }
 

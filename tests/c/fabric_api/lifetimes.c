@@ -108,7 +108,7 @@ static void closing(api *self)
             0);
         api_wait(self->main.rx, NULL);
         api_wait(self->main.tx, NULL);
-        CHECK(api_is_filled(in[2], BYTES, 9));
+        CHECK(api_is_filled(in[2], BYTES, 9)); /* what the read would have changed */
         api_check_silent(self->main.rx);
         api_check_silent(self->main.tx);
         api_barrier(self);
