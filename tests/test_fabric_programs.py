@@ -124,8 +124,8 @@ def test_programs_pass_with_other_settings(options, counts, tmp_path):
     ids=" ".join,
 )
 def test_programs_pass_over_a_bad_network(sites, tmp_path):
-    names = ("pingpong", "order", "unexpected", "completion", "types_struct", "collectives",
-             "one_sided_fence", "atomics")  # fmt: skip
+    names = ("order", "unexpected", "completion", "types_struct", "collectives", "one_sided_fence",
+             "atomics")  # fmt: skip
     options = settings(
         run__timeout="100us", **{f"impairments__{name}": text for name, text in sites.items()}
     )

@@ -41,7 +41,8 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("c")
     meson = (sys.executable, "-m", "mesonbuild.mesonmain")
     build, installed = folder / "build", folder / "prefix"
-    run(*meson, "setup", build, ROOT, "--prefix", installed, "--libdir=lib", "-Dbuildtype=debug")
+    words = ("--prefix", installed, "--libdir=lib", "-Dbuildtype=debug", "-Dfabric=disabled")
+    run(*meson, "setup", build, ROOT, *words)
     run(*meson, "compile", "-C", build, "pagewire")
     run(*meson, "install", "-C", build, "--no-rebuild")
     return installed

@@ -208,6 +208,52 @@ static void test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them
     pw_clock_finish(&clock);
 }
 
+/* A call after num_vain tests that find nothing. */
+static void call_after(pw_clock *clock, int num_vain, int64_t work_ns)
+{
+    for (int i = 0; i < num_vain; i++) {
+        work_for(work_ns);
+        pw_clock_enter(clock, true);
+        if (i % 2) pw_clock_excuse_call(clock);
+        else pw_clock_found_nothing(clock);
+        pw_clock_leave(clock);
+    }
+    work_for(work_ns);
+    pw_clock_enter(clock, true);
+    pw_clock_leave(clock);
+}
+
+static void test_tests_in_vain_and_the_call_they_lead_to_have_one_duration(void)
+{
+    pw_clock clock;
+    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
+    options.is_recording = true;
+    assert(pw_clock_init(&clock, &options) == PW_OK);
+    call_after(&clock, 3, 100000);
+    call_after(&clock, 0, 100000);
+    uint64_t num_durations;
+    const int64_t *durations_ns = pw_clock_recorded(&clock, &num_durations);
+    assert(num_durations == 2);
+    assert(durations_ns[0] + durations_ns[1] == clock.compute_ns);
+    assert(durations_ns[0] >= 400000 && durations_ns[1] >= 100000);
+    pw_clock_finish(&clock);
+
+    const int64_t recorded_ns[] = {4000, 1000, 500};
+    options = options_of(PW_COMPUTE_REPLAY);
+    options.replay_ns = recorded_ns;
+    options.num_replay = 3;
+    for (int num_vain = 0; num_vain < 4; num_vain++) { /* as many as this host happens to make */
+        assert(pw_clock_init(&clock, &options) == PW_OK);
+        call_after(&clock, num_vain, 0);
+        assert(clock.compute_ns == 4000);
+        call_after(&clock, 3 - num_vain, 0);
+        assert(clock.compute_ns == 5000);
+        call_after(&clock, 0, 0);
+        assert(clock.compute_ns == 5500 && clock.next_replay == 3 && clock.replay_missing == 0);
+        pw_clock_finish(&clock);
+    }
+}
+
 static void test_options_out_of_range_are_refused(void)
 {
     pw_clock clock;
@@ -238,6 +284,7 @@ int main(void)
     test_threads_that_take_turns_add_up();
     test_the_last_to_leave_may_be_another_thread();
     test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them_does();
+    test_tests_in_vain_and_the_call_they_lead_to_have_one_duration();
     test_options_out_of_range_are_refused();
     return 0;
 }

@@ -51,14 +51,12 @@ static int watch(pw_fi_process *process)
     if (limit_ns < 0) return 0;
     const int64_t silent_ns = pw_node_silent_ns(process->node);
     if (silent_ns < limit_ns) return 0;
-    pw_fi_process_fail(process,
-                       "nothing has happened for %lld s in MPI_%s; a rank that does not answer, "
-                       "%sor a receive without its send? (run.watchdog sets the limit)",
-                       (long long)(silent_ns / 1000000000),
-                       here.call ? here.call->name : "Init or Finalize",
-                       pw_wire_fabric_has_far(process->wire)
-                           ? "a network between the hosts that is down, "
-                           : "");
+    pw_fi_process_fail(
+        process,
+        "nothing has happened for %lld s in MPI_%s; a rank that does not answer, "
+        "%sor a receive without its send? (run.watchdog sets the limit)",
+        (long long)(silent_ns / 1000000000), here.call ? here.call->name : "Init or Finalize",
+        pw_wire_fabric_has_far(process->wire) ? "a network between the hosts that is down, " : "");
     return -FI_EIO;
 }
 
@@ -159,11 +157,25 @@ static pagewire_marks_host host = {
     .sleep = marks_sleep,
 };
 
+typedef int (*attach_function)(const pagewire_marks_host *);
+
+static attach_function find_attach(void)
+{
+    attach_function attach = NULL;
+    *(void **)&attach = dlsym(RTLD_DEFAULT, "pagewire_marks_attach");
+    return attach;
+}
+
+void pw_fi_detach_marks(void)
+{
+    const attach_function attach = find_attach();
+    if (marked && marked->has_marks && attach) attach(NULL);
+}
+
 int pw_fi_attach_marks(pw_fi_process *process)
 {
-    int (*attach)(const pagewire_marks_host *) = NULL;
+    const attach_function attach = find_attach();
     uint32_t (*num_calls)(void) = NULL;
-    *(void **)&attach = dlsym(RTLD_DEFAULT, "pagewire_marks_attach");
     *(void **)&num_calls = dlsym(RTLD_DEFAULT, "pagewire_marks_num_calls");
     if (!attach || !num_calls) return PW_OK;
     const uint32_t count = num_calls();

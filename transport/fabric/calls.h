@@ -20,4 +20,6 @@ void pw_fi_count_bytes(pw_fi_process *process, uint64_t num_bytes);
 
 /* Have the preloaded library tell of MPI's calls, where it is; the node was just made, in one. */
 int pw_fi_attach_marks(pw_fi_process *process);
+/* It tells no more: this library is about to go. */
+void pw_fi_detach_marks(void);
 #endif

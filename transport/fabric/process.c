@@ -297,26 +297,6 @@ void pw_fi_process_rest(pw_fi_process *process)
     }
 }
 
-static void forget_endpoint(pw_fi_list *list, const pw_fi_endpoint *endpoint)
-{
-    for (pw_fi_operation *next, *each = list->head; each; each = next) {
-        next = each->next;
-        if (each->endpoint == endpoint) pw_fi_unlink(each); /* its answer finds nobody */
-    }
-}
-
-void pw_fi_abandon(pw_fi_process *process, const pw_fi_endpoint *endpoint)
-{
-    for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
-        const pw_fi_operation *operation = each->owner;
-        if (operation && operation->endpoint == endpoint)
-            ((pw_handle *)(uintptr_t)each)->owner = NULL;
-    }
-    forget_endpoint(&process->waiting_writes, endpoint);
-    forget_endpoint(&process->atomics, endpoint);
-    forget_endpoint(&process->claimed, endpoint);
-}
-
 /* ---- operations */
 
 pw_fi_operation *pw_fi_take(pw_fi_process *process)

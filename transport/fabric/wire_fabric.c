@@ -174,12 +174,6 @@ static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
     return true;
 }
 
-static void wire_ring(pw_wire *wire, uint32_t peer)
-{
-    wire_fabric *self = self_of(wire);
-    if (self->shared) pw_shared_ring(self->shared, peer);
-}
-
 static int64_t wall_ns(void)
 {
     struct timespec now;
@@ -239,7 +233,6 @@ static const pw_wire_ops ops = {
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
     .rest = wire_rest,
-    .ring = wire_ring,
     .count = wire_count,
     .reason = pw_wire_fabric_reason,
     .close = wire_close,

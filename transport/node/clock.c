@@ -78,6 +78,10 @@ static int64_t scaled_ns(const pw_clock *clock, int64_t duration_ns)
 
 static int64_t replayed_ns(pw_clock *clock)
 {
+    if (clock->is_prepaid) {
+        clock->is_prepaid = false;
+        return 0;
+    }
     if (clock->next_replay == clock->num_replay) {
         clock->replay_missing++;
         return 0;
@@ -109,7 +113,9 @@ static int64_t compute_ns(pw_clock *clock, int64_t wall_ns)
 {
     if (clock->is_recording) {
         int64_t duration_ns = elapsed_ns(clock, wall_ns);
-        record(clock, duration_ns);
+        clock->last_ns = duration_ns;
+        record(clock, clock->vain_ns + duration_ns);
+        clock->vain_ns = 0;
         return clock->compute == PW_COMPUTE_MEASURED ? scaled_ns(clock, duration_ns) : 0;
     }
     switch (clock->compute) {
@@ -245,13 +251,24 @@ void pw_clock_completed(pw_clock *clock, int64_t complete_ns)
     clock->now_ns = latest(clock->now_ns, complete_ns) + clock->poll_ns;
 }
 
+void pw_clock_found_nothing(pw_clock *clock)
+{
+    if (clock->depth != 1) return;
+    clock->is_prepaid = clock->compute == PW_COMPUTE_REPLAY;
+    if (clock->is_recording && clock->recording_error == PW_OK)
+        clock->vain_ns = clock->recorded_ns[--clock->num_recorded];
+}
+
 void pw_clock_excuse_call(pw_clock *clock)
 {
+    pw_clock_found_nothing(clock);
     if (clock->depth != 1) return;
     clock->now_ns -= clock->charged_ns;
     clock->charged_ns = 0;
     clock->excused_wall_ns = pw_clock_wall_ns();
     if (!clock->is_polling) return;
+    if (clock->is_recording && clock->recording_error == PW_OK) clock->vain_ns -= clock->last_ns;
+    if (clock->compute != PW_COMPUTE_MEASURED) return; /* else it is not the loop's */
     clock->now_ns -= clock->passed_ns;
     clock->entered_ns -= clock->passed_ns;
     clock->compute_ns -= clock->passed_ns;

@@ -22,7 +22,8 @@ typedef struct {
     int64_t read_ns; /* a reading of the clock */
     int64_t compute; /* PW_COMPUTE_* */
     double scale;    /* of every duration, at most PW_COMPUTE_SCALE_MAX */
-    /* replay: the durations, one for each outermost call; the clock's own copy */
+    /* replay: the durations, one for each outermost call that was not in vain; the clock's own copy
+     */
     const int64_t *replay_ns;
     uint64_t num_replay;
     int64_t is_recording; /* keep the durations: pw_clock_recorded */
@@ -44,6 +45,8 @@ typedef struct {
     uint64_t next_replay, num_replay, replay_missing;
     int64_t *replay_ns, *recorded_ns;
     uint64_t num_recorded, recorded_capacity;
+    int64_t last_ns,
+        vain_ns; /* recording: before this call; before tests in vain, to be recorded */
     double scale;
     int32_t compute;
     int32_t depth;
@@ -51,6 +54,7 @@ typedef struct {
     uint8_t is_recording;
     uint8_t program_ran; /* since the NI was last looked after, which takes this back */
     uint8_t is_polling;  /* the call follows an excused one at once: the program tests in a loop */
+    uint8_t is_prepaid;  /* replay: a test in vain has taken the next call's duration */
 } pw_clock;
 
 /* The host's own clock (CLOCK_MONOTONIC). */
@@ -73,7 +77,10 @@ void pw_clock_declare(pw_clock *clock, int64_t duration_ns);
 void pw_clock_sleep(pw_clock *clock, int64_t duration_ns);
 /* The CPU learns of a completion. */
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns);
-/* What the outermost call looks for is not here yet, but may be in virtual time: the call as such
+/* The outermost call is a test in vain. How many of them a program makes is up to this host, so a
+ * recording has one duration for all of them and the call that they lead to. */
+void pw_clock_found_nothing(pw_clock *clock);
+/* The same, and what it looks for is not here yet, but may be in virtual time: the call as such
  * costs nothing, and neither does what a loop of such calls does between them. Else the time of a
  * program that tests in a loop would be this host's. */
 void pw_clock_excuse_call(pw_clock *clock);

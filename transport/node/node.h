@@ -114,13 +114,11 @@ int pw_node_turn(pw_node *node, bool waiting);
 /* A turn moved something. */
 void pw_node_busy(pw_node *node);
 /* A turn was in vain: gives the core away after some; unlocks the node meanwhile. With more nodes
- * than cores it rests soon, else after very many turns, until a peer sends something or for about
- * 1 ms; over a wire whose peers cannot wake it, it yields, and sleeps for short times in the end.
+ * than cores it rests soon, else after very many turns, until a peer sends something, or for some
+ * part of the wait so far; over a wire whose peers cannot wake it, it yields, and sleeps for short
+ * times in the end.
  */
 void pw_node_idle(pw_node *node);
-/* The host has sent something to the peer, or this node, by means of its own: whoever rests looks.
- */
-void pw_node_ring(pw_node *node, uint32_t peer);
 /* Wall time in ns since anything happened while the node was waiting; 0 when something just did.
  * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);

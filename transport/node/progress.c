@@ -249,17 +249,15 @@ void pw_node_busy(pw_node *node)
 
 void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock, node->wire); }
 
-void pw_node_ring(pw_node *node, uint32_t peer)
-{
-    if (peer == node->wire->node) pw_idleness_tell_resting(&node->idleness);
-    else if (node->wire->ops->ring) node->wire->ops->ring(node->wire, peer);
-}
-
 int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
 
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
 {
     bool is_ahead = node->clock.now_ns < node->next_ns && node->next_ns < PW_NEVER;
-    if (is_future || is_ahead) node->clock.now_ns += poll_ns;
-    else pw_clock_excuse_call(&node->clock);
+    if (!is_future && !is_ahead) {
+        pw_clock_excuse_call(&node->clock);
+        return;
+    }
+    pw_clock_found_nothing(&node->clock);
+    node->clock.now_ns += poll_ns;
 }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include <stdlib.h>
 
-enum { NUM_MESSAGES = 200, MAX_INTS = 40000 };
+enum { NUM_MESSAGES = 60, MAX_INTS = 40000 };
 
 /* From 1 int to what any NI sends by rendezvous, in no order. */
 static int length_of(int message)
