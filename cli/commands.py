@@ -39,6 +39,8 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", 
     "json",
     "transport",
     "mpi",
+    "hosts",
+    "mpiexec_options",
 )
 def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
     """Run PROGRAM (an app, a .py file, -m module, or behind -- any command that uses MPI) on RANKS
@@ -56,7 +58,17 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 
 
 @app.command()
-@takes_settings("timeout", "err", "eager_limit", "platform", "strict", "transport", "mpi")
+@takes_settings(
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "strict",
+    "transport",
+    "mpi",
+    "hosts",
+    "mpiexec_options",
+)
 def compare(
     ranks: Ranks,
     memory: Annotated[
@@ -150,7 +162,17 @@ def experiment(
 
 @app.command("env")
 @takes_settings(
-    "memory", "policy", "timeout", "err", "eager_limit", "platform", "compute", "quiet", "mpi"
+    "memory",
+    "policy",
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "compute",
+    "quiet",
+    "mpi",
+    "hosts",
+    "mpiexec_options",
 )
 def environment(
     ranks: Ranks,

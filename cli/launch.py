@@ -7,6 +7,7 @@ not tell it.
 import contextlib
 import ctypes
 import dataclasses
+import math
 import os
 import pathlib
 import signal
@@ -20,6 +21,7 @@ from typing import IO, Any
 from pagewire.cli import fabric, merging, mpi_choice, options
 from pagewire.cli.program import Program, check_module
 from pagewire.cli.watch import (
+    FIRST_SIGN_S,
     MARKER,
     Watch,
     end_all,
@@ -81,6 +83,7 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
         registry.create(checked.value(registry.setting), folders=beside)
     for name in ("json", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
+    mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)
     _check_transport(checked, environ, chosen)
     return checked
 
@@ -200,9 +203,10 @@ def launch_command(
     """
     settings = config.load(environ=environ)
     over_fabric = settings.run.transport == "fabric"
-    mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric)
+    hosts = settings.run.hosts
+    mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric or bool(hosts))
     marker = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="pagewire-") as directory:
+    with _folder_of_records(hosts) as directory:
         variables = {**rank_environment(environ), **mpi.variables()}
         if over_fabric:
             variables = fabric.environment(variables, mpi)
@@ -215,12 +219,21 @@ def launch_command(
         flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
         with _ending_signals_raise():
             process = subprocess.Popen(
-                [mpi.mpiexec, "-n", str(num_ranks), *command],
+                [
+                    *mpi.command(num_ranks, hosts, settings.run.mpiexec_options, variables),
+                    *command,
+                ],
                 env=variables,
                 stdout=stdout,
                 preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
             )
-            watch = Watch(process, num_ranks, pathlib.Path(directory), marker)
+            watch = Watch(
+                process,
+                num_ranks,
+                pathlib.Path(directory),
+                marker,
+                first_sign_s=FIRST_SIGN_S if hosts else math.inf,
+            )
             try:
                 code = watch.wait()
                 left = unfinished(pathlib.Path(directory))
@@ -228,6 +241,8 @@ def launch_command(
                 return Outcome(INTERRUPTED, "interrupted")
             finally:
                 end_all(process, marker)
+        if watch.unseen:
+            return _unseen(watch.unseen, directory)
         outcome = _outcome(
             code,
             pathlib.Path(directory),
@@ -241,6 +256,18 @@ def launch_command(
             except IncompleteError as error:
                 return Outcome(1, str(error), is_past=True)
         return outcome
+
+
+def _folder_of_records(hosts: str) -> "tempfile.TemporaryDirectory[str]":
+    """What the launcher and all ranks write to and read: with several hosts it lies in the working
+    directory, as the file system of the program is one that all of them see."""
+    parent = os.getcwd() if hosts else None
+    try:
+        return tempfile.TemporaryDirectory(prefix="pagewire-", dir=parent)
+    except OSError as error:
+        where = parent or tempfile.gettempdir()
+        remedy = "start in a folder that all hosts see" if hosts else "set TMPDIR"
+        raise output.OutputError(f"'{where}': {error.strerror}; {remedy}") from None
 
 
 def _fix_addresses() -> None:
@@ -287,6 +314,15 @@ def _outcome(
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
+
+
+def _unseen(ranks: Sequence[int], directory: str) -> Outcome:
+    names = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return Outcome(
+        1,
+        f"rank {names} left no record in '{directory}': all hosts of a run must see that folder; "
+        "start in one on a file system that they share",
+    )
 
 
 def _left_mpi(rank: int, goodbye: str) -> Outcome:

@@ -7,9 +7,11 @@ environment first. An MPI of the system or of the user's is named by the path of
 
 import dataclasses
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from pagewire.native.settings import ConfigError
 
@@ -19,6 +21,9 @@ LIBRARIES = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 TITLES = {"mpich": "MPICH", "openmpi": "Open MPI"}
 
 _ASKING_S = 20.0
+
+_HANDED_ON = ("PAGEWIRE_", "FI_", "LD_", "OMP_", "OPENBLAS_", "PYTHON", "MPI4PY_")
+"""Of what Open MPI's mpiexec does not give to ranks of other hosts by itself, what ours need."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,12 +40,73 @@ class Mpi:
     def title(self) -> str:
         return TITLES.get(self.kind, "an unknown MPI")
 
+    def command(
+        self, num_ranks: int, hosts: str, options: str, environ: Mapping[str, str]
+    ) -> list[str]:
+        """mpiexec with its options: the words in front of the ranks' command.
+
+        environ: of mpiexec, whose variables the ranks of other hosts shall have too.
+        """
+        return [
+            self.mpiexec,
+            "-n",
+            str(num_ranks),
+            *(self._host_options(num_ranks, hosts, environ) if hosts else ()),
+            *_split_options(options),
+        ]
+
+    def _host_options(self, num_ranks: int, hosts: str, environ: Mapping[str, str]) -> list[str]:
+        names = _split_hosts(hosts)
+        num_each = -(-num_ranks // len(names))
+        placed = ",".join(name if ":" in name else f"{name}:{num_each}" for name in names)
+        if self.kind != "openmpi":
+            return ["-hosts", placed]
+        handed_on = [name for name in sorted(environ) if name.startswith(_HANDED_ON)]
+        # By slot: else more ranks than a host was given may go to it, as it has cores for them.
+        return [
+            "--host",
+            placed,
+            "--map-by",
+            "slot",
+            *(word for name in handed_on for word in ("-x", name)),
+        ]
+
     def variables(self) -> dict[str, str]:
         """What mpi4py needs to load this MPI instead of the one of its environment."""
         if self.kind != "openmpi" or not self.library_folder:
             return {}
         library = os.path.join(self.library_folder, LIBRARIES["openmpi"])
         return {"MPI4PY_MPIABI": "openmpi", "MPI4PY_LIBMPI": library}
+
+
+def _split_hosts(hosts: str) -> list[str]:
+    names = hosts.split(",")
+    for name in names:
+        host, colon, count = name.partition(":")
+        if not host or host.startswith("-") or len(name.split()) != 1:
+            raise ConfigError(
+                f"run.hosts = '{hosts}': allowed are names or IPv4 addresses, separated by commas"
+            )
+        if colon and not (count.isdecimal() and int(count)):
+            raise ConfigError(
+                f"run.hosts = '{hosts}': '{name}' must be HOST or HOST:RANKS (an IPv6 address "
+                "needs a name, in /etc/hosts)"
+            )
+    return names
+
+
+def _split_options(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"run.mpiexec_options = '{options}': {error}") from None
+
+
+def check_options(hosts: str, options: str) -> None:
+    """Refuse hosts and options that cannot be read."""
+    if hosts:
+        _split_hosts(hosts)
+    _split_options(options)
 
 
 def openmpi_folder() -> str:

@@ -19,6 +19,8 @@ SETTING_OPTIONS: Mapping[str, str] = {
     "--json": "run.json",
     "--transport": "run.transport",
     "--mpi": "run.mpi",
+    "--hosts": "run.hosts",
+    "--mpiexec-options": "run.mpiexec_options",
 }
 """Options that take the text of one setting."""
 

@@ -42,7 +42,9 @@ def print_environment(num_ranks: int, environ: Mapping[str, str], folder: str) -
     for name, value in sorted(variables.items()):
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")
-    print(f"# {mpi.mpiexec} -n {num_ranks} PROGRAM; then: pagewire report {shlex.quote(folder)}")
+    run = settings.run
+    command = shlex.join(mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables))
+    print(f"# {command} PROGRAM; then: pagewire report {shlex.quote(folder)}")
 
 
 def report(folder: str, *, json: str, program: str) -> int:

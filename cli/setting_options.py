@@ -44,6 +44,14 @@ OPTIONS: Mapping[str, Any] = {
     "mpi": Annotated[
         str | None, typer.Option(help="mpich, openmpi, or the path of an mpiexec (run.mpi)")
     ],
+    "hosts": Annotated[
+        str | None,
+        typer.Option(metavar="H1,H2,...", help="hosts that the ranks are spread over (run.hosts)"),
+    ],
+    "mpiexec_options": Annotated[
+        str | None,
+        typer.Option(metavar="WORDS", help="further options of mpiexec (run.mpiexec_options)"),
+    ],
     "json": Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ],

@@ -7,6 +7,7 @@ ranks make sessions of their own, so processes are found by a variable in their 
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import select
@@ -20,6 +21,10 @@ GRACE_S = 2.0
 
 MARKER = "PAGEWIRE_LAUNCH_ID"
 """Variable that every process of a launch has."""
+
+FIRST_SIGN_S = 90.0
+"""How long after another rank's a rank's first record may come, in a run of several hosts: a
+network file system shows it late, and one that is not shared never does."""
 
 _POLL_S = 0.05
 
@@ -63,7 +68,13 @@ class Watch:
     """Waits for mpiexec, sees which rank's process goes first, ends a run that does not end."""
 
     def __init__(
-        self, process: "subprocess.Popen[Any]", num_ranks: int, directory: pathlib.Path, marker: str
+        self,
+        process: "subprocess.Popen[Any]",
+        num_ranks: int,
+        directory: pathlib.Path,
+        marker: str,
+        *,
+        first_sign_s: float = math.inf,
     ) -> None:
         self._process = process
         self._num_ranks = num_ranks
@@ -72,12 +83,17 @@ class Watch:
         self._poll = select.poll()
         self._rank_of_fd: dict[int, int] = {}
         self._known_ranks: set[int] = set()
+        self._first_sign_s = first_sign_s
+        self.unseen: list[int] = []
+        """Ranks that have left no record although others have, since first_sign_s."""
         self.first_gone = -1
         """Rank whose process was the first to disappear, -1 when none did before mpiexec."""
 
     def wait(self) -> int:
-        """mpiexec's exit code; 1 when it had not ended GRACE_S after a rank's failure."""
-        failed_s = ended_s = 0.0
+        """mpiexec's exit code; 1 when it had not ended GRACE_S after a rank's failure, or when some
+        ranks are unseen."""
+        failed_s = ended_s = started_s = 0.0
+        num_started = 0
         try:
             while True:
                 code = self._process.poll()
@@ -85,6 +101,11 @@ class Watch:
                     return code
                 self._follow_ranks()
                 now_s = time.monotonic()
+                if len(self._known_ranks) > num_started:
+                    num_started, started_s = len(self._known_ranks), now_s
+                if 0 < num_started < self._num_ranks and now_s > started_s + self._first_sign_s:
+                    self.unseen = sorted(set(range(self._num_ranks)) - self._known_ranks)
+                    return 1
                 if failed_s and now_s > failed_s + GRACE_S:
                     return 1
                 if not failed_s and failures(self._directory):
@@ -115,6 +136,9 @@ class Watch:
         self._known_ranks.add(rank)
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
+            if not _is_marked(pid, self._marker):  # the number is of another host
+                os.close(descriptor)
+                return
             self._rank_of_fd[descriptor] = rank
             self._poll.register(descriptor, select.POLLIN)
 
@@ -144,15 +168,13 @@ def end_all(process: "subprocess.Popen[Any]", marker: str) -> None:
 
 def marked_processes(marker: str) -> list[int]:
     """Processes whose environment holds this launch's marker; zombies have none."""
-    wanted = f"{MARKER}={marker}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        try:
-            environ = pathlib.Path("/proc", entry, "environ").read_bytes()
-        except OSError:
-            continue
-        if wanted in environ.split(b"\0"):
-            found.append(int(entry))
-    return found
+    numbers = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return [pid for pid in numbers if _is_marked(pid, marker)]
+
+
+def _is_marked(pid: int, marker: str) -> bool:
+    try:
+        environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARKER}={marker}".encode() in environ.split(b"\0")

@@ -1,11 +1,14 @@
 """Which rank a failed run is blamed on, from the records that the ranks' witnesses write."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
 from pagewire.cli import run
 from pagewire.cli.launch import _outcome
+from pagewire.cli.watch import Watch
 
 
 @pytest.fixture
@@ -79,3 +82,35 @@ def test_rank_over_the_fabric_says_goodbye_by_its_report(ended, tmp_path):
     ended(1, "end", 110, code=0)
     outcome = _outcome(0, tmp_path, -1, [2], goodbye="report")
     assert outcome.failure == "rank 0 left with exit code 0 but without MPI Finalize"
+
+
+@pytest.fixture
+def mpiexec():
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_rank_without_a_sign_is_unseen_when_another_has_given_one(ended, tmp_path, mpiexec):
+    ended(1, "start", 100, pid=os.getpid())
+    watch = Watch(mpiexec, 3, tmp_path, "none", first_sign_s=0.2)
+    assert watch.wait() == 1
+    assert watch.unseen == [0, 2]
+
+
+def test_ranks_that_all_gave_a_sign_are_waited_for(ended, tmp_path):
+    for rank in range(2):
+        ended(rank, "start", 100, pid=os.getpid())
+    with subprocess.Popen(["sleep", "0.5"]) as process:
+        watch = Watch(process, 2, tmp_path, "none", first_sign_s=0.1)
+        assert (watch.wait(), watch.unseen) == (0, [])
+
+
+def test_process_number_of_another_host_is_not_followed(ended, tmp_path):
+    """A process here may have the number of a rank there, and end at any time."""
+    with subprocess.Popen(["sleep", "0.1"]) as stranger, subprocess.Popen(["sleep", "0.6"]) as own:
+        ended(0, "start", 100, pid=stranger.pid)
+        watch = Watch(own, 1, tmp_path, "marker")
+        assert watch.wait() == 0
+    assert watch.first_gone == -1

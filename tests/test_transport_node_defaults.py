@@ -23,6 +23,8 @@ NOT_OF_A_NODE = {
     "run.clocks",
     "run.transport",
     "run.mpi",
+    "run.hosts",
+    "run.mpiexec_options",
     "run.wire",
     "run.wire_interface",
     "run.huge_pages",

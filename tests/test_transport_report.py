@@ -53,6 +53,16 @@ def test_counters_are_summed_and_times_are_maxima():
     assert total["timeouts"] == 0
 
 
+def test_ranks_without_marks_are_named_and_others_are_not():
+    marked = report.table([rank(1), rank(1)], Config())
+    assert "not marked" not in marked
+    text = report.table([rank(1), rank(1, without_marks=1), rank(1, without_marks=1)], Config())
+    assert "MPI calls not marked on rank 1, 2: libpagewire-mpi.so was not preloaded" in text
+    assert report.totals([rank(1), rank(1, without_marks=1)])["without_marks"] == [1]
+    many = report.table([rank(1, without_marks=1)] * 11, Config())
+    assert "on rank 0, 1, 2, 3, 4, 5, 6, 7 and 3 more: lib" in many
+
+
 def test_summary_has_the_keys_of_a_comparison():
     entry = report.summary([rank(1), rank(2)], Config())
     for key in [

@@ -106,6 +106,7 @@ def test_times_and_facts_of_the_host_are_exact(data):
     ways = ("bursts_short", "bursts_in_place", "bursts_copied", "bursts_by_message")
     for name in ("touch_ns", "pin_ns", "yields", "sleeps", *ways):
         assert parsed[name] == node[name]
+    assert parsed.get("without_marks", 0) == (node["without_marks"] != 0)
     assert parsed["interrupt_times"] == {"bin_ns": bin_ns, "bins": bins}
     assert parsed["wall_time_s"] == wall_ns / 1e9
     assert parsed["peak_rss_bytes"] == rss_bytes

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -55,8 +56,9 @@ static void write_record(const rank *me, const char *kind, const char *detail)
     if (descriptor >= 0 && close(descriptor) && !failed) failed = errno;
     if (!failed && rename(whole, path)) failed = errno;
     if (failed)
-        fprintf(stderr, "pagewire: rank %lu: %s: cannot be written: %s\n", me->number, path,
-                strerror(failed));
+        fprintf(stderr, "pagewire: rank %lu: %s: cannot be written: %s%s\n", me->number, path,
+                strerror(failed),
+                failed == ENOENT ? "; all hosts of a run must see this folder" : "");
 }
 
 /* The kernel kills this process when its parent is gone, however that came about. */
@@ -81,6 +83,9 @@ static void escape(const char *text, char *out, size_t num_bytes)
 /* Becomes the program; comes back never. */
 static void become(const rank *me, char *const *command)
 {
+    /* Without address-space randomization: see cli/launch.py, whose own way ends at this host. */
+    const int persona = personality(0xffffffff);
+    if (persona >= 0) (void)personality((unsigned long)persona | ADDR_NO_RANDOMIZE);
     execvp(command[0], command);
     int failed = errno;
     int code = failed == ENOENT || failed == ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;

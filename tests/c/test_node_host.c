@@ -278,6 +278,47 @@ static void test_bursts_are_made_in_the_wires_memory_as_long_as_there_is_some(vo
     free(given);
 }
 
+static int refuse_send(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes,
+                       bool *is_free)
+{
+    (void)wire, (void)peer, (void)data, (void)num_bytes, (void)is_free;
+    return PW_ERR_HOST;
+}
+
+static int refuse_poll(pw_wire *wire, pw_wire_burst *out)
+{
+    (void)wire, (void)out;
+    return PW_ERR_HOST;
+}
+
+static const char *tell_reason(const pw_wire *wire)
+{
+    (void)wire;
+    return "the cable is cut";
+}
+
+static void test_what_the_wire_says_of_its_failure_is_passed_on(void)
+{
+    joined all;
+    prepare(&all, 2);
+    joined_wire_ops = all.wires[0]->ops;
+    pw_wire_ops ops = *joined_wire_ops;
+    ops.send = refuse_send;
+    ops.poll = refuse_poll;
+    all.wires[0]->ops = &ops;
+    create(&all);
+    assert(pw_node_turn(all.nodes[0], true) == PW_ERR_HOST);
+    assert(!strcmp(pw_node_reason(all.nodes[0]), "the wire cannot receive"));
+    ops.reason = tell_reason;
+    assert(pw_node_turn(all.nodes[0], true) == PW_ERR_HOST);
+    assert(!strcmp(pw_node_reason(all.nodes[0]), "the wire cannot receive: the cable is cut"));
+    uint8_t *frame = pw_node_take_frame(all.nodes[0]);
+    assert(pw_node_send_frame(all.nodes[0], 1, frame, 96) == PW_ERR_HOST);
+    assert(!strcmp(pw_node_reason(all.nodes[0]),
+                   "the wire cannot send 96 bytes to node 1: the cable is cut"));
+    end(&all);
+}
+
 static void test_a_strategys_own_reason_is_passed_on(void)
 {
     joined all;
@@ -295,6 +336,7 @@ static void test_a_strategys_own_reason_is_passed_on(void)
 
 int main(void)
 {
+    test_what_the_wire_says_of_its_failure_is_passed_on();
     test_a_strategys_own_reason_is_passed_on();
     test_a_host_that_decides_changes_no_time();
     test_a_host_that_cannot_decide_is_asked_again();

@@ -1,7 +1,9 @@
 /* How a node waits, and how threads share it. */
 #include "tests/c/node_pair.h"
+#include "transport/node/bell.h"
 #include "transport/node/ticket_lock.h"
 #include <pthread.h>
+#include <sched.h>
 
 static pw_node_counters counters_of(const pw_node *node)
 {
@@ -118,6 +120,124 @@ static void test_a_lock_is_wanted_while_somebody_waits(void)
     assert(!pw_ticket_lock_is_wanted(&lock));
 }
 
+/* A joined wire with a bell, on a host with as many nodes as the test wants. */
+static const pw_wire_ops *joined_ops;
+static uint32_t bell, num_near;
+#define LIMIT_NS INT64_C(20000000000)
+
+static bool rest_at_bell(const pw_wire *wire, pw_wire_rest *out)
+{
+    (void)wire;
+    *out = (pw_wire_rest){&bell, PW_BELL_ARRIVAL, num_near, LIMIT_NS};
+    return true;
+}
+
+static void begin_with_bell(joined *all, pw_wire_ops *ops)
+{
+    begin(all, 1);
+    joined_ops = all->wires[0]->ops;
+    *ops = *joined_ops;
+    ops->rest = rest_at_bell;
+    all->wires[0]->ops = ops;
+}
+
+static void *ring_when_somebody_rests(void *argument)
+{
+    pw_node *node = argument;
+    while (!pw_bell_is_set(&bell, PW_BELL_ARRIVAL)) sched_yield();
+    const int64_t begun_ns = pw_clock_wall_ns();
+    while (counters_of(node).sleeps == 0 && pw_clock_wall_ns() - begun_ns < LIMIT_NS) sched_yield();
+    pw_bell_ring(&bell, PW_BELL_ARRIVAL);
+    return NULL;
+}
+
+static uint64_t idle_until_woken(pw_node *node)
+{
+    pthread_t thread;
+    uint64_t turns = 0;
+    const int64_t begun_ns = pw_clock_wall_ns();
+    pw_node_lock(node);
+    assert(pthread_create(&thread, NULL, ring_when_somebody_rests, node) == 0);
+    for (; counters_of(node).sleeps == 0; turns++) pw_node_idle(node);
+    pw_node_unlock(node);
+    assert(pthread_join(thread, NULL) == 0);
+    assert(pw_clock_wall_ns() - begun_ns < LIMIT_NS && !pw_bell_is_set(&bell, PW_BELL_ARRIVAL));
+    return turns;
+}
+
+static void test_a_crowded_node_rests_soon_and_is_woken(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    num_near = UINT32_MAX;
+    begin_with_bell(&all, &ops);
+    assert(idle_until_woken(all.nodes[0]) < 50);
+    assert(counters_of(all.nodes[0]).yields == 0 && pw_node_silent_ns(all.nodes[0]) > 0);
+    end(&all);
+}
+
+static void test_a_node_with_a_core_of_its_own_yields_for_a_time_and_rests(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    num_near = 0;
+    begin_with_bell(&all, &ops);
+    idle_until_woken(all.nodes[0]);
+    assert(counters_of(all.nodes[0]).yields > 0);
+    assert(pw_node_silent_ns(all.nodes[0]) > 200000);
+    end(&all);
+}
+
+static void test_what_happens_takes_the_announcement_back(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    num_near = UINT32_MAX;
+    begin_with_bell(&all, &ops);
+    pw_node_lock(all.nodes[0]);
+    while (!pw_bell_is_set(&bell, PW_BELL_ARRIVAL)) pw_node_idle(all.nodes[0]);
+    assert(counters_of(all.nodes[0]).sleeps == 0);
+    pw_node_busy(all.nodes[0]);
+    assert(!pw_bell_is_set(&bell, PW_BELL_ARRIVAL));
+    pw_node_unlock(all.nodes[0]);
+    end(&all);
+}
+
+static void *idle_until_it_rested(void *argument)
+{
+    pw_node *node = argument;
+    pw_node_lock(node);
+    while (counters_of(node).sleeps == 0) pw_node_idle(node);
+    pw_node_unlock(node);
+    return NULL;
+}
+
+/* With the lock: the other thread rests as long as it is free, and needs no peer to go on. */
+static void test_a_thread_that_rests_is_told_what_another_one_moves(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    pthread_t thread;
+    pw_node *node;
+    pw_handle *handle;
+    uint8_t *data = make_pattern(PW_PAGE_BYTES);
+    num_near = UINT32_MAX;
+    begin_with_bell(&all, &ops);
+    node = all.nodes[0];
+    assert(pthread_create(&thread, NULL, idle_until_it_rested, node) == 0);
+    while (counters_of(node).sleeps == 0) sched_yield();
+    pw_node_lock(node);
+    assert(pw_bell_is_set(&bell, PW_BELL_ARRIVAL));
+    assert(pw_node_fetch(node, 0, address_of(data), 1, address_of(data), PW_PAGE_BYTES, 0, NULL,
+                         &handle) == PW_OK);
+    pw_node_unlock(node);
+    assert(!pw_bell_is_set(&bell, PW_BELL_ARRIVAL));
+    const int64_t begun_ns = pw_clock_wall_ns();
+    assert(pthread_join(thread, NULL) == 0);
+    assert(pw_clock_wall_ns() - begun_ns < LIMIT_NS / 2);
+    end(&all);
+}
+
 int main(void)
 {
     test_a_loop_in_vain_yields_then_sleeps_and_is_silent();
@@ -125,5 +245,9 @@ int main(void)
     test_threads_that_wait_take_turns(true);
     test_threads_that_wait_take_turns(false);
     test_a_lock_is_wanted_while_somebody_waits();
+    test_a_crowded_node_rests_soon_and_is_woken();
+    test_a_node_with_a_core_of_its_own_yields_for_a_time_and_rests();
+    test_what_happens_takes_the_announcement_back();
+    test_a_thread_that_rests_is_told_what_another_one_moves();
     return 0;
 }

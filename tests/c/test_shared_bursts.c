@@ -9,13 +9,17 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "transport/node/bell.h"
 #include "transport/node/shared_bursts.h"
 
 #define BURSTS 1000
 #define NODES_MAX 4
 #define SHORT_BYTES 240
+#define ROUNDS 100000        /* of a burst there and one back */
+#define LIMIT_NS 20000000000 /* of a rest: one ring that is lost fails the test */
 
 /* Each node writes its own once for each other node: facts, then whom it has met. */
 enum { FACTS, HAS_MET, STEPS };
@@ -251,6 +255,131 @@ static void nonsense_in_a_slot_is_refused(uint32_t num_bytes, uint32_t offset)
     close_exchange(&way);
 }
 
+static int64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void send_word(pw_shared_bursts *shared, uint32_t peer, uint32_t word)
+{
+    uint8_t data[8] = {0};
+    bool is_free;
+    memcpy(data, &word, sizeof word);
+    assert(pw_shared_send(shared, peer, data, sizeof data, &is_free) == PW_OK && is_free);
+}
+
+/* As a node waits: look, announce, look again, rest. */
+static uint32_t receive_word_resting(pw_shared_bursts *shared)
+{
+    pw_wire_burst burst;
+    pw_wire_rest rest;
+    uint32_t word;
+    bool is_announced = false;
+    int code;
+    while ((code = pw_shared_poll(shared, &burst)) == 0) {
+        assert(pw_shared_rest(shared, &rest) && rest.calls == PW_BELL_ARRIVAL);
+        if (is_announced) {
+            const int64_t begun_ns = wall_ns();
+            pw_bell_wait(rest.bell, rest.calls, LIMIT_NS);
+            assert(wall_ns() - begun_ns < LIMIT_NS);
+        } else {
+            pw_bell_announce(rest.bell, rest.calls);
+        }
+        is_announced = !is_announced;
+    }
+    assert(code == 1);
+    memcpy(&word, burst.data, sizeof word);
+    pw_shared_taken(shared, &burst);
+    return word;
+}
+
+static void echo_resting(const exchange *way, uint32_t node)
+{
+    alarm(60);
+    pw_shared_bursts *shared = join(way, node, 2);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        assert(receive_word_resting(shared) == round);
+        send_word(shared, 0, round);
+    }
+    pw_shared_destroy(shared);
+}
+
+static void no_ring_is_lost(void)
+{
+    exchange way;
+    open_exchange(&way);
+    pid_t child = start(echo_resting, &way, 1);
+    pw_shared_bursts *shared = join(&way, 0, 2);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        send_word(shared, 1, round);
+        assert(receive_word_resting(shared) == round);
+    }
+    end(child, 0);
+    pw_shared_destroy(shared);
+    close_exchange(&way);
+}
+
+/* The peer takes one burst of a full ring, and rests until the next one comes. */
+static void take_and_rest(const exchange *way, uint32_t node)
+{
+    pw_shared_bursts *shared = join(way, node, 2);
+    pw_wire_burst burst;
+    pw_wire_rest rest;
+    uint8_t word;
+    hear_one(way, HAS_MET, node, &word, 1); /* the ring is full, and the node about to rest */
+    assert(pw_shared_poll(shared, &burst) == 1);
+    pw_shared_taken(shared, &burst);
+    assert(pw_shared_rest(shared, &rest));
+    pw_bell_announce(rest.bell, rest.calls);
+    tell(way, FACTS, 2, node, &word, 1);
+    while (pw_bell_is_set(rest.bell, PW_BELL_ARRIVAL))
+        pw_bell_wait(rest.bell, rest.calls, LIMIT_NS);
+    pw_shared_destroy(shared);
+}
+
+static void room_rings(void)
+{
+    exchange way;
+    pw_wire_rest rest;
+    uint8_t word = 0, data[8] = {0};
+    bool is_free;
+    open_exchange(&way);
+    pid_t child = start(take_and_rest, &way, 1);
+    pw_shared_bursts *shared = join(&way, 0, 2);
+    for (uint32_t i = 0; i < 17; i++)
+        assert(pw_shared_send(shared, 1, data, sizeof data, &is_free) == PW_OK);
+    assert(pw_shared_is_waiting(shared) && pw_shared_rest(shared, &rest));
+    assert(rest.calls == (PW_BELL_ARRIVAL | PW_BELL_ROOM) && rest.num_near == 1);
+    pw_bell_announce(rest.bell, PW_BELL_ROOM);
+    tell(&way, HAS_MET, 2, 0, &word, 1);
+    pw_bell_wait(rest.bell, PW_BELL_ROOM, LIMIT_NS);
+    assert(!pw_bell_is_set(rest.bell, PW_BELL_ROOM));
+    assert(hear_one(&way, FACTS, 0, &word, 1) == 1);
+    assert(pw_shared_sent(shared) == data && !pw_shared_is_waiting(shared)); /* and rings */
+    end(child, 0);
+    pw_shared_destroy(shared);
+    close_exchange(&way);
+}
+
+static void nobody_rests_in_a_forked_child(void)
+{
+    pw_shared_bursts *shared;
+    pw_segment_facts facts;
+    pw_wire_rest rest;
+    assert(pw_shared_create(0, 1, &shared, &facts) == PW_OK);
+    assert(pw_shared_rest(shared, &rest) && rest.num_near == 0);
+    pid_t child = fork();
+    if (!child) _exit(pw_shared_rest(shared, &rest));
+    end(child, 0);
+    pw_bell_announce(rest.bell, rest.calls);
+    pw_bell_wait(rest.bell, rest.calls, 1000); /* nobody rings: the limit ends it */
+    pw_bell_withdraw(rest.bell);
+    assert(!pw_bell_is_set(rest.bell, rest.calls));
+    pw_shared_destroy(shared);
+}
+
 static void strangers_do_not_meet(void)
 {
     pw_shared_bursts *shared, *other;
@@ -345,6 +474,9 @@ int main(void)
     nonsense_in_a_slot_is_refused(100, UINT32_MAX - 8);
     nonsense_in_a_slot_is_refused(0, 16384);
     one_meets_after_the_other();
+    no_ring_is_lost();
+    room_rings();
+    nobody_rests_in_a_forked_child();
     a_full_segment_is_not_the_end();
     return 0;
 }

@@ -18,7 +18,15 @@ static bool is_whole(const pw_envelope *envelope, uint32_t source, uint32_t fram
     return envelope->source_node == source && frame_bytes == wanted_bytes &&
            (!rides_along || envelope->payload_bytes == envelope->num_bytes) &&
            (envelope->kind != PW_MESSAGE_RENDEZVOUS ||
-            (envelope->payload_bytes == 0 && envelope->num_bytes <= PW_FI_MESSAGE_MAX_BYTES));
+            (envelope->payload_bytes == 0 && envelope->num_bytes <= PW_FI_MESSAGE_MAX_BYTES &&
+             envelope->num_bytes <= UINT64_MAX - envelope->address));
+}
+
+static bool is_sound(const pw_fi_header *header)
+{
+    return header->source_endpoint < PW_FI_ENDPOINTS_MAX &&
+           header->destination_endpoint < PW_FI_ENDPOINTS_MAX &&
+           (header->flags & PW_FI_HEADER_TAGGED || !header->tag);
 }
 
 /* A write has arrived that brings data for the completion queue. */
@@ -33,6 +41,7 @@ static int take_data(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
     operation->sink = &endpoint->receive;
     operation->wants_entry = true;
     operation->flags = FI_RMA | FI_REMOTE_WRITE;
+    operation->is_uncounted = true;
     operation->data = header->data;
     operation->has_data = true;
     operation->node = envelope->source_node;
@@ -47,9 +56,8 @@ static int dispatch(pw_fi_process *process, const pw_envelope *envelope, const u
     pw_fi_header header;
     memcpy(&header, frame + frame_bytes - sizeof header, sizeof header);
     if (envelope->kind == PW_FI_MESSAGE_ANSWER) return pw_fi_take_answer(process, envelope, frame);
-    pw_fi_endpoint *endpoint = header.destination_endpoint < PW_FI_ENDPOINTS_MAX
-                                   ? process->endpoints[header.destination_endpoint]
-                                   : NULL;
+    pw_fi_endpoint *endpoint =
+        is_sound(&header) ? process->endpoints[header.destination_endpoint] : NULL;
     if (!endpoint) return PW_ERR_MALFORMED; /* it is closed, or never was */
     switch (envelope->kind) {
     case PW_MESSAGE_EAGER:

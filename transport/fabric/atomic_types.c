@@ -18,9 +18,10 @@
         }                                                                                  \
     } while (0)
 
-#define ANY_TYPE_CASES(TYPE)                                                              \
-    case FI_SUM: FOR_EACH(TYPE, value = (TYPE)(value + operand)); return;                 \
-    case FI_PROD: FOR_EACH(TYPE, value = (TYPE)(value * operand)); return;                \
+/* Integers are added as unsigned ones of 64 bits, WIDE: what leaves the type wraps around. */
+#define ANY_TYPE_CASES(TYPE, WIDE)                                                        \
+    case FI_SUM: FOR_EACH(TYPE, value = (TYPE)((WIDE)value + (WIDE)operand)); return;     \
+    case FI_PROD: FOR_EACH(TYPE, value = (TYPE)((WIDE)value * (WIDE)operand)); return;    \
     case FI_LOR: FOR_EACH(TYPE, value = (TYPE)(value != 0 || operand != 0)); return;      \
     case FI_LAND: FOR_EACH(TYPE, value = (TYPE)(value != 0 && operand != 0)); return;     \
     case FI_LXOR: FOR_EACH(TYPE, value = (TYPE)((value != 0) != (operand != 0))); return; \
@@ -50,7 +51,7 @@
                      const void *compares, size_t count)                       \
     {                                                                          \
         switch (operation) {                                                   \
-            ANY_TYPE_CASES(TYPE)                                               \
+            ANY_TYPE_CASES(TYPE, TYPE)                                         \
         default: return;                                                       \
         }                                                                      \
     }
@@ -59,7 +60,7 @@
                      const void *compares, size_t count)                       \
     {                                                                          \
         switch (operation) {                                                   \
-            ANY_TYPE_CASES(TYPE)                                               \
+            ANY_TYPE_CASES(TYPE, TYPE)                                         \
             ORDERED_CASES(TYPE)                                                \
         default: return;                                                       \
         }                                                                      \
@@ -69,7 +70,7 @@
                      const void *compares, size_t count)                       \
     {                                                                          \
         switch (operation) {                                                   \
-            ANY_TYPE_CASES(TYPE)                                               \
+            ANY_TYPE_CASES(TYPE, uint64_t)                                     \
             ORDERED_CASES(TYPE)                                                \
             BITWISE_CASES(TYPE)                                                \
         default: return;                                                       \

@@ -34,6 +34,7 @@ typedef struct {
     size_t num_operands, num_compares, num_results;
     fi_addr_t peer;
     uint64_t address, key;
+    size_t remote_count; /* 0: that of the operands */
     enum fi_datatype type;
     enum fi_op operation;
     void *context;
@@ -41,10 +42,14 @@ typedef struct {
     bool wants_old, is_silent;
 } wanted_atomic;
 
+/* SIZE_MAX: more than any operation has. */
 static size_t num_elements(const struct fi_ioc *parts, size_t num_parts)
 {
     size_t count = 0;
-    for (size_t i = 0; i < num_parts; i++) count += parts[i].count;
+    for (size_t i = 0; i < num_parts; i++) {
+        if (parts[i].count > PW_FI_ATOMIC_MAX_BYTES) return SIZE_MAX;
+        count += parts[i].count;
+    }
     return count;
 }
 
@@ -65,8 +70,10 @@ static bool is_valid(const wanted_atomic *wanted)
     const size_t count = wanted->operation == FI_ATOMIC_READ && !wanted->num_operands
                              ? num_elements(wanted->results, wanted->num_results)
                              : num_elements(wanted->operands, wanted->num_operands);
-    return count > 0 && count * type_bytes <= PW_FI_ATOMIC_MAX_BYTES &&
+    return count > 0 && count <= PW_FI_ATOMIC_MAX_BYTES / type_bytes &&
+           wanted->num_operands <= PW_FI_IOV_MAX && wanted->num_compares <= PW_FI_IOV_MAX &&
            wanted->num_results <= PW_FI_IOV_MAX &&
+           (!wanted->remote_count || wanted->remote_count == count) &&
            (wanted->num_compares > 0) == pw_atomic_compares(wanted->operation) &&
            (!wanted->num_compares ||
             num_elements(wanted->compares, wanted->num_compares) == count) &&
@@ -231,6 +238,7 @@ static wanted_atomic from_message(const struct fi_msg_atomic *message, uint64_t 
         .peer = message->addr,
         .address = message->rma_iov_count ? message->rma_iov[0].addr : 0,
         .key = message->rma_iov_count ? message->rma_iov[0].key : 0,
+        .remote_count = message->rma_iov_count ? message->rma_iov[0].count : 0,
         .type = message->datatype,
         .operation = message->op,
         .context = message->context,

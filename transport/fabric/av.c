@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/process.h"
 
 #define FIRST_CAPACITY 64
@@ -45,7 +46,8 @@ static fi_addr_t insert(pw_fi_av *av, const pw_wire_name *name, int *error)
     pw_wire *wire = av->domain->process->wire;
     pw_wire_address full;
     uint32_t node;
-    int code = pw_wire_name_expand(name, pw_wire_fabric_address(wire), &full);
+    int code = name->endpoint < PW_FI_ENDPOINTS_MAX ? PW_OK : PW_ERR_MALFORMED;
+    if (code == PW_OK) code = pw_wire_name_expand(name, pw_wire_fabric_address(wire), &full);
     if (code == PW_OK) code = pw_wire_fabric_connect(wire, &full, &node);
     if (code < 0) {
         *error = pw_fi_error_of(code);
@@ -139,16 +141,27 @@ static int av_close(struct fid *fid)
     return 0;
 }
 
-static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
+static int no_service(struct fid_av *fid, const char *host, const char *service,
+                      fi_addr_t *addresses, uint64_t flags, void *context)
 {
-    (void)fid, (void)other, (void)flags;
-    return -FI_ENOSYS; /* insertion is over when it returns: there are no events */
+    (void)fid, (void)host, (void)service, (void)addresses, (void)flags, (void)context;
+    return -FI_ENOSYS; /* hosts and services have no endpoints that could be guessed */
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops), .close = av_close, .bind = av_bind};
+static int no_services(struct fid_av *fid, const char *host, size_t num_hosts, const char *service,
+                       size_t num_services, fi_addr_t *addresses, uint64_t flags, void *context)
+{
+    (void)num_hosts, (void)num_services;
+    return no_service(fid, host, service, addresses, flags, context);
+}
+
+/* Insertion is over when it returns: there are no events to bind a queue for. */
+static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(av_close);
 static struct fi_ops_av av_ops = {
     .size = sizeof(struct fi_ops_av),
     .insert = av_insert,
+    .insertsvc = no_service,
+    .insertsym = no_services,
     .remove = av_remove,
     .lookup = av_lookup,
     .straddr = av_straddr,

@@ -23,7 +23,7 @@ static int refuse_lost(const pw_core_messages *messages, uint32_t peer, pw_sente
     return pw_sentence_refuse(reason, PW_ERR_HOST,
                               "node %u cannot be reached over libfabric's provider %s (%s): its "
                               "process has ended, or the network between the hosts is cut; "
-                              "PAGEWIRE_WIRE_INTERFACE names another one",
+                              "run.wire_interface names another one",
                               peer, messages->core.provider,
                               library->strerror(messages->peers[peer].lost_error));
 }

@@ -1,6 +1,7 @@
 #include "transport/fabric/counter.h"
 #include <stdlib.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/process.h"
 
 static pw_fi_counter *counter_of(struct fid_cntr *fid) { return (pw_fi_counter *)(void *)fid; }
@@ -89,7 +90,7 @@ static int counter_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops), .close = counter_close};
+static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(counter_close);
 static struct fi_ops_cntr counter_ops = {
     .size = sizeof(struct fi_ops_cntr),
     .read = counter_read,
@@ -104,6 +105,9 @@ static struct fi_ops_cntr counter_ops = {
 int pw_fi_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out,
                        void *context)
 {
+    const bool has_wait = attr && attr->wait_obj != FI_WAIT_NONE &&
+                          attr->wait_obj != FI_WAIT_UNSPEC && attr->wait_obj != FI_WAIT_YIELD;
+    if (has_wait) return -FI_ENOSYS; /* nothing wakes a file: progress is manual */
     if (attr && attr->events != FI_CNTR_EVENTS_COMP) return -FI_ENOSYS;
     pw_fi_counter *counter = calloc(1, sizeof *counter);
     if (!counter) return -FI_ENOMEM;

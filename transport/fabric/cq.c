@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/process.h"
 
@@ -41,13 +42,15 @@ void pw_fi_cq_add_operation(pw_fi_cq *cq, const pw_fi_operation *operation)
     const fi_addr_t source = is_receive
                                  ? pw_fi_av_find(av, operation->node, operation->peer_endpoint)
                                  : FI_ADDR_NOTAVAIL;
+    void *const buffer = operation->num_parts > 1 ? operation->iov[0].iov_base
+                                                  : (void *)(uintptr_t)operation->address;
     const bool is_longer = is_receive && operation->message_bytes > operation->num_bytes;
     pw_fi_cq_add(cq,
                  &(struct fi_cq_err_entry){
                      .op_context = operation->context,
                      .flags = operation->flags | (operation->has_data ? FI_REMOTE_CQ_DATA : 0),
                      .len = operation->num_bytes,
-                     .buf = is_receive ? (void *)(uintptr_t)operation->address : NULL,
+                     .buf = is_receive ? buffer : NULL,
                      .data = operation->data,
                      .tag = operation->tag,
                      .olen = is_longer ? operation->message_bytes - operation->num_bytes : 0,
@@ -100,10 +103,11 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
         else pw_node_idle(process->node);
         return -FI_EAGAIN;
     }
-    const int error = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
-    if (error == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
+    const int first = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
+    if (first == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
     else pw_node_busy(process->node);
-    if (error) return -FI_EAVAIL;
+    if (cq->head == cq->tail) return -FI_EAGAIN; /* another thread was let in and took it */
+    if (cq->entries[cq->head & (cq->capacity - 1)].entry.err) return -FI_EAVAIL;
     pw_fi_note_look(true);
     return (ssize_t)take(cq, buffer, count, sources);
 }
@@ -190,7 +194,7 @@ static int cq_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops), .close = cq_close};
+static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(cq_close);
 static struct fi_ops_cq cq_ops = {
     .size = sizeof(struct fi_ops_cq),
     .read = cq_read,

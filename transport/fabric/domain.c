@@ -1,6 +1,7 @@
 #include "transport/fabric/domain.h"
 #include <stdlib.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/atomics.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/counter.h"
@@ -15,12 +16,6 @@ static int domain_close(struct fid *fid)
     if (domain->num_users) return -FI_EBUSY;
     free(domain);
     return 0;
-}
-
-static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
-{
-    (void)fid, (void)other, (void)flags;
-    return -FI_ENOSYS;
 }
 
 static int no_scalable(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -50,8 +45,7 @@ static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
     return -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {
-    .size = sizeof(struct fi_ops), .close = domain_close, .bind = domain_bind};
+static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(domain_close);
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = pw_fi_av_open,

@@ -2,20 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/atomics.h"
 #include "transport/fabric/av.h"
+#include "transport/fabric/closing.h"
+#include "transport/fabric/connections.h"
 #include "transport/fabric/matching.h"
 #include "transport/fabric/messages.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/rma.h"
-
-static void give_all(pw_fi_process *process, pw_fi_list *list)
-{
-    for (pw_fi_operation *each; (each = list->head);) {
-        pw_fi_unlink(each);
-        pw_fi_give(process, each);
-    }
-}
 
 static void forget_sink(pw_fi_sink *sink)
 {
@@ -28,17 +23,9 @@ static int endpoint_close(struct fid *fid)
 {
     pw_fi_endpoint *endpoint = (pw_fi_endpoint *)(void *)fid;
     pw_fi_process *process = endpoint->process;
-    pw_fi_list over = {0};
     pw_fi_enter(process);
     if (process->num_endpoints == 1) pw_fi_process_rest(process);
     pw_fi_abandon(process, endpoint);
-    pw_fi_timeline_drop(&process->timeline, endpoint, &over);
-    give_all(process, &over);
-    give_all(process, &endpoint->tagged.posted);
-    give_all(process, &endpoint->tagged.unexpected);
-    give_all(process, &endpoint->plain.posted);
-    give_all(process, &endpoint->plain.unexpected);
-    give_all(process, &endpoint->in_order);
     forget_sink(&endpoint->send);
     forget_sink(&endpoint->receive);
     forget_sink(&endpoint->read);
@@ -162,14 +149,27 @@ static int get_name(struct fid *fid, void *name, size_t *num_bytes)
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = endpoint_close,
                                 .bind = endpoint_bind,
-                                .control = endpoint_control};
+                                .control = endpoint_control,
+                                .ops_open = pw_fi_no_ops};
 static struct fi_ops_ep endpoint_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = cancel,
     .getopt = get_option,
     .setopt = set_option,
+    .tx_ctx = pw_fi_no_transmit_context,
+    .rx_ctx = pw_fi_no_receive_context,
+    .rx_size_left = pw_fi_no_size_left,
+    .tx_size_left = pw_fi_no_size_left,
 };
-static struct fi_ops_cm cm_ops = {.size = sizeof(struct fi_ops_cm), .getname = get_name};
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .getname = get_name,
+    .setname = pw_fi_no_set_name,
+    .getpeer = pw_fi_no_peer,
+    .connect = pw_fi_no_connect,
+    .accept = pw_fi_no_accept,
+    .shutdown = pw_fi_no_shutdown,
+};
 
 /* The first free number, PW_FI_ENDPOINTS_MAX: none. */
 static uint16_t free_number(const pw_fi_process *process)

@@ -7,6 +7,7 @@
     (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
 #define REMOTE_CAPS (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define QUEUE_ENTRIES 65536 /* that may be posted at a time: the interface asks for a number */
 #define CAPS (MESSAGE_CAPS | REMOTE_CAPS | DOMAIN_CAPS)
 #define ATOMIC_ORDER \
     (FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
@@ -44,22 +45,28 @@ static bool suits_domain(const struct fi_info *hints)
 
 static bool suits_transmit(const struct fi_tx_attr *asked)
 {
-    return !asked || (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
-                      is_within(asked->op_flags, TRANSMIT_FLAGS) &&
-                      asked->inject_size <= pw_fi_inject_bytes() &&
-                      asked->iov_limit <= PW_FI_IOV_MAX && asked->rma_iov_limit <= 1);
+    return !asked ||
+           (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
+            is_within(asked->op_flags, TRANSMIT_FLAGS) && asked->comp_order == FI_ORDER_NONE &&
+            asked->size <= QUEUE_ENTRIES && asked->inject_size <= pw_fi_inject_bytes() &&
+            asked->iov_limit <= PW_FI_IOV_MAX && asked->rma_iov_limit <= 1);
 }
 
 static bool suits_receive(const struct fi_rx_attr *asked)
 {
     return !asked ||
            (is_within(asked->caps, CAPS) && is_within(asked->msg_order, ORDER) &&
-            is_within(asked->op_flags, RECEIVE_FLAGS) && asked->iov_limit <= PW_FI_IOV_MAX);
+            is_within(asked->op_flags, RECEIVE_FLAGS) && asked->comp_order == FI_ORDER_NONE &&
+            asked->size <= QUEUE_ENTRIES && asked->iov_limit <= PW_FI_IOV_MAX);
 }
 
 static bool suits_endpoint(const struct fi_ep_attr *asked)
 {
     return !asked || ((asked->type == FI_EP_UNSPEC || asked->type == FI_EP_RDM) &&
+                      asked->protocol == FI_PROTO_UNSPEC &&
+                      asked->max_order_raw_size <= PW_FI_ATOMIC_MAX_BYTES &&
+                      asked->max_order_war_size <= PW_FI_ATOMIC_MAX_BYTES &&
+                      asked->max_order_waw_size <= PW_FI_ATOMIC_MAX_BYTES &&
                       asked->max_msg_size <= PW_FI_MESSAGE_MAX_BYTES && asked->tx_ctx_cnt <= 1 &&
                       asked->rx_ctx_cnt <= 1);
 }
@@ -136,7 +143,7 @@ static void fill_transmit(struct fi_tx_attr *attr, const struct fi_info *hints, 
     attr->msg_order = ORDER;
     attr->comp_order = FI_ORDER_NONE;
     attr->inject_size = pw_fi_inject_bytes();
-    attr->size = 65536;
+    attr->size = QUEUE_ENTRIES;
     attr->iov_limit = PW_FI_IOV_MAX;
     attr->rma_iov_limit = 1;
 }
@@ -148,7 +155,7 @@ static void fill_receive(struct fi_rx_attr *attr, const struct fi_info *hints, u
     attr->op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0;
     attr->msg_order = ORDER;
     attr->comp_order = FI_ORDER_NONE;
-    attr->size = 65536;
+    attr->size = QUEUE_ENTRIES;
     attr->iov_limit = PW_FI_IOV_MAX;
 }
 

@@ -24,6 +24,24 @@ static bool suits(const pw_fi_operation *receive, uint64_t tag, uint32_t node,
             (receive->node == node && receive->peer_endpoint == peer_endpoint));
 }
 
+static bool is_of_same_source(const pw_fi_operation *a, const pw_fi_operation *b)
+{
+    return a->node == b->node && a->peer_endpoint == b->peer_endpoint;
+}
+
+/* Is it the first of its source that suits the receive? A message that was sent later may arrive
+ * earlier in virtual time, where a gap on the link was too short for the one before it. */
+static bool is_first_of_source(const pw_fi_matching *matching, const pw_fi_operation *receive,
+                               const pw_fi_operation *arrived)
+{
+    for (const pw_fi_operation *each = matching->unexpected.head; each != arrived;
+         each = each->next)
+        if (is_of_same_source(each, arrived) &&
+            suits(receive, each->tag, each->node, each->peer_endpoint))
+            return false;
+    return true;
+}
+
 /* The message that a receive takes, NULL: it is not here. */
 static pw_fi_operation *find_arrived(const pw_fi_matching *matching, const pw_fi_operation *receive)
 {
@@ -31,7 +49,9 @@ static pw_fi_operation *find_arrived(const pw_fi_matching *matching, const pw_fi
     for (pw_fi_operation *each = matching->unexpected.head; each; each = each->next) {
         if (!suits(receive, each->tag, each->node, each->peer_endpoint)) continue;
         if (receive->node != PW_FI_ANY) return each;
-        if (!best || each->arrival_ns < best->arrival_ns) best = each;
+        if (!best ||
+            (each->arrival_ns < best->arrival_ns && is_first_of_source(matching, receive, each)))
+            best = each;
     }
     return best;
 }
@@ -56,15 +76,14 @@ static int acquire_lease(pw_fi_process *process, pw_fi_operation *receive)
  * messages for ordered, and goes astray when a short one overtakes a long one. */
 static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
 {
-    pw_fi_list *in_order = &receive->endpoint->in_order;
+    pw_fi_operation *each = receive->endpoint->in_order.head;
+    int64_t complete_ns = 0;
+    receive->is_over = true;
+    while (!is_of_same_source(each, receive)) each = each->next;
+    if (each != receive) return PW_OK; /* its turn comes */
     const uint32_t node = receive->node;
     const uint16_t peer_endpoint = receive->peer_endpoint;
-    int64_t complete_ns = receive->complete_ns;
-    receive->is_over = true;
-    for (const pw_fi_operation *earlier = in_order->head; earlier != receive;
-         earlier = earlier->next)
-        if (earlier->node == node && earlier->peer_endpoint == peer_endpoint) return PW_OK;
-    for (pw_fi_operation *next, *each = receive; each; each = next) {
+    for (pw_fi_operation *next; each; each = next) {
         next = each->next;
         if (each->node != node || each->peer_endpoint != peer_endpoint) continue;
         if (!each->is_over) break;
@@ -78,7 +97,7 @@ static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
 
 int pw_fi_end_receive(pw_fi_process *process, pw_fi_operation *receive)
 {
-    if (receive->num_parts > 1)
+    if (receive->num_parts > 1 && !receive->error)
         pw_fi_scatter(receive->iov, receive->num_parts, receive->memory, receive->num_bytes);
     if (!receive->error && receive->message_bytes > receive->capacity_bytes)
         receive->error = FI_ETRUNC;
@@ -99,6 +118,7 @@ static int land(pw_fi_process *process, pw_fi_operation *receive, const pw_fi_he
     receive->data = header->data;
     receive->has_data = (header->flags & PW_FI_HEADER_DATA) != 0;
     receive->message_bytes = envelope.num_bytes;
+    if (receive->flags & FI_MSG) pw_fi_append(&receive->endpoint->in_order, receive);
     receive->num_bytes =
         envelope.num_bytes < receive->capacity_bytes ? envelope.num_bytes : receive->capacity_bytes;
     if (envelope.kind == PW_MESSAGE_EAGER) {
@@ -111,6 +131,13 @@ static int land(pw_fi_process *process, pw_fi_operation *receive, const pw_fi_he
     const int code = pw_node_fetch(process->node, envelope.source_node, envelope.address,
                                    envelope.key, receive->address, receive->num_bytes, matched_ns,
                                    receive->has_lease ? &receive->lease : NULL, &receive->handle);
+    if (code == PW_ERR_ADDRESS) { /* of the program's buffer */
+        receive->error = pw_fi_error_of(code);
+        receive->num_bytes = 0;
+        receive->complete_ns = matched_ns;
+        const int released = release_lease(process, receive);
+        return released < 0 ? released : pw_fi_end_receive(process, receive);
+    }
     if (code < 0) return code;
     receive->has_lease = false; /* the handle's */
     receive->handle->owner = receive;
@@ -251,6 +278,7 @@ static int peek(pw_fi_process *process, pw_fi_operation *look, pw_fi_matching *m
 {
     pw_fi_operation *arrived = find_arrived(matching, look);
     const bool is_future = arrived && arrived->arrival_ns > process->clock->now_ns;
+    look->is_uncounted = true;
     look->complete_ns = process->clock->now_ns;
     if (!arrived || (is_future && !pw_fi_is_waiting(process))) {
         process->has_future |= is_future;
@@ -274,7 +302,9 @@ static int peek(pw_fi_process *process, pw_fi_operation *look, pw_fi_matching *m
 static int take_claimed(pw_fi_process *process, pw_fi_operation *receive, uint64_t flags)
 {
     pw_fi_operation *arrived = process->claimed.head;
-    while (arrived && arrived->context != receive->context) arrived = arrived->next;
+    while (arrived &&
+           (arrived->context != receive->context || arrived->endpoint != receive->endpoint))
+        arrived = arrived->next;
     if (!arrived) {
         receive->error = FI_ENOMSG;
         receive->complete_ns = process->clock->now_ns;
@@ -283,8 +313,10 @@ static int take_claimed(pw_fi_process *process, pw_fi_operation *receive, uint64
     }
     if (!(flags & FI_DISCARD)) return take_arrived(process, receive, arrived);
     describe_arrived(receive, arrived);
+    receive->is_uncounted = true;
     receive->complete_ns = process->clock->now_ns;
-    const int code = discard(process, arrived);
+    int code = release_lease(process, receive);
+    if (code == PW_OK) code = discard(process, arrived);
     return code < 0 ? code : pw_fi_end(process, receive);
 }
 
@@ -328,8 +360,7 @@ static int post(pw_fi_endpoint *endpoint, pw_fi_operation *receive, const incomi
     pw_fi_process *process = endpoint->process;
     pw_fi_matching *matching = wanted->is_tagged ? &endpoint->tagged : &endpoint->plain;
     if (wanted->flags & FI_PEEK) return peek(process, receive, matching, wanted->flags);
-    int code = give_buffer(receive, wanted);
-    if (code == PW_OK && !receive->is_multi) code = acquire_lease(process, receive);
+    const int code = receive->is_multi ? PW_OK : acquire_lease(process, receive);
     if (code < 0) return code;
     receive->posted_ns = process->clock->now_ns;
     if (wanted->flags & FI_CLAIM) return take_claimed(process, receive, wanted->flags);
@@ -344,10 +375,14 @@ static ssize_t receive_message(struct fid_ep *fid, const incoming *wanted)
     if (wanted->num_parts > PW_FI_IOV_MAX ||
         (wanted->flags & FI_MULTI_RECV && wanted->num_parts != 1))
         return -FI_EINVAL;
+    if (wanted->num_parts > 1 &&
+        pw_fi_total_bytes(wanted->iov, wanted->num_parts) > PW_FI_MESSAGE_MAX_BYTES)
+        return -FI_EMSGSIZE;
     pw_fi_enter(process);
     pw_fi_operation *receive = process->has_failed ? NULL : new_receive(endpoint, wanted);
-    int code = receive ? PW_OK : PW_ERR_NOMEM;
-    if (receive && wanted->from != FI_ADDR_UNSPEC && endpoint->caps & FI_DIRECTED_RECV) {
+    int code = receive ? PW_OK : process->has_failed ? PW_ERR_HOST : PW_ERR_NOMEM;
+    if (receive && !(wanted->flags & FI_PEEK)) code = give_buffer(receive, wanted);
+    if (code == PW_OK && wanted->from != FI_ADDR_UNSPEC && endpoint->caps & FI_DIRECTED_RECV) {
         const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->from);
         receive->node = peer ? peer->node : PW_FI_ANY;
         receive->peer_endpoint = peer ? peer->endpoint : 0;
@@ -372,8 +407,11 @@ int pw_fi_cancel_receive(pw_fi_endpoint *endpoint, const void *context)
         while (receive && receive->context != context) receive = receive->next;
         if (!receive) continue;
         pw_fi_unlink(receive);
-        receive->num_parts = 0;
         receive->error = FI_ECANCELED;
+        if (receive->is_multi) { /* told behind the messages that land in it */
+            pw_fi_release(process, receive);
+            return 0;
+        }
         receive->complete_ns = process->clock->now_ns;
         int code = release_lease(process, receive);
         if (code == PW_OK) code = pw_fi_end(process, receive);

@@ -9,7 +9,10 @@
 uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < num_parts; i++) total += iov[i].iov_len;
+    for (size_t i = 0; i < num_parts; i++) {
+        if (iov[i].iov_len > UINT64_MAX - total) return UINT64_MAX;
+        total += iov[i].iov_len;
+    }
     return total;
 }
 
@@ -103,16 +106,39 @@ static int send_eager(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
         endpoint->send.counter ||
         (!outgoing->is_silent && pw_fi_wants_entry(&endpoint->send, outgoing->flags));
     pw_fi_operation *operation = is_told ? new_send(endpoint, peer, outgoing) : NULL;
+    if (is_told && !operation) return PW_ERR_NOMEM;
     uint8_t *frame = pw_node_take_frame(process->node);
-    if (!frame || (is_told && !operation)) return PW_ERR_NOMEM;
+    if (!frame) {
+        if (operation) pw_fi_give(process, operation);
+        return PW_ERR_NOMEM;
+    }
     const void *piece = in_one_piece(outgoing, process->scratch);
     const uint32_t frame_bytes = pw_node_write_message(process->node, peer->node, PW_MESSAGE_EAGER,
                                                        (uintptr_t)piece, num_bytes, 0, frame);
-    int code = post_frame(process, peer->node, frame, frame_bytes, &header);
-    if (code < 0 || !operation) return code;
+    const int code = post_frame(process, peer->node, frame, frame_bytes, &header);
+    if (!operation) return code;
+    if (code < 0) {
+        pw_fi_give(process, operation);
+        return code;
+    }
     operation->num_bytes = num_bytes;
     operation->complete_ns = process->clock->now_ns;
     return pw_fi_end(process, operation);
+}
+
+/* The buffer that the peer shall read. */
+static int expose(pw_fi_process *process, pw_fi_operation *operation,
+                  const pw_fi_outgoing *outgoing)
+{
+    operation->address = (uintptr_t)outgoing->iov[0].iov_base;
+    if (outgoing->num_parts != 1) {
+        operation->memory = malloc(operation->num_bytes);
+        if (!operation->memory) return PW_ERR_NOMEM;
+        pw_fi_gather(operation->memory, outgoing->iov, outgoing->num_parts);
+        operation->address = (uintptr_t)operation->memory;
+    }
+    return pw_node_expose(process->node, operation->node, operation->address, operation->num_bytes,
+                          &operation->handle);
 }
 
 static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
@@ -121,23 +147,19 @@ static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
     pw_fi_process *process = endpoint->process;
     const pw_fi_header header = header_of(endpoint, peer, outgoing);
     pw_fi_operation *operation = new_send(endpoint, peer, outgoing);
-    uint8_t *frame = pw_node_take_frame(process->node);
-    if (!frame || !operation) return PW_ERR_NOMEM;
-    if (outgoing->num_parts != 1 || outgoing->flags & FI_INJECT) {
-        operation->memory = malloc(num_bytes);
-        if (!operation->memory) return PW_ERR_NOMEM;
-        pw_fi_gather(operation->memory, outgoing->iov, outgoing->num_parts);
-    }
-    const uint64_t address =
-        operation->memory ? (uintptr_t)operation->memory : (uintptr_t)outgoing->iov[0].iov_base;
+    if (!operation) return PW_ERR_NOMEM;
     operation->num_bytes = num_bytes;
-    operation->address = address;
-    int code = pw_node_expose(process->node, peer->node, address, num_bytes, &operation->handle);
-    if (code < 0) return code;
-    operation->handle->owner = operation;
+    const int code = expose(process, operation, outgoing);
+    if (code < 0) {
+        pw_fi_give(process, operation);
+        return code;
+    }
+    operation->handle->owner = operation; /* and ends it, whatever follows */
+    uint8_t *frame = pw_node_take_frame(process->node);
+    if (!frame) return PW_ERR_NOMEM;
     const uint32_t frame_bytes =
-        pw_node_write_message(process->node, peer->node, PW_MESSAGE_RENDEZVOUS, address, num_bytes,
-                              operation->handle->key, frame);
+        pw_node_write_message(process->node, peer->node, PW_MESSAGE_RENDEZVOUS, operation->address,
+                              num_bytes, operation->handle->key, frame);
     return post_frame(process, peer->node, frame, frame_bytes, &header);
 }
 

@@ -143,6 +143,7 @@ struct pw_fi_operation {
     uint8_t kind;        /* enum pw_fi_kind */
     uint8_t wants_entry; /* also when the sink is selective */
     uint8_t is_multi, is_silent, is_over, has_lease, has_data, has_remote_data;
+    uint8_t is_uncounted;    /* a look, a write's data: no message received */
     int32_t error;           /* FI_E*, positive */
     uint32_t num_users;      /* of a multi-receive buffer: messages that are not all there */
     uint32_t num_parts;      /* of iov; 0: one buffer */

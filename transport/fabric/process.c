@@ -217,6 +217,7 @@ static int create(pw_fi_process **out)
         free(process);
         return error;
     }
+    if (!process->has_marks) pw_node_set_without_marks(process->node);
     pthread_atfork(NULL, tell_forked, NULL);
     *out = process;
     return 0;
@@ -294,26 +295,6 @@ void pw_fi_process_rest(pw_fi_process *process)
                  pw_node_number(process->node), strerror(errno));
         pw_fi_process_fail(process, "%s", sentence);
     }
-}
-
-static void forget_endpoint(pw_fi_list *list, const pw_fi_endpoint *endpoint)
-{
-    for (pw_fi_operation *next, *each = list->head; each; each = next) {
-        next = each->next;
-        if (each->endpoint == endpoint) pw_fi_unlink(each); /* its answer finds nobody */
-    }
-}
-
-void pw_fi_abandon(pw_fi_process *process, const pw_fi_endpoint *endpoint)
-{
-    for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
-        const pw_fi_operation *operation = each->owner;
-        if (operation && operation->endpoint == endpoint)
-            ((pw_handle *)(uintptr_t)each)->owner = NULL;
-    }
-    forget_endpoint(&process->waiting_writes, endpoint);
-    forget_endpoint(&process->atomics, endpoint);
-    forget_endpoint(&process->claimed, endpoint);
 }
 
 /* ---- operations */

@@ -55,8 +55,6 @@ void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A sentence of the provider's on standard error. */
 void pw_fi_say(const char *sentence);
-/* What is under way for an endpoint that closes is nobody's any more. */
-void pw_fi_abandon(pw_fi_process *process, const pw_fi_endpoint *endpoint);
 
 /* NULL: no memory. */
 pw_fi_operation *pw_fi_take(pw_fi_process *process);

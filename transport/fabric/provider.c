@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/domain.h"
 #include "transport/fabric/info.h"
 #include "transport/fabric/process.h"
@@ -38,13 +39,20 @@ static int no_wait_set(struct fid_fabric *fabric, struct fi_wait_attr *attr, str
     return -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops), .close = fabric_close};
+static int no_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    (void)fabric, (void)fids, (void)count;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(fabric_close);
 static struct fi_ops_fabric fabric_ops = {
     .size = sizeof(struct fi_ops_fabric),
     .domain = pw_fi_domain_open,
     .passive_ep = no_passive,
     .eq_open = no_event_queue,
     .wait_open = no_wait_set,
+    .trywait = no_trywait,
 };
 
 static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)

@@ -1,6 +1,7 @@
 #include "transport/fabric/region.h"
 #include <stdlib.h>
 
+#include "transport/fabric/absent.h"
 #include "transport/fabric/process.h"
 
 #define WHOLE_BYTES (UINT64_C(1) << 47) /* of a process: "all memory" */
@@ -35,7 +36,8 @@ static int region_control(struct fid *fid, int command, void *argument)
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = region_close,
                                 .bind = region_bind,
-                                .control = region_control};
+                                .control = region_control,
+                                .ops_open = pw_fi_no_ops};
 
 static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t access,
                        void *context, struct fid_mr **out)

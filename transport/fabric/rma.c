@@ -52,24 +52,26 @@ static int start(pw_fi_process *process, pw_fi_operation *operation)
     return PW_OK;
 }
 
-int pw_fi_resume_writes(pw_fi_process *process)
-{
-    for (pw_fi_operation *first; (first = process->waiting_writes.head);) {
-        const int code = start(process, first);
-        if (code == PW_ERR_FULL) return PW_OK;
-        pw_fi_unlink(first);
-        if (code < 0) return code;
-    }
-    return PW_OK;
-}
-
 /* What was refused before it began, such as an address that wraps, is the operation's own error. */
 static int refuse(pw_fi_process *process, pw_fi_operation *operation, int code)
 {
     if (operation->has_lease) (void)pw_node_release(process->node, &operation->lease);
+    operation->has_lease = false;
     operation->error = pw_fi_error_of(code);
     operation->complete_ns = process->clock->now_ns;
     return pw_fi_end(process, operation);
+}
+
+int pw_fi_resume_writes(pw_fi_process *process)
+{
+    for (pw_fi_operation *first; (first = process->waiting_writes.head);) {
+        int code = start(process, first);
+        if (code == PW_ERR_FULL) return PW_OK;
+        pw_fi_unlink(first);
+        if (code < 0) code = refuse(process, first, code);
+        if (code < 0) return code;
+    }
+    return PW_OK;
 }
 
 static int begin(pw_fi_process *process, pw_fi_operation *operation)
@@ -158,10 +160,12 @@ static ssize_t move(struct fid_ep *fid, const transfer *wanted)
     pw_fi_process *process = endpoint->process;
     if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
     const uint64_t num_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
+    if (num_bytes > PW_FI_MESSAGE_MAX_BYTES) return -FI_EMSGSIZE;
+    if (wanted->flags & FI_INJECT && !wanted->is_read && num_bytes > pw_fi_inject_bytes())
+        return -FI_EMSGSIZE;
     if (wanted->num_parts > PW_FI_IOV_MAX || wanted->num_remote != 1 ||
         wanted->remote[0].len != num_bytes)
         return -FI_EINVAL;
-    if (num_bytes > PW_FI_MESSAGE_MAX_BYTES) return -FI_EMSGSIZE;
     pw_fi_enter(process);
     const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->peer);
     ssize_t result = process->has_failed ? -FI_EIO : -FI_EINVAL;

@@ -92,18 +92,22 @@ int pw_fi_end(pw_fi_process *process, pw_fi_operation *operation)
 void pw_fi_release(pw_fi_process *process, pw_fi_operation *buffer)
 {
     if (--buffer->num_users) return;
-    if (buffer->sink)
-        pw_fi_cq_add(
-            buffer->sink->cq,
-            &(struct fi_cq_err_entry){.op_context = buffer->context, .flags = FI_MULTI_RECV},
-            FI_ADDR_NOTAVAIL);
+    const pw_fi_sink *sink = buffer->sink;
+    if (sink && sink->counter && buffer->error) sink->counter->errors++;
+    if (sink && sink->cq)
+        pw_fi_cq_add(sink->cq,
+                     &(struct fi_cq_err_entry){.op_context = buffer->context,
+                                               .flags = FI_MULTI_RECV,
+                                               .err = buffer->error,
+                                               .prov_errno = buffer->error},
+                     FI_ADDR_NOTAVAIL);
     pw_fi_give(process, buffer);
 }
 
 static void tell(pw_fi_process *process, pw_fi_operation *operation)
 {
     const pw_fi_sink *sink = operation->sink;
-    if (sink->counter) {
+    if (sink->counter && !operation->is_uncounted) {
         if (operation->error) sink->counter->errors++;
         else sink->counter->value++;
     }

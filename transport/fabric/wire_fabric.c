@@ -174,12 +174,6 @@ static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
     return true;
 }
 
-static void wire_ring(pw_wire *wire, uint32_t peer)
-{
-    wire_fabric *self = self_of(wire);
-    if (self->shared) pw_shared_ring(self->shared, peer);
-}
-
 static int64_t wall_ns(void)
 {
     struct timespec now;
@@ -239,8 +233,8 @@ static const pw_wire_ops ops = {
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
     .rest = wire_rest,
-    .ring = wire_ring,
     .count = wire_count,
+    .reason = pw_wire_fabric_reason,
     .close = wire_close,
 };
 
@@ -346,6 +340,11 @@ int pw_wire_fabric_connect(pw_wire *wire, const pw_wire_address *address, uint32
     if (!code) code = pw_wire_introduce(self, address);
     if (!code) *node = address->node;
     return code;
+}
+
+bool pw_wire_fabric_has_far(const pw_wire *wire)
+{
+    return ((const wire_fabric *)wire)->num_far > 0;
 }
 
 const char *pw_wire_fabric_reason(const pw_wire *wire)

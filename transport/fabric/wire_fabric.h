@@ -43,6 +43,8 @@ const pw_wire_address *pw_wire_fabric_address(const pw_wire *wire);
 /* Make a peer known; nothing is sent yet. Its own address, or one that is known, is fine. *node:
  * whose it is. PW_ERR_MALFORMED: no address; PW_ERR_INVALID: another node has this number. */
 int pw_wire_fabric_connect(pw_wire *wire, const pw_wire_address *address, uint32_t *node);
+/* Does it know a node of another host? */
+bool pw_wire_fabric_has_far(const pw_wire *wire);
 /* After a negative PW_ERR_*: what it was about; until the next one. */
 const char *pw_wire_fabric_reason(const pw_wire *wire);
 void pw_wire_fabric_read_counters(const pw_wire *wire, pw_wire_fabric_counters *out);

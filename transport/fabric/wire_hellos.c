@@ -48,7 +48,7 @@ static int reach_by_messages(wire_fabric *self, uint32_t number)
     if (pw_wire_address_is_out_of_reach(theirs, pw_wire_fabric_address(&self->base)))
         return pw_sentence_refuse(&self->reason, PW_ERR_HOST,
                                   "node %u is on another host and has no network address but the "
-                                  "loopback's: is its interface up? PAGEWIRE_WIRE_INTERFACE names "
+                                  "loopback's: is its interface up? run.wire_interface names "
                                   "the one to use",
                                   number);
     if (peer->messages == self->shm)

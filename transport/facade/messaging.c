@@ -38,9 +38,7 @@ static int post_envelope(pw_messaging *messaging, const pw_channel *channel, uin
         uint32_t length = pw_node_write_message(messaging->node, peer, kind, address, num_bytes,
                                                 key, messaging->scratch);
         int error = mpi->send(messaging->scratch, (int)length, mpi->byte, dest, tag, channel->comm);
-        if (error) return failed(messaging, error);
-        pw_node_ring(messaging->node, peer);
-        return PW_OK;
+        return error ? failed(messaging, error) : PW_OK;
     }
     pw_operation *operation = pw_operation_new(messaging, PW_OPERATION_OUTGOING);
     if (!operation) return PW_ERR_NOMEM;
@@ -52,7 +50,6 @@ static int post_envelope(pw_messaging *messaging, const pw_channel *channel, uin
         pw_operation_recycle(messaging, operation);
         return failed(messaging, error);
     }
-    pw_node_ring(messaging->node, peer);
     pw_list_append(&messaging->outgoing, operation);
     reclaim(messaging);
     return PW_OK;

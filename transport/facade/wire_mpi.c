@@ -9,8 +9,6 @@
  * MPI is looked at in every so many polls only; also without far nodes, for the progress of the
  * program's own messages. */
 #define POLLS_PER_MPI_POLL 16
-#define REST_NS 200000
-#define REST_WITH_FAR_NS 50000 /* the kernel adds about as much again */
 
 typedef struct {
     pw_wire base;
@@ -88,23 +86,6 @@ static void wire_count(const pw_wire *wire, pw_wire_counts *out)
                             .num_by_message = self->num_by_mpi};
 }
 
-/* Messages of MPI's do not ring, but for those that the node tells of; and MPI goes on with the
- * program's own while it is polled. */
-static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
-{
-    const wire_mpi *self = (const wire_mpi *)wire;
-    if (!self->num_near || !pw_shared_rest(self->shared, out)) return false;
-    const int64_t limit_ns = self->num_far ? REST_WITH_FAR_NS : REST_NS;
-    if (out->limit_ns > limit_ns) out->limit_ns = limit_ns;
-    return true;
-}
-
-static void wire_ring(pw_wire *wire, uint32_t peer)
-{
-    wire_mpi *self = self_of(wire);
-    if (self->num_near) pw_shared_ring(self->shared, peer);
-}
-
 static void wire_close(pw_wire *wire)
 {
     wire_mpi *self = self_of(wire);
@@ -120,8 +101,6 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
-    .rest = wire_rest,
-    .ring = wire_ring,
     .count = wire_count,
     .close = wire_close,
 };

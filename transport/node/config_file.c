@@ -301,7 +301,8 @@ static int load(const reader *r, char *text, size_t *num_bytes)
     int failed = errno;
     if (descriptor >= 0) close(descriptor);
     if (count < 0) {
-        refuse(r, PW_ERR_HOST, "it cannot be read: %s", strerror(failed));
+        refuse(r, PW_ERR_HOST, "it cannot be read: %s%s", strerror(failed),
+               failed == ENOENT ? "; all hosts of a run must see it" : "");
         errno = failed;
         return PW_ERR_HOST;
     }

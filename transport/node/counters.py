@@ -12,6 +12,8 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 pin_ns:
   parts
 - wall_time_s: float; peak_rss_bytes: int
+- without_marks: 1, of a rank over the fabric whose MPI calls nobody marked: its compute is the time
+  between the provider's calls
 
 A missing key counts as zero; a key not known here is summed when it is a number.
 """
@@ -177,7 +179,9 @@ NACK_NAMES = (
 """NACK codes of docs/machine.md, "Answers", by index."""
 
 _MAXIMUM_KEYS = (*TIME_KEYS, "wall_time_s", "peak_rss_bytes")
-_NOT_COUNTERS = frozenset((*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid"))
+_NOT_COUNTERS = frozenset(
+    (*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
+)
 
 
 def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -194,6 +198,9 @@ def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     result["mpi_calls"] = _total_calls(per_rank)
     result["nacks_by_code"] = codes
     result["not_carried"] = _not_carried(result["mpi_calls"])
+    result["without_marks"] = [
+        rank for rank, each in enumerate(per_rank) if each.get("without_marks")
+    ]
     result["impairments"] = total_impairments([each.get("impairments", {}) for each in per_rank])
     return result
 

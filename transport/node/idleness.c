@@ -6,12 +6,23 @@
 #include "transport/node/bell.h"
 #include "transport/node/clock.h"
 
-#define IDLE_TURNS 8u     /* in vain before the core is yielded */
-#define VAIN_TURNS 2000u  /* before it is slept or rested: about 1 ms, where nobody wants the core \
-                           */
-#define CROWDED_TURNS 24u /* the same with more nodes than cores */
-#define SLEEP_PART 16     /* a sleep may add this part to a wait */
+#define IDLE_TURNS 8u      /* in vain before the core is yielded */
+#define VAIN_TURNS 2000u   /* before it is slept: about 1 ms, where nobody else wants the core */
+#define SLEEP_PART 16      /* a sleep may add this part to a wait */
 #define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
+
+/* Before a rest at a bell. It adds some 5 us to the wait, the kernel's switches there and back, so
+ * with a core for each node it begins when that is little beside the wait so far. A yield that took
+ * longer than all this tells that somebody else wants the core. With more nodes than cores whoever
+ * is waited for may need this one: then as many turns as an answer takes from the other core, and
+ * no yields, by which this kernel's scheduler hands on the core for a whole slice or not at all. */
+#define REST_AFTER_NS 200000
+#define CROWDED_TURNS 24u
+
+/* What does not ring is found when a rest ends. The longer the wait, the longer the rests: many
+ * nodes that wait and look all the time leave no core for the one that they wait for. */
+#define REST_PART 8 /* of the wait so far */
+#define REST_MAX_NS 10000000
 
 void pw_idleness_end(pw_idleness *idleness)
 {
@@ -62,6 +73,14 @@ static void nap(pw_idleness *idleness, pw_ticket_lock *lock)
     pw_ticket_lock_take(lock);
 }
 
+static int64_t rest_limit_ns(const pw_idleness *idleness, const pw_wire_rest *rest)
+{
+    const int64_t part_ns = pw_idleness_silent_ns(idleness) / REST_PART;
+    const int64_t longer_ns = part_ns < REST_MAX_NS ? part_ns : REST_MAX_NS;
+    if (idleness->has_threads) return SLEEP_MAX_NS;
+    return longer_ns > rest->limit_ns ? longer_ns : rest->limit_ns;
+}
+
 /* One turn announces the rest; the next one looks at everything again, whatever the host looks at
  * included, and was in vain too when this is called the second time. With several threads rests are
  * short: who rests in a call of a library's may hold locks of that one, which others want. */
@@ -73,14 +92,25 @@ static void rest_or_announce(pw_idleness *idleness, pw_ticket_lock *lock, const 
         pw_bell_announce(rest->bell, rest->calls);
         return;
     }
-    const bool is_shorter = idleness->has_threads && SLEEP_MAX_NS < rest->limit_ns;
+    const int64_t limit_ns = rest_limit_ns(idleness, rest);
     idleness->announced = 0;
     idleness->num_resting++;
     idleness->sleeps++;
     pw_ticket_lock_give(lock);
-    pw_bell_wait(rest->bell, rest->calls, is_shorter ? SLEEP_MAX_NS : rest->limit_ns);
+    pw_bell_wait(rest->bell, rest->calls, limit_ns);
     pw_ticket_lock_take(lock);
     if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
+}
+
+static void idle_with_bell(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+{
+    if (is_crowded(idleness, rest)) {
+        if (idleness->vain_turns > CROWDED_TURNS) rest_or_announce(idleness, lock, rest);
+        else if (pw_ticket_lock_is_wanted(lock)) yield(idleness, lock);
+    } else {
+        if (pw_idleness_silent_ns(idleness) > REST_AFTER_NS) rest_or_announce(idleness, lock, rest);
+        else yield(idleness, lock);
+    }
 }
 
 void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire)
@@ -92,12 +122,9 @@ void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire
     if (is_early && !pw_ticket_lock_is_wanted(lock)) return;
     if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS)
         idleness->silent_since_ns = pw_clock_wall_ns();
-    const bool has_bell = wire->ops->rest && wire->ops->rest(wire, &rest);
-    const bool is_short = has_bell && is_crowded(idleness, &rest);
-    const bool is_late = idleness->vain_turns > (is_short ? CROWDED_TURNS : VAIN_TURNS);
-    if (!is_late) yield(idleness, lock);
-    else if (has_bell) rest_or_announce(idleness, lock, &rest);
-    else nap(idleness, lock);
+    if (wire->ops->rest && wire->ops->rest(wire, &rest)) idle_with_bell(idleness, lock, &rest);
+    else if (idleness->vain_turns > VAIN_TURNS) nap(idleness, lock);
+    else yield(idleness, lock);
 }
 
 void pw_idleness_tell_resting(pw_idleness *idleness)

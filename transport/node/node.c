@@ -162,6 +162,8 @@ const pw_handle *pw_node_under_way(const pw_node *node) { return node->handles.u
 
 void pw_node_set_host(pw_node *node, const pw_node_host *host) { node->host = *host; }
 
+void pw_node_set_without_marks(pw_node *node) { node->lacks_marks = true; }
+
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
     pw_wire_counts sent = {0, 0, 0, 0};
@@ -174,5 +176,6 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
                               .bursts_in_place = sent.num_in_place,
                               .bursts_copied = sent.num_copied,
                               .bursts_by_message = sent.num_by_message,
-                              .started_wall_ns = node->started_wall_ns};
+                              .started_wall_ns = node->started_wall_ns,
+                              .without_marks = node->lacks_marks};
 }

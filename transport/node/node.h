@@ -114,13 +114,11 @@ int pw_node_turn(pw_node *node, bool waiting);
 /* A turn moved something. */
 void pw_node_busy(pw_node *node);
 /* A turn was in vain: gives the core away after some; unlocks the node meanwhile. With more nodes
- * than cores it rests soon, else after very many turns, until a peer sends something or for about
- * 1 ms; over a wire whose peers cannot wake it, it yields, and sleeps for short times in the end.
+ * than cores it rests soon, else after very many turns, until a peer sends something, or for some
+ * part of the wait so far; over a wire whose peers cannot wake it, it yields, and sleeps for short
+ * times in the end.
  */
 void pw_node_idle(pw_node *node);
-/* The host has sent something to the peer, or this node, by means of its own: whoever rests looks.
- */
-void pw_node_ring(pw_node *node, uint32_t peer);
 /* Wall time in ns since anything happened while the node was waiting; 0 when something just did.
  * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);
@@ -151,6 +149,9 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
                                uint64_t num_bytes, uint64_t key, uint8_t *frame);
 
 pw_call_counts *pw_node_calls(pw_node *node);
+/* Nobody tells where the program's MPI calls begin and end: the report says that its times are
+ * those between calls of the layer below. */
+void pw_node_set_without_marks(pw_node *node);
 
 /* CPU time of the memory strategy, and host facts, for the report. */
 typedef struct {
@@ -158,6 +159,7 @@ typedef struct {
     uint64_t yields, sleeps;
     uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;
+    uint64_t without_marks; /* 1: see pw_node_set_without_marks */
 } pw_node_counters;
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out);
 /* cdef end */

@@ -39,6 +39,30 @@ static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, ui
                         num_bytes, source);
 }
 
+/* What the wire says of its failure, as the rest of a sentence. */
+static const char *wire_reason(const pw_node *node, const char **separator)
+{
+    const pw_wire_ops *ops = node->wire->ops;
+    const char *reason = ops->reason ? ops->reason(node->wire) : "";
+    *separator = *reason ? ": " : "";
+    return reason;
+}
+
+static int fail_to_send(pw_node *node, int code, uint32_t peer, uint32_t num_bytes)
+{
+    const char *separator;
+    const char *reason = wire_reason(node, &separator);
+    return pw_node_fail(node, code, "the wire cannot send %u bytes to node %u%s%s", num_bytes, peer,
+                        separator, reason);
+}
+
+static int fail_to_receive(pw_node *node, int code)
+{
+    const char *separator;
+    const char *reason = wire_reason(node, &separator);
+    return pw_node_fail(node, code, "the wire cannot receive%s%s", separator, reason);
+}
+
 /* 1: a burst was here, 0: none was. */
 static int receive(pw_node *node)
 {
@@ -51,7 +75,7 @@ static int receive(pw_node *node)
         ops->taken(node->wire, &burst);
         if (code < 0) return code;
     }
-    return code < 0 ? pw_node_fail(node, code, "the wire cannot receive") : moved;
+    return code < 0 ? fail_to_receive(node, code) : moved;
 }
 
 void pw_node_reclaim(pw_node *node)
@@ -81,9 +105,7 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
                    : node->wire->ops->send(node->wire, peer, frame, frame_bytes, &is_free);
     if (peer == node->wire->node) pw_idleness_tell_resting(&node->idleness);
     if (is_free) pw_frame_give(&node->frames, frame);
-    return code < 0 ? pw_node_fail(node, code, "the wire cannot send %u bytes to node %u",
-                                   frame_bytes, peer)
-                    : PW_OK;
+    return code < 0 ? fail_to_send(node, code, peer, frame_bytes) : PW_OK;
 }
 
 /* Send every burst that waits. *looped: one went to this node itself, so the engine goes on. */
@@ -99,9 +121,7 @@ static int flush(pw_node *node, bool *looped)
         } else {
             code = node->wire->ops->send(node->wire, burst.peer, burst.data, burst.num_bytes,
                                          &is_free);
-            if (code < 0)
-                pw_node_fail(node, code, "the wire cannot send %u bytes to node %u",
-                             burst.num_bytes, burst.peer);
+            if (code < 0) fail_to_send(node, code, burst.peer, burst.num_bytes);
         }
         if (is_free) pw_ni_tx_release(node->ni, burst.data);
     }
@@ -228,12 +248,6 @@ void pw_node_busy(pw_node *node)
 }
 
 void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock, node->wire); }
-
-void pw_node_ring(pw_node *node, uint32_t peer)
-{
-    if (peer == node->wire->node) pw_idleness_tell_resting(&node->idleness);
-    else if (node->wire->ops->ring) node->wire->ops->ring(node->wire, peer);
-}
 
 int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
 

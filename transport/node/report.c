@@ -180,6 +180,7 @@ static void put_times(json *out, const pw_report_input *input)
     if (clock->compute == PW_COMPUTE_REPLAY)
         put_format(out, ", \"replay_missing\": %" PRIu64 ", \"replay_unused\": %" PRIu64,
                    clock->replay_missing, clock->num_replay - clock->next_replay);
+    if (input->node->without_marks) put_format(out, ", \"without_marks\": 1");
 }
 
 static void put_wire(json *out, const pw_node_counters *node)

@@ -68,6 +68,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         *_align(made.rows),
         "Counters that are zero on every rank are left out; --json has all.",
         *_calls(made.total),
+        *_without_marks(made.total),
     ]
     changed = [f"{name} = {text}" for name, text in config.not_default().items()]
     lines += _wrap("settings that are not default: ", changed or ["none"])
@@ -143,6 +144,19 @@ def _calls(total: Mapping[str, Any]) -> list[str]:
         head = f"not carried by the NI: {_count(around['calls'])} calls, "
         lines.append(f"{head}{_count(around['bytes'])} bytes ({', '.join(around['names'])})")
     return lines
+
+
+def _without_marks(total: Mapping[str, Any]) -> list[str]:
+    """A line when the times of some ranks are not those of MPI calls."""
+    ranks = total["without_marks"]
+    if not ranks:
+        return []
+    names = ", ".join(map(str, ranks[:MAX_RANK_COLUMNS]))
+    more = f" and {len(ranks) - MAX_RANK_COLUMNS} more" if len(ranks) > MAX_RANK_COLUMNS else ""
+    return [
+        f"MPI calls not marked on rank {names}{more}: libpagewire-mpi.so was not preloaded, so",
+        "  compute is the time between the provider's calls, and MPI_Wtime is the host's.",
+    ]
 
 
 def _align(rows: Sequence[Sequence[str] | str]) -> list[str]:

@@ -178,12 +178,6 @@ bool pw_shared_rest(const pw_shared_bursts *shared, pw_wire_rest *out)
     return true;
 }
 
-void pw_shared_ring(pw_shared_bursts *shared, uint32_t peer)
-{
-    if (pw_shared_is_near(shared, peer))
-        pw_bell_ring(bell_in(&shared->neighbours[peer].segment), PW_BELL_ARRIVAL);
-}
-
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared) { return shared->num_pending; }
 
 /* Nodes that have sent for the first time: true if there is one. */

@@ -54,7 +54,6 @@ int pw_shared_poll(pw_shared_bursts *shared, pw_wire_burst *out);
 void pw_shared_taken(pw_shared_bursts *shared, const pw_wire_burst *burst);
 /* As in pw_wire_ops. num_near: of those that are met. */
 bool pw_shared_rest(const pw_shared_bursts *shared, pw_wire_rest *out);
-void pw_shared_ring(pw_shared_bursts *shared, uint32_t peer);
 /* Some found no room yet; the others, pending or not, the peers can read without this process. */
 bool pw_shared_is_waiting(const pw_shared_bursts *shared);
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared);

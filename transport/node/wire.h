@@ -28,7 +28,7 @@ typedef struct {
     uint32_t *bell;
     uint32_t calls;    /* PW_BELL_*: what it rests for */
     uint32_t num_near; /* other nodes on this host */
-    int64_t limit_ns;  /* of a rest: some of what may come does not ring */
+    int64_t limit_ns;  /* of a short rest: not all that may come rings */
 } pw_wire_rest;
 
 typedef struct {
@@ -48,11 +48,10 @@ typedef struct {
     uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
     /* false: no peer would ring. NULL: none ever does. */
     bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
-    /* The node has sent something to the peer by a way that is not the wire's: should it rest, it
-     * shall look. NULL: none rests. */
-    void (*ring)(pw_wire *wire, uint32_t peer);
     /* NULL: the wire has one way only. */
     void (*count)(const pw_wire *wire, pw_wire_counts *out);
+    /* What the last negative PW_ERR_* was about, a sentence. NULL: the wire does not say. */
+    const char *(*reason)(const pw_wire *wire);
     /* Nothing is sent or received any more; frees the wire. */
     void (*close)(pw_wire *wire);
 } pw_wire_ops;

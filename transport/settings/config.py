@@ -156,6 +156,14 @@ class RunConfig:
     mpi: str = setting(
         "mpich", "which MPI starts the ranks: mpich, openmpi, or the path of another mpiexec"
     )
+    hosts: str = setting(
+        "",
+        "hosts that mpiexec starts the ranks on, separated by commas, HOST or HOST:RANKS; they "
+        "fill up in order; empty: this one, or what a batch system gives",
+    )
+    mpiexec_options: str = setting(
+        "", "further options of mpiexec, words as a shell reads them, e.g. '-iface eth1'"
+    )
     wire: str = setting(
         "auto",
         "what carries the NIs' frames: auto: shared memory between ranks of one host, else MPI "
