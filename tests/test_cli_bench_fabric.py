@@ -49,8 +49,9 @@ def test_program_writes_a_line_for_each_operation(program, tmp_path, num_ranks, 
     lines = [line.split() for line in (tmp_path / "rows").read_text().splitlines()]
     assert [(name, size) for name, size, *_ in lines] == [(name, "4096") for name in operations]
     for *_, wall_s, virtual_s in lines:
-        # On plain MPICH both clocks are this host's.
-        assert 0 < float(wall_s) == pytest.approx(float(virtual_s), rel=0.2, abs=2e-7)
+        # On plain MPICH both clocks are this host's, and wall time is read around the other.
+        assert 1e-8 < float(virtual_s) <= 1.01 * float(wall_s) + 1e-8
+        assert float(wall_s) < 1
 
 
 @pytest.mark.parametrize(
