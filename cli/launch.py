@@ -267,7 +267,7 @@ def _folder_of_records(hosts: str) -> "tempfile.TemporaryDirectory[str]":
     except OSError as error:
         where = parent or tempfile.gettempdir()
         remedy = "start in a folder that all hosts see" if hosts else "set TMPDIR"
-        raise OutputError(f"'{where}': {error.strerror}; {remedy}") from None
+        raise output.OutputError(f"'{where}': {error.strerror}; {remedy}") from None
 
 
 def _fix_addresses() -> None:

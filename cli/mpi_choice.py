@@ -63,8 +63,13 @@ class Mpi:
             return ["-hosts", placed]
         handed_on = [name for name in sorted(environ) if name.startswith(_HANDED_ON)]
         # By slot: else more ranks than a host was given may go to it, as it has cores for them.
-        return ["--host", placed, "--map-by", "slot",
-                *(word for name in handed_on for word in ("-x", name))]
+        return [
+            "--host",
+            placed,
+            "--map-by",
+            "slot",
+            *(word for name in handed_on for word in ("-x", name)),
+        ]
 
     def variables(self) -> dict[str, str]:
         """What mpi4py needs to load this MPI instead of the one of its environment."""

@@ -91,7 +91,8 @@ static void check_refusals(void)
     write_file("", "");
     check_refusal(2, PW_ERR_INVALID, ": node 2 in a run of 2 (run.num_nodes)");
     assert(!unlink(path));
-    check_refusal(0, PW_ERR_HOST, ": it cannot be read: No such file or directory; all hosts of a run must see it");
+    check_refusal(0, PW_ERR_HOST,
+                  ": it cannot be read: No such file or directory; all hosts of a run must see it");
     assert(errno == ENOENT);
 }
 

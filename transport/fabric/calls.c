@@ -51,14 +51,12 @@ static int watch(pw_fi_process *process)
     if (limit_ns < 0) return 0;
     const int64_t silent_ns = pw_node_silent_ns(process->node);
     if (silent_ns < limit_ns) return 0;
-    pw_fi_process_fail(process,
-                       "nothing has happened for %lld s in MPI_%s; a rank that does not answer, "
-                       "%sor a receive without its send? (run.watchdog sets the limit)",
-                       (long long)(silent_ns / 1000000000),
-                       here.call ? here.call->name : "Init or Finalize",
-                       pw_wire_fabric_has_far(process->wire)
-                           ? "a network between the hosts that is down, "
-                           : "");
+    pw_fi_process_fail(
+        process,
+        "nothing has happened for %lld s in MPI_%s; a rank that does not answer, "
+        "%sor a receive without its send? (run.watchdog sets the limit)",
+        (long long)(silent_ns / 1000000000), here.call ? here.call->name : "Init or Finalize",
+        pw_wire_fabric_has_far(process->wire) ? "a network between the hosts that is down, " : "");
     return -FI_EIO;
 }
 

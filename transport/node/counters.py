@@ -179,7 +179,9 @@ NACK_NAMES = (
 """NACK codes of docs/machine.md, "Answers", by index."""
 
 _MAXIMUM_KEYS = (*TIME_KEYS, "wall_time_s", "peak_rss_bytes")
-_NOT_COUNTERS = frozenset((*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks"))
+_NOT_COUNTERS = frozenset(
+    (*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
+)
 
 
 def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ struct pw_node {
     bool owns_strategy;
     bool has_policy; /* of the host: PW_POLICY_HOST */
     bool lacks_marks;
-    bool is_posted;  /* something was posted since the last run, or that ended with an error */
+    bool is_posted; /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
     int64_t touch_ns, pin_ns, started_wall_ns;
     pw_cost_tables tables;
