@@ -161,7 +161,9 @@ def test_prefix_holds_the_library_and_nothing_of_python(prefix: pathlib.Path) ->
 
 def test_core_of_the_library_never_aborts() -> None:
     rooms = ("native", "smmu", "r5sched", "driver", "ni", "transport", "include")
-    sources = [path for room in rooms for path in (ROOT / room).rglob("*.[ch]")]
+    found = [path for room in rooms for path in (ROOT / room).rglob("*.[ch]")]
+    # The preloaded marks end a program whose MPI lacks a function, as the dynamic linker would.
+    sources = [path for path in found if path.parent.name != "marks"]
     assert len(sources) > 80
     guilty = [
         os.fspath(path.relative_to(ROOT))
