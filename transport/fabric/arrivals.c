@@ -5,6 +5,7 @@
 #include "native/status.h"
 #include "transport/fabric/atomics.h"
 #include "transport/fabric/environment.h"
+#include "transport/fabric/landing.h"
 #include "transport/fabric/matching.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/rma.h"

@@ -5,10 +5,23 @@
 #define PW_FABRIC_ATOMICS_H
 #include "transport/fabric/messages.h"
 
-extern struct fi_ops_atomic pw_fi_atomic_ops;
+/* What a call asks for: parts of operands, of compares (count 0: none), and for the old values. */
+typedef struct {
+    const struct fi_ioc *operands, *compares;
+    struct fi_ioc *results;
+    size_t num_operands, num_compares, num_results;
+    fi_addr_t peer;
+    uint64_t address, key;
+    size_t remote_count; /* 0: that of the operands */
+    enum fi_datatype type;
+    enum fi_op operation;
+    void *context;
+    uint64_t flags;
+    bool wants_old, is_silent;
+} pw_fi_atomic_call;
 
-int pw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op operation,
-                       struct fi_atomic_attr *attr, uint64_t flags);
+/* As libfabric's calls: 0 or a negative FI_E*. */
+ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted);
 
 /* A request for memory of this process, and an answer to one of its own; both have been checked but
  * for their payload. PW_ERR_MALFORMED: it makes no sense. */

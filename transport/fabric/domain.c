@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "transport/fabric/absent.h"
-#include "transport/fabric/atomics.h"
+#include "transport/fabric/atomic_calls.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/counter.h"
 #include "transport/fabric/cq.h"

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "transport/fabric/absent.h"
-#include "transport/fabric/atomics.h"
+#include "transport/fabric/atomic_calls.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/closing.h"
 #include "transport/fabric/connections.h"
-#include "transport/fabric/matching.h"
+#include "transport/fabric/receives.h"
 #include "transport/fabric/messages.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/rma.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "transport/fabric/av.h"
-#include "transport/fabric/matching.h"
+#include "transport/fabric/receives.h"
 #include "transport/fabric/process.h"
 
 uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts)

@@ -5,6 +5,7 @@
 #include "native/crc32c.h"
 #include "tests/c/node_pair.h"
 #include "transport/fabric/matching.h"
+#include "transport/fabric/receives.h"
 #include "transport/fabric/process.h"
 
 #define FRAME_BYTES 8192
