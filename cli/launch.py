@@ -233,6 +233,7 @@ def launch_command(
                 pathlib.Path(directory),
                 marker,
                 first_sign_s=FIRST_SIGN_S if hosts else math.inf,
+                goodbye="report" if over_fabric else "",
             )
             try:
                 code = watch.wait()

@@ -75,7 +75,10 @@ class Watch:
         marker: str,
         *,
         first_sign_s: float = math.inf,
+        goodbye: str = "",
     ) -> None:
+        """goodbye: a rank that has ended without this record has failed; empty: none is expected."""
+        self._goodbye = goodbye
         self._process = process
         self._num_ranks = num_ranks
         self._directory = directory
@@ -108,7 +111,7 @@ class Watch:
                     return 1
                 if failed_s and now_s > failed_s + GRACE_S:
                     return 1
-                if not failed_s and failures(self._directory):
+                if not failed_s and self._has_failed():
                     failed_s = now_s
                 if ended_s and now_s > ended_s + GRACE_S:
                     # mpiexec waits as long as something that a rank started holds its output.
@@ -118,6 +121,12 @@ class Watch:
         finally:
             for descriptor in self._rank_of_fd:
                 os.close(descriptor)
+
+    def _has_failed(self) -> bool:
+        """mpiexec sees most ranks that leave past MPI's end, and ends the others; not all."""
+        if failures(self._directory):
+            return True
+        return bool(self._goodbye) and first_without_goodbye(self._directory, self._goodbye) >= 0
 
     def _follow_ranks(self) -> None:
         if len(self._known_ranks) < self._num_ranks:
