@@ -77,7 +77,7 @@ class Watch:
         first_sign_s: float = math.inf,
         goodbye: str = "",
     ) -> None:
-        """goodbye: a rank that has ended without this record has failed; empty: none is expected."""
+        """goodbye: without this record a rank that has ended has failed; empty: none is left."""
         self._goodbye = goodbye
         self._process = process
         self._num_ranks = num_ranks
