@@ -122,8 +122,10 @@ def variables(folder: pathlib.Path, num_ranks: int) -> dict[str, str]:
 
 
 def by_mpiexec(environ: dict[str, str], num_ranks: int, how: str) -> tuple[int, str]:
+    """Ended after SOON_S: hydra 5.0.2 sometimes misses that a rank has aborted in MPI_Init."""
     done = subprocess.run(
-        [str(BIN / "mpiexec"), "-n", str(num_ranks), ends(), how], env=environ, cwd="/",
+        ["timeout", str(SOON_S), str(BIN / "mpiexec"), "-n", str(num_ranks), ends(), how],
+        env=environ, cwd="/",
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
