@@ -64,9 +64,12 @@ def test_program_writes_a_line_for_each_operation(program, tmp_path, num_ranks, 
     ],
 )
 def test_program_refuses_what_it_cannot_measure(program, tmp_path, num_ranks, words, reason):
-    done = on_plain_mpich(num_ranks, program, str(tmp_path / "rows"), "1", "0.001", *words)
-    assert done.returncode != 0
-    assert f"bench: {reason}" in done.stderr or reason in done.stderr
+    for _ in range(5):  # mpiexec drops what a rank says when another one ends in the same moment
+        done = on_plain_mpich(num_ranks, program, str(tmp_path / "rows"), "1", "0.001", *words)
+        assert done.returncode != 0
+        if reason in done.stderr:
+            break
+    assert reason in done.stderr
 
 
 @needs_provider
