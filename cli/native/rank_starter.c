@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "transport/marks/rank.h"
+
 #define EXIT_NOT_EXECUTABLE 126 /* as shells have it */
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNALLED 128 /* and the signal's number */
@@ -25,17 +27,6 @@ typedef struct {
     const char *directory; /* NULL: nobody watches */
     unsigned long number;
 } rank;
-
-/* The number that the process manager gave this process; 0 without one. */
-static unsigned long rank_of_environment(void)
-{
-    const char *const variables[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *text = getenv(variables[i]);
-        if (text && *text && !text[strspn(text, "0123456789")]) return strtoul(text, NULL, 10);
-    }
-    return 0;
-}
 
 /* The record appears whole or not at all: the launcher may look at any moment. */
 static void write_record(const rank *me, const char *kind, const char *detail)
@@ -114,7 +105,7 @@ int main(int num_words, char **words)
         return 2;
     }
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
-    rank me = {directory && *directory ? directory : NULL, rank_of_environment()};
+    rank me = {directory && *directory ? directory : NULL, strtoul(pagewire_rank_text(), NULL, 10)};
     pid_t starter = getpid();
     char detail[DETAIL_BYTES];
     die_with(getppid());

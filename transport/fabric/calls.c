@@ -38,9 +38,8 @@ void pw_fi_leave(pw_fi_process *process)
     pw_node_unlock(process->node);
 }
 
-bool pw_fi_is_waiting(const pw_fi_process *process)
+bool pw_fi_is_waiting(void)
 {
-    (void)process;
     return kind_here() == PAGEWIRE_CALL_WAITS || here.num_vain_looks > VAIN_LOOKS_OF_A_POST;
 }
 
@@ -63,7 +62,7 @@ static int watch(pw_fi_process *process)
 int pw_fi_turn(pw_fi_process *process, bool *moved)
 {
     if (process->has_failed) return -FI_EIO;
-    const int code = pw_node_turn(process->node, pw_fi_is_waiting(process));
+    const int code = pw_node_turn(process->node, pw_fi_is_waiting());
     *moved = code > 0;
     if (code >= 0) return code ? 0 : watch(process);
     pw_fi_process_fail(process, "%s", pw_node_reason(process->node));

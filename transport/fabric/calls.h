@@ -9,7 +9,7 @@ void pw_fi_enter(pw_fi_process *process);
 void pw_fi_leave(pw_fi_process *process);
 
 /* Does the program wait for something in the call that this thread is in? Without marks: always. */
-bool pw_fi_is_waiting(const pw_fi_process *process);
+bool pw_fi_is_waiting(void);
 /* A turn of the node in the call of this thread; a negative FI_E* when the run is over. *moved:
  * something happened. */
 int pw_fi_turn(pw_fi_process *process, bool *moved);

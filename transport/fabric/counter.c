@@ -12,7 +12,7 @@ static void look(pw_fi_counter *counter, uint64_t *value, uint64_t *errors)
     bool moved = false;
     pw_fi_enter(process);
     if (!pw_fi_turn(process, &moved)) {
-        const bool delivered = pw_fi_deliver(process, pw_fi_is_waiting(process));
+        const bool delivered = pw_fi_deliver(process, pw_fi_is_waiting());
         pw_fi_note_look(delivered);
         if (moved || delivered) pw_node_busy(process->node);
         else pw_node_idle(process->node);

@@ -95,7 +95,7 @@ static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t 
     if (cq->head == cq->tail) {
         const int error = pw_fi_turn(process, &moved);
         if (error) return error;
-        if (pw_fi_deliver(process, pw_fi_is_waiting(process))) moved = true;
+        if (pw_fi_deliver(process, pw_fi_is_waiting())) moved = true;
     }
     if (cq->head == cq->tail) {
         pw_fi_note_look(false);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "transport/fabric/process.h"
+#include "transport/marks/rank.h"
 #include "transport/node/output_file.h"
 
 static pw_fi_host_hooks hooks;
@@ -28,13 +29,7 @@ bool pw_fi_hooks_read(pw_fi_host_hooks *out)
 
 uint32_t pw_fi_rank_of_environment(void)
 {
-    const char *const variables[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *text = getenv(variables[i]);
-        if (text && *text && !text[strspn(text, "0123456789")])
-            return (uint32_t)strtoul(text, NULL, 10);
-    }
-    return 0;
+    return (uint32_t)strtoul(pagewire_rank_text(), NULL, 10);
 }
 
 bool pw_fi_is_spawned(void)

@@ -148,8 +148,7 @@ static int create_node(pw_fi_process *process, uint32_t machine_nodes)
     process->ni = pw_node_ni(process->node);
     process->clock = pw_node_clock(process->node);
     pw_ni_set_machine_nodes(process->ni, machine_nodes);
-    error = plan_impairments(process);
-    return error;
+    return plan_impairments(process);
 }
 
 static int set_frames(pw_fi_process *process)

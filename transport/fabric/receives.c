@@ -65,7 +65,7 @@ static int peek(pw_fi_process *process, pw_fi_operation *look, pw_fi_matching *m
     const bool is_future = arrived && arrived->arrival_ns > process->clock->now_ns;
     look->is_uncounted = true;
     look->complete_ns = process->clock->now_ns;
-    if (!arrived || (is_future && !pw_fi_is_waiting(process))) {
+    if (!arrived || (is_future && !pw_fi_is_waiting())) {
         process->has_future |= is_future;
         look->error = FI_ENOMSG;
         return pw_fi_end(process, look);

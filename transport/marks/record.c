@@ -8,15 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *rank_of_environment(void)
-{
-    static const char *const variables[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *text = getenv(variables[i]);
-        if (text && *text && !text[strspn(text, "0123456789")]) return text;
-    }
-    return "0";
-}
+#include "transport/marks/rank.h"
 
 static bool starts_mpi(const char *name)
 {
@@ -29,7 +21,7 @@ void pw_marks_record_start(const pagewire_marked_call *call)
     if (!starts_mpi(call->name)) return;
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     if (!directory || !*directory) return;
-    const int length = snprintf(path, sizeof path, "%s/%s.mpi", directory, rank_of_environment());
+    const int length = snprintf(path, sizeof path, "%s/%s.mpi", directory, pagewire_rank_text());
     if (length < 0 || (size_t)length >= sizeof path) return;
     const int descriptor = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     if (descriptor >= 0) close(descriptor);
