@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from pagewire.cli import fabric, merging, mpi_choice, options
+from pagewire.cli.error_stream import ErrorStream
 from pagewire.cli.program import Program, check_module
 from pagewire.cli.watch import (
     FIRST_SIGN_S,
@@ -206,7 +207,11 @@ def launch_command(
     hosts = settings.run.hosts
     mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric or bool(hosts))
     marker = uuid.uuid4().hex
-    with _folder_of_records(hosts) as directory:
+    with (
+        _folder_of_records(hosts) as directory,
+        # A named pipe joins processes of one host; options may have told mpiexec where to write.
+        ErrorStream("" if hosts or settings.run.mpiexec_options else directory) as errors,
+    ):
         variables = {**rank_environment(environ), **mpi.variables()}
         if over_fabric:
             variables = fabric.environment(variables, mpi)
@@ -232,6 +237,7 @@ def launch_command(
                 num_ranks,
                 pathlib.Path(directory),
                 marker,
+                errors=errors,
                 first_sign_s=FIRST_SIGN_S if hosts else math.inf,
                 goodbye="report" if over_fabric else "",
             )

@@ -21,7 +21,7 @@ from time import monotonic_ns  # the host's: the program's will count its sleeps
 from types import TracebackType
 from typing import NoReturn
 
-from pagewire.cli import options, program
+from pagewire.cli import error_stream, options, program
 from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config, platform
@@ -29,6 +29,7 @@ from pagewire.transport.settings import config, platform
 USAGE = "usage: pagewire run [options] PROGRAM [args]; PROGRAM is an app, a .py file, or -m module"
 
 _PR_SET_PDEATHSIG = 1
+_STANDARD_ERROR = 2
 _LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 
 
@@ -83,6 +84,7 @@ def rank_of_environment() -> int:
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
     _die_with(os.getppid())
+    _open_error_stream(directory)
     witness = os.getpid()
     _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
@@ -96,6 +98,17 @@ def _fork_rank(directory: str) -> None:
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _open_error_stream(directory: str) -> None:
+    """Make the launcher's pipe for it this process's standard error, if it is of this host."""
+    try:
+        stream = os.open(f"{directory}/{error_stream.NAME}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # without a reader, too: a pipe's other end is on another host
+        return
+    os.set_blocking(stream, True)
+    os.dup2(stream, _STANDARD_ERROR)
+    os.close(stream)
 
 
 def _die_with(parent: int) -> None:

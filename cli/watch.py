@@ -16,6 +16,8 @@ import subprocess
 import time
 from typing import Any
 
+from pagewire.cli.error_stream import ErrorStream
+
 GRACE_S = 2.0
 """How long the other ranks and mpiexec may take to end after the first failure."""
 
@@ -74,16 +76,20 @@ class Watch:
         directory: pathlib.Path,
         marker: str,
         *,
+        errors: ErrorStream,
         first_sign_s: float = math.inf,
         goodbye: str = "",
     ) -> None:
         """goodbye: without this record a rank that has ended has failed; empty: none is left."""
+        self._errors = errors
         self._goodbye = goodbye
         self._process = process
         self._num_ranks = num_ranks
         self._directory = directory
         self._marker = marker
         self._poll = select.poll()
+        if errors.descriptor >= 0:
+            self._poll.register(errors.descriptor, select.POLLIN)
         self._rank_of_fd: dict[int, int] = {}
         self._known_ranks: set[int] = set()
         self._first_sign_s = first_sign_s
@@ -133,6 +139,9 @@ class Watch:
             for record in _records(self._directory, "start"):
                 self._follow(record["rank"], record["pid"])
         for descriptor, _ in self._poll.poll(_POLL_S * 1000):
+            if descriptor == self._errors.descriptor:
+                self._errors.forward()
+                continue
             self._poll.unregister(descriptor)
             rank = self._rank_of_fd[descriptor]
             ended = self._directory.joinpath(f"{rank}.end").exists()

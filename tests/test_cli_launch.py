@@ -3,10 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
+from native_programs import needs_provider
 
-from pagewire.cli import run
+from pagewire.cli import fabric, run
+from pagewire.cli.error_stream import ErrorStream
 from pagewire.cli.launch import _outcome
 from pagewire.cli.watch import Watch
 
@@ -94,7 +97,7 @@ def mpiexec():
 
 def test_rank_without_a_sign_is_unseen_when_another_has_given_one(ended, tmp_path, mpiexec):
     ended(1, "start", 100, pid=os.getpid())
-    watch = Watch(mpiexec, 3, tmp_path, "none", first_sign_s=0.2)
+    watch = Watch(mpiexec, 3, tmp_path, "none", errors=ErrorStream(""), first_sign_s=0.2)
     assert watch.wait() == 1
     assert watch.unseen == [0, 2]
 
@@ -103,7 +106,7 @@ def test_ranks_that_all_gave_a_sign_are_waited_for(ended, tmp_path):
     for rank in range(2):
         ended(rank, "start", 100, pid=os.getpid())
     with subprocess.Popen(["sleep", "0.5"]) as process:
-        watch = Watch(process, 2, tmp_path, "none", first_sign_s=0.1)
+        watch = Watch(process, 2, tmp_path, "none", errors=ErrorStream(""), first_sign_s=0.1)
         assert (watch.wait(), watch.unseen) == (0, [])
 
 
@@ -111,6 +114,38 @@ def test_process_number_of_another_host_is_not_followed(ended, tmp_path):
     """A process here may have the number of a rank there, and end at any time."""
     with subprocess.Popen(["sleep", "0.1"]) as stranger, subprocess.Popen(["sleep", "0.6"]) as own:
         ended(0, "start", 100, pid=stranger.pid)
-        watch = Watch(own, 1, tmp_path, "marker")
+        watch = Watch(own, 1, tmp_path, "marker", errors=ErrorStream(""))
         assert watch.wait() == 0
     assert watch.first_gone == -1
+
+
+@pytest.mark.parametrize(
+    "witness", [pytest.param("pagewire-rank", marks=needs_provider), "pagewire run"]
+)
+def test_witness_makes_the_launchers_pipe_its_standard_error(witness, tmp_path, capfd):
+    tmp_path.joinpath("words.py").write_text("import sys; print('last words', file=sys.stderr)")
+    words = [sys.executable, "-P", "-m", "pagewire", "run", "--", f"{tmp_path}/words.py"]
+    if witness == "pagewire-rank":
+        words = [fabric.starter(), "sh", "-c", "echo last words >&2"]
+    with ErrorStream(str(tmp_path)):
+        subprocess.run(
+            words,
+            env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
+            stderr=subprocess.DEVNULL,  # mpiexec's pipe, of which the end is not read
+            timeout=60,
+            check=True,
+        )
+    assert capfd.readouterr().err == "last words\n"
+
+
+@needs_provider
+def test_rank_of_another_host_keeps_its_standard_error(tmp_path):
+    os.mkfifo(tmp_path / "stderr")  # nobody reads it here
+    done = subprocess.run(
+        [fabric.starter(), "sh", "-c", "echo last words >&2"],
+        env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == b"last words\n"

@@ -205,3 +205,20 @@ def test_unknown_impairment_planner_ends_the_run_with_its_name(tmp_path):
         "impairments.planner = 'unifrom'" in done.stderr and "did you mean 'uniform'" in done.stderr
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("transport", ["facade", "fabric"])
+def test_last_words_of_ranks_that_end_together_arrive(transport, tmp_path):
+    """hydra drops what it has not read when a rank aborts."""
+    program = tmp_path / "words.py"
+    program.write_text(
+        "import sys\nfrom mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
+        "for line in range(3000):\n    print(f'rank {world.rank} says {line}', file=sys.stderr)\n"
+        "world.Barrier()\nprint(f'rank {world.rank} says goodbye', file=sys.stderr)\n"
+        "world.Barrier()\nworld.Abort(3)\n"
+    )
+    done = command("launch", "-n", "2", "--transport", transport, str(program))
+    assert done.returncode != 0
+    said = sorted(line for line in done.stderr.splitlines() if " says " in line)
+    words = [*map(str, range(3000)), "goodbye"]
+    assert said == sorted(f"rank {rank} says {word}" for rank in range(2) for word in words)

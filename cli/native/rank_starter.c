@@ -52,6 +52,18 @@ static void write_record(const rank *me, const char *kind, const char *detail)
                 failed == ENOENT ? "; all hosts of a run must see this folder" : "");
 }
 
+/* Past the process manager: see cli/error_stream.py. The pipe has no reader on another host. */
+static void open_error_stream(const rank *me)
+{
+    if (!me->directory) return;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/stderr", me->directory);
+    int descriptor = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (!fcntl(descriptor, F_SETFL, 0)) dup2(descriptor, STDERR_FILENO);
+    close(descriptor);
+}
+
 /* The kernel kills this process when its parent is gone, however that came about. */
 static void die_with(pid_t parent)
 {
@@ -109,6 +121,7 @@ int main(int num_words, char **words)
     pid_t starter = getpid();
     char detail[DETAIL_BYTES];
     die_with(getppid());
+    open_error_stream(&me);
     snprintf(detail, sizeof detail, "\"pid\": %ld", (long)starter);
     write_record(&me, "start", detail);
     pid_t program = fork();
