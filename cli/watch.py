@@ -91,6 +91,8 @@ class Watch:
         if errors.descriptor >= 0:
             self._poll.register(errors.descriptor, select.POLLIN)
         self._rank_of_fd: dict[int, int] = {}
+        self._rank_of_pid: dict[int, int] = {}
+        """Of ranks that cannot be followed by a descriptor."""
         self._known_ranks: set[int] = set()
         self._first_sign_s = first_sign_s
         self.unseen: list[int] = []
@@ -143,22 +145,32 @@ class Watch:
                 self._errors.forward()
                 continue
             self._poll.unregister(descriptor)
-            rank = self._rank_of_fd[descriptor]
-            ended = self._directory.joinpath(f"{rank}.end").exists()
-            if self.first_gone < 0 and not ended:
-                self.first_gone = rank
+            self._note_gone(self._rank_of_fd[descriptor])
+        for pid in [pid for pid in self._rank_of_pid if _has_gone(pid)]:
+            self._note_gone(self._rank_of_pid.pop(pid))
+
+    def _note_gone(self, rank: int) -> None:
+        ended = self._directory.joinpath(f"{rank}.end").exists()
+        if self.first_gone < 0 and not ended:
+            self.first_gone = rank
 
     def _follow(self, rank: int, pid: int) -> None:
         if rank in self._known_ranks:
             return
         self._known_ranks.add(rank)
-        with contextlib.suppress(ProcessLookupError):
+        try:
             descriptor = os.pidfd_open(pid)
-            if not _is_marked(pid, self._marker):  # the number is of another host
-                os.close(descriptor)
-                return
-            self._rank_of_fd[descriptor] = rank
-            self._poll.register(descriptor, select.POLLIN)
+        except ProcessLookupError:
+            return
+        except OSError:  # before Linux 5.3, or a container's profile: then its folder in /proc
+            if _is_marked(pid, self._marker):
+                self._rank_of_pid[pid] = rank
+            return
+        if not _is_marked(pid, self._marker):  # the number is of another host
+            os.close(descriptor)
+            return
+        self._rank_of_fd[descriptor] = rank
+        self._poll.register(descriptor, select.POLLIN)
 
     def _kill_strays(self) -> None:
         for pid in marked_processes(self._marker):
@@ -188,6 +200,16 @@ def marked_processes(marker: str) -> list[int]:
     """Processes whose environment holds this launch's marker; zombies have none."""
     numbers = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
     return [pid for pid in numbers if _is_marked(pid, marker)]
+
+
+def _has_gone(pid: int) -> bool:
+    """Ended, whether its parent has noticed or not. Its environment would not tell: it reads as
+    empty while a program starts."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2]
+    except OSError:
+        return True
+    return state.startswith(("Z", "X"))
 
 
 def _is_marked(pid: int, marker: str) -> bool:

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "native/memory_backend.h"
+#include "native/memory_huge.h"
 #include "native/procmap.h"
 
 int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, pw_memory **out)
@@ -83,6 +84,14 @@ int pw_memory_checks_access(const pw_memory *memory)
     if (memory->is_model) return PW_CHECKS_PERMISSION | PW_CHECKS_WRITE_PROTECTION;
     if (memory->maps < 0) return 0;
     return PW_CHECKS_PERMISSION | (memory->pagemap >= 0 ? PW_CHECKS_WRITE_PROTECTION : 0);
+}
+
+uint32_t pw_memory_sources(const pw_memory *memory)
+{
+    if (memory->is_model) return 0;
+    return PW_SOURCE_MINCORE | (memory->pagemap >= 0 ? PW_SOURCE_PAGEMAP : 0) |
+           (memory->maps >= 0 ? PW_SOURCE_PROCMAP : 0) |
+           (pw_memory_scans(memory) ? PW_SOURCE_SCAN : 0);
 }
 
 int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page,

@@ -32,6 +32,11 @@ typedef struct pw_memory pw_memory;
 /* What check_access tells apart. */
 #define PW_CHECKS_PERMISSION 1
 #define PW_CHECKS_WRITE_PROTECTION 2
+/* Where page states come from. */
+#define PW_SOURCE_MINCORE 1
+#define PW_SOURCE_PAGEMAP 2 /* /proc/self/pagemap: which pages are the process's own, or in swap */
+#define PW_SOURCE_PROCMAP 4 /* PROCMAP_QUERY: what a mapping allows */
+#define PW_SOURCE_SCAN 8    /* PAGEMAP_SCAN: huge pages */
 
 #define PW_HUGE_PAGES 512 /* pages of a huge page (2 MB) */
 
@@ -59,10 +64,14 @@ typedef struct {
     uint64_t pinned_pages, unpinned_pages;
 } pw_memory_counters;
 
-/* options are the model's (the host ignores them). PW_ERR_HOST with errno when the host has no
- * MADV_POPULATE_* (Linux before 5.14) or pages of another size than 4 KB. */
+/* options are the model's (the host ignores them). PW_ERR_HOST when pw_memory_host_lacks
+ * something. */
 int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, pw_memory **out);
 void pw_memory_destroy(pw_memory *memory);
+/* What the host backend cannot do without and this host lacks, a sentence with the remedy: pages of
+ * 4 KB, mincore, MADV_POPULATE_* (Linux 5.14), any of which a container may refuse. NULL: nothing.
+ * Tries the calls. */
+const char *pw_memory_host_lacks(void);
 /* The walk: state[i] for first_page + i. PW_OK even when pages are unmapped (state tells);
  * PW_ERR_HOST when the probe itself failed. */
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
@@ -80,6 +89,8 @@ int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, i
                    uint8_t *state);
 /* PW_CHECKS_* of what check_access can tell. */
 int pw_memory_checks_access(const pw_memory *memory);
+/* PW_SOURCE_* of this host that page states come from; 0 for the model. Asks the kernel. */
+uint32_t pw_memory_sources(const pw_memory *memory);
 /* The mapping around a page, as the host's kernel has it now: [*first_page, +*num_pages) can be
  * read (written) without a signal, whatever the model says. PW_ERR_ADDRESS, PW_ERR_PROTECTION;
  * before Linux 6.11 only the page itself is looked at, and its protection is not. */

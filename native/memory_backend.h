@@ -57,6 +57,14 @@ struct pw_memory {
     } at_page_in; /* num_pages 0: nothing */
 };
 
+/* linux/mman.h, since Linux 5.14; older C libraries do not name them. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* /proc/self/maps, opened, or -1 when the kernel does not answer PROCMAP_QUERY. */
 int pw_memory_open_maps(void);
 

@@ -19,14 +19,6 @@
 #include "native/memory_huge.h"
 #include "native/procmap.h"
 
-/* linux/mman.h, since Linux 5.14; older C libraries do not name them. */
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* since Linux 6.1 */
 #endif
@@ -449,26 +441,9 @@ static const struct pw_memory_ops host_ops = {
     .drop = host_drop,
 };
 
-/* PW_ERR_HOST, with errno, on a kernel without MADV_POPULATE_* or with pages that are not 4 KB. */
-static int test_host(void)
-{
-    if (sysconf(_SC_PAGESIZE) != PW_PAGE_BYTES) {
-        errno = ENOTSUP;
-        return PW_ERR_HOST;
-    }
-    void *page =
-        mmap(NULL, PW_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return PW_ERR_HOST;
-    int error = madvise(page, PW_PAGE_BYTES, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    munmap(page, PW_PAGE_BYTES);
-    errno = error;
-    return error ? PW_ERR_HOST : PW_OK;
-}
-
 int pw_memory_host_create(pw_memory **out)
 {
-    int code = test_host();
-    if (code != PW_OK) return code;
+    if (pw_memory_host_lacks()) return PW_ERR_HOST;
     pw_memory *memory = calloc(1, sizeof(*memory));
     if (!memory) return PW_ERR_NOMEM;
     memory->ops = &host_ops;

@@ -18,23 +18,36 @@ _Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the ker
 #define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct pagemap_scan)
 #define SCAN_HUGE ((uint64_t)1 << 6)
 
-/* Pages at the start of the range that huge entries of the page table map. */
-static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+/* Regions of huge pages in the range: 0 or 1, the first one, or -1. */
+static int scan_range(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                      struct pagemap_region *found)
 {
-    struct pagemap_region found;
     struct pagemap_scan scan = {
         .size = sizeof scan,
         .start = first_page << PW_PAGE_SHIFT,
         .end = (first_page + num_pages) << PW_PAGE_SHIFT,
-        .regions = (uint64_t)(uintptr_t)&found,
+        .regions = (uint64_t)(uintptr_t)found,
         .num_regions = 1,
         .mask = SCAN_HUGE,
         .returned_mask = SCAN_HUGE,
     };
-    if (memory->pagemap < 0 || ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan) != 1 ||
-        found.start != scan.start)
+    return memory->pagemap < 0 ? -1 : ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan);
+}
+
+/* Pages at the start of the range that huge entries of the page table map. */
+static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    struct pagemap_region found;
+    if (scan_range(memory, first_page, num_pages, &found) != 1 ||
+        found.start != first_page << PW_PAGE_SHIFT)
         return 0;
     return (found.end - found.start) >> PW_PAGE_SHIFT;
+}
+
+bool pw_memory_scans(const pw_memory *memory)
+{
+    struct pagemap_region found;
+    return scan_range(memory, (uint64_t)(uintptr_t)&found >> PW_PAGE_SHIFT, 1, &found) >= 0;
 }
 
 static uint64_t region_of(uint64_t page) { return page & ~(uint64_t)(PW_HUGE_PAGES - 1); }

@@ -11,7 +11,9 @@ typedef struct {
     uint64_t entry, generation;
 } pw_small_regions;
 
-/* Does one entry map the 2 MB around the page? Before Linux 6.7 nothing tells: no. */
+/* Does this kernel tell (PAGEMAP_SCAN, Linux 6.7)? */
+bool pw_memory_scans(const pw_memory *memory);
+/* Does one entry map the 2 MB around the page? Where nothing tells: no. */
 bool pw_memory_is_huge(const pw_memory *memory, uint64_t page);
 /* Effects of a page-in of [first_page, +num_pages), which has just ended well: pages that one huge
  * page brought in were one fault, of which the first page stands for all. */

@@ -96,6 +96,7 @@ def test_times_and_facts_of_the_host_are_exact(data):
     node = integers(data.draw, given_here.node[0])
     wall_ns, rss_bytes = data.draw(st.integers(0, 2**63 - 1)), data.draw(UINT64)
     given_here.struct.wall_ns, given_here.struct.peak_rss_bytes = wall_ns, rss_bytes
+    sources = given_here.struct.page_sources = data.draw(st.integers(0, 15))
     bin_ns, bins = data.draw(INT64), data.draw(st.lists(UINT64, min_size=256, max_size=256))
     given_here.interrupt_times.bin_ns = bin_ns
     given_here.interrupt_times.bins[0:256] = bins
@@ -110,6 +111,8 @@ def test_times_and_facts_of_the_host_are_exact(data):
     assert parsed["interrupt_times"] == {"bin_ns": bin_ns, "bins": bins}
     assert parsed["wall_time_s"] == wall_ns / 1e9
     assert parsed["peak_rss_bytes"] == rss_bytes
+    names = ("mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN")
+    assert parsed["page_sources"] == [name for i, name in enumerate(names) if sources & 1 << i]
     replays = given_here.clock.compute == lib.PW_COMPUTE_REPLAY
     assert ("replay_missing" in parsed, "replay_unused" in parsed) == (replays, replays)
     if replays:
@@ -160,7 +163,7 @@ def test_keys_are_those_of_todays_node_and_the_table_knows_them():
     parsed = Input().parsed()
     labelled = {key for group in COUNTER_GROUPS.values() for key in group}
     others = {"nacks_by_code", "impairments", "mpi_calls", "interrupt_times", "wall_time_s",
-              "peak_rss_bytes"}  # fmt: skip
+              "peak_rss_bytes", "page_sources"}  # fmt: skip
     assert set(parsed) == labelled | set(TIME_KEYS) | others
     assert parsed["nacks_by_code"] == [0] * 8 and parsed["mpi_calls"] == {}
     text = report.table([parsed, parsed], Config(), "a C program")

@@ -12,6 +12,7 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 pin_ns:
   parts
 - wall_time_s: float; peak_rss_bytes: int
+- page_sources: list, what this host's kernel tells of pages; empty with the model's
 - without_marks: 1, of a rank over the fabric whose MPI calls nobody marked: its compute is the time
   between the provider's calls
 
@@ -201,8 +202,15 @@ def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     result["without_marks"] = [
         rank for rank, each in enumerate(per_rank) if each.get("without_marks")
     ]
+    result["page_sources"] = _page_sources(per_rank)
     result["impairments"] = total_impairments([each.get("impairments", {}) for each in per_rank])
     return result
+
+
+def _page_sources(per_rank: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What told every rank which of its pages are there; empty with the model's pages."""
+    lists = [list(each.get("page_sources", ())) for each in per_rank]
+    return [name for name in lists[0] if all(name in each for each in lists)] if lists else []
 
 
 def _total_calls(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 from pagewire.driver import policy
 from pagewire.driver.policy import PageInPolicy
 from pagewire.driver.policy_host import DECISION, PolicyHost
-from pagewire.native import check, ffi, impairments, lib
+from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.domains import open_domain
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.smmu.registers import ContextBank
@@ -273,5 +273,8 @@ def _create_memory(settings: Any, node: int) -> Any:
     options.huge_pages = settings.model_huge_pages
     options.collapse_millionths = settings.model_collapse_millionths
     memory = ffi.new("pw_memory **")
-    check(lib.pw_memory_create(settings.memory_backend, options, memory), "memory backend")
+    code = lib.pw_memory_create(settings.memory_backend, options, memory)
+    if code == lib.PW_ERR_HOST and (lacks := lib.pw_memory_host_lacks()):
+        raise EngineError(code, ffi.string(lacks).decode())
+    check(code, "memory backend")
     return ffi.gc(memory[0], lib.pw_memory_destroy)

@@ -26,9 +26,12 @@ static int create_memory(pw_node *node, const pw_settings *settings)
 
 static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
 {
-    *reason = "the memory backend cannot be made: see pw_memory_create";
     int code = create_memory(node, options->settings);
-    if (code < 0) return code;
+    if (code < 0) {
+        const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
+        *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
+        return code;
+    }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
     code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);

@@ -24,7 +24,8 @@ static pw_report_input gather(pw_node *node, facts *out)
                              .calls = pw_node_calls(node),
                              .node = &out->node,
                              .wall_ns = pw_clock_wall_ns() - out->node.started_wall_ns,
-                             .peak_rss_bytes = pw_report_peak_rss_bytes()};
+                             .peak_rss_bytes = pw_report_peak_rss_bytes(),
+                             .page_sources = pw_memory_sources(pw_node_memory(node))};
 }
 
 size_t pw_node_report_write(pw_node *node, char *buffer, size_t capacity)

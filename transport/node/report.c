@@ -192,6 +192,19 @@ static void put_wire(json *out, const pw_node_counters *node)
                node->bursts_by_message);
 }
 
+static void put_page_sources(json *out, uint32_t sources)
+{
+    static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN"};
+    const char *separator = "";
+    put_format(out, ", \"page_sources\": [");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!(sources & 1u << i)) continue;
+        put_format(out, "%s\"%s\"", separator, names[i]);
+        separator = ", ";
+    }
+    put(out, "]", 1);
+}
+
 static void put_host(json *out, const pw_report_input *input)
 {
     put_wire(out, input->node);
@@ -201,7 +214,9 @@ static void put_host(json *out, const pw_report_input *input)
     uint64_t wall_ns = input->wall_ns > 0 ? (uint64_t)input->wall_ns : 0;
     put_format(out, ", \"wall_time_s\": %" PRIu64 ".%09" PRIu64, wall_ns / 1000000000,
                wall_ns % 1000000000);
-    put_format(out, ", \"peak_rss_bytes\": %" PRIu64 "}\n", input->peak_rss_bytes);
+    put_format(out, ", \"peak_rss_bytes\": %" PRIu64, input->peak_rss_bytes);
+    put_page_sources(out, input->page_sources);
+    put(out, "}\n", 2);
 }
 
 size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capacity)

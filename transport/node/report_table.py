@@ -69,6 +69,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         "Counters that are zero on every rank are left out; --json has all.",
         *_calls(made.total),
         *_without_marks(made.total),
+        *_page_sources(made.total),
     ]
     changed = [f"{name} = {text}" for name, text in config.not_default().items()]
     lines += _wrap("settings that are not default: ", changed or ["none"])
@@ -156,6 +157,18 @@ def _without_marks(total: Mapping[str, Any]) -> list[str]:
     return [
         f"MPI calls not marked on rank {names}{more}: libpagewire-mpi.so was not preloaded, so",
         "  compute is the time between the provider's calls, and MPI_Wtime is the host's.",
+    ]
+
+
+def _page_sources(total: Mapping[str, Any]) -> list[str]:
+    """A line when this host's kernel tells less of pages than a newer one would."""
+    found = total["page_sources"]
+    lacking = [name for name in ("pagemap", "PROCMAP_QUERY") if found and name not in found]
+    if not lacking:
+        return []
+    return [
+        f"page states from {', '.join(found)}; the kernel refuses {' and '.join(lacking)}, so",
+        "  pages that a write would copy, and forbidden writes, are not seen (docs/limits.md).",
     ]
 
 

@@ -39,6 +39,11 @@ int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried
                  "%" PRIu64 " bytes cannot be pinned, the limit of locked memory is reached; "
                  "raise it (ulimit -l) or take another memory strategy (run.memory)",
                  span.num_bytes);
+    else if (code == PW_ERR_HOST && is_pin)
+        snprintf(reason, capacity,
+                 "%" PRIu64 " bytes cannot be pinned, mlock is refused (%s); allow it in the "
+                 "container's seccomp profile or take another memory strategy (run.memory)",
+                 span.num_bytes, strerror(error));
     else if (code == PW_ERR_HOST)
         snprintf(reason, capacity,
                  "%s of %" PRIu64 " bytes at %#" PRIx64 ": a system call of the host failed: %s",
