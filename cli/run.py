@@ -82,12 +82,12 @@ def rank_of_environment() -> int:
 
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
-    _die_with(os.getppid())
+    die_with(os.getppid())
     witness = os.getpid()
     _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
     if rank == 0:
-        _die_with(witness)
+        die_with(witness)
         # Registered first, so called last: without it the rank has left by os._exit.
         atexit.register(_write_record, directory, "leave", {})
         return
@@ -98,7 +98,7 @@ def _fork_rank(directory: str) -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent is gone, however that came about."""
     import ctypes
 
