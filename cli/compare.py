@@ -167,10 +167,10 @@ def _plan(
             [
                 f"run.memory={choice[0]}",
                 f"run.policy={choice[1]}",
-                f"run.json={directory}/{idx}.json",
+                f"run.json={directory}/{idx:05}.json",
                 *times,
             ],
-            pathlib.Path(f"{directory}/{idx}.json"),
+            pathlib.Path(f"{directory}/{idx:05}.json"),
             is_first,
             counts,
         )
