@@ -89,13 +89,22 @@ def compare(
     ] = "replay",
     reports: Annotated[bool, typer.Option("--reports", help="print each run's report")] = False,
     quiet_app: Annotated[bool, typer.Option("--quiet-app", help="hide PROGRAM's output")] = False,
+    runs: Annotated[
+        int, typer.Option(help="runs with each strategy: which figures of equal runs differ?")
+    ] = 1,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="load this host meanwhile: cores, memory, forks, files")
+    ] = False,
+    equal: Annotated[
+        bool, typer.Option("--equal", help="exit code 1 when equal runs differ in a figure")
+    ] = False,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = None,
     *,
     given: Given,
 ) -> int:
-    """Run PROGRAM once with each memory strategy and print a table of the differences."""
+    """Run PROGRAM with each memory strategy and print a table of the differences."""
     from pagewire.cli import compare as comparison
 
     num_ranks = launcher.parse_ranks(ranks)
@@ -109,6 +118,9 @@ def compare(
         compute=compute,
         quiet_app=quiet_app,
         json_path=json or "",
+        num_runs=runs,
+        with_noise=noise,
+        must_be_equal=equal,
     )
 
 

@@ -216,6 +216,8 @@ def launch_command(
         if over_fabric:
             variables = fabric.environment(variables, mpi)
             command = [fabric.starter(), *command]
+        else:
+            variables = {**mpi.defaults(hosts), **variables}
         variables[MARKER] = marker
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
         variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"

@@ -71,6 +71,17 @@ class Mpi:
             *(word for name in handed_on for word in ("-x", name)),
         ]
 
+    def defaults(self, hosts: str) -> dict[str, str]:
+        """What the ranks of the facade shall have unless the user says otherwise.
+
+        UCX allocates at start what chance decides: the program's buffers would lie elsewhere in
+        each run. On one host MPICH uses neither UCX nor libfabric to carry anything.
+        """
+        libfabric = os.path.join(self.library_folder, "mpich", "libfabric")
+        if hosts or self.kind != "mpich" or not os.path.isdir(libfabric):
+            return {}
+        return {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+
     def variables(self) -> dict[str, str]:
         """What mpi4py needs to load this MPI instead of the one of its environment."""
         if self.kind != "openmpi" or not self.library_folder:

@@ -83,13 +83,13 @@ def rank_of_environment() -> int:
 
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
-    _die_with(os.getppid())
+    die_with(os.getppid())
     _open_error_stream(directory)
     witness = os.getpid()
     _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
     if rank == 0:
-        _die_with(witness)
+        die_with(witness)
         # Registered first, so called last: without it the rank has left by os._exit.
         atexit.register(_write_record, directory, "leave", {})
         return
@@ -111,7 +111,7 @@ def _open_error_stream(directory: str) -> None:
     os.close(stream)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent is gone, however that came about."""
     import ctypes
 

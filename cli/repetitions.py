@@ -1,0 +1,72 @@
+"""What equal runs have in common: every figure of their reports, rank by rank, and those that
+differ."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pagewire.transport.node.counters import COUNTER_GROUPS
+
+OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
+"""Figures of this machine and of the emulator's speed, which nobody promises to repeat."""
+
+Figures = Mapping[tuple[str, int], float]
+"""By name and rank."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """A figure that not all runs agree in."""
+
+    name: str
+    smallest: float
+    """Of the runs; a run's figure is its ranks' sum, of the virtual time its slowest rank's."""
+    largest: float
+    num_ranks: int
+    """Ranks in which it differs."""
+    num_runs: int
+    """Runs in which it is another than in the first."""
+
+    @property
+    def spread(self) -> float:
+        """The difference, relative to the largest."""
+        return (self.largest - self.smallest) / self.largest if self.largest else 0.0
+
+
+def figures(document: Mapping[str, Any]) -> Figures:
+    """What the machine did in the run of a report, by name and rank."""
+    return {
+        (name, rank["rank"]): value
+        for rank in document["ranks"]
+        for name, value in _flat("", rank)
+        if name not in OF_THE_HOST and name != "rank"
+    }
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """The numbers in dicts and lists, each with its path as its name."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list):
+        for idx, inner in enumerate(value):
+            yield from _flat(f"{name}[{idx}]", inner)
+    elif isinstance(value, int | float):
+        yield name, value
+
+
+def differences(runs: Sequence[Figures]) -> list[Difference]:
+    """The figures in which runs differ, the virtual time first, then in the report's order."""
+    keys = dict.fromkeys(key for run in runs for key in run)
+    ranks: dict[str, list[int]] = {}
+    for name, rank in keys:
+        ranks.setdefault(name, []).append(rank)
+    found = []
+    for name, of_ranks in ranks.items():
+        rows = [[run.get((name, rank), 0) for rank in of_ranks] for run in runs]
+        num_runs = sum(row != rows[0] for row in rows)
+        if num_runs:
+            values = [max(row) if name == "virtual_time_ns" else sum(row) for row in rows]
+            differing = sum(len(set(column)) > 1 for column in zip(*rows, strict=True))
+            found.append(Difference(name, min(values), max(values), differing, num_runs))
+    return sorted(found, key=lambda each: each.name != "virtual_time_ns")
