@@ -3,6 +3,7 @@
 #include "ni/control_frames.h"
 #include "ni/inbound.h"
 #include "ni/limits.h"
+#include "ni/senders.h"
 #include "ni/state.h"
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static int create_parts(pw_ni *ni)
     pw_translation_init(&ni->translation, &ni->smmu, ni->memory, &ni->driver.presence,
                         ni->settings.ideal);
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
-    return ni->paths ? PW_OK : PW_ERR_NOMEM;
+    ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
+    return ni->paths && ni->senders ? PW_OK : PW_ERR_NOMEM;
 }
 
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
@@ -64,6 +66,7 @@ void pw_ni_destroy(pw_ni *ni)
 {
     if (!ni) return;
     pw_inbound_destroy_all(ni);
+    pw_senders_destroy(ni);
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
