@@ -282,6 +282,17 @@ uint32_t pw_ni_num_transactions(const pw_ni *ni)
     return PW_TRANSACTIONS - ni->firmware.transactions.num_free;
 }
 
+void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
+{
+    *out = (pw_ni_pools){.burst_buffers = pw_burst_pool_num_buffers(ni->bursts),
+                         .inbounds = ni->num_inbounds,
+                         .regions = ni->regions.capacity,
+                         .events = pw_event_queue_capacity(ni->events),
+                         .read_requests = ni->firmware.reads_capacity,
+                         .overtaken_attempts = ni->firmware.transactions.overtaken_capacity};
+    for (const pw_inbound *free = ni->free_inbounds; free; free = free->next) out->inbounds++;
+}
+
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
 
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)

@@ -153,6 +153,12 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 uint32_t pw_ni_num_pending(const pw_ni *ni);
 uint32_t pw_ni_num_transactions(const pw_ni *ni);
 
+/* What the pools of the engine hold, in use or not: they grow with the load, not with time. */
+typedef struct {
+    uint32_t burst_buffers, inbounds, regions, events, read_requests, overtaken_attempts;
+} pw_ni_pools;
+void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
+
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
 /* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out);

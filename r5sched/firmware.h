@@ -16,6 +16,8 @@
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
+#define PW_NO_PEER UINT32_MAX
+
 /* What the engine and the firmware know of the transfer on a channel. */
 typedef struct {
     uint64_t source_address, destination_address, num_bytes;
