@@ -37,6 +37,8 @@ class Phase:
     least_transfers: int
     fault_fraction: float
     """of the destination's pages, taken away by madvise before each message"""
+    burst: int = 64
+    """messages of a rank that are under way together"""
     must_wrap: tuple[str, ...] = ()
     """counters of numbers that must have begun anew"""
 
@@ -50,7 +52,7 @@ PHASES = (
         1.0,
         0,
         FAULT_FRACTION,
-        ("transaction_wraps",),
+        must_wrap=("transaction_wraps",),
     ),
     Phase(
         "timeouts",
@@ -66,21 +68,22 @@ PHASES = (
         0.25,
         0,
         0.0,
-        ("transaction_wraps",),
+        must_wrap=("transaction_wraps",),
     ),
     Phase(
         "sequence numbers",
-        "tasklets that start 500 ms late with timeouts of 100 us, so that blocks are sent again "
-        "more than 4096 times",
+        "each rank's first tasklet starts 450 ms late and timeouts are 100 us, so that a block is "
+        "sent again more than 4096 times",
         {
             **_COMMON,
             "run.timeout": "100us",
-            "impairments.late_tasklet": "1:1:8:4",
-            "impairments.tasklet_late_by": "500ms",
+            "impairments.late_tasklet": "1:1:8:1",
+            "impairments.tasklet_late_by": "450ms",
         },
         0.0,
-        400,
+        80,
         FAULT_FRACTION,
-        ("sequence_wraps",),
+        burst=1,
+        must_wrap=("sequence_wraps",),
     ),
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from pagewire.cli.soak.resources import sample
 
-BURST = 64
+BURST_MAX = 64
 MAX_BYTES = 40_000
 SLOT_BYTES = 49152
 PATTERN_BYTES = 1 << 20
@@ -47,7 +47,8 @@ class Soak:
         # Small ones are the most, as in programs; every length of the last packet occurs.
         self.sizes = [int(2 ** draw.uniform(0, 15.28)) for _ in range(NUM_DRAWN)]
         self.places = [draw.randrange(PATTERN_BYTES) for _ in range(NUM_DRAWN)]
-        self.pages = mmap.mmap(-1, BURST * SLOT_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.num_messages = int(spec["burst"])
+        self.pages = mmap.mmap(-1, BURST_MAX * SLOT_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.arena = np.frombuffer(self.pages, np.uint8)
         self.fault_fraction = spec["fault_fraction"]
         # Which pages are taken away: drawn once for many bursts.
@@ -57,12 +58,12 @@ class Soak:
         self.window = MPI.Win.Create(self.window_memory, 1, comm=self.comm)
         self.back = np.zeros(WINDOW_BYTES, np.uint8)
         self.slots = [
-            self.arena[slot * SLOT_BYTES : slot * SLOT_BYTES + MAX_BYTES] for slot in range(BURST)
+            self.arena[slot * SLOT_BYTES : slot * SLOT_BYTES + MAX_BYTES] for slot in range(self.num_messages)
         ]
 
     def message(self, source: int, burst: int, slot: int) -> np.ndarray:
         """What a rank sends in a burst."""
-        at = (burst * BURST + slot) * 5 + source * 1031
+        at = (burst * BURST_MAX + slot) * 5 + source * 1031
         place = self.places[(at * 7) % NUM_DRAWN]
         return self.pattern[place : place + self.sizes[at % NUM_DRAWN]]
 
@@ -81,20 +82,21 @@ class Soak:
         """One burst to a peer and one from another."""
         shift = 1 + number % (self.num_ranks - 1)
         source, peer = (self.rank - shift) % self.num_ranks, (self.rank + shift) % self.num_ranks
-        due = [self.message(source, number, slot) for slot in range(BURST)]
+        due = [self.message(source, number, slot) for slot in range(self.num_messages)]
         if self.fault_fraction:
             self.drop_pages(number, [each.size for each in due])
         slots = [slot[: each.size] for slot, each in zip(self.slots, due, strict=True)]
         receive, send = self.comm.Irecv, self.comm.Isend
         requests = [receive(slot, source, tag) for tag, slot in enumerate(slots)]
         requests += [
-            send(self.message(self.rank, number, slot), peer, slot) for slot in range(BURST)
+            send(self.message(self.rank, number, slot), peer, slot)
+            for slot in range(self.num_messages)
         ]
         self.mpi.Request.Waitall(requests)
         for slot, each in zip(slots, due, strict=True):
             self.num_wrong += not np.array_equal(slot, each)
             slot[0] = ~slot[0]  # what is not written next time must not look right
-        self.num_transfers += BURST
+        self.num_transfers += self.num_messages
 
     def use_window(self, number: int) -> None:
         """Write to a peer's window and read it back."""
@@ -114,7 +116,7 @@ class Soak:
     def run(self, num_transfers: int, num_samples: int, limit_s: float) -> dict[str, Any]:
         """So many transfers on this rank, or as many as the time allows: all ranks the same."""
         start_s = time.monotonic()
-        num_bursts = -(-num_transfers // BURST)
+        num_bursts = -(-num_transfers // self.num_messages)
         a_sample = max(1, num_bursts // num_samples)
         samples = []
         number = 0
