@@ -172,6 +172,38 @@ def experiment(
     return experiments.run(names or [], options_given, pathlib.Path(output))
 
 
+@app.command()
+@takes_settings("transport", "mpi", "json")
+def soak(
+    ranks: Ranks = "4",
+    transfers: Annotated[
+        str, typer.Option(metavar="NUMBER", help="transfers of all ranks in the first phase")
+    ] = "1e6",
+    minutes: Annotated[
+        float, typer.Option(help="a phase ends after so long, if it has not before")
+    ] = 60.0,
+    seed: Annotated[int, typer.Option(help="of sizes, places and absent pages")] = 1,
+    phase: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="only this phase; may be given several times"),
+    ] = None,
+    plot: Annotated[
+        str, typer.Option(metavar="FILE", help="draw each rank's memory to this .png or .svg")
+    ] = "",
+    *,
+    given: Given,
+) -> int:
+    """Run many transfers under losses, page faults and short timeouts; does anything go wrong, or
+    grow?"""
+    from pagewire.cli.soak import command
+
+    wanted = command.parse(launcher.parse_ranks(ranks), transfers, minutes, seed, phase or [])
+    environ = given.environ(json=None)
+    launcher.check_settings(environ)
+    json_path = str(given.values["json"] or "")
+    return command.soak(wanted, environ, json_path=json_path, plot_path=plot)
+
+
 @app.command("env")
 @takes_settings(
     "memory",

@@ -172,3 +172,11 @@ void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
             return;
         }
 }
+
+uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool)
+{
+    uint32_t num_buffers = 0;
+    for (const pw_chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+        num_buffers += CHUNK_BUFFERS;
+    return num_buffers;
+}

@@ -30,6 +30,8 @@ void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* 1 and *out when a burst is ready, else 0. */
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
+/* Buffers that there are, in use or not. */
+uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool);
 /* A burst is full: the host should send it before more is made. */
 bool pw_burst_is_full(const pw_burst_pool *pool);
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data);

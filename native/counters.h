@@ -20,6 +20,14 @@ typedef struct {
     uint64_t errs_refused;  /* wired and claimed PDID differ */
     uint64_t stale_answers; /* ACK/NACK/ERR of an older sequence number or another block */
     uint64_t crc_errors, malformed_frames, stale_frames;
+    uint64_t forged_frames; /* of malformed_frames: say that they are from another node */
+    /* Refused here for ever; a page fault or a damaged packet is no refusal. */
+    uint64_t blocks_refused_address, blocks_refused_context, blocks_refused_protection;
+    uint64_t blocks_refused_ended;   /* of a transfer that its source has ended */
+    uint64_t transfers_refused;      /* more at a time than a node has channels */
+    uint64_t reads_refused_address, reads_refused_context, reads_refused_protection;
+    uint64_t answers_refused; /* of a node, or a domain, that the block was not sent to */
+    uint64_t transaction_wraps, sequence_wraps; /* numbers that began anew at their first */
     uint64_t translation_faults_source, translation_faults_destination;
     uint64_t permission_faults_source, permission_faults_destination;
     uint64_t faults_multi;     /* faults recorded only as MULTI */

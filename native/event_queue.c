@@ -113,3 +113,5 @@ int64_t pw_event_queue_next_ns(const pw_event_queue *queue)
 uint32_t pw_event_queue_length(const pw_event_queue *queue) { return queue->length; }
 
 bool pw_event_queue_lost_event(const pw_event_queue *queue) { return queue->lost_event; }
+
+uint32_t pw_event_queue_capacity(const pw_event_queue *queue) { return queue->capacity; }

@@ -18,6 +18,8 @@ typedef struct {
 
 typedef struct pw_event_queue pw_event_queue;
 int pw_event_queue_create(uint32_t capacity, pw_event_queue **out);
+/* Events that it has room for without more memory. */
+uint32_t pw_event_queue_capacity(const pw_event_queue *queue);
 void pw_event_queue_destroy(pw_event_queue *queue);
 /* PW_ERR_NOMEM: the event is lost, and the queue remembers that one was. */
 int pw_event_queue_push(pw_event_queue *queue, const pw_event *event);

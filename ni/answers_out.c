@@ -1,9 +1,17 @@
 /* What a destination answers: ACK, NACK, or why there is none. */
 #include "ni/passage.h"
 
+static void count_refused(pw_counters *counters, uint32_t code)
+{
+    counters->blocks_refused_address += code == PW_NACK_DECODE;
+    counters->blocks_refused_context += code == PW_NACK_NO_CONTEXT;
+    counters->blocks_refused_protection += code == PW_NACK_PROTECTION;
+}
+
 void pw_answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, pw_reply out)
 {
     uint32_t peer = block->header.source_node;
+    if (out.kind == PW_FRAME_NACK) count_refused(&ni->counters, out.code);
     bool is_answer = out.kind == PW_FRAME_ACK || out.kind == PW_FRAME_NACK;
     enum pw_impairment_id site =
         out.kind == PW_FRAME_ACK ? PW_IMPAIRMENT_LOST_ACK : PW_IMPAIRMENT_LOST_NACK;

@@ -46,3 +46,17 @@ void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, ui
                               .code = code};
     pw_engine_send_control(ni, peer, &frame);
 }
+
+bool pw_control_is_foreign(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    const pw_transaction *transaction =
+        pw_transactions_find(&ni->firmware.transactions, frame->transaction_id);
+    if (!transaction || transaction->block_idx != frame->block_idx) return false;
+    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    if (transfer->stream != header->stream ||
+        (transfer->peer == header->source_node && transfer->pdid == header->pdid))
+        return false;
+    ni->counters.answers_refused++;
+    return true;
+}

@@ -14,5 +14,9 @@ void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *fr
 /* A frame about a transfer that leaves at at_ns. */
 void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32_t stream,
                            uint32_t code, pw_time at_ns);
+/* Does a node answer for a block that was sent to another, or in another domain? Its numbers are
+ * easily guessed. Counted.
+ * What is about no pending block can do no harm. */
+bool pw_control_is_foreign(pw_ni *ni, const pw_frame_header *header);
 
 #endif

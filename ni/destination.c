@@ -9,6 +9,7 @@
 #include "ni/inbound.h"
 #include "ni/lookahead.h"
 #include "ni/passage.h"
+#include "ni/senders.h"
 #include "ni/stall.h"
 #include "r5sched/segmentation.h"
 
@@ -54,17 +55,21 @@ static pw_verdict find_transfer(pw_ni *ni, pw_passage *way)
     if (!way->bank) return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
     pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
     if (!inbound && !(header->stream & PW_STREAM_READ)) {
+        if (!pw_senders_admit(ni, header->source_node, header->stream))
+            return (pw_verdict){PW_VERDICT_NACK, PW_NACK_PROTECTION};
         inbound =
             pw_inbound_create(ni, header->source_node, header->stream, block->transfer_address,
                               block->transfer_bytes, &block->notification);
-        if (inbound)
+        if (inbound) {
+            inbound->pdid = header->pdid;
             pw_ni_begin_transfer(ni, header->pdid, block->transfer_address, block->transfer_bytes);
+        }
     }
-    if (inbound && !inbound->is_read) inbound->pdid = header->pdid;
-    bool right_range = inbound && inbound->destination_address == block->transfer_address &&
-                       inbound->num_bytes == block->transfer_bytes &&
-                       inbound->notification.address == block->notification.address;
-    if (!right_range) { /* a read that was never asked for, or another range than asked for */
+    bool is_its_own = inbound && inbound->pdid == header->pdid &&
+                      inbound->destination_address == block->transfer_address &&
+                      inbound->num_bytes == block->transfer_bytes &&
+                      inbound->notification.address == block->notification.address;
+    if (!is_its_own) { /* a read that was never asked for; another domain or range than asked for */
         ni->counters.stale_frames++;
         return (pw_verdict){PW_VERDICT_NACK, PW_NACK_PROTECTION};
     }

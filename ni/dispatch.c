@@ -5,6 +5,7 @@
 #include "ni/lookahead.h"
 #include "ni/losses.h"
 #include "ni/pair.h"
+#include "ni/senders.h"
 #include "ni/state.h"
 
 static void tell_dropped(pw_ni *ni, uint32_t peer)
@@ -34,6 +35,7 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
         .argument1 = (uint64_t)pw_later(end_ns - latency_ns, 0),
     };
     ni->counters.malformed_frames++;
+    ni->counters.blocks_refused_address++;
     pw_engine_send_control(ni, header->source_node, &frame);
     tell_dropped(ni, header->source_node); /* its place may be the lie: then that is no answer */
 }
@@ -79,6 +81,7 @@ static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kin
 
 static int on_answer(pw_ni *ni, const pw_frame_header *header)
 {
+    if (pw_control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
@@ -95,6 +98,7 @@ static int on_err_later(pw_ni *ni, const pw_frame_header *header)
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_ERR);
     if (header->flags & PW_FLAG_COPY) return PW_OK; /* of a copy: nobody waits for it */
+    if (pw_control_is_foreign(ni, header)) return PW_OK;
     if (answer.err_follows) pw_firmware_err_later(&ni->firmware, &answer);
     else pw_firmware_errs_later(&ni->firmware, header->source_node, header->stream, answer.err_ns);
     pw_bounds_want(ni, frame);
@@ -109,6 +113,7 @@ static int on_bound(pw_ni *ni, const pw_frame_header *header)
 
 static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
 {
+    if (pw_control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_NACK);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
@@ -120,6 +125,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
 
 static int on_err(pw_ni *ni, const pw_frame_header *header)
 {
+    if (pw_control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_ERR);
     answer.sent_ns = INT64_MIN;
@@ -157,13 +163,21 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
                : PW_NACK_PROTECTION;
 }
 
+static void count_refused_read(pw_counters *counters, enum pw_nack_code code)
+{
+    counters->reads_refused++;
+    counters->reads_refused_address += code == PW_NACK_DECODE;
+    counters->reads_refused_context += code == PW_NACK_NO_CONTEXT;
+    counters->reads_refused_protection += code == PW_NACK_PROTECTION;
+}
+
 static int on_read_request(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_read_request_frame *request = (const pw_read_request_frame *)header;
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
     if (refusal) {
-        ni->counters.reads_refused++;
+        count_refused_read(&ni->counters, refusal);
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,
                               refusal, header->time_ns);
         return PW_OK;
@@ -200,6 +214,7 @@ static int on_failure(pw_ni *ni, const pw_frame_header *header)
 {
     uint32_t code = ((const pw_control_frame *)header)->code;
     pw_inbound *inbound = inbound_of(ni, header);
+    if (header->kind == PW_FRAME_ABORT) pw_senders_ended(ni, header->source_node, header->stream);
     if (inbound) pw_inbound_fail(ni, inbound, pw_error_of_nack(code), header->time_ns);
     return PW_OK;
 }
@@ -211,6 +226,7 @@ static int on_completion(pw_ni *ni, const pw_frame_header *header)
     if (header->stream & PW_STREAM_READ) inbound = inbound_of(ni, header);
     else {
         inbound = pw_inbound_find(ni, header->source_node, header->stream);
+        if (!inbound && !pw_senders_admit(ni, header->source_node, header->stream)) return PW_OK;
         if (!inbound) /* an empty write: no block comes before it */
             inbound = pw_inbound_create(ni, header->source_node, header->stream, 0, 0, &none);
         if (!inbound) pw_ni_latch(ni, PW_ERR_NOMEM);
@@ -222,6 +238,7 @@ static int on_completion(pw_ni *ni, const pw_frame_header *header)
 static int on_close(pw_ni *ni, const pw_frame_header *header)
 {
     pw_inbound *inbound = inbound_of(ni, header);
+    pw_senders_ended(ni, header->source_node, header->stream);
     if (inbound) pw_inbound_close(ni, inbound);
     return PW_OK;
 }
@@ -278,8 +295,7 @@ static bool is_sound(const pw_ni *ni, const pw_frame_header *header, uint32_t so
 {
     uint32_t covered = covered_bytes(header);
     return covered && header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX &&
-           header->source_node == source && source < ni->num_nodes &&
-           pw_frame_is_sound(header, covered);
+           source < ni->num_nodes && pw_frame_is_sound(header, covered);
 }
 
 /* num_bytes that source sent cannot be read. A control frame is no loss for its source, which so is
@@ -303,6 +319,10 @@ static bool is_delimited(const pw_frame_header *header, uint32_t num_bytes)
 static int take_frame(pw_ni *ni, uint32_t source, const pw_frame_header *header)
 {
     if (!is_sound(ni, header, source)) return PW_ERR_MALFORMED;
+    if (header->source_node != source) { /* the wire knows who sends */
+        ni->counters.forged_frames++;
+        return PW_ERR_MALFORMED;
+    }
     const frame_kind *kind = &kinds[header->kind];
     if (kind->is_sane && !kind->is_sane(header)) return PW_ERR_MALFORMED;
     return kind->handle(ni, header);
@@ -314,7 +334,7 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
 {
     const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
     if (!is_delimited(header, num_bytes) || header->kind != PW_FRAME_BLOCK ||
-        !is_sound(ni, header, source))
+        !is_sound(ni, header, source) || header->source_node != source)
         return NULL;
     const pw_block_frame *block = (const pw_block_frame *)header;
     return pw_block_is_sane(block) ? block : NULL;

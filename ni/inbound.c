@@ -1,5 +1,6 @@
 #include "ni/bounds.h"
 #include "ni/inbound.h"
+#include "ni/senders.h"
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
@@ -49,11 +50,13 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->next = ni->inbounds[home];
     ni->inbounds[home] = inbound;
     ni->num_inbounds++;
+    if (!inbound->is_read) pw_senders_opened(ni, peer);
     return inbound;
 }
 
 static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
 {
+    if (!inbound->is_read) pw_senders_closed(ni, inbound->peer);
     pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;

@@ -3,6 +3,7 @@
 #include "ni/control_frames.h"
 #include "ni/inbound.h"
 #include "ni/limits.h"
+#include "ni/senders.h"
 #include "ni/state.h"
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static int create_parts(pw_ni *ni)
     pw_translation_init(&ni->translation, &ni->smmu, ni->memory, &ni->driver.presence,
                         ni->settings.ideal);
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
-    return ni->paths ? PW_OK : PW_ERR_NOMEM;
+    ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
+    return ni->paths && ni->senders ? PW_OK : PW_ERR_NOMEM;
 }
 
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
@@ -64,6 +66,7 @@ void pw_ni_destroy(pw_ni *ni)
 {
     if (!ni) return;
     pw_inbound_destroy_all(ni);
+    pw_senders_destroy(ni);
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
@@ -277,6 +280,17 @@ uint32_t pw_ni_num_pending(const pw_ni *ni)
 uint32_t pw_ni_num_transactions(const pw_ni *ni)
 {
     return PW_TRANSACTIONS - ni->firmware.transactions.num_free;
+}
+
+void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
+{
+    *out = (pw_ni_pools){.burst_buffers = pw_burst_pool_num_buffers(ni->bursts),
+                         .inbounds = ni->num_inbounds,
+                         .regions = ni->regions.capacity,
+                         .events = pw_event_queue_capacity(ni->events),
+                         .read_requests = ni->firmware.reads_capacity,
+                         .overtaken_attempts = ni->firmware.transactions.overtaken_capacity};
+    for (const pw_inbound *free = ni->free_inbounds; free; free = free->next) out->inbounds++;
 }
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }

@@ -73,6 +73,8 @@ typedef struct {
  * the transfer that serves the read; NULL: by size. */
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
                  const pw_scheduling *scheduling, uint64_t *key);
+/* Who does not know the secret cannot tell one key from others. Before the first one; default: 0. */
+void pw_ni_set_key_secret(pw_ni *ni, uint64_t secret);
 /* Take the permission back; PW_ERR_INVALID when the key is not known (any more). */
 int pw_ni_unexpose(pw_ni *ni, uint64_t key);
 /* Read num_bytes from the peer's source_address to destination_address: request posted at at_ns. */
@@ -150,6 +152,12 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 /* The transfers and reads that are not over yet on this node, for leak checks and reports. */
 uint32_t pw_ni_num_pending(const pw_ni *ni);
 uint32_t pw_ni_num_transactions(const pw_ni *ni);
+
+/* What the pools of the engine hold, in use or not: they grow with the load, not with time. */
+typedef struct {
+    uint32_t burst_buffers, inbounds, regions, events, read_requests, overtaken_attempts;
+} pw_ni_pools;
+void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
 /* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */

@@ -5,6 +5,27 @@ void pw_regions_init(pw_regions *regions) { *regions = (pw_regions){.first_free 
 
 void pw_regions_destroy(pw_regions *regions) { free(regions->list); }
 
+static uint64_t mix(uint64_t value)
+{
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
+/* A slot's generations in an order that nobody guesses who does not know the secret. Four rounds of
+ * a Feistel network: whatever mix is, no two generations get the same. */
+static uint32_t shuffle(uint64_t secret, uint32_t slot, uint32_t generation)
+{
+    uint16_t left = (uint16_t)(generation >> 16), right = (uint16_t)generation;
+    for (uint64_t round = 0; round < 4; round++) {
+        uint64_t drawn = mix(secret + mix((uint64_t)slot << 32 | round << 16 | right));
+        uint16_t next = left ^ (uint16_t)(drawn >> 48);
+        left = right;
+        right = next;
+    }
+    return (uint32_t)left << 16 | right;
+}
+
 static int grow(pw_regions *regions)
 {
     uint32_t capacity = regions->capacity ? 2 * regions->capacity : 64;
@@ -28,7 +49,9 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
     uint32_t generation = region->generation + 1;
     *region = (pw_region){.address = address,
                           .num_bytes = num_bytes,
-                          .key = (uint64_t)generation << 32 | (uint64_t)(slot + 1),
+                          .key = (uint64_t)shuffle(regions->secret, (uint32_t)slot, generation)
+                                     << 32 |
+                                 (uint64_t)(slot + 1),
                           .peer = peer,
                           .generation = generation};
     regions->num_open++;

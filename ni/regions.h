@@ -1,11 +1,12 @@
-/* Regions: what peers may read, each under a key that is never given twice. One NI, one thread at a
- * time. */
+/* Regions: what peers may read, each under a key that a slot gives again after 2^32 others. Keys are
+ * hard to guess, for who has some of them too, but no cryptography: the secret is a hash's seed. One
+ * NI, one thread at a time. */
 #ifndef PW_NI_REGIONS_H
 #define PW_NI_REGIONS_H
 #include "ni/ni.h"
 
 typedef struct {
-    uint64_t address, num_bytes, key; /* key 0: free; generation << 32 | slot + 1 */
+    uint64_t address, num_bytes, key; /* key 0: free; shuffled generation << 32 | slot + 1 */
     pw_scheduling scheduling;         /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
@@ -15,6 +16,7 @@ typedef struct {
 
 typedef struct {
     pw_region *list;
+    uint64_t secret;
     uint32_t capacity, num_open;
     int32_t first_free; /* -1: none */
 } pw_regions;

@@ -72,6 +72,7 @@ struct pw_ni {
     pw_inbound *inbounds[PW_INBOUND_BUCKETS];
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
+    struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;
     pw_host_events host_events;

@@ -45,6 +45,8 @@ int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *ke
     return PW_OK;
 }
 
+void pw_ni_set_key_secret(pw_ni *ni, uint64_t secret) { ni->regions.secret = secret; }
+
 int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 {
     pw_region *region = pw_regions_find(&ni->regions, key);

@@ -28,6 +28,7 @@ static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transa
 static void release(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     pw_transactions_release(&firmware->transactions, transaction);
+    firmware->counters->transaction_wraps += transaction->id < PW_TRANSACTIONS;
     if (!firmware->num_stalled) return;
     firmware->num_stalled--;
     pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, at_ns, 0, 0);
@@ -49,6 +50,17 @@ static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t 
     pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)answer);
     if (!transaction || transaction->sequence != (uint16_t)(answer >> 16)) return NULL;
     return identity_of(firmware, transaction) == identity ? transaction : NULL;
+}
+
+/* What an answer is about, as its event keeps it. Nothing is answered before it is sent: what is
+ * not pending in any attempt now must not pass for an answer to a block that the same numbers get
+ * later. */
+static uint64_t identity_of_event(pw_firmware *firmware, const pw_answer *answer)
+{
+    const pw_transaction *transaction =
+        pw_transactions_find(&firmware->transactions, answer->transaction_id);
+    bool is_pending = transaction && identity_of(firmware, transaction) == answer->identity;
+    return is_pending ? answer->identity : PW_NO_IDENTITY;
 }
 
 static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
@@ -99,6 +111,7 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
     const pw_costs *costs = firmware->costs;
     if (transaction->awaits_err) overtake(firmware, transaction);
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
+    firmware->counters->sequence_wraps += transaction->sequence == 0;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
     transaction->answer_ns = INT64_MIN;
     at_ns = pw_r5_work(firmware, at_ns,
@@ -354,8 +367,9 @@ static uint64_t subject_of(const pw_answer *answer)
 
 static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer)
 {
-    return pw_transactions_find_overtaken(&firmware->transactions, answer->transaction_id,
-                                          answer->sequence, answer->identity);
+    pw_overtaken *overtaken = pw_transactions_find_overtaken(
+        &firmware->transactions, answer->transaction_id, answer->sequence, answer->identity);
+    return overtaken && overtaken->peer == answer->peer ? overtaken : NULL;
 }
 
 /* An ERR is here, be it of the present attempt or of one that a timeout overtook. */
@@ -389,7 +403,8 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
         if (answer->err_follows) await_err(firmware, transaction, answer->err_ns);
         else pw_transactions_answered(&firmware->transactions, transaction);
     }
-    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject, answer->identity);
+    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
+               identity_of_event(firmware, answer));
     if (!answer->err_follows && answer->kind == PW_EVENT_NACK && answer->code == 1)
         pw_firmware_no_answer(firmware, answer);
 }
@@ -425,7 +440,8 @@ void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = subject_of(answer);
     pw_transaction *transaction = current(firmware, subject, answer->identity);
-    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject, answer->identity);
+    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
+               identity_of_event(firmware, answer));
     if (answer->kind != PW_EVENT_NACK || answer->code != 1) return;
     if (answer->err_follows && transaction && transaction->awaits_err) {
         pw_firmware_err_later(firmware, answer); /* the ERR of both, as it is known now */

@@ -16,6 +16,8 @@
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
+#define PW_NO_PEER UINT32_MAX
+
 /* What the engine and the firmware know of the transfer on a channel. */
 typedef struct {
     uint64_t source_address, destination_address, num_bytes;
@@ -186,6 +188,8 @@ bool pw_firmware_is_deadlocked(const pw_firmware *firmware);
 /* Does the domain have a scratchpad page here? */
 bool pw_firmware_has_page(const pw_firmware *firmware, uint16_t pdid);
 
+/* Of no block: a transfer has fewer. */
+#define PW_NO_IDENTITY UINT64_MAX
 static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx)
 {
     return (uint64_t)stream << 32 | block_idx;

@@ -140,7 +140,8 @@ static bool hand_over(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
     int32_t read = take_waiting(firmware, firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
     if (read < 0) return false;
-    firmware->transfers[channel].active = true;
+    /* What the network still keeps of the transfer that was there must not pass for its own. */
+    firmware->transfers[channel] = (pw_transfer){.active = true, .peer = PW_NO_PEER};
     pw_r5_push(firmware, PW_EVENT_READ_HANDED, PRIORITY_READS, at_ns, (uint64_t)read, channel);
     return true;
 }

@@ -482,3 +482,18 @@ def test_two_runs_with_every_site_on_give_the_same_log() -> None:
         logs.append((pair.log(), events, [pair.injected(node) for node in (0, 1)]))
     assert logs[0] == logs[1]
     assert all(sum(counts[site]["injected"] for counts in logs[0][2]) for site in SITES)
+
+
+def test_a_copy_of_an_ended_read_is_dropped_when_a_waiting_read_got_its_channel() -> None:
+    num_reads = 40  # more than the 32 read channels
+    pair = Pair(injected={"duplication": "1:1:0", "duplicate_after_ns": 8_000}, timeout_ns=10**7)
+    buffers = [resident(PAGE) for _ in range(num_reads)]
+    for source, destination in buffers:
+        pair.read(source, destination)
+    events = pair.run()
+    assert all(event.error == 0 for event in events)
+    assert all(destination.read() == source.read() for source, destination in buffers)
+    assert pair.counters(0).reads_queued > 0
+    assert pair.counters(1).stale_frames == 0
+    assert pair.counters(1).blocks_refused_protection == 0
+    pair.assert_quiet()

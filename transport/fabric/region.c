@@ -54,8 +54,9 @@ static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t a
     }
     region->access = access;
     pw_fi_enter(process);
-    const int code =
-        pw_ni_register(process->ni, region->address, region->num_bytes, &region->fid.key);
+    /* A key for memory that peers must not read lets them read none of it. */
+    const uint64_t num_readable = access & FI_REMOTE_READ ? region->num_bytes : 0;
+    const int code = pw_ni_register(process->ni, region->address, num_readable, &region->fid.key);
     if (code == PW_OK) {
         region->next = process->regions;
         process->regions = region;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 static uint8_t *burst_memory(void *context, size_t num_bytes)
 {
@@ -36,6 +37,10 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
     code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
+    uint64_t secret;
+    *reason = "no random number for the keys of memory: getrandom failed";
+    if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret) return PW_ERR_HOST;
+    pw_ni_set_key_secret(node->ni, secret);
     if (node->wire->ops->allocate) pw_ni_set_burst_memory(node->ni, burst_memory, node->wire);
     *reason = "the protection domain (pdid, from 1 on) cannot be opened; see pw_ni_open_domain";
     return pw_ni_open_domain(node->ni, node->pdid);

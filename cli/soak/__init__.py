@@ -1,0 +1,4 @@
+"""`pagewire soak`: many transfers under every impairment, and whether anything grows or goes wrong.
+
+`phases` says what is run, `rank` is the program of a rank, `command` runs it and judges.
+"""
