@@ -8,11 +8,11 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli import launch, options
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
 from pagewire.transport.node.report import write_json
@@ -51,7 +51,7 @@ def compare(
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
-    with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
+    with guarded_folder("pagewire-compare-") as directory:
         environs = []
         for idx, choice in enumerate(choices):
             environs.append(_run_environ(environ, choice, compute, directory, idx))

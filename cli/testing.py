@@ -10,10 +10,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from pagewire.cli import launch
+from pagewire.cli.guard import guarded_folder
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4)
@@ -79,7 +79,7 @@ def _has_mpi_tests(path: pathlib.Path) -> bool:
 
 def _run_mpi_tests(pytest: Sequence[str], files: Sequence[pathlib.Path], num_ranks: int) -> int:
     print(f"pagewire test: MPI tests on {num_ranks} ranks", flush=True)
-    with tempfile.TemporaryDirectory(prefix="pagewire-test-") as directory:
+    with guarded_folder("pagewire-test-") as directory:
         command = [sys.executable, "-P", "-m", "pagewire.cli.testing_rank", directory, *pytest[4:]]
         command += ["--with-mpi", "-m", "mpi", *map(str, files)]
         environ = {**os.environ, "PAGEWIRE_RUN_QUIET": "true"}
