@@ -10,6 +10,7 @@ import typer
 
 from pagewire.cli import launch as launcher
 from pagewire.cli import options, program
+from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
 from pagewire.native.settings import ConfigError
 
@@ -336,10 +337,11 @@ def main(words: Sequence[str]) -> int:
 
 def _interruptible(command: Callable[[], int]) -> int:
     try:
-        return command()
-    except KeyboardInterrupt:
-        print("pagewire: interrupted", file=sys.stderr)
-        return launcher.INTERRUPTED
+        with ending_signals_raise():
+            return command()
+    except Interrupted as interrupt:
+        print(f"pagewire: {interrupt.sentence}; every rank was ended", file=sys.stderr)
+        return interrupt.exit_code
 
 
 def _typer(words: list[str]) -> int:

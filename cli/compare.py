@@ -10,11 +10,11 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli import launch, noise, options, repetitions
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
 from pagewire.transport.node.report import write_json
@@ -70,7 +70,7 @@ def compare(
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
     choices = _choices(memory, policy, base.run.policy)
-    with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
+    with guarded_folder("pagewire-compare-") as directory:
         plan = _plan(choices, compute, num_runs, directory)
         for each in plan:
             each.environ = dict(environ)

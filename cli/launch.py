@@ -4,7 +4,6 @@ How each rank ended is read from the records of cli/watch.py, because mpiexec's 
 not tell it.
 """
 
-import contextlib
 import ctypes
 import dataclasses
 import math
@@ -13,13 +12,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from pagewire.cli import fabric, merging, mpi_choice, options
 from pagewire.cli.error_stream import ErrorStream
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program, check_module
 from pagewire.cli.watch import (
     FIRST_SIGN_S,
@@ -37,9 +36,6 @@ from pagewire.transport.settings import config, flat, platform
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 _ADDR_NO_RANDOMIZE = 0x0040000
 
@@ -170,7 +166,7 @@ def launch(
 ) -> Outcome:
     """Run a program on num_ranks ranks and wait for its end; input must have been checked.
 
-    An interrupt by the user ends every process, and is an outcome.
+    What raises meanwhile, as an interrupt by the user does, ends every process.
     """
     check_ranks(num_ranks)
     if chosen.kind == "module":
@@ -208,7 +204,10 @@ def launch_command(
     mpi = mpi_choice.find(settings.run.mpi, ask=over_fabric or bool(hosts))
     marker = uuid.uuid4().hex
     with (
-        _folder_of_records(hosts) as directory,
+        # With several hosts in the working directory: that file system all of them see.
+        guarded_folder(
+            "pagewire-", parent=os.getcwd() if hosts else None, marker=marker
+        ) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
         ErrorStream("" if hosts or settings.run.mpiexec_options else directory) as errors,
     ):
@@ -224,32 +223,29 @@ def launch_command(
         variables["PAGEWIRE_PROGRAM"] = program
         machine = platform.load(settings.run.platform)
         flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
-        with _ending_signals_raise():
-            process = subprocess.Popen(
-                [
-                    *mpi.command(num_ranks, hosts, settings.run.mpiexec_options, variables),
-                    *command,
-                ],
-                env=variables,
-                stdout=stdout,
-                preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
-            )
-            watch = Watch(
-                process,
-                num_ranks,
-                pathlib.Path(directory),
-                marker,
-                errors=errors,
-                first_sign_s=FIRST_SIGN_S if hosts else math.inf,
-                goodbye="report" if over_fabric else "",
-            )
-            try:
-                code = watch.wait()
-                left = unfinished(pathlib.Path(directory))
-            except KeyboardInterrupt:
-                return Outcome(INTERRUPTED, "interrupted")
-            finally:
-                end_all(process, marker)
+        process = subprocess.Popen(
+            [
+                *mpi.command(num_ranks, hosts, settings.run.mpiexec_options, variables),
+                *command,
+            ],
+            env=variables,
+            stdout=stdout,
+            preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
+        )
+        watch = Watch(
+            process,
+            num_ranks,
+            pathlib.Path(directory),
+            marker,
+            errors=errors,
+            first_sign_s=FIRST_SIGN_S if hosts else math.inf,
+            goodbye="report" if over_fabric else "",
+        )
+        try:
+            code = watch.wait()
+            left = unfinished(pathlib.Path(directory))
+        finally:
+            end_all(process, marker)
         if watch.unseen:
             return _unseen(watch.unseen, directory)
         outcome = _outcome(
@@ -265,18 +261,6 @@ def launch_command(
             except IncompleteError as error:
                 return Outcome(1, str(error), is_past=True)
         return outcome
-
-
-def _folder_of_records(hosts: str) -> "tempfile.TemporaryDirectory[str]":
-    """What the launcher and all ranks write to and read: with several hosts it lies in the working
-    directory, as the file system of the program is one that all of them see."""
-    parent = os.getcwd() if hosts else None
-    try:
-        return tempfile.TemporaryDirectory(prefix="pagewire-", dir=parent)
-    except OSError as error:
-        where = parent or tempfile.gettempdir()
-        remedy = "start in a folder that all hosts see" if hosts else "set TMPDIR"
-        raise output.OutputError(f"'{where}': {error.strerror}; {remedy}") from None
 
 
 def _fix_addresses() -> None:
@@ -348,20 +332,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "unknown"
-
-
-@contextlib.contextmanager
-def _ending_signals_raise() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the launcher as an interrupt does, so that the ranks end with it."""
-
-    def interrupt(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(number)
-
-    earlier = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)

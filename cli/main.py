@@ -4,6 +4,7 @@ Bad input ends with one line on standard error and exit code 2, without a traceb
 that cannot be written with exit code 1.
 """
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -28,3 +29,6 @@ def main(words: Sequence[str] | None = None) -> int:
     except OutputError as error:
         print(f"pagewire: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # before the command has begun
+        print("pagewire: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT

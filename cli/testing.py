@@ -6,20 +6,25 @@ is tested without the source tree: by `--policy module:Class` alone a page-in po
 `--scheduling` a scheduling policy, by `--impairments` a planner, by `--memory` a memory strategy.
 """
 
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from pagewire.cli import launch
+from pagewire.cli.guard import guarded_folder
+from pagewire.cli.interrupts import Interrupted
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4)
 """Numbers of ranks that the MPI tests run at."""
 
 _NO_TESTS_COLLECTED = 5
+_PATIENCE_S = (0.5, 4.0)
+"""With an interrupted command before a signal of our own, and then before it is killed."""
 _EXTENSIONS = ("--policy", "--scheduling", "--impairments", "--memory")
 
 
@@ -40,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     pytest = [sys.executable, "-P", "-m", "pytest", "-c", str(root / "pyproject.toml")]
     pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
     if words:
-        return subprocess.run([*pytest, *words], cwd=root, check=False).returncode
+        return _run([*pytest, *words], cwd=root)
     results = _run_all(pytest, root)
     failed = [name for name, code in results.items() if code]
     print(
@@ -53,7 +58,7 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
     """Exit codes by the name of what ran."""
     results = {
         "C": _run_c_tests(),
-        "Python": subprocess.run([*pytest, str(root / "tests")], check=False).returncode,
+        "Python": _run([*pytest, str(root / "tests")]),
     }
     files = [path for path in sorted((root / "tests").rglob("test_*.py")) if _has_mpi_tests(path)]
     if files:
@@ -68,9 +73,24 @@ def _run_c_tests() -> int:
     if not build or not os.path.isdir(build):
         return 0
     meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
-    return subprocess.run(
-        [*meson, "test", "-C", build, "--print-errorlogs"], check=False
-    ).returncode
+    return _run([*meson, "test", "-C", build, "--print-errorlogs"])
+
+
+def _run(command: Sequence[str], cwd: pathlib.Path | None = None) -> int:
+    """Exit code of a command that, when this one is interrupted, may end what it has started."""
+    with subprocess.Popen(command, cwd=cwd) as process:
+        try:
+            return process.wait()
+        except Interrupted:
+            # The first wait is for one that the terminal has interrupted too: not twice.
+            for patience_s in _PATIENCE_S:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(patience_s)
+                    break
+                process.send_signal(signal.SIGINT)
+            raise
+        finally:
+            process.kill()
 
 
 def _has_mpi_tests(path: pathlib.Path) -> bool:
@@ -79,7 +99,7 @@ def _has_mpi_tests(path: pathlib.Path) -> bool:
 
 def _run_mpi_tests(pytest: Sequence[str], files: Sequence[pathlib.Path], num_ranks: int) -> int:
     print(f"pagewire test: MPI tests on {num_ranks} ranks", flush=True)
-    with tempfile.TemporaryDirectory(prefix="pagewire-test-") as directory:
+    with guarded_folder("pagewire-test-") as directory:
         command = [sys.executable, "-P", "-m", "pagewire.cli.testing_rank", directory, *pytest[4:]]
         command += ["--with-mpi", "-m", "mpi", *map(str, files)]
         environ = {**os.environ, "PAGEWIRE_RUN_QUIET": "true"}

@@ -182,11 +182,16 @@ class Watch:
 
 def end_all(process: "subprocess.Popen[Any]", marker: str) -> None:
     """Kill mpiexec and every process of this launch, also those that are being started."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    end_marked(marker)
+
+
+def end_marked(marker: str) -> None:
+    """Kill every process of a launch, also those that are being started."""
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
         alive = [pid for pid in marked_processes(marker) if pid != os.getpid()]
         if not alive:
             return

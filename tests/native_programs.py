@@ -54,6 +54,14 @@ def ends() -> str:
 
 
 @functools.cache
+def loops() -> str:
+    """The executable of a program that does one thing for ever."""
+    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
+    source = SOURCES / "ends" / "mpi_loops.c"
+    return _compile("mpi_loops", [str(BIN / "mpicc"), *flags, str(source)])
+
+
+@functools.cache
 def old_libfabric() -> str:
     """A library that looks like a libfabric too old."""
     flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]

@@ -385,7 +385,7 @@ class TestLaunch:
             time.sleep(0.02)
         launcher.send_signal(number)
         _, errors = launcher.communicate(timeout=20)
-        assert launcher.returncode == 130
+        assert launcher.returncode == 128 + number
         assert "interrupted" in errors
         assert marked() <= before
 

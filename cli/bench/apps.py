@@ -11,7 +11,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from pagewire.cli import launch
@@ -26,6 +25,7 @@ from pagewire.cli.bench.group import (
     check_outcome,
     rank_environ,
 )
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 
 _MODULE = "pagewire.cli.bench.ranks.app"
@@ -88,7 +88,7 @@ def _row(conditions: Conditions, app: _App, num_rounds: int) -> Row:
 
 def _run(conditions: Conditions, app: _App, *, plain: bool) -> dict[str, float]:
     """Times of one run in s."""
-    with tempfile.TemporaryDirectory(prefix="pagewire-bench-") as directory:
+    with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "times.json")
         words = (str(path), app.name, *app.words)
         environ = rank_environ(conditions)

@@ -7,7 +7,6 @@ holds. Wall times are this host's and virtual times the emulated machine's, both
 import dataclasses
 import json
 import pathlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from pagewire.cli import launch
 from pagewire.cli.experiments.result import size_text
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 
 Row = dict[str, Any]
@@ -137,7 +137,7 @@ def measure_on_ranks(
     conditions: Conditions, num_ranks: int, module: str, spec: Mapping[str, Any]
 ) -> Rows:
     """Rows that a module of ranks/ measures on the NI and beside it; `spec` is for `read_spec`."""
-    with tempfile.TemporaryDirectory(prefix="pagewire-bench-") as directory:
+    with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "rows.json")
         words = (str(path), json.dumps(spec))
         chosen = Program("module", f"pagewire.cli.bench.ranks.{module}", words)
@@ -153,8 +153,6 @@ def rank_environ(conditions: Conditions) -> dict[str, str]:
 
 
 def check_outcome(outcome: launch.Outcome, what: str) -> None:
-    """Raise when the ranks have failed or the user has interrupted them."""
-    if outcome.exit_code == launch.INTERRUPTED:
-        raise KeyboardInterrupt
+    """Raise when the ranks have failed."""
     if outcome.failure or outcome.exit_code:
         raise BenchError(f"{what}: {outcome.failure or f'exit code {outcome.exit_code}'}")

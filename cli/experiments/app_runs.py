@@ -1,14 +1,16 @@
 """Runs of whole applications under experiments: what their output says, what the report says."""
 
+import atexit
+import contextlib
 import dataclasses
 import json
 import pathlib
-import tempfile
 from typing import Any
 
 from pagewire.cli import launch, options
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.result import Options
+from pagewire.cli.guard import guarded_folder
 from pagewire.native.settings import ConfigError
 
 NUM_QUARTERS = 4
@@ -35,8 +37,13 @@ class Run:
 _done: dict[tuple[Any, ...], Run] = {}
 """Runs of this process, so that part-table5 does not repeat what the other tables have run."""
 
-_recorded: dict[tuple[Any, ...], "tempfile.TemporaryDirectory[str]"] = {}
-"""Compute times of apps that do not declare their work, as long as this process lives."""
+_recorded: dict[tuple[Any, ...], str] = {}
+"""Files of compute times of apps that do not declare their work."""
+
+_folders = contextlib.ExitStack()
+"""Of those files, as long as this process lives."""
+
+atexit.register(_folders.close)
 
 
 def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition: int) -> Run:
@@ -54,12 +61,11 @@ def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition:
     if not app.declares_work:
         if key not in _recorded:
             chosen.say(f"{what}, {RECORDED_UNDER}, compute times recorded")
-            folder = tempfile.TemporaryDirectory(prefix="pagewire-recorded-")
-            recording = ["run.compute=measured", f"run.compute_record={folder.name}/compute"]
+            folder = _folders.enter_context(guarded_folder("pagewire-recorded-"))
+            recording = ["run.compute=measured", f"run.compute_record={folder}/compute"]
             _run(chosen, app, num_ranks, [f"run.memory={RECORDED_UNDER}", *recording], what)
-            _recorded[key] = folder
-        path = f"{_recorded[key].name}/compute"
-        compute = ["run.compute=replay", f"run.compute_replay={path}"]
+            _recorded[key] = f"{folder}/compute"
+        compute = ["run.compute=replay", f"run.compute_replay={_recorded[key]}"]
     one = (*key, memory, repetition)
     if one not in _done:
         chosen.say(f"{what}, {memory}, run {repetition + 1}")
@@ -70,7 +76,7 @@ def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition:
 
 
 def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: str) -> Run:
-    with tempfile.TemporaryDirectory(prefix="pagewire-experiment-") as name:
+    with guarded_folder("pagewire-experiment-") as name:
         folder = pathlib.Path(name)
         report, output = folder / "report.json", folder / "output"
         environ = dict(chosen.environ)
@@ -80,8 +86,6 @@ def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: s
         launch.check_settings(environ, started)
         with output.open("w") as file:
             outcome = launch.launch(num_ranks, started, environ, stdout=file)
-        if outcome.exit_code == launch.INTERRUPTED:
-            raise KeyboardInterrupt
         if outcome.failure:
             raise ConfigError(f"{what}: {outcome.failure}")
         try:

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import subprocess
-import tempfile
 
 from pagewire.cli import launch, options, program
 from pagewire.cli.experiments.result import (
@@ -15,6 +14,7 @@ from pagewire.cli.experiments.result import (
     deviation,
     mean,
 )
+from pagewire.cli.guard import guarded_folder
 from pagewire.native.settings import ConfigError
 
 SIZES = (100, *(1 << shift for shift in range(8, 30)))
@@ -80,7 +80,7 @@ def figure_16(chosen: Options) -> Result:
 
 
 def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float]]:
-    with tempfile.TemporaryDirectory(prefix="pagewire-isend-") as folder:
+    with guarded_folder("pagewire-isend-") as folder:
         path = pathlib.Path(folder, "times.json")
         words = [str(path), str(chosen.repetitions), *map(str, sizes)]
         command = program.parse(["-m", "pagewire.cli.experiments.isend_program", *words])

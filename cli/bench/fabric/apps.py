@@ -6,12 +6,12 @@ Where the wheel is not installed there are no rows.
 
 import dataclasses
 import pathlib
-import tempfile
 
 from pagewire.cli.bench.fabric import c_program
 from pagewire.cli.bench.group import Column, Conditions, Goal, Group, Layout, Row, Rows
 from pagewire.cli.experiments import real_apps
 from pagewire.cli.experiments.apps import read_lammps
+from pagewire.cli.guard import guarded_folder
 from pagewire.native.settings import ConfigError
 
 
@@ -60,7 +60,7 @@ def _row(conditions: Conditions, lammps: str, melt: _Melt, num_turns: int) -> Ro
 
 
 def _loop_s(conditions: Conditions, lammps: str, melt: _Melt, *, plain: bool) -> float:
-    with tempfile.TemporaryDirectory(prefix="pagewire-bench-") as name:
+    with guarded_folder("pagewire-bench-") as name:
         folder = pathlib.Path(name)
         output = folder / "output"
         words = real_apps.melt_words(folder, melt.num_cells, melt.num_steps)

@@ -10,11 +10,11 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from pagewire.cli import launch
 from pagewire.cli.bench.group import BenchError, Conditions, check_outcome, rank_environ
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 
 Work = tuple[str, int]
@@ -89,7 +89,7 @@ def find_compiler() -> str:
 def _compiled() -> Iterator[pathlib.Path]:
     """Path of the program, as long as the context lasts."""
     compiler = find_compiler()
-    with tempfile.TemporaryDirectory(prefix="pagewire-bench-") as directory:
+    with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "bench")
         sources = [str(source) for source in sorted(_SOURCES.glob("*.c"))]
         command = [compiler, "-std=gnu11", "-O2", *sources, "-o", str(path)]
