@@ -278,6 +278,46 @@ def info(
 
 
 @app.command()
+@takes_settings("memory", "policy", "timeout", "err", "eager_limit", "platform", "transport", "mpi")
+def stress(
+    ranks: Ranks,
+    minutes: Annotated[float, typer.Option(help="how long, e.g. 0.5")] = 5.0,
+    seed: Annotated[
+        str,
+        typer.Option(
+            metavar="SEED[:LAUNCH]", help="draw the same programs and settings; from LAUNCH on"
+        ),
+    ] = "",
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="where a failing program is written")
+    ] = "stress-failure.py",
+    time_limit: Annotated[int, typer.Option(help="seconds after which a program hangs")] = 60,
+    shrink_minutes: Annotated[
+        float, typer.Option(help="how long a failing program is made shorter; 0: not at all")
+    ] = 5.0,
+    *,
+    given: Given,
+) -> int:
+    """Run random MPI programs under random settings, check every byte, and shrink what fails.
+
+    A setting that is given is not drawn.
+    """
+    from pagewire.cli.stress import command
+
+    first_seed, first_launch = command.parse_seed(seed)
+    asked = command.Options(
+        num_ranks=launcher.parse_ranks(ranks),
+        minutes=minutes,
+        seed=first_seed,
+        first_launch=first_launch,
+        limit_s=time_limit,
+        output=pathlib.Path(output),
+        shrink_minutes=shrink_minutes,
+    )
+    return command.main(asked, given.environ())
+
+
+@app.command()
 def apps() -> int:
     """List the bundled apps."""
     known = program.apps()

@@ -1,0 +1,73 @@
+"""What other software does to a process's memory meanwhile: pages dropped, protected, forked off."""
+
+import mmap
+import os
+import random
+import threading
+import time
+from typing import Any
+
+from pagewire.cli.stress.steps.kit import Area, Place
+
+
+def fork() -> None:
+    """A child that ends at once: until then all private pages are shared, and write-protected."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def churn(num_bytes: int = 1 << 20) -> None:
+    """Map, touch and unmap memory, so that addresses come back."""
+    other = Area(num_bytes, 0, "anonymous")
+    other.bytes[:: mmap.PAGESIZE] = 1
+    other.protect(False)
+    other.protect(True)
+    other.remap()
+
+
+def before_receive(acts: Any, area: Area) -> None:
+    """Acts on a receive buffer that has no data yet."""
+    for act in acts:
+        if act == "touch":
+            area.bytes[:: mmap.PAGESIZE] = area.guard
+        elif act == "drop":
+            area.drop()
+        elif act == "remap":
+            area.remap()
+        elif act == "fork":
+            fork()
+        elif act == "churn":
+            churn()
+
+
+class During:
+    """A thread that goes on while a transfer is under way; it harms no data.
+
+    acts: drop (shared areas), fork, churn.
+    """
+
+    def __init__(self, place: Place, acts: Any, areas: list[Area]) -> None:
+        self._acts = [act for act in acts if act in ("drop", "fork", "churn")]
+        self._areas = [area for area in areas if area.memory == "shared"]
+        self._random = random.Random(place.run.seed + place.number)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+        self._thread.start()
+
+    def _go_on(self) -> None:
+        while self._acts and not self._is_over.is_set():
+            act = self._random.choice(self._acts)
+            if act == "fork":
+                fork()
+            elif act == "churn":
+                churn()
+            else:
+                for area in self._areas:
+                    area.drop()
+            time.sleep(0.0005)
+
+    def end(self) -> None:
+        self._is_over.set()
+        self._thread.join()
