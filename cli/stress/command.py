@@ -121,9 +121,10 @@ class Stress:
             text = writing.source(tried.program, "", self._options.limit_s)
             how = self._how(tried.settings, tried.program.num_ranks)
             now = launching.run_file(how, text, self._options.limit_s)
-            if now.exit_code:
+            is_same = now.exit_code != 0 and now.kind == ended.kind
+            if is_same:
                 last[0] = now
-            return now.exit_code != 0
+            return is_same
 
         again = any(fails(case) for _ in range(_NUM_REPEATS))
         if not again:

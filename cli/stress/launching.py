@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,14 @@ class Ended:
                 if any(mark in line for mark in marks):
                     return line.strip()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}"
+
+    @property
+    def kind(self) -> str:
+        """What sort of failure it is: a hang, an exception by its class, or a signal."""
+        if "SIGALRM" in self.output or "had not ended" in self.output:
+            return "hang"
+        found = re.search(r"([A-Za-z.]+(?:Error|Exception))\b", self.summary)
+        return found[1].rpartition(".")[2] if found else f"exit code {self.exit_code}"
 
 
 def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:

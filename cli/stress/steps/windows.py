@@ -125,7 +125,7 @@ def _epoch(sync: str, win: Any, comm: Any, size: int) -> Iterator[None]:
         comm.Barrier()
         if sync == "lock_all":
             win.Unlock_all()
-        for target in range(comm.rank, comm.rank + 1):  # sees what others have put here
+        for target in [comm.rank]:  # sees what others have put here
             win.Lock(target, MPI.LOCK_EXCLUSIVE)
             win.Sync()
             win.Unlock(target)
