@@ -89,18 +89,18 @@ def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:
 
 
 def run_file(launch: Launch, text: str, limit_s: int) -> Ended:
-    """Launch a program that is given as Python text."""
+    """Launch a program that is given as Python text. limit_s: for a step."""
     with tempfile.TemporaryDirectory(prefix="pagewire-stress-") as folder:
         path = pathlib.Path(folder, "program.py")
         path.write_text(text)
-        return run(launch, [str(path)], 2 * limit_s + 30)
+        return run(launch, [str(path)], 20 * limit_s)
 
 
 def run_batch(launch: Launch, batch: Mapping[str, Any]) -> tuple[Ended, list[dict[str, Any]]]:
     """Launch a batch (rank.Batch); what each rank has done comes with it."""
     with tempfile.TemporaryDirectory(prefix="pagewire-stress-") as folder:
         pathlib.Path(folder, "batch.json").write_text(json.dumps(batch))
-        limit_s = batch["seconds"] + 2 * batch["limit_s"] + 60
+        limit_s = batch["seconds"] + 20 * batch["limit_s"]
         ended = run(launch, ["-m", "pagewire.cli.stress.rank", folder], limit_s)
         done = []
         for rank in range(launch.num_ranks):
