@@ -291,7 +291,7 @@ def stress(
     output: Annotated[
         str, typer.Option(metavar="FILE", help="where a failing program is written")
     ] = "stress-failure.py",
-    time_limit: Annotated[int, typer.Option(help="seconds after which a program hangs")] = 60,
+    time_limit: Annotated[int, typer.Option(help="seconds after which a step hangs")] = 60,
     shrink_minutes: Annotated[
         float, typer.Option(help="how long a failing program is made shorter; 0: not at all")
     ] = 5.0,

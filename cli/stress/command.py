@@ -25,12 +25,12 @@ _BYTES_BESIDE = 16
 """Memory of a rank for each byte of its largest message: both buffers, what is expected, types."""
 
 _NUM_REPEATS = 3  # tries to see a failure again
-_NOT_DRAWN = frozenset({"run.quiet", "run.json", "run.transport", "run.watchdog"})
+_NOT_FIXED = frozenset({"run.quiet", "run.json", "run.transport"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """As given. first_launch: the launch to begin with; limit_s: for one program."""
+    """As given. first_launch: the launch to begin with; limit_s: for a step."""
 
     num_ranks: int
     minutes: float
@@ -61,8 +61,10 @@ class Stress:
         self._console = console
         self._transport = given.run.transport
         self._fixed = {
-            name: text for name, text in given.not_default().items() if name not in _NOT_DRAWN
+            name: text for name, text in given.not_default().items() if name not in _NOT_FIXED
         }
+        # A rank that hangs says what it waits for before it is ended.
+        self._fixed.setdefault("run.watchdog", f"{max(1, options.limit_s // 2)}s")
         free = launching.available_bytes() // (options.num_ranks * _BYTES_BESIDE)
         self._max_bytes = min(draw.MAX_BYTES, free)
         self.tally = Tally()
@@ -121,9 +123,10 @@ class Stress:
             text = writing.source(tried.program, "", self._options.limit_s)
             how = self._how(tried.settings, tried.program.num_ranks)
             now = launching.run_file(how, text, self._options.limit_s)
-            if now.exit_code:
+            is_same = now.exit_code != 0 and now.kind == ended.kind
+            if is_same:
                 last[0] = now
-            return now.exit_code != 0
+            return is_same
 
         again = any(fails(case) for _ in range(_NUM_REPEATS))
         if not again:
@@ -165,7 +168,7 @@ def main(options: Options, environ: Mapping[str, str]) -> int:
         raise ConfigError(f"--minutes {options.minutes}: must be more than 0")
     launcher.check_writable("--output", str(options.output))
     launcher.check_settings(environ)
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)
     stress = Stress(options, environ, console)
     try:
         code = stress.run()

@@ -395,9 +395,7 @@ class _Drawing:
 
     def pressure(self, size: int) -> dict[str, Any]:
         del size
-        acts = [
-            self.rng.choice(("fork", "churn", "child")) for _ in range(self.rng.randint(1, 4))
-        ]
+        acts = [self.rng.choice(("fork", "churn", "child")) for _ in range(self.rng.randint(1, 4))]
         return {"acts": acts, "num_bytes": self.size(4 << 20)}
 
 
@@ -409,7 +407,7 @@ def _extent(form: Sequence[Any], width: int) -> int:
     if kind == "vector":
         return int((rest[0] - 1) * rest[2] + rest[1]) * width
     if kind == "subarray":
-        return math.prod(rest[0]) * width
+        return int(math.prod(rest[0])) * width
     if kind == "indexed":
         return int(max(first + length for length, first in rest[0])) * width
     if kind == "struct":

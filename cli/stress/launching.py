@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,14 @@ class Ended:
                     return line.strip()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}"
 
+    @property
+    def kind(self) -> str:
+        """What sort of failure it is: a hang, an exception by its class, or a signal."""
+        if "SIGALRM" in self.output or "had not ended" in self.output:
+            return "hang"
+        found = re.search(r"([A-Za-z.]+(?:Error|Exception))\b", self.summary)
+        return found[1].rpartition(".")[2] if found else f"exit code {self.exit_code}"
+
 
 def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:
     """Launch PROGRAM [ARGS]. Beyond the limit, which the ranks should have kept, it is ended."""
@@ -80,18 +89,18 @@ def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:
 
 
 def run_file(launch: Launch, text: str, limit_s: int) -> Ended:
-    """Launch a program that is given as Python text."""
+    """Launch a program that is given as Python text. limit_s: for a step."""
     with tempfile.TemporaryDirectory(prefix="pagewire-stress-") as folder:
         path = pathlib.Path(folder, "program.py")
         path.write_text(text)
-        return run(launch, [str(path)], 2 * limit_s + 30)
+        return run(launch, [str(path)], 20 * limit_s)
 
 
 def run_batch(launch: Launch, batch: Mapping[str, Any]) -> tuple[Ended, list[dict[str, Any]]]:
     """Launch a batch (rank.Batch); what each rank has done comes with it."""
     with tempfile.TemporaryDirectory(prefix="pagewire-stress-") as folder:
         pathlib.Path(folder, "batch.json").write_text(json.dumps(batch))
-        limit_s = batch["seconds"] + 2 * batch["limit_s"] + 60
+        limit_s = batch["seconds"] + 20 * batch["limit_s"]
         ended = run(launch, ["-m", "pagewire.cli.stress.rank", folder], limit_s)
         done = []
         for rank in range(launch.num_ranks):

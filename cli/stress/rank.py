@@ -36,7 +36,7 @@ class Batch:
     max_bytes: int
     limit_s: int
     seconds: float
-    """Wall time after which no further program begins."""
+    """Wall time after which no further program begins; limit_s: for a step."""
 
 
 def work_of(kind: str) -> Callable[..., Iterator[None]]:

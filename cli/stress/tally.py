@@ -15,9 +15,7 @@ class Tally:
     num_launches: int = 0
     num_programs: int = 0
     steps: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    checked_bytes: collections.Counter[str] = dataclasses.field(
-        default_factory=collections.Counter
-    )
+    checked_bytes: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     programs_by_setting: collections.Counter[str] = dataclasses.field(
         default_factory=collections.Counter
     )
@@ -33,7 +31,7 @@ class Tally:
         for name, value in settings.items():
             # Seeds differ in each draw: what was drawn is the rest.
             kind = ":".join(value.split(":")[:2])
-            if name != "memory_backend.seed":
+            if name not in ("memory_backend.seed", "run.watchdog"):
                 self.programs_by_setting[f"{name}={kind}"] += num_programs
 
     def summary(self) -> str:

@@ -277,30 +277,34 @@ BUFFERED_BYTES = 32 << 20
 _attached: list[Any] = []
 
 
-def run_program(
-    seed: int, steps: Sequence[Step], limit_s: int, note: Callable[[int], None] = lambda _: None
-) -> Run:
-    """One program on all ranks. Beyond the limit each rank prints where it is, and is killed."""
+def run_program(seed: int, steps: Sequence[Step], limit_s: int) -> Run:
+    """One program on all ranks. One whose step takes longer than the limit prints where it is, and
+    is killed."""
     if not _attached:
         _attached.append(bytearray(BUFFERED_BYTES))
         MPI.Attach_buffer(_attached[0])
     faulthandler.enable()
-    faulthandler.dump_traceback_later(limit_s)
-    signal.alarm(limit_s + 3)
+
+    def begin_to_count() -> None:
+        faulthandler.dump_traceback_later(limit_s)
+        signal.alarm(limit_s + 3)
+
     run = Run(MPI.COMM_WORLD, seed)
-    execute(run, steps, note)
+    execute(run, steps, begin_to_count)
+    begin_to_count()
     run.close()
     signal.alarm(0)
     faulthandler.cancel_dump_traceback_later()
     return run
 
 
-def execute(run: Run, steps: Sequence[Step], note: Callable[[int], None] = lambda _: None) -> None:
-    """Take each step, and end it `hold` steps later; all ranks in the same order."""
+def execute(run: Run, steps: Sequence[Step], note: Callable[[], None] = lambda: None) -> None:
+    """Take each step, and end it `hold` steps later; all ranks in the same order. note: called
+    before each."""
     under_way: list[tuple[int, Place, Iterator[None]]] = []
     for idx, (number, hold, on, work, arguments) in enumerate(steps):
+        note()
         comm = run.communicator(on)
-        note(number)
         if comm != MPI.COMM_NULL:
             place = Place(run, number, comm, work.__name__)
             run.num_steps[place.kind] += comm.rank == 0
@@ -309,8 +313,10 @@ def execute(run: Run, steps: Sequence[Step], note: Callable[[int], None] = lambd
         due = [each for each in under_way if each[0] <= idx]
         under_way = [each for each in under_way if each[0] > idx]
         for _, place, step in due:
+            note()
             _go_on(place, step, is_last=True)
     for _, place, step in under_way:
+        note()
         _go_on(place, step, is_last=True)
 
 

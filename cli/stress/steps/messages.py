@@ -260,7 +260,9 @@ def partitioned(
     total = num_partitions * num_bytes
     out, into = Area(total), Area(total)
     sending = comm.Psend_init([out.bytes, num_bytes, MPI.BYTE], num_partitions, dest, place.tag)
-    receiving = comm.Precv_init([into.bytes, num_bytes, MPI.BYTE], num_partitions, source, place.tag)
+    receiving = comm.Precv_init(
+        [into.bytes, num_bytes, MPI.BYTE], num_partitions, source, place.tag
+    )
     receiving.Start()
     sending.Start()
     content = place.payload(rank, total)
@@ -276,7 +278,9 @@ def partitioned(
     receiving.Free()
 
 
-def many_types(place: Place, *, source: int, dest: int, base: str, num_items: int) -> Iterator[None]:
+def many_types(
+    place: Place, *, source: int, dest: int, base: str, num_items: int
+) -> Iterator[None]:
     """numpy arrays as they are, whose type mpi4py finds by itself."""
     width = BASES[base]
     content = place.payload(source, num_items * width)

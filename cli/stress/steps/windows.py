@@ -125,7 +125,7 @@ def _epoch(sync: str, win: Any, comm: Any, size: int) -> Iterator[None]:
         comm.Barrier()
         if sync == "lock_all":
             win.Unlock_all()
-        for target in range(comm.rank, comm.rank + 1):  # sees what others have put here
+        for target in [comm.rank]:  # sees what others have put here
             win.Lock(target, MPI.LOCK_EXCLUSIVE)
             win.Sync()
             win.Unlock(target)
@@ -190,7 +190,7 @@ def atomics(
             place.equal(sorted(seen), list(range(len(seen))), f"counter {item}")
     elif name == "Compare_and_swap":
         for item in range(min(num_items, num_rounds)):
-            first = sorted((each[item] for each in everyone))
+            first = sorted(each[item] for each in everyone)
             winner = first[-1]
             place.equal(first, [0] + [winner] * (size - 1), f"swap of item {item}")
             if rank == target:
