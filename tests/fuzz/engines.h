@@ -40,7 +40,7 @@ typedef struct {
     uint8_t *private[NODES];
     carried *first[NODES], *last[NODES]; /* inboxes */
     transfer transfers[TRANSFERS_MAX];
-    uint32_t num_transfers, num_bursts, num_lost;
+    uint32_t num_transfers;
     bool is_stuck; /* a node said that nothing can go on: frames of the model, the mailbox */
     uint64_t shown_key;
 } engines;

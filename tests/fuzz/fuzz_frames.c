@@ -1,6 +1,7 @@
 /* Frames that a stranger on node 2's wire sends to node 0: what he has heard, altered in any field
  * and sealed again, and what never was a frame; one by one, in bursts, between transfers of the
- * three nodes. Node 0 and node 1 must not notice: their transfers end with the right bytes, and
+ * three nodes. The wire itself loses nothing: a block that is physically never answered would stop
+ * its source's virtual time. Node 0 and node 1 must not notice: their transfers end with the right bytes, and
  * every other one ends as well. Nothing is written but what the PDID opens, nothing read but what
  * has a key. */
 #include "native/crc32c.h"
@@ -301,7 +302,6 @@ static void operate(input *in)
         send_burst(burst_bytes);
         break;
     case 7: send_burst(take_byte(in) < 240 ? burst_bytes : take_below(in, burst_bytes + 1)); break;
-    case 8: all.num_lost += take_byte(in) % 4; break;
     case 9: {
         const uint64_t first = take(in, 2) % (OPEN_BYTES / PW_PAGE_BYTES);
         pw_memory_drop(all.memory[0], pw_page_of((uintptr_t)open_memory) + first, 1);

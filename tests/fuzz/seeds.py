@@ -1,0 +1,133 @@
+"""First inputs of the fuzzers: cases that once hung or crashed, and programs of random bytes.
+
+An input is a program for its target: tests/fuzz/fuzz_TARGET.c says what each byte decides, and any
+bytes are one. Only a node file is what it looks like. What a fuzzer found is beside this file, in
+corpus/TARGET.
+"""
+
+import pathlib
+import random
+import struct
+
+from pagewire.transport.settings import flat
+from pagewire.transport.settings.config import load
+from pagewire.transport.settings.platform import load as load_platform
+
+TARGETS = ("api", "config", "fabric", "frames", "messages", "wire")
+RANDOM_INPUTS = 32
+RANDOM_BYTES_MAX = 600
+
+
+def write(target: str, folder: pathlib.Path) -> None:
+    """Write the first inputs of a target, each in a file of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    named = {"api": _api, "config": _config, "frames": _frames}
+    for name, content in named.get(target, dict)().items():
+        (folder / name).write_bytes(content)
+    if target == "config":
+        return
+    for number in range(RANDOM_INPUTS):
+        draw = random.Random(f"{target} {number}")
+        content = draw.randbytes(draw.randrange(20, RANDOM_BYTES_MAX))
+        (folder / f"random-{number}").write_bytes(content)
+
+
+# ---- api: two nodes, settings as texts, then calls
+
+WHERE_AREA, WHERE_BEHIND, WHERE_KERNEL, WHERE_END, WHERE_LOW = 0, 4, 5, 6, 7
+
+
+def _begin(*settings: str) -> bytes:
+    texts = (bytes([250, 0, 0, len(text)]) + text.encode() for text in settings)
+    return bytes([0, len(settings)]) + b"".join(texts)
+
+
+def _address(where: int, offset: int) -> bytes:
+    return bytes([where]) + offset.to_bytes(3, "little")
+
+
+def _write(where: int, offset: int, num_bytes: int) -> bytes:
+    """Node 0 writes to node 1: no key is known, no options."""
+    source = _address(WHERE_AREA, 0)
+    size = bytes([0]) + struct.pack("<H", num_bytes)
+    return bytes([0]) + source + size + _address(where, offset) + bytes(8) + bytes([1, 0])
+
+
+def _api() -> dict[str, bytes]:
+    model = "memory_backend.backend=model"
+    stall = "smmu.mode=stall"
+    ends = _write(WHERE_END, 4096, 4096) + _write(WHERE_END, 1, 1) + _write(WHERE_END, 4096, 9000)
+    nowhere = _write(WHERE_BEHIND, 8191, 30000) + _write(WHERE_KERNEL, 0, 4096)
+    nowhere += _write(WHERE_LOW, 8, 4096)
+    there = _write(WHERE_AREA, 1, 40000)
+    cases = {
+        "write-to-the-end-of-the-address-space": _begin() + ends + there,
+        "write-to-what-is-not-mapped": _begin() + nowhere + there,
+        "model-not-mapped": _begin(model) + nowhere + there,
+        "model-stall-not-mapped": _begin(model, stall) + nowhere + ends + there,
+        "stall-not-mapped": _begin(stall) + nowhere + ends + there,
+    }
+    for frames in (8, 16):
+        limit = f"memory_backend.frame_limit_pages={frames}"
+        for policy in ("page", "block"):
+            name = f"model-of-{frames}-frames-{policy}"
+            cases[name] = _begin(model, limit, f"run.policy={policy}") + there
+    return cases
+
+
+# ---- frames: settings, an impairment, then operations
+
+HOST_BACKEND = 1 << 16
+ODD_ADDRESSES = 10
+
+
+def _watched_write(num_bytes: int) -> bytes:
+    """Node 2 writes to node 0."""
+    return bytes([2, 2]) + struct.pack("<HHHB", num_bytes, 0, 0, 0)
+
+
+def _turns(count: int) -> bytes:
+    return bytes([5, count - 1])
+
+
+def _say(back: int, *changes: bytes) -> bytes:
+    """A frame that was heard, the back-th before the last, altered, with right checksums."""
+    return bytes([15, 1 | 64, back, len(changes)]) + b"".join(changes)
+
+
+def _set_address(which: int, odd: int) -> bytes:
+    return bytes([0, which, 6]) + odd.to_bytes(3, "little")
+
+
+def _frames() -> dict[str, bytes]:
+    cases = {}
+    honest = bytes([0, 0]) + struct.pack("<HHBB", 30000, 0, 0, 0)
+    honest += bytes([1, 1]) + struct.pack("<HHBB", 30000, 0, 0, 0)
+    for name, settings in {"host": HOST_BACKEND, "model": 0, "stall": 3 << 3}.items():
+        begin = struct.pack("<IB", settings, 0)
+        said = b"".join(
+            _say(back, _set_address(0, odd), _set_address(1, odd))
+            for back in range(4)
+            for odd in range(ODD_ADDRESSES)
+        )
+        start = honest + _watched_write(40000) + _turns(1)
+        cases[f"blocks-to-nowhere-{name}"] = begin + start + said + bytes([7, 0]) + _turns(4)
+        repeated = b"".join(_say(back) for back in range(24))
+        cases[f"repeated-{name}"] = begin + start + repeated + bytes([7, 0]) + _turns(16)
+    return cases
+
+
+# ---- config: the node file itself, and durations
+
+
+def _config() -> dict[str, bytes]:
+    cases = {"durations": struct.pack("<4q", 1, 2_000_000, 0, -1)}
+    for name, settings in {
+        "default": [],
+        "impaired": ["impairments.packet_loss=1:100:7", "impairments.delay=1:2:3:4"],
+        "model": ["memory_backend.backend=model", "smmu.mode=stall", "run.policy=all"],
+    }.items():
+        config = load(settings, environ={})
+        platform = load_platform(config.run.platform)
+        cases[name] = flat.content(config, platform, num_ranks=2)
+    return cases
