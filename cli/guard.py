@@ -18,6 +18,7 @@ from pagewire.cli import shared_memory
 from pagewire.cli.watch import end_marked
 from pagewire.native import output
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _STANDARD_STREAMS = 3
 
 
@@ -28,12 +29,27 @@ def guarded_folder(prefix: str, *, parent: str | None = None, marker: str = "") 
     marker: of the launch whose processes are to end with it; empty: none. Raises OutputError.
     """
     where = parent or _temporary()
-    begun_s = time.time()
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # no folder without its guard
     try:
-        folder = tempfile.mkdtemp(prefix=prefix, dir=where)
+        folder, guard, writing = _make(prefix, where, marker)
+    except output.OutputError:
+        raise
     except OSError as error:
         remedy = "start in a folder that all hosts see" if parent else "set TMPDIR"
         raise output.OutputError(f"'{where}': {error.strerror}; {remedy}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+    try:
+        yield folder
+    finally:
+        os.close(writing)
+        os.waitpid(guard, 0)
+
+
+def _make(prefix: str, where: str, marker: str) -> tuple[str, int, int]:
+    """The folder, its guard, and the end of a pipe that the guard waits for the closing of."""
+    begun_s = time.time()
+    folder = tempfile.mkdtemp(prefix=prefix, dir=where)
     try:
         reading, writing = os.pipe()
         guard = os.fork()
@@ -43,22 +59,18 @@ def guarded_folder(prefix: str, *, parent: str | None = None, marker: str = "") 
             f"no process to guard the run: {error.strerror}; allow more processes (ulimit -u) or "
             "files (ulimit -n)"
         ) from None
-    if guard == 0:
-        try:
-            _wait_in(reading)
-            if marker:
-                end_marked(marker)
-            shutil.rmtree(folder, ignore_errors=True)
-            if marker:
-                shared_memory.remove_left(begun_s)
-        finally:
-            os._exit(0)
-    os.close(reading)
+    if guard:
+        os.close(reading)
+        return folder, guard, writing
     try:
-        yield folder
+        _wait_for_end(reading)
+        if marker:
+            end_marked(marker)
+        shutil.rmtree(folder, ignore_errors=True)
+        if marker:
+            shared_memory.remove_left(begun_s)
     finally:
-        os.close(writing)
-        os.waitpid(guard, 0)
+        os._exit(0)
 
 
 def _temporary() -> str:
@@ -70,11 +82,9 @@ def _temporary() -> str:
         ) from None
 
 
-def _wait_in(reading: int) -> None:
+def _wait_for_end(reading: int) -> None:
     """In the guard: until the other end of the pipe is closed, holding nothing else open that a
-    reader of the run's output may wait for the end of."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    reader of the run's output may wait for the end of. The signals stay blocked."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(_STANDARD_STREAMS):

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from pagewire.cli import fabric, merging, mpi_choice, options
+from pagewire.cli import fabric, merging, mpi_choice, options, space
 from pagewire.cli.error_stream import ErrorStream
 from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program, check_module
@@ -211,6 +211,7 @@ def launch_command(
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
         ErrorStream("" if hosts or settings.run.mpiexec_options else directory) as errors,
     ):
+        space.check(directory, num_ranks)
         variables = {**rank_environment(environ), **mpi.variables()}
         if over_fabric:
             variables = fabric.environment(variables, mpi)
@@ -259,8 +260,10 @@ def launch_command(
             try:
                 merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout)
             except IncompleteError as error:
-                return Outcome(1, str(error), is_past=True)
-        return outcome
+                outcome = Outcome(1, str(error), is_past=True)
+        if not outcome.failure:
+            return outcome
+        return dataclasses.replace(outcome, failure=outcome.failure + space.explain(directory))
 
 
 def _fix_addresses() -> None:
@@ -306,6 +309,8 @@ def _outcome(
     for number in (signal.SIGKILL, signal.SIGTERM):
         if code in (number, 128 + number) and first_gone >= 0:
             return _killed(f"rank {first_gone}", number)
+    if not any(directory.glob("*.start")):
+        return Outcome(code, f"mpiexec failed before any rank had begun (exit code {code})")
     return Outcome(code, f"a rank called MPI Abort, or mpiexec failed (exit code {code})")
 
 
