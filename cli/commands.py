@@ -1,6 +1,7 @@
 """The commands of `pagewire` other than `run`: options, help, and error lines."""
 
 import importlib.metadata
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from pagewire.cli import options, program
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
 from pagewire.native.settings import ConfigError
+from pagewire.transport.settings import config
 
 app = typer.Typer(
     name="pagewire",
@@ -325,6 +327,48 @@ def apps() -> int:
     for name, text in known.items():
         print(f"{name.ljust(width)}  {text}")
     return 0
+
+
+@app.command()
+@takes_settings("mpi")
+def selftest(
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="every MPI, Python and kind of kernel that is here, each in an environment of its "
+            "own; minutes, and with the source tree its tests too",
+        ),
+    ] = False,
+    markdown: Annotated[
+        str, typer.Option(metavar="FILE", help="write the table of --all to this file")
+    ] = "",
+    cache: Annotated[
+        str, typer.Option(metavar="DIR", help="folder for the environments of --all")
+    ] = "",
+    only: Annotated[
+        str, typer.Option(metavar="NAMES", help="of --all, these alone, separated by commas")
+    ] = "",
+    json: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="write what was found to this file")
+    ] = "",
+    *,
+    given: Given,
+) -> int:
+    """Does this installation work here? Page states, pins, shared memory, a run on both transports;
+    seconds."""
+    from pagewire.cli.selftest import command
+
+    config.load(environ=given.environ())  # a setting that is wrong is an error of the user's
+    os.environ.update(given.environ())
+    if every:
+        if json:
+            raise ConfigError("--json is for the self test of this installation; --markdown here")
+        return command.every_platform(cache, only, markdown)
+    for name, value in (("--markdown", markdown), ("--only", only), ("--cache", cache)):
+        if value:
+            raise ConfigError(f"{name} needs --all")
+    return command.this_installation(json)
 
 
 # run, bench and test are here for the list of commands; main() hands their words on unread.

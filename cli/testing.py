@@ -1,7 +1,8 @@
 """`pagewire test`: the C tests, the Python tests, and the MPI tests at several numbers of ranks.
 
 The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
-directory. With arguments, only pytest without MPI runs, with these arguments. A class of the user's
+directory. With arguments, only pytest without MPI runs, with these arguments; with `--ranks N` the
+MPI tests alone, at that number. A class of the user's
 is tested without the source tree: by `--policy module:Class` alone a page-in policy, by
 `--scheduling` a scheduling policy, by `--impairments` a planner, by `--memory` a memory strategy.
 """
@@ -44,6 +45,8 @@ def main(words: Sequence[str]) -> int:
     # From the root `import smmu` would load a second copy, so neither -m nor the cwd may add it.
     pytest = [sys.executable, "-P", "-m", "pytest", "-c", str(root / "pyproject.toml")]
     pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
+    if option == "--ranks":
+        return _run_mpi_tests(pytest, _files_of_mpi_tests(root), launch.parse_ranks(value or words[-1]))
     if words:
         return _run([*pytest, *words], cwd=root)
     results = _run_all(pytest, root)
@@ -60,7 +63,7 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
         "C": _run_c_tests(),
         "Python": _run([*pytest, str(root / "tests")]),
     }
-    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if _has_mpi_tests(path)]
+    files = _files_of_mpi_tests(root)
     if files:
         for num_ranks in RANKS:
             results[f"MPI, {num_ranks} ranks"] = _run_mpi_tests(pytest, files, num_ranks)
@@ -93,8 +96,9 @@ def _run(command: Sequence[str], cwd: pathlib.Path | None = None) -> int:
             process.kill()
 
 
-def _has_mpi_tests(path: pathlib.Path) -> bool:
-    return "pytest.mark.mpi" in path.read_text(encoding="utf-8")
+def _files_of_mpi_tests(root: pathlib.Path) -> list[pathlib.Path]:
+    found = sorted((root / "tests").rglob("test_*.py"))
+    return [path for path in found if "pytest.mark.mpi" in path.read_text(encoding="utf-8")]
 
 
 def _run_mpi_tests(pytest: Sequence[str], files: Sequence[pathlib.Path], num_ranks: int) -> int:
