@@ -135,7 +135,8 @@ class Stress:
                 f"chance, has a part in it; `pagewire stress --seed {name}` runs the same launch"
             )
         elif self._options.shrink_minutes > 0:
-            shrinker = shrink.Shrinker(fails, self._fixed, 60 * self._options.shrink_minutes)
+            seconds = 60 * self._options.shrink_minutes
+            shrinker = shrink.Shrinker(fails, self._fixed, seconds, last[0].suspect)
             num_steps = len(case.program.steps)
             case = shrinker.shrink(case)
             self._say(

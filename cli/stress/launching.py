@@ -59,6 +59,12 @@ class Ended:
         found = re.search(r"([A-Za-z.]+(?:Error|Exception))\b", self.summary)
         return found[1].rpartition(".")[2] if found else f"exit code {self.exit_code}"
 
+    @property
+    def suspect(self) -> int | None:
+        """The number of the step that failed, where a rank could still say it."""
+        found = re.search(r"step (\d+) \(", self.output)
+        return int(found[1]) if found else None
+
 
 def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:
     """Launch PROGRAM [ARGS]. Beyond the limit, which the ranks should have kept, it is ended."""

@@ -1,4 +1,4 @@
-"""Makes a failing program short: fewer steps, ranks and settings, smaller sizes, as long as it fails.
+"""Makes a failing program short: fewer steps, ranks and settings, smaller sizes.
 
 Delta debugging [Zeller and Hildebrandt, IEEE TSE 28(2), 2002] over the steps; the rest one change
 at a time.
@@ -21,19 +21,25 @@ class Case:
 
 
 class Shrinker:
-    """fails: runs a case. fixed: settings that stay. Ends at the latest a run after `seconds`."""
+    """fails: runs a case. fixed: settings that stay. suspect: number of the step that has shown the
+    failure, if that is known. Ends at the latest a run after `seconds`."""
 
     def __init__(
-        self, fails: Callable[[Case], bool], fixed: Mapping[str, str], seconds: float
+        self,
+        fails: Callable[[Case], bool],
+        fixed: Mapping[str, str],
+        seconds: float,
+        suspect: int | None = None,
     ) -> None:
         self._fails = fails
         self._fixed = fixed
+        self._suspect = suspect
         self._end_s = time.monotonic() + seconds
         self.num_runs = 0
 
     def shrink(self, case: Case) -> Case:
         """The shortest that was found."""
-        case = self._fewer_steps(case)
+        case = self._fewer_steps(self._up_to_suspect(case))
         for changes in (self._fewer_settings, _fewer_ranks, _smaller_steps):
             case = self._as_far_as_possible(case, changes)
         return self._fewer_steps(case)
@@ -43,6 +49,18 @@ class Shrinker:
             return False
         self.num_runs += 1
         return self._fails(case)
+
+    def _up_to_suspect(self, case: Case) -> Case:
+        """The step that has shown it alone, or what began before it."""
+        steps = case.program.steps
+        places = [idx for idx, step in enumerate(steps) if step.number == self._suspect]
+        if not places or len(steps) == 1:
+            return case
+        alone = _with_steps(case, [steps[places[0]]])
+        if self._holds(alone):
+            return alone
+        before = _with_steps(case, steps[: places[0] + 1])
+        return before if self._holds(before) else case
 
     def _fewer_steps(self, case: Case) -> Case:
         """Leave out halves, quarters, ... single steps."""

@@ -5,6 +5,7 @@ The file holds the functions of the steps that occur, what these use, and the st
 
 import ast
 import dataclasses
+import functools
 import importlib.resources
 import pprint
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ class _Piece:
 
 def source(program: Program, headline: str, limit_s: int) -> str:
     """The text of the file; headline: its docstring."""
-    pieces = list(_pieces())
+    pieces = _pieces()
     needed = {"run_program"} | {step.kind for step in _all_steps(program.steps)}
     while True:
         more = {name for each in pieces if each.name in needed for name in each.uses} | needed
@@ -84,10 +85,11 @@ def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
             yield from _all_steps(part)
 
 
-def _pieces() -> Iterator[_Piece]:
-    for module in _MODULES:
-        text = importlib.resources.files(_OWN).joinpath(f"{module}.py").read_text()
-        yield from _pieces_of(text)
+@functools.cache
+def _pieces() -> tuple[_Piece, ...]:
+    folder = importlib.resources.files(_OWN)
+    texts = [folder.joinpath(f"{module}.py").read_text() for module in _MODULES]
+    return tuple(piece for text in texts for piece in _pieces_of(text))
 
 
 def _pieces_of(text: str) -> Iterator[_Piece]:
@@ -109,7 +111,7 @@ def _pieces_of(text: str) -> Iterator[_Piece]:
             used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
             yield _Piece(_name(node), code, frozenset(used))
         elif not isinstance(node.value, ast.Constant):
-            raise ValueError(f"cannot copy: {ast.unparse(node)}")
+            raise TypeError(f"cannot copy: {ast.unparse(node)}")
 
 
 def _import(alias: ast.alias) -> str:
@@ -128,5 +130,5 @@ def _name(node: ast.stmt) -> str:
     while isinstance(target, ast.Attribute):
         target = target.value
     if not isinstance(target, ast.Name):
-        raise ValueError(f"cannot copy: {ast.unparse(node)}")
+        raise TypeError(f"cannot copy: {ast.unparse(node)}")
     return target.id

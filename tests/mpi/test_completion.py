@@ -237,3 +237,22 @@ def test_barrier_orders_clocks(comm, node):
     earliest = comm.allreduce(before, MPI.MAX)
     comm.Barrier()
     assert node.clock.now_ns >= earliest or comm.size == 1
+
+
+@pytest.mark.parametrize("has_ours", [False, True])
+def test_waitall_completes_partitioned_requests(comm, has_ours):
+    """MPICH's Testall fails as long as one of them is complete and the other is not."""
+    dest, source = ring(comm)
+    for _ in range(5):
+        sent, received = np.arange(30_000), np.zeros(30_000, int)
+        sending = comm.Psend_init([sent, 10_000, MPI.LONG], 3, dest, 5)
+        receiving = comm.Precv_init([received, 10_000, MPI.LONG], 3, source, 5)
+        requests = [sending, receiving]
+        MPI.Prequest.Startall(requests)
+        if has_ours:
+            requests += [comm.Irecv(np.zeros(9), source, 1), comm.Isend(np.ones(9), dest, 1)]
+        sending.Pready_range(0, 2)
+        assert MPI.Request.Waitall(requests) is True
+        assert (received == sent).all()
+        sending.Free()
+        receiving.Free()

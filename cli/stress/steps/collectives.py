@@ -109,7 +109,7 @@ def collective(
     into: Blocks | None = None
     contents: list[Any] = []
     arguments: list[Any] = []
-    one = blocks([counts[rank]])
+    one = Blocks([counts[rank]], base, 0, False).make(offset, memory)
     if kind == "Bcast":
         into = blocks([counts[root]])
         contents = [part(root, 0, counts[root])]

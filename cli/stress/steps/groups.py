@@ -23,7 +23,7 @@ def neighbours(
 ) -> Iterator[None]:
     """A collective on a neighbourhood: a graph by its edges [source, dest], or a periodic grid by
     its dims. counts: bytes by sender; without v or w, the first."""
-    comm, rank, size = place.comm, place.rank, place.size
+    comm, rank = place.comm, place.rank
     if dims:
         own = comm.Create_cart(dims, [True] * len(dims))
         sources = [each for axis in range(len(dims)) for each in own.Shift(axis, 1)]

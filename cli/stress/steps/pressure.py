@@ -1,4 +1,4 @@
-"""What other software does to a process's memory meanwhile: pages dropped, protected, forked off."""
+"""What other software does to a process's memory: drop, protect and remap pages, fork."""
 
 import mmap
 import os
