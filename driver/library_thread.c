@@ -353,10 +353,20 @@ static void forget_first(pw_library_thread *thread)
     thread->free_wakeups = wakeup;
 }
 
-uint32_t pw_library_thread_first_span(pw_library_thread *thread)
+/* The last one may still be joined: by messages of its own run while that is the last, or of faults
+ * before it sleeps. */
+static bool is_over(const pw_library_thread *thread, pw_wakeup *wakeup, pw_time since_ns,
+                    uint32_t last_span)
 {
-    /* the last one may still be joined */
-    while (thread->first && thread->first != thread->last && !thread->first->num_errs)
+    if (wakeup->num_errs) return false;
+    return wakeup != thread->last ||
+           (wakeup->last_span < last_span && sleeps_ns(thread, wakeup) <= since_ns);
+}
+
+uint32_t pw_library_thread_first_span(pw_library_thread *thread, pw_time since_ns,
+                                      uint32_t last_span)
+{
+    while (thread->first && is_over(thread, thread->first, since_ns, last_span))
         forget_first(thread);
     return thread->first ? thread->first->first_span : 0;
 }

@@ -105,6 +105,7 @@ void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_n
 bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_time *bound_ns,
                                     pw_err_order *out);
 /* The earliest run on which something depends that is not settled; 0: none. Forgets wake-ups that
- * are over. */
-uint32_t pw_library_thread_first_span(pw_library_thread *thread);
+ * are over for a fault at since_ns; last_span: of the last run. */
+uint32_t pw_library_thread_first_span(pw_library_thread *thread, pw_time since_ns,
+                                      uint32_t last_span);
 #endif

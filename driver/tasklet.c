@@ -23,9 +23,11 @@ static void close_first_run(pw_driver *driver)
     driver->free_runs = run;
 }
 
-static void close_runs(pw_driver *driver)
+/* A run is opened for a fault at since_ns. */
+static void close_runs(pw_driver *driver, pw_time since_ns)
 {
-    uint32_t first_span = pw_library_thread_first_span(&driver->thread);
+    uint32_t last_span = driver->last_run ? driver->last_run->span : 0;
+    uint32_t first_span = pw_library_thread_first_span(&driver->thread, since_ns, last_span);
     while (driver->first_run && driver->first_run != driver->last_run &&
            (!first_span || driver->first_run->span < first_span))
         close_first_run(driver);
@@ -33,7 +35,7 @@ static void close_runs(pw_driver *driver)
 
 static pw_tasklet_run *open_run(pw_driver *driver, pw_time since_ns, pw_time start_ns)
 {
-    close_runs(driver);
+    close_runs(driver, since_ns);
     pw_tasklet_run *run = driver->free_runs;
     if (run) driver->free_runs = run->next;
     else if (!(run = calloc(1, sizeof *run))) return NULL;

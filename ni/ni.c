@@ -289,7 +289,8 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
                          .regions = ni->regions.capacity,
                          .events = pw_event_queue_capacity(ni->events),
                          .read_requests = ni->firmware.reads_capacity,
-                         .overtaken_attempts = ni->firmware.transactions.overtaken_capacity};
+                         .overtaken_attempts = ni->firmware.transactions.overtaken_capacity,
+                         .tasklet_runs = ni->driver.cpu.num_slots};
     for (const pw_inbound *free = ni->free_inbounds; free; free = free->next) out->inbounds++;
 }
 

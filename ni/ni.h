@@ -155,7 +155,8 @@ uint32_t pw_ni_num_transactions(const pw_ni *ni);
 
 /* What the pools of the engine hold, in use or not: they grow with the load, not with time. */
 typedef struct {
-    uint32_t burst_buffers, inbounds, regions, events, read_requests, overtaken_attempts;
+    uint32_t burst_buffers, inbounds, regions, events, read_requests, overtaken_attempts,
+        tasklet_runs;
 } pw_ni_pools;
 void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from engine_pair import BLOCK, FOREVER, PAGE, PDID, Buffer, Event, Pair, resident
 
-from pagewire.native import EngineError, lib
+from pagewire.native import EngineError, ffi, lib
 
 DONE = lib.PW_HOST_WRITE_DONE
 ARRIVED = lib.PW_HOST_ARRIVED
@@ -200,3 +200,21 @@ def test_two_domains_have_their_own_channels() -> None:
         pair.write(*buffers[0], pdid=PDID + 1)
     ends(pair.run(), DONE)
     assert_moved(pair, buffers)
+
+
+def test_runs_of_the_tasklet_are_forgotten_though_no_message_follows_them() -> None:
+    """One fault at the destination wakes the library's thread; those at the source never do."""
+    num_turns = 300
+    pair = Pair(timeout_ns=10**6)
+    source, destination = resident(PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    pair.run()
+    for turn in range(1, num_turns + 1):
+        destination.drop()
+        pair.write(destination, source, node=1, peer=0, at_ns=turn * 10**7)
+        pair.run()
+    assert pair.counters(1).tasklet_runs > num_turns
+    pools = ffi.new("pw_ni_pools *")
+    lib.pw_ni_read_pools(pair.nis[1], pools)
+    assert pools.tasklet_runs <= 16
