@@ -287,11 +287,12 @@ def _outcome(
     """left: ranks that had not ended when mpiexec had; goodbye: the record of a rank that has
     finalized MPI."""
     hasty = first_without_goodbye(directory, goodbye)
-    if code == 0 and left:
+    failed = failures(directory)
+    # What else has ended by now may be what the launcher has killed.
+    if code == 0 and left and not (failed and "reason" in failed[0]):
         if hasty >= 0:
             return _left_mpi(hasty, goodbye)
         return Outcome(1, f"rank {left[0]} still ran when mpiexec ended")
-    failed = failures(directory)
     if failed:
         first = failed[0]
         rank, number = first["rank"], first["code"]

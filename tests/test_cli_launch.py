@@ -59,6 +59,14 @@ def test_rank_that_left_past_mpi_is_named_though_mpiexec_saw_nothing(ended):
     assert "rank 1 left with exit code 0 but without MPI Finalize" in outcome.failure
 
 
+def test_rank_that_aborted_is_named_though_mpiexec_saw_no_failure(ended):
+    ended(1, "note", 90, code=1, reason="called MPI_Abort with code 0")
+    ended(1, "end", 95, code=0)
+    ended(0, "end", 120, code=-9)
+    outcome = ended.outcome(0, unfinished=[0])
+    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 called MPI_Abort with code 0")
+
+
 def test_rank_that_outlives_mpiexec_is_a_failure(ended):
     ended(0, "leave", 80)
     ended(0, "end", 90, code=0)

@@ -54,10 +54,15 @@ def test_rank_that_goes_is_named_and_the_others_end(how, code, sentence, num_ran
     assert ended_with == code
 
 
-def test_abort_ends_the_run_with_its_code():
-    code, said = failure(3, "abort")
-    assert code in (7, 97)  # MPICH's own, when hydra is faster than the rank's exit
-    assert "MPI_Abort" in said.replace("MPI Abort", "MPI_Abort") or "ended with exit code" in said
+@pytest.mark.parametrize(
+    ("how", "given", "expected"),
+    [("abort", 7, 7), ("abort_0", 0, 1), ("abort_512", 512, 1), ("abort_minus", -1, 255)],
+)
+def test_abort_ends_the_run_with_its_code(how, given, expected):
+    assert failure(3, how) == (
+        expected,
+        f"rank 2 called MPI_Abort with code {given}; every rank was ended",
+    )
 
 
 def test_error_of_mpi_that_is_fatal_ends_the_run():

@@ -32,13 +32,7 @@ uint32_t pw_fi_rank_of_environment(void)
     return (uint32_t)strtoul(pagewire_rank_text(), NULL, 10);
 }
 
-bool pw_fi_is_spawned(void)
-{
-    const char *by_pmi = getenv("PMI_SPAWNED"), *namespace = getenv("PMIX_NAMESPACE");
-    if (by_pmi && strcmp(by_pmi, "0") != 0) return true;
-    const char *job = namespace ? strrchr(namespace, '@') : NULL; /* PRRTE numbers them from 1 */
-    return job && strcmp(job, "@1") != 0;
-}
+bool pw_fi_is_spawned(void) { return pagewire_is_spawned(); }
 
 /* A lock on a file that lasts as long as the process: a number is one process's at a time. A
  * spawned one takes a file that was not there: peers of a process that has ended still know its

@@ -60,6 +60,9 @@ static void go_wrong(const char *how)
     if (!strcmp(how, "killed")) raise(SIGKILL);
     if (!strcmp(how, "segfault")) raise(SIGSEGV);
     if (!strcmp(how, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+    if (!strcmp(how, "abort_0")) MPI_Abort(MPI_COMM_WORLD, 0);
+    if (!strcmp(how, "abort_512")) MPI_Abort(MPI_COMM_WORLD, 512); /* 0 to whoever waits for it */
+    if (!strcmp(how, "abort_minus")) MPI_Abort(MPI_COMM_WORLD, -1);
     if (!strcmp(how, "code")) exit(5);
     if (!strcmp(how, "exit")) exit(0); /* without MPI_Finalize */
     if (!strcmp(how, "_exit")) _exit(0);
