@@ -160,6 +160,16 @@ def test_report_says_what_a_kernel_does_not_tell_of_pages():
     assert "the kernel refuses PROCMAP_QUERY" in done.stdout
 
 
+def test_ranks_that_the_wrong_mpiexec_leaves_alone_say_so():
+    words = [*PAGEWIRE, "launch", "-n", "1", "-m", "pagewire.cli.selftest.hello"]
+    done = run(["env", "OMPI_COMM_WORLD_SIZE=2", *words])
+    assert done.returncode != 0
+    assert "OMPI_COMM_WORLD_SIZE = 2, but this rank is alone: mpiexec is of another MPI than" in (
+        done.stderr
+    )
+    assert run(["env", "OMPI_COMM_WORLD_SIZE=1", *words]).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("call", "verdict", "detail", "expected"),
     [
