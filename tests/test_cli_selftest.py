@@ -1,4 +1,4 @@
-"""The self test, the filters that refuse system calls, and what pagewire does under each of them."""
+"""The self test, the filters that refuse system calls, and what pagewire does under each."""
 
 import json
 import os
@@ -9,9 +9,16 @@ import sys
 import pytest
 from native_programs import clean_environment, needs_provider
 
-from pagewire.cli.selftest import command, environments, refusals, refused_calls, table, transports
+from pagewire.cli.selftest import (
+    command,
+    environments,
+    refusals,
+    refused_calls,
+    suites,
+    table,
+    transports,
+)
 from pagewire.cli.selftest.outcome import Check, Row, Verdict, row_of
-from pagewire.native.settings import ConfigError
 
 PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
 REFUSED = [sys.executable, "-P", "-m", "pagewire.cli.selftest.refused_calls"]
@@ -241,6 +248,18 @@ def test_requirements_are_those_of_the_groups():
     assert set(base) < set(more)
     assert any(each.startswith("mpich") for each in more)
     assert not any(each.startswith(("mpich", "matplotlib", "pytest")) for each in base)
+
+
+def test_tests_are_counted_from_what_pytest_prints():
+    said = "FAILED ../tests/mpi/test_x.py::test_a[1] - x\n==== 1 failed, 7 passed, 2 skipped in 1.50s ==="
+    checks = suites._counted("tests", 1, said)
+    verdicts = [check.verdict for check in checks]
+    assert verdicts == [Verdict.PASSED] * 7 + [Verdict.FAILED, Verdict.NOT_AVAILABLE]
+    assert checks[7].detail == "test_x.py::test_a[1]"
+    (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed")
+    assert died.verdict is Verdict.FAILED and died.detail == "rank 0 was killed"
+    *_, late = suites._counted("tests", 1, "== 7 passed in 1.50s ==\npagewire: rank 1 hung")
+    assert late.verdict is Verdict.FAILED and late.detail == "rank 1 hung"
 
 
 def test_table_counts_and_keeps_its_columns():
