@@ -46,7 +46,9 @@ def main(words: Sequence[str]) -> int:
     pytest = [sys.executable, "-P", "-m", "pytest", "-c", str(root / "pyproject.toml")]
     pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
     if option == "--ranks":
-        return _run_mpi_tests(pytest, _files_of_mpi_tests(root), launch.parse_ranks(value or words[-1]))
+        return _run_mpi_tests(
+            pytest, _files_of_mpi_tests(root), launch.parse_ranks(value or words[-1])
+        )
     if words:
         return _run([*pytest, *words], cwd=root)
     results = _run_all(pytest, root)

@@ -4,7 +4,15 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from pagewire.cli.selftest import environments, host_checks, platforms, refusals, table, versions
+from pagewire.cli.selftest import (
+    environments,
+    host_checks,
+    platforms,
+    refusals,
+    suites,
+    table,
+    versions,
+)
 from pagewire.cli.selftest.outcome import Check, Row, Verdict
 from pagewire.cli.selftest.transports import TRANSPORTS, check
 from pagewire.native.output import write_file
@@ -72,7 +80,7 @@ def _rows(folder: pathlib.Path, chosen: list[str]) -> Iterator[Row]:
 
 
 def _tests() -> str:
-    root = platforms.suites.checkout()
+    root = suites.checkout()
     if root is None:
         return "none here (run in the source tree for them); the self test alone is run"
     return str(root)

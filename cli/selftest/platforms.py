@@ -108,7 +108,9 @@ def _self_test(python: str, mpi: str) -> tuple[dict[str, str], list[Check]]:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}, [Check("self test", Verdict.FAILED, reason_in(said))]
-    checks = [Check(each["name"], Verdict(each["verdict"]), each["detail"]) for each in found["checks"]]
+    checks = [
+        Check(each["name"], Verdict(each["verdict"]), each["detail"]) for each in found["checks"]
+    ]
     return found["versions"], checks
 
 
@@ -123,7 +125,9 @@ def _hosts() -> Row:
     if root is None:
         return _unavailable(title, "needs the source tree: run in it, or set PAGEWIRE_SOURCE")
     checks = suites.pytest_file(root, sys.executable, "test_fabric_hosts.py")
-    return row_of(title, versions.text_of(versions.of_environment()), "test_fabric_hosts.py", checks)
+    return row_of(
+        title, versions.text_of(versions.of_environment()), "test_fabric_hosts.py", checks
+    )
 
 
 def _unavailable(title: str, reason: str) -> Row:

@@ -1,4 +1,4 @@
-"""Runs a command on a kernel that refuses some system calls, as a container's or an old kernel does.
+"""Runs a command as on a kernel that refuses some system calls: in a container, or an old one.
 
     python -m pagewire.cli.selftest.refused_calls process_vm_readv=EPERM madvise=EINVAL -- COMMAND
 

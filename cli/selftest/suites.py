@@ -1,5 +1,5 @@
-"""Runs tests of a checkout in an environment and counts them: the facade's MPI tests, the C programs
-over the fabric."""
+"""Runs tests of a checkout in an environment and counts them: the facade's MPI tests, the C
+programs over the fabric."""
 
 import os
 import pathlib
@@ -12,8 +12,10 @@ from pagewire.cli.selftest.outcome import Check, Verdict
 from pagewire.cli.selftest.transports import reason_in, run_limited
 
 RANKS = (1, 2, 4)
-_LIMIT_S = 600.0
+_LIMIT_S = 1800.0  # of one run; on an idle machine it takes two minutes
 _COMPILING_S = 300.0
+_SUMMARY = re.compile(r"^.*\b\d+ (?:passed|failed|skipped).* in [\d.]+s.*$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::\S+)", re.MULTILINE)
 _FLAGS = ("-D_GNU_SOURCE", "-O1", "-pthread")
 
 # In runs of their own: they start processes, wait for such, or take minutes.
@@ -31,14 +33,26 @@ def mpi_tests(python: str, root: pathlib.Path, mpi: str, num_ranks: int) -> list
     environ = {**os.environ, "PAGEWIRE_RUN_MPI": mpi, "PAGEWIRE_SOURCE": str(root)}
     command = [python, "-P", "-m", "pagewire", "test", "--ranks", str(num_ranks)]
     code, said = run_limited(command, environ=environ, limit_s=_LIMIT_S)
-    name = f"MPI tests, {num_ranks} ranks"
-    summaries = re.findall(r"^.*\b\d+ (?:passed|failed|skipped).* in [\d.]+s.*$", said, re.M)
+    return _counted(f"MPI tests, {num_ranks} ranks", code, said)
+
+
+def pytest_file(root: pathlib.Path, python: str, name: str) -> list[Check]:
+    """A file of tests that starts its own ranks."""
+    command = [python, "-P", "-m", "pagewire", "test", str(root / "tests" / name)]
+    environ = {**os.environ, "PAGEWIRE_SOURCE": str(root)}
+    code, said = run_limited(command, environ=environ, limit_s=_LIMIT_S)
+    return _counted(name, code, said)
+
+
+def _counted(name: str, code: int, said: str) -> list[Check]:
+    """A check for each test that pytest's last line counts; of ranks, the first that speaks."""
+    summaries = _SUMMARY.findall(said)
     if not summaries:
         return [Check(name, Verdict.FAILED, reason_in(said) or f"exit code {code}")]
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) ([a-z]+)", summaries[0])}
-    failed = re.findall(r"^(?:FAILED|ERROR) \S*?(\w+\.py::\S+)", said, re.M)
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", summaries[0])}
+    failed = list(dict.fromkeys(_FAILED.findall(said)))
     checks = [Check(name, Verdict.PASSED)] * counts.get("passed", 0)
-    checks += [Check(name, Verdict.FAILED, test) for test in dict.fromkeys(failed)]
+    checks += [Check(name, Verdict.FAILED, test) for test in failed]
     if code != 0 and not failed:
         checks.append(Check(name, Verdict.FAILED, reason_in(said) or f"exit code {code}"))
     if counts.get("skipped"):
@@ -105,20 +119,3 @@ def _run_names(
 def _last_error(said: str) -> str:
     lines = [line for line in said.splitlines() if "error" in line]
     return (lines or said.splitlines() or ["no output"])[0][:200]
-
-
-def pytest_file(root: pathlib.Path, python: str, name: str) -> list[Check]:
-    """A file of tests that starts its own ranks."""
-    command = [python, "-P", "-m", "pagewire", "test", str(root / "tests" / name), "-q", "-rfE"]
-    environ = {**os.environ, "PAGEWIRE_SOURCE": str(root)}
-    code, said = run_limited(command, environ=environ, limit_s=_LIMIT_S)
-    found = re.findall(r"(\d+) (passed|failed|skipped|error)", said.rpartition("\n=")[2] or said)
-    counts = {word: int(n) for n, word in found}
-    failed = re.findall(r"^(?:FAILED|ERROR) \S*?(\w+\.py::\S+)", said, re.M)
-    checks = [Check(name, Verdict.PASSED)] * counts.get("passed", 0)
-    checks += [Check(name, Verdict.FAILED, test) for test in failed]
-    if code != 0 and not failed:
-        checks.append(Check(name, Verdict.FAILED, said.strip().splitlines()[-1][:200]))
-    if counts.get("skipped"):
-        checks.append(Check(name, Verdict.NOT_AVAILABLE, f"{counts['skipped']} skipped"))
-    return checks

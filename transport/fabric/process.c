@@ -85,8 +85,9 @@ static int open_wire(pw_fi_process *process, uint32_t node, uint32_t num_nodes)
     process->card = pw_wire_card_open(pw_wire_fabric_address(process->wire));
     if (process->card >= 0) return 0;
     process->wire->ops->close(process->wire);
-    return refuse(FI_EIO, "no file in memory for this node's address: memfd_create is refused; allow it "
-                  "in the container's seccomp profile, or raise the limit of open files (ulimit -n)");
+    return refuse(
+        FI_EIO, "no file in memory for this node's address: memfd_create is refused; allow it "
+                "in the container's seccomp profile, or raise the limit of open files (ulimit -n)");
 }
 
 static int read_replay(int64_t **out, uint64_t *num_durations)

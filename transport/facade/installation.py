@@ -5,12 +5,13 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mpi4py import MPI
 
 from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError
+from pagewire.native.settings import ConfigError
 from pagewire.transport.facade import (
     array_collectives,
     collectives,
@@ -43,9 +44,22 @@ from pagewire.transport.settings import config
 _PATIENCE_TURNS = 2000
 
 
+def _check_world(environ: Mapping[str, str]) -> None:
+    """Refuse ranks that are alone because mpiexec is of another MPI than mpi4py's library."""
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        size = environ.get(name, "")
+        if size.isdecimal() and int(size) > 1 and MPI.COMM_WORLD.Get_size() == 1:
+            library = MPI.Get_library_version().strip("\0").splitlines()[0]
+            raise ConfigError(
+                f"{name} = {size}, but this rank is alone: mpiexec is of another MPI than that of "
+                f"mpi4py ({' '.join(library.split()[:3])}); name the right one by --mpi"
+            )
+
+
 def install() -> None:
     """Make the node, open the rank and replace the methods. Collective over COMM_WORLD."""
     loaded = config.load()
+    _check_world(os.environ)
     wire = WireMpi(loaded.run.wire)
     node = Node(loaded, wire.pointer, wire.rank, wire.size)
     made = ffi.new("pw_messaging **")
