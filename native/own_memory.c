@@ -1,0 +1,130 @@
+#include "native/own_memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#define RANGE_BYTES ((size_t)64 << 20) /* reserved: what is not touched costs nothing */
+#define RANGE_BYTES_MIN ((size_t)4 << 20)
+#define NUM_RANGES 16
+#define SMALLEST_BITS 6
+#define NUM_SIZES 15 /* 64 B to PW_OWN_BYTES_MAX, each twice the one before */
+#define ALIGNMENT 16
+
+/* In front of what the caller gets. */
+typedef struct {
+    uint32_t size_idx;
+    uint32_t offset; /* of the header in its block, because of the alignment */
+    uint64_t reserved;
+} header;
+
+_Static_assert(sizeof(header) == ALIGNMENT, "memory behind a header must be aligned");
+_Static_assert((size_t)1 << (SMALLEST_BITS + NUM_SIZES - 1) == PW_OWN_BYTES_MAX, "the last size");
+
+typedef struct free_block {
+    struct free_block *next;
+} free_block;
+
+/* One a process, as its address space is: pools of several nodes may grow at once. */
+static struct {
+    atomic_flag is_held;
+    bool knows_forks;
+    struct {
+        uintptr_t begin, end;
+    } ranges[NUM_RANGES];
+    atomic_uint num_ranges;
+    uintptr_t next; /* in the last range */
+    free_block *free[NUM_SIZES];
+} own = {.is_held = ATOMIC_FLAG_INIT};
+
+static void take(void)
+{
+    while (atomic_flag_test_and_set_explicit(&own.is_held, memory_order_acquire)) sched_yield();
+}
+
+static void give(void)
+{
+    atomic_flag_clear_explicit(&own.is_held, memory_order_release);
+}
+
+static bool add_range(void)
+{
+    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_relaxed);
+    if (num_ranges == NUM_RANGES) return false;
+    /* Else a child could find the lock held by a thread that it does not have. */
+    if (!own.knows_forks && pthread_atfork(take, give, give)) return false;
+    own.knows_forks = true;
+    size_t num_bytes = RANGE_BYTES;
+    void *base = MAP_FAILED;
+    while (base == MAP_FAILED && num_bytes >= RANGE_BYTES_MIN) { /* ulimit -v may allow less */
+        base = mmap(NULL, num_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED) num_bytes /= 2;
+    }
+    if (base == MAP_FAILED) return false;
+    own.next = (uintptr_t)base;
+    own.ranges[num_ranges].begin = own.next;
+    own.ranges[num_ranges].end = own.next + num_bytes;
+    atomic_store_explicit(&own.num_ranges, num_ranges + 1, memory_order_release);
+    return true;
+}
+
+/* A block that nobody had before; 0: full. What is left of a range that ends is not used. */
+static uintptr_t cut(size_t num_bytes)
+{
+    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_relaxed);
+    if (!num_ranges || own.ranges[num_ranges - 1].end - own.next < num_bytes) {
+        if (!add_range()) return 0;
+    }
+    const uintptr_t block = own.next;
+    own.next += num_bytes;
+    return block;
+}
+
+void *pw_own_allocate(size_t num_bytes, size_t alignment)
+{
+    const size_t padding = alignment > ALIGNMENT ? alignment : 0;
+    if (num_bytes > PW_OWN_BYTES_MAX || padding > PW_OWN_BYTES_MAX) return NULL;
+    const size_t needed = sizeof(header) + padding + num_bytes;
+    uint32_t size_idx = 0;
+    if (needed > PW_OWN_BYTES_MAX) return NULL;
+    while (((size_t)1 << (SMALLEST_BITS + size_idx)) < needed) size_idx++;
+    take();
+    uintptr_t block = (uintptr_t)own.free[size_idx];
+    if (block) own.free[size_idx] = own.free[size_idx]->next;
+    else block = cut((size_t)1 << (SMALLEST_BITS + size_idx));
+    give();
+    if (!block) return NULL;
+    uintptr_t memory = block + sizeof(header);
+    if (padding) memory = (memory + alignment - 1) & ~((uintptr_t)alignment - 1);
+    header *before = (header *)memory - 1;
+    *before = (header){.size_idx = size_idx, .offset = (uint32_t)((uintptr_t)before - block)};
+    return (void *)memory;
+}
+
+bool pw_own_is_ours(const void *memory)
+{
+    const uintptr_t address = (uintptr_t)memory;
+    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_acquire);
+    for (unsigned i = 0; i < num_ranges; i++)
+        if (address >= own.ranges[i].begin && address < own.ranges[i].end) return true;
+    return false;
+}
+
+size_t pw_own_room(const void *memory)
+{
+    const header *before = (const header *)memory - 1;
+    return ((size_t)1 << (SMALLEST_BITS + before->size_idx)) - before->offset - sizeof(header);
+}
+
+void pw_own_release(void *memory)
+{
+    const header before = *((const header *)memory - 1);
+    free_block *block = (void *)((char *)memory - sizeof(header) - before.offset);
+    take();
+    block->next = own.free[before.size_idx];
+    own.free[before.size_idx] = block;
+    give();
+}
