@@ -31,9 +31,10 @@ void pw_losses_note(pw_ni *ni, uint32_t peer)
             ni->firmware.transfers[transaction->channel].peer == peer)
             lose_answers(ni, transaction);
     }
-    while (ni->firmware.transactions.num_overtaken) /* whose they are is not kept */
-        pw_transactions_overtaken_answered(&ni->firmware.transactions,
-                                           ni->firmware.transactions.overtaken);
+    pw_transactions *table = &ni->firmware.transactions;
+    for (uint32_t i = table->num_overtaken; i-- > 0;) /* the last one moves to where one goes */
+        if (table->overtaken[i].peer == peer)
+            pw_transactions_overtaken_answered(table, &table->overtaken[i]);
     while (pw_network_settle(ni, peer)) continue;
     pw_inbound_fail_unserved(ni, peer);
 }

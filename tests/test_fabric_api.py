@@ -40,7 +40,7 @@ CASES = [
     "refused", "formats", "selective", "counters", "waiting_reads", "tags_posted",
     "tags_unexpected", "order", "directed", "truncation", "multi", "multi_counted",
     "multi_cancelled", "cancel", "looks", "claims_of_two", "transfers", "remote_data", "many",
-    "forbidden", "unmapped", "operations", "forbidden_atomics", "concurrent_atomics",
+    "forbidden", "thief", "unmapped", "operations", "forbidden_atomics", "concurrent_atomics",
     "two_endpoints", "every_number", "closing", "threads",
 ]  # fmt: skip
 

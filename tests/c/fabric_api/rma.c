@@ -293,6 +293,60 @@ static void forbidden(api *self)
     api_end(self);
 }
 
+/* Reads of somebody who has no right key, or has one for other bytes: TRIES of them, A_TIME under
+ * way together. */
+static void thief(api *self)
+{
+    enum { TRIES = 10000, A_TIME = 50 };
+    static char buffer[A_TIME][64];
+    place unreadable = {0};
+    struct fid_mr *region = NULL;
+    uint64_t drawn = 1;
+    api_begin(self);
+    const window open = open_window(self);
+    if (self->rank == 1) { /* peers may write to it, and no more */
+        SAME(fi_mr_reg(self->domain, open.memory, WINDOW_BYTES, FI_REMOTE_WRITE, 0, 0, 0, &region,
+                       NULL),
+             0);
+        unreadable = (place){(uintptr_t)open.memory, fi_mr_key(region)};
+        api_fill(open.memory, WINDOW_BYTES, 9);
+    }
+    share(self, &unreadable);
+    for (uint32_t tries = 0; self->rank == 0 && tries < TRIES; tries += A_TIME) {
+        for (uint32_t i = 0; i < A_TIME; i++) {
+            uint64_t key = open.at.key, address = open.at.address + drawn % 4096;
+            drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+            switch (i % 5) {
+            case 0: key = drawn; break;
+            case 1: key ^= 1ull << drawn % 64; break;
+            case 2: key = (uint64_t)(tries + i) << 32 | (open.at.key & UINT32_MAX); break;
+            case 3: address += WINDOW_BYTES - 32; break;
+            default: key = unreadable.key;
+            }
+            if (i % 5 == 2 && key == open.at.key) key = 0;
+            SAME(fi_read(self->main.ep, buffer[i], sizeof buffer[i], NULL, self->main.peers[1],
+                         address, key, buffer[i]),
+                 0);
+        }
+        for (uint32_t i = 0; i < A_TIME; i++) {
+            const struct fi_cq_err_entry error = api_wait_error(self->main.tx);
+            CHECK(error.err == FI_EACCES);
+        }
+    }
+    for (uint32_t i = 0; i < A_TIME * 64; i++) CHECK(buffer[0][i] == 0);
+    if (self->rank == 0) { /* all goes on */
+        SAME(fi_read(self->main.ep, buffer, sizeof buffer, NULL, self->main.peers[1],
+                     open.at.address, open.at.key, buffer),
+             0);
+        end_of(self, FI_RMA | FI_READ, buffer);
+        CHECK(api_is_filled(buffer, sizeof buffer, 9));
+    }
+    check_there(self, &open, WINDOW_BYTES, 9);
+    if (region) SAME(fi_close(&region->fid), 0);
+    close_window(&open);
+    api_end(self);
+}
+
 /* Buffers that the program gives back under their own messages. */
 static void unmapped(api *self)
 {
@@ -337,5 +391,6 @@ static void unmapped(api *self)
 
 const api_case api_rma_cases[] = {
     {"transfers", 2, transfers}, {"remote_data", 2, remote_data}, {"many", 2, many},
-    {"forbidden", 2, forbidden}, {"unmapped", 2, unmapped},       {0},
+    {"forbidden", 2, forbidden}, {"thief", 2, thief},             {"unmapped", 2, unmapped},
+    {0},
 };
