@@ -8,6 +8,7 @@ static void lose_answers(pw_ni *ni, const pw_transaction *transaction)
     uint64_t identity =
         pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
     pw_answer lost = {.kind = PW_EVENT_NACK,
+                      .peer = firmware->transfers[transaction->channel].peer,
                       .transaction_id = transaction->id,
                       .sequence = transaction->sequence,
                       .identity = identity,
@@ -31,9 +32,10 @@ void pw_losses_note(pw_ni *ni, uint32_t peer)
             ni->firmware.transfers[transaction->channel].peer == peer)
             lose_answers(ni, transaction);
     }
-    while (ni->firmware.transactions.num_overtaken) /* whose they are is not kept */
-        pw_transactions_overtaken_answered(&ni->firmware.transactions,
-                                           ni->firmware.transactions.overtaken);
+    pw_transactions *table = &ni->firmware.transactions;
+    for (uint32_t i = table->num_overtaken; i-- > 0;)
+        if (table->overtaken[i].peer == peer)
+            pw_transactions_overtaken_answered(table, &table->overtaken[i]);
     while (pw_network_settle(ni, peer)) continue;
     pw_inbound_fail_unserved(ni, peer);
 }

@@ -215,9 +215,10 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     else pw_engine_ask(ni);
 }
 
-static pw_answer attempt_of(const pw_transaction *transaction, uint64_t identity)
+static pw_answer attempt_of(const pw_transaction *transaction, uint32_t peer, uint64_t identity)
 {
-    return (pw_answer){.transaction_id = transaction->id,
+    return (pw_answer){.peer = peer,
+                       .transaction_id = transaction->id,
                        .sequence = transaction->sequence,
                        .identity = identity,
                        .sent_ns = INT64_MIN,
@@ -243,7 +244,7 @@ static bool impair(pw_ni *ni, const reading *block, uint64_t identity, leaving *
                 pw_network_delay(ni, peer, transaction, identity, &out->first_ns, &out->last_ns,
                                  &out->held_ns);
     if (!out->mask || out->late) {
-        pw_answer none = attempt_of(transaction, identity);
+        pw_answer none = attempt_of(transaction, peer, identity);
         pw_firmware_no_answer(&ni->firmware, &none);
     }
     return out->mask != 0;

@@ -33,21 +33,28 @@ static void release(pw_firmware *firmware, pw_transaction *transaction, pw_time 
     pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, at_ns, 0, 0);
 }
 
-uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code)
+uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code, uint32_t peer)
 {
-    return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)code << 32;
+    return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)(code & 0xff) << 32 |
+           (uint64_t)peer << 40;
 }
+
+static uint32_t code_of(const pw_event *event) { return event->subject >> 32 & 0xff; }
+static uint32_t peer_of(uint64_t subject) { return (uint32_t)(subject >> 40); }
 
 static uint64_t identity_of(const pw_firmware *firmware, const pw_transaction *transaction)
 {
     return pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
 }
 
-/* The pending transaction that an answer is for, or NULL when it is of an older attempt. */
+/* The pending transaction that an answer is for, or NULL when it is of an older attempt, or from a
+ * node that the block did not go to. */
 static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
 {
     pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)answer);
-    if (!transaction || transaction->sequence != (uint16_t)(answer >> 16)) return NULL;
+    if (!transaction || transaction->sequence != (uint16_t)(answer >> 16) ||
+        firmware->transfers[transaction->channel].peer != peer_of(answer))
+        return NULL;
     return identity_of(firmware, transaction) == identity ? transaction : NULL;
 }
 
@@ -159,7 +166,7 @@ static enum pw_block_event event_of(const pw_event *event, const pw_transaction 
     case PW_EVENT_ACK:
         return transaction->predicted && !transaction->confirmed ? PW_BLOCK_FORESEEN_ACK
                                                                  : PW_BLOCK_ACK;
-    case PW_EVENT_NACK: return event_of_nack((uint32_t)(event->subject >> 32));
+    case PW_EVENT_NACK: return event_of_nack(code_of(event));
     case PW_EVENT_ERR: return sending ? PW_BLOCK_ERR_WHILE_SENT : PW_BLOCK_ERR;
     case PW_EVENT_TIMEOUT: return sending ? PW_BLOCK_TIMEOUT_WHILE_SENT : PW_BLOCK_TIMEOUT;
     default: return PW_BLOCK_HOPELESS;
@@ -183,7 +190,7 @@ static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event,
 static void count(pw_firmware *firmware, const pw_event *event, const pw_transaction *transaction,
                   pw_time at_ns)
 {
-    uint32_t code = (uint32_t)(event->subject >> 32);
+    uint32_t code = code_of(event);
     switch ((enum pw_event_kind)event->kind) {
     case PW_EVENT_NACK:
         firmware->counters->nacks[code & 7]++;
@@ -210,7 +217,9 @@ static void late_ack(pw_firmware *firmware, const pw_event *event, pw_actions *a
 {
     pw_transaction *transaction =
         pw_transactions_find(&firmware->transactions, (uint16_t)event->subject);
-    if (!transaction || identity_of(firmware, transaction) != event->detail) return;
+    if (!transaction || identity_of(firmware, transaction) != event->detail ||
+        firmware->transfers[transaction->channel].peer != peer_of(event->subject))
+        return;
     if (++transaction->num_late_acks > PW_SEQUENCE_MASK)
         pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
 }
@@ -247,7 +256,7 @@ static bool comes_too_early(pw_firmware *firmware, const pw_event *event,
 static bool is_void(const pw_event *event, const pw_transaction *transaction)
 {
     if (event->kind == PW_EVENT_TIMEOUT) return !transaction || transaction->timer_cancelled;
-    bool foreseen = event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN;
+    bool foreseen = event->kind == PW_EVENT_ACK && code_of(event) == FORESEEN;
     return foreseen && (!transaction || !transaction->predicted);
 }
 
@@ -286,7 +295,7 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
         return;
     }
     count(firmware, event, transaction, at_ns);
-    uint32_t code = (uint32_t)(event->subject >> 32);
+    uint32_t code = code_of(event);
     if (is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
     react(firmware, transaction, block_event, code, actions, at_ns);
 }
@@ -308,7 +317,8 @@ void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_
     transaction->predicted = true;
     transaction->predicted_ns = transaction->answer_ns = at_ns;
     pw_r5_push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns,
-               pw_answers_subject(transaction->id, transaction->sequence, FORESEEN),
+               pw_answers_subject(transaction->id, transaction->sequence, FORESEEN,
+                                  firmware->transfers[transaction->channel].peer),
                identity_of(firmware, transaction));
 }
 
@@ -349,13 +359,16 @@ static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_
 
 static uint64_t subject_of(const pw_answer *answer)
 {
-    return pw_answers_subject(answer->transaction_id, answer->sequence, answer->code);
+    return pw_answers_subject(answer->transaction_id, answer->sequence, answer->code, answer->peer);
 }
 
 static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer)
 {
-    return pw_transactions_find_overtaken(&firmware->transactions, answer->transaction_id,
-                                          answer->sequence, answer->identity);
+    const pw_overtaken attempt = {.identity = answer->identity,
+                                  .peer = answer->peer,
+                                  .id = answer->transaction_id,
+                                  .sequence = answer->sequence};
+    return pw_transactions_find_overtaken(&firmware->transactions, &attempt);
 }
 
 /* An ERR is here, be it of the present attempt or of one that a timeout overtook. */
@@ -455,7 +468,8 @@ void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer)
 
 void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
 {
-    uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);
+    uint64_t subject =
+        pw_answers_subject(answer->transaction_id, answer->sequence, 0, answer->peer);
     pw_transaction *transaction = current(firmware, subject, answer->identity);
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);

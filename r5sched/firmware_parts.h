@@ -46,7 +46,9 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
 /* A step of protocol.h from a state, for the trace. */
 void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
                            enum pw_block_event event, pw_time at_ns);
-uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code);
+/* What the event of an answer is about: which attempt, its code (8 bits), and who answers (a node
+ * number of 22 bits): another node's answer is no answer. */
+uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code, uint32_t peer);
 
 /* timeouts.c */
 /* (Re-)start the block's timer at at_ns. */

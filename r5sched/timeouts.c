@@ -50,7 +50,8 @@ void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint6
         .priority = PRIORITY_TIMEOUT,
         .source = transaction->arm_number,
         .kind = PW_EVENT_TIMEOUT,
-        .subject = pw_answers_subject(transaction->id, transaction->sequence, 0),
+        .subject = pw_answers_subject(transaction->id, transaction->sequence, 0,
+                                      firmware->transfers[transaction->channel].peer),
         .detail = identity,
     };
     pw_event_queue_push(firmware->events, &event);

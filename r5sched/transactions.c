@@ -144,13 +144,12 @@ void pw_transactions_answered(pw_transactions *table, pw_transaction *transactio
     if (transaction->earliest_answer_ns == table->earliest_answer_ns) find_earliest(table);
 }
 
-pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, uint16_t id, uint16_t sequence,
-                                             uint64_t identity)
+pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, const pw_overtaken *attempt)
 {
     for (uint32_t i = 0; i < table->num_overtaken; i++) {
         pw_overtaken *overtaken = &table->overtaken[i];
-        if (overtaken->id == id && overtaken->sequence == sequence &&
-            overtaken->identity == identity)
+        if (overtaken->id == attempt->id && overtaken->sequence == attempt->sequence &&
+            overtaken->identity == attempt->identity && overtaken->peer == attempt->peer)
             return overtaken;
     }
     return NULL;
@@ -158,8 +157,7 @@ pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, uint16_t id
 
 int pw_transactions_note_overtaken(pw_transactions *table, const pw_overtaken *attempt)
 {
-    pw_overtaken *same =
-        pw_transactions_find_overtaken(table, attempt->id, attempt->sequence, attempt->identity);
+    pw_overtaken *same = pw_transactions_find_overtaken(table, attempt);
     if (same) { /* sequence numbers wrap */
         same->earliest_answer_ns = pw_later(same->earliest_answer_ns, attempt->earliest_answer_ns);
         find_earliest(table);

@@ -84,8 +84,7 @@ void pw_transactions_answered(pw_transactions *table, pw_transaction *transactio
 /* Keep it; where its numbers are known already, one ERR is for both. PW_ERR_NOMEM. */
 int pw_transactions_note_overtaken(pw_transactions *table, const pw_overtaken *attempt);
 /* The overtaken attempt, or NULL. */
-pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, uint16_t id, uint16_t sequence,
-                                             uint64_t identity);
+pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, const pw_overtaken *attempt);
 /* Its ERR is here. */
 void pw_transactions_overtaken_answered(pw_transactions *table, pw_overtaken *overtaken);
 /* No ERR of the peer's for the stream comes before earliest_answer_ns. */
