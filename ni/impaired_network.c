@@ -135,6 +135,13 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
     else free(kept);
 }
 
+bool pw_network_has_copy(const pw_ni *ni, uint32_t peer)
+{
+    const pw_kept_frame *copy = ni->copies_under_way;
+    while (copy && copy->peer != peer) copy = copy->next;
+    return copy != NULL;
+}
+
 bool pw_network_settle(pw_ni *ni, uint32_t peer)
 {
     pw_kept_frame **link = &ni->copies_under_way;

@@ -179,3 +179,56 @@ def test_time_that_cannot_be_is_malformed(field: str, at: int) -> None:
             pair = Pair()
             pair.receive(node, peer, lying)
             assert pair.counters(peer).malformed_frames == 1
+
+
+KIND_ACK, KIND_NACK, KIND_NO_ANSWER, KIND_ERR_LATER = 2, 3, 5, 13
+ERR_FOLLOWS, COPY = 1, 4
+
+
+def answer_of_stranger(block: bytearray, kind: int, flags: int = 0) -> bytearray:
+    """Node 2's answer to a block that did not go to it, with all numbers right."""
+    magic, _, _, _, _, pdid, _, time_ns, _, stream = struct.unpack_from("=HBBIIHHqII", block)
+    numbers = struct.unpack_from("=IHH", block, HEADER_BYTES)
+    header = (magic, kind, flags, CONTROL_BYTES, 2, pdid, 0, time_ns + 400, 0, stream)
+    code, err_ns, sent_ns = int(kind == KIND_NACK), time_ns + 500, time_ns
+    word = struct.pack("=HBBIIHHqIIIHHIIQQ", *header, *numbers, code, 0, err_ns, sent_ns)
+    answer = bytearray(word)
+    seal(answer, 0)
+    return answer
+
+
+@pytest.mark.parametrize(
+    "kind,flags",
+    [
+        (KIND_ACK, 0),
+        (KIND_NACK, 0),
+        (KIND_NACK, ERR_FOLLOWS),
+        (KIND_NO_ANSWER, 0),
+        (KIND_ERR_LATER, ERR_FOLLOWS),
+        (KIND_ERR_LATER, 0),
+        (KIND_NACK, ERR_FOLLOWS | COPY),
+    ],
+)
+@pytest.mark.parametrize("when", ["before", "behind"])
+def test_answer_of_a_node_that_the_block_did_not_go_to_is_none(
+    kind: int, flags: int, when: str
+) -> None:
+    pair = Pair(3)
+    source, destination = resident(2 * BLOCK)
+    destination.drop()
+    strange: list[bytearray] = []
+
+    def tamper(node: int, peer: int, burst: bytearray) -> None:
+        if (node, peer) == (0, 1):
+            blocks = [burst[at:] for at in frames(burst) if burst[at + KIND_AT] == KIND_BLOCK]
+            strange.extend(answer_of_stranger(block, kind, flags) for block in blocks)
+        if when == "before" or (node, peer) == (1, 0):
+            while strange:
+                pair.receive(2, 0, strange.pop(0))
+
+    pair.tamper = tamper
+    pair.write(source, destination)
+    events = [event for event in pair.run() if event.kind == lib.PW_HOST_WRITE_DONE]
+    assert [event.error for event in events] == [0]
+    assert destination.read() == source.read()
+    pair.assert_quiet()
