@@ -57,14 +57,15 @@ static int dispatch(pw_fi_process *process, const pw_envelope *envelope, const u
     pw_fi_header header;
     memcpy(&header, frame + frame_bytes - sizeof header, sizeof header);
     if (envelope->kind == PW_FI_MESSAGE_ANSWER) return pw_fi_take_answer(process, envelope, frame);
-    pw_fi_endpoint *endpoint =
-        is_sound(&header) ? process->endpoints[header.destination_endpoint] : NULL;
+    if (!is_sound(&header)) return PW_ERR_MALFORMED;
+    if (envelope->kind == PW_FI_MESSAGE_ATOMIC)
+        return pw_fi_serve_atomic(process, envelope, &header, frame);
+    pw_fi_endpoint *endpoint = process->endpoints[header.destination_endpoint];
     if (!endpoint) return PW_ERR_MALFORMED; /* it is closed, or never was */
     switch (envelope->kind) {
     case PW_MESSAGE_EAGER:
     case PW_MESSAGE_RENDEZVOUS:
         return pw_fi_match_message(endpoint, envelope, &header, frame, frame_bytes);
-    case PW_FI_MESSAGE_ATOMIC: return pw_fi_serve_atomic(endpoint, envelope, &header, frame);
     case PW_FI_MESSAGE_DATA: return take_data(endpoint, envelope, &header);
     default: return PW_ERR_MALFORMED;
     }

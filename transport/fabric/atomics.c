@@ -105,8 +105,9 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const pw_fi_at
     end = gather(end, wanted->compares, wanted->num_compares, type_bytes);
     pw_fi_append(&process->atomics, operation);
     pw_fi_count_bytes(process, is_read ? 0 : count * type_bytes);
-    return pw_fi_send_plain(endpoint, peer->node, peer->endpoint, PW_FI_MESSAGE_ATOMIC, payload,
-                            (uint32_t)(end - payload), process->clock->now_ns, 0);
+    return pw_fi_send_plain(process, endpoint->number, peer->node, peer->endpoint,
+                            PW_FI_MESSAGE_ATOMIC, payload, (uint32_t)(end - payload),
+                            process->clock->now_ns, 0);
 }
 
 ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted)
@@ -163,10 +164,10 @@ static int execute(const pw_fi_process *process, const request *head, const char
     return pw_safe_copy_out(place, values, num_bytes) < 0 ? FI_EFAULT : 0;
 }
 
-int pw_fi_serve_atomic(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
+int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
                        const pw_fi_header *header, const uint8_t *frame)
 {
-    pw_fi_process *process = endpoint->process;
+    const bool is_open = process->endpoints[header->destination_endpoint] != NULL;
     char payload[REQUEST_MAX_BYTES], reply[sizeof(answer) + PW_FI_ATOMIC_MAX_BYTES];
     request head;
     if (envelope->payload_bytes < sizeof head || envelope->payload_bytes > sizeof payload)
@@ -175,16 +176,18 @@ int pw_fi_serve_atomic(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
     if (!is_sound(&head, envelope->payload_bytes)) return PW_ERR_MALFORMED;
     const int64_t read_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
                                                sizeof payload, envelope->arrival_ns);
-    const int error = execute(process, &head, payload + sizeof head, reply + sizeof(answer));
+    const int error = is_open
+                          ? execute(process, &head, payload + sizeof head, reply + sizeof(answer))
+                          : FI_ECONNREFUSED;
     const uint32_t old_bytes =
         error || !head.wants_old
             ? 0
             : head.count * (uint32_t)pw_atomic_type_bytes((enum fi_datatype)head.type);
     const answer said = {head.id, error, old_bytes};
     memcpy(reply, &said, sizeof said);
-    return pw_fi_send_plain(endpoint, envelope->source_node, header->source_endpoint,
-                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes, read_ns,
-                            0);
+    return pw_fi_send_plain(process, header->destination_endpoint, envelope->source_node,
+                            header->source_endpoint, PW_FI_MESSAGE_ANSWER, reply,
+                            (uint32_t)sizeof said + old_bytes, read_ns, 0);
 }
 
 int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame)

@@ -24,8 +24,9 @@ typedef struct {
 ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted);
 
 /* A request for memory of this process, and an answer to one of its own; both have been checked but
- * for their payload. PW_ERR_MALFORMED: it makes no sense. */
-int pw_fi_serve_atomic(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
+ * for their payload. A request for an endpoint that is not open is answered with FI_ECONNREFUSED:
+ * its sender waits. PW_ERR_MALFORMED: it makes no sense. */
+int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
                        const pw_fi_header *header, const uint8_t *frame);
 int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame);
 #endif

@@ -43,14 +43,14 @@ static int post_frame(pw_fi_process *process, uint32_t node, uint8_t *frame, uin
     return pw_node_send_frame(process->node, node, frame, num_bytes + (uint32_t)sizeof *header);
 }
 
-int pw_fi_send_plain(pw_fi_endpoint *endpoint, uint32_t node, uint16_t peer_endpoint, uint8_t kind,
-                     const void *payload, uint32_t payload_bytes, int64_t at_ns, uint64_t data)
+int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
+                     uint16_t peer_endpoint, uint8_t kind, const void *payload,
+                     uint32_t payload_bytes, int64_t at_ns, uint64_t data)
 {
-    pw_fi_process *process = endpoint->process;
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame) return PW_ERR_NOMEM;
     const pw_fi_header header = {
-        .data = data, .source_endpoint = endpoint->number, .destination_endpoint = peer_endpoint};
+        .data = data, .source_endpoint = endpoint, .destination_endpoint = peer_endpoint};
     (void)pw_ni_message_write(process->ni, node, kind, (uintptr_t)payload, payload_bytes, 0,
                               payload_bytes, at_ns, frame);
     return post_frame(process, node, frame, PW_ENVELOPE_BYTES + payload_bytes, &header);

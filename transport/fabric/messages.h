@@ -39,9 +39,11 @@ typedef struct {
     bool is_silent; /* fi_inject: no entry, though counted */
 } pw_fi_outgoing;
 
-/* A message of the host's own kind: envelope, payload, header. PW_ERR_*. */
-int pw_fi_send_plain(pw_fi_endpoint *endpoint, uint32_t node, uint16_t peer_endpoint, uint8_t kind,
-                     const void *payload, uint32_t payload_bytes, int64_t at_ns, uint64_t data);
+/* A message of the host's own kind, from the endpoint with a number: envelope, payload, header.
+ * PW_ERR_*. */
+int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
+                     uint16_t peer_endpoint, uint8_t kind, const void *payload,
+                     uint32_t payload_bytes, int64_t at_ns, uint64_t data);
 
 /* Total of the parts; gather and scatter between them and one buffer of so many bytes. */
 uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts);

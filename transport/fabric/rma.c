@@ -102,9 +102,9 @@ int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
         pw_fi_scatter(operation->iov, operation->num_parts, operation->memory,
                       operation->num_bytes);
     if (operation->has_remote_data && !operation->error)
-        code =
-            pw_fi_send_plain(operation->endpoint, operation->node, operation->peer_endpoint,
-                             PW_FI_MESSAGE_DATA, NULL, 0, operation->complete_ns, operation->data);
+        code = pw_fi_send_plain(process, operation->endpoint->number, operation->node,
+                                operation->peer_endpoint, PW_FI_MESSAGE_DATA, NULL, 0,
+                                operation->complete_ns, operation->data);
     const int ended = pw_fi_end(process, operation);
     return code < 0 ? code : ended;
 }

@@ -219,12 +219,18 @@ static void test_rendezvous_with_a_receive(fixture *self)
     assert(pw_fi_deliver(&self->process, true) && self->received.errors == 1);
 }
 
-static frame make_request(fixture *self, request asked, uint32_t operand_bytes)
+static frame make_request_to(fixture *self, uint16_t endpoint, request asked,
+                             uint32_t operand_bytes)
 {
     uint8_t payload[sizeof asked + 4096] = {0};
     memcpy(payload, &asked, sizeof asked);
     return make(self, PW_FI_MESSAGE_ATOMIC, payload, (uint32_t)sizeof asked + operand_bytes,
-                (pw_fi_header){0});
+                (pw_fi_header){.destination_endpoint = endpoint});
+}
+
+static frame make_request(fixture *self, request asked, uint32_t operand_bytes)
+{
+    return make_request_to(self, 0, asked, operand_bytes);
 }
 
 static void test_requests(fixture *self)
@@ -263,6 +269,12 @@ static void test_requests(fixture *self)
     const frame forbidden = make_request(self, sound, 16);
     assert(arrive(self, 1, &forbidden) == PW_OK && turn_all(&self->all) >= 0);
     assert(self->num_answers == 1 && self->last_error == FI_EACCES);
+    /* For an endpoint that has closed, or never was: its sender waits for an answer. */
+    const frame late = make_request_to(self, 5, sound, 16);
+    assert(arrive(self, 1, &late) == PW_OK && turn_all(&self->all) >= 0);
+    assert(self->num_answers == 2 && self->last_error == FI_ECONNREFUSED);
+    check_dropped(self, make_request_to(self, 5, sound, 15));
+    check_dropped(self, make_request_to(self, 64, sound, 16));
 }
 
 static frame make_answer(fixture *self, answer said, uint32_t value_bytes)

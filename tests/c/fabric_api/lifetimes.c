@@ -117,6 +117,28 @@ static void closing(api *self)
     api_end(self);
 }
 
+/* An atomic operation for an endpoint that has closed ends with an error. */
+static void closed_peer(api *self)
+{
+    char name[API_NAME_BYTES], names[API_PROCESSES_MAX][API_NAME_BYTES];
+    const uint64_t one = 1;
+    api_endpoint second;
+    api_begin(self);
+    api_open_endpoint(self, &(api_options){0}, &second);
+    api_name(&second, name);
+    api_gather(self, name, sizeof name, names);
+    if (self->rank == 1) api_close_endpoint(&second);
+    api_barrier(self);
+    if (self->rank == 0) {
+        const fi_addr_t gone = api_insert(&second, names[1]);
+        SAME(fi_atomic(second.ep, &one, 1, NULL, gone, 0, 0, FI_UINT64, FI_SUM, NULL), 0);
+        SAME(api_wait_error(second.tx).err, FI_ECONNREFUSED);
+    }
+    api_barrier(self);
+    if (self->rank == 0) api_close_endpoint(&second);
+    api_end(self);
+}
+
 /* ---- threads */
 
 static api *shared;
@@ -168,9 +190,6 @@ static void threads(api *self)
 }
 
 const api_case api_lifetimes_cases[] = {
-    {"two_endpoints", 2, two_endpoints},
-    {"every_number", 1, every_number},
-    {"closing", 2, closing},
-    {"threads", 2, threads},
-    {0},
+    {"two_endpoints", 2, two_endpoints}, {"every_number", 1, every_number}, {"closing", 2, closing},
+    {"closed_peer", 2, closed_peer},     {"threads", 2, threads},           {0},
 };
