@@ -251,7 +251,7 @@ def test_requirements_are_those_of_the_groups():
 
 
 def test_tests_are_counted_from_what_pytest_prints():
-    said = "FAILED ../tests/mpi/test_x.py::test_a[1] - x\n==== 1 failed, 7 passed, 2 skipped in 1.50s ==="
+    said = "FAILED ../tests/mpi/test_x.py::test_a[1] - x\n== 1 failed, 7 passed, 2 skipped in 2s =="
     checks = suites._counted("tests", 1, said)
     verdicts = [check.verdict for check in checks]
     assert verdicts == [Verdict.PASSED] * 7 + [Verdict.FAILED, Verdict.NOT_AVAILABLE]

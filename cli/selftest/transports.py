@@ -90,7 +90,7 @@ def run_limited(
         try:
             said, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)  # the launcher ends its ranks
+            process.terminate()  # the launcher ends its ranks
             try:
                 said, _ = process.communicate(timeout=10)
             except subprocess.TimeoutExpired:
