@@ -8,6 +8,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -19,6 +20,8 @@ from pagewire.transport.facade.rank import here
 from pagewire.transport.settings import config
 
 _TARGET = "mpi4py.MPI"
+_UNEXPECTED_BYTES = 64
+_UNEXPECTED_TAG = 32767  # the largest that every MPI has
 
 
 class _Loader(importlib.abc.Loader):
@@ -107,4 +110,23 @@ def _initializing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _install() -> None:
     if not here.is_open:
+        _take_unexpected_message(sys.modules[_TARGET])
         importlib.import_module("pagewire.transport.facade.installation").install()
+
+
+def _take_unexpected_message(MPI: Any) -> None:
+    """Receive one message that nobody waited for, before anything else is allocated.
+
+    MPI makes buffers for such messages when the first one comes, which is sooner or later as this
+    host's load has it. What the program allocates behind them would lie elsewhere in each run, and
+    blocks are cut at addresses.
+    """
+    world = MPI.COMM_WORLD
+    rank, size = world.Get_rank(), world.Get_size()
+    if size == 1:
+        return
+    sending = world.Isend(bytearray(_UNEXPECTED_BYTES), (rank + 1) % size, _UNEXPECTED_TAG)
+    while (found := world.Improbe((rank - 1) % size, _UNEXPECTED_TAG)) is None:
+        os.sched_yield()
+    found.Recv(bytearray(_UNEXPECTED_BYTES))
+    sending.Wait()

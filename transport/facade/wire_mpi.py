@@ -11,7 +11,6 @@ from pagewire.transport.facade.mpi_library import handle_of, mpi_library
 from pagewire.transport.node.patching import native
 
 _REASON_BYTES = 512
-_STRANGER_BYTES = 64
 
 
 class WireError(RuntimeError):
@@ -29,7 +28,6 @@ class WireMpi:
         self.size: int = self.comm.Get_size()
         self.refusal = ""
         """Why a rank of this host is not reached by shared memory; empty when all are."""
-        self._meet_a_stranger()
         shared = self._share(mode)
         out = ffi.new("pw_wire **")
         reason = ffi.new("char[]", _REASON_BYTES)
@@ -65,22 +63,6 @@ class WireMpi:
     def free(self) -> None:
         """Give the communicator back, once the wire is closed. Collective."""
         native(MPI.Comm, "Free")(self.comm)
-
-    def _meet_a_stranger(self) -> None:
-        """Take one message that nobody waited for.
-
-        MPI allocates buffers for such messages when the first one comes, which is sooner or later
-        as this host's load has it. What the program allocates behind them would lie elsewhere in
-        each run, and blocks are cut at addresses.
-        """
-        if self.size == 1:
-            return
-        following, previous = ((self.rank + step) % self.size for step in (1, -1))
-        sending = native(MPI.Comm, "Isend")(self.comm, bytearray(_STRANGER_BYTES), following)
-        while (found := native(MPI.Comm, "Improbe")(self.comm, previous)) is None:
-            os.sched_yield()
-        native(MPI.Message, "Recv")(found, bytearray(_STRANGER_BYTES))
-        native(MPI.Request, "Wait")(sending)
 
     def _share(self, mode: str) -> Any:
         """What this rank shares with those of its host, NULL: nothing.
