@@ -69,8 +69,6 @@ def soak(wanted: Wanted, environ: Mapping[str, str], *, json_path: str, plot_pat
         result = _run(phase, wanted, environ)
         _show(console, phase, result)
         results.append(result)
-        if result["interrupted"]:
-            return launch.INTERRUPTED
     if json_path:
         write_json(json_path, {"ranks": wanted.num_ranks, "seed": wanted.seed, "phases": results})
     if plot_path:
@@ -103,7 +101,6 @@ def _run(phase: Phase, wanted: Wanted, environ: Mapping[str, str]) -> dict[str, 
         "says": phase.says,
         "asked": number,
         "transfers": 0,
-        "interrupted": False,
         "per_rank": [],
         "counters": {},
     }
@@ -117,7 +114,6 @@ def _run(phase: Phase, wanted: Wanted, environ: Mapping[str, str]) -> dict[str, 
         )
         result["wall_s"] = time.monotonic() - start_s
         if outcome.failure or outcome.exit_code:
-            result["interrupted"] = outcome.exit_code == launch.INTERRUPTED
             result["complaints"] = [outcome.failure or f"exit code {outcome.exit_code}"]
             return result
         folder = pathlib.Path(directory)

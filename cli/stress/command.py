@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from pagewire.cli import launch as launcher
+from pagewire.cli.interrupts import Interrupted
 from pagewire.cli.stress import draw, launching, settings_draw, shrink, writing
 from pagewire.cli.stress.tally import Tally, amount
 from pagewire.native.settings import ConfigError
@@ -173,9 +174,9 @@ def main(options: Options, environ: Mapping[str, str]) -> int:
     stress = Stress(options, environ, console)
     try:
         code = stress.run()
-    except KeyboardInterrupt:
-        print("pagewire: interrupted", file=sys.stderr)
-        code = launcher.INTERRUPTED
+    except Interrupted as interrupt:
+        print(f"pagewire: {interrupt.sentence}", file=sys.stderr)
+        code = interrupt.exit_code
     for table in stress.tally.tables():
         console.print(table)
     found = "nothing was wrong" if code == 0 else "" if code != 1 else "one program failed"
