@@ -131,13 +131,22 @@ def test_a_program_is_written_with_all_that_it_uses(num_ranks):
         assert "run_program" in defined
 
 
+@pytest.mark.parametrize("transport", ["facade", "fabric"])
+def test_every_value_can_be_drawn(transport):
+    """A value that is never valid would be no draw."""
+    fixed = {"memory_backend.backend": "model", "memory_backend.huge_pages": "true"}
+    for name, value in settings_draw.values(transport):
+        settings = {**fixed, name: value.format(seed=1)}
+        assert settings_draw.is_valid(settings, transport), settings
+
+
 def test_drawn_settings_are_valid_and_keep_what_is_given():
     fixed = {"run.memory": "pin", "run.timeout": "none"}
     names = set()
     for seed in range(100):
         for transport in ("facade", "fabric"):
             drawn = settings_draw.draw(random.Random(seed), transport, fixed)
-            assert settings_draw.is_valid(drawn)
+            assert settings_draw.is_valid(drawn, transport)
             assert {name: drawn[name] for name in fixed} == fixed
             names.update(drawn)
     assert len(names) > 30

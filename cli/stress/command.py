@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import random
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from pagewire.transport.settings import config
 PROGRAMS_PER_LAUNCH = 1000
 """At most; a seed names launch and program in decimal."""
 
-LAUNCH_S = 15.0
+LAUNCH_S = 10.0
 """A launch begins no further program after so long: other settings shall have their turn."""
 
 _BYTES_BESIDE = 16
@@ -172,6 +173,8 @@ def main(options: Options, environ: Mapping[str, str]) -> int:
     launcher.check_settings(environ)
     console = Console(soft_wrap=True, emoji=False)
     stress = Stress(options, environ, console)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the launch under way shall end with us
+        signal.signal(number, signal.default_int_handler)
     try:
         code = stress.run()
     except Interrupted as interrupt:

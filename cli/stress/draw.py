@@ -52,7 +52,7 @@ def program(seed: int, num_ranks: int, max_bytes: int) -> Program:
     rng = random.Random(seed)
     # Most programs are many small steps; a few carry what takes long.
     sizes = (4096, 1 << 18, 1 << 20, 4 << 20, MAX_BYTES)
-    most = min(max_bytes, rng.choices(sizes, (3, 8, 5, 2, 1))[0])
+    most = min(max_bytes, rng.choices(sizes, (6, 10, 5, 2, 1))[0])
     drawing = _Drawing(rng, num_ranks, most)
     num_steps = rng.randint(3, 30) if most <= 1 << 20 else rng.randint(2, 8)
     steps = [drawing.step() for _ in range(num_steps)]

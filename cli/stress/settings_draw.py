@@ -3,7 +3,7 @@
 import os
 import random
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config
@@ -34,11 +34,11 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "smmu.mode": ("stall",),
     "driver.variant": ("psi",),
     "driver.page_in": ("touch-a-page",),
-    "driver.touch_ahead_pages": ("1", "64"),
+    "driver.touch_ahead_pages": ("1", "2"),
     "driver.entries_per_tasklet_run": ("1",),
     "driver.library_core": ("other",),
     "firmware.window_blocks": ("1", "8"),
-    "firmware.high_limit": ("64B", "1MiB"),
+    "firmware.high_limit": ("64B", "256KiB"),
     "firmware.medium_limit": ("4MiB",),
     "firmware.requeue": ("dynamic",),
     "firmware.strict_priority": ("true",),
@@ -98,17 +98,26 @@ def draw(rng: random.Random, transport: str, fixed: Mapping[str, str]) -> dict[s
         for name in names:
             value = rng.choice({**pool, **_OF_MODEL}[name])
             drawn.setdefault(name, value.format(seed=rng.randrange(1, 1000)))
-        if is_valid(drawn):
+        if is_valid(drawn, transport):
             return drawn
     raise ConfigError(
         f"no valid settings were found in {_NUM_TRIES} draws with {as_words(fixed)}; give fewer"
     )
 
 
-def is_valid(settings: Mapping[str, str]) -> bool:
+def values(transport: str) -> Iterator[tuple[str, str]]:
+    """Every setting and value of the pools; {seed} stands for a number."""
+    for pool in (_VALUES, _OF_TRANSPORT[transport], _OF_MODEL):
+        for name, texts in pool.items():
+            for text in texts:
+                yield name, text
+
+
+def is_valid(settings: Mapping[str, str], transport: str) -> bool:
     """Whether the loader takes them together."""
+    texts = [f"{name}={value}" for name, value in settings.items()]
     try:
-        config.load([f"{name}={value}" for name, value in settings.items()], environ={})
+        config.load([f"run.transport={transport}", *texts], environ={})
     except ConfigError:
         return False
     return True

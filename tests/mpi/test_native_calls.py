@@ -133,3 +133,37 @@ def test_point_to_point_without_state_goes_around(comm, counted):
 def test_native_names_keep_their_documentation():
     assert "Nonblocking All to All" in MPI.Comm.Ialltoall.__doc__
     assert MPI.Win.Put.__doc__
+
+
+def test_a_rank_that_waits_in_an_epoch_still_serves_its_ni(comm):
+    """The sends of a rank inside of Start and Wait go on: its peers come there only after them."""
+    partner, count = comm.rank ^ 1, 50_000
+    if partner >= comm.size:
+        return
+    pair = comm.Create_group(comm.group.Incl(sorted([comm.rank, partner])))
+    memory = np.zeros(8, np.uint8)
+    window = MPI.Win.Create(memory, 1, comm=pair)
+    is_first = pair.rank == 0
+    other = pair.group.Incl([1 - pair.rank])
+    received = np.zeros(count)
+    for _ in range(3):
+        if is_first:
+            request = pair.Isend(np.arange(count, dtype=float), 1, 5)
+            window.Start(other)  # the other posts when it has the message
+            window.Put([np.full(8, 7, np.uint8), MPI.BYTE], 1)
+            request_too = pair.Isend(np.arange(count, dtype=float), 1, 6)
+            window.Complete()
+            window.Post(other)
+            window.Wait()  # the other starts and completes when it has the second one
+            MPI.Request.Waitall([request, request_too])
+        else:
+            pair.Recv(received, 0, 5)
+            window.Post(other)
+            window.Wait()
+            window.Start(other)
+            pair.Recv(received, 0, 6)
+            window.Complete()
+            assert (received == np.arange(count)).all()
+            assert (memory == 7).all()
+    window.Free()
+    pair.Free()

@@ -23,7 +23,7 @@ _COLLECTIVES = (
 )  # fmt: skip
 _WINDOW = (
     "Put", "Get", "Accumulate", "Get_accumulate", "Fetch_and_op", "Compare_and_swap", "Rput",
-    "Rget", "Raccumulate", "Rget_accumulate", "Start", "Complete", "Post", "Wait", "Test", "Lock",
+    "Rget", "Raccumulate", "Rget_accumulate", "Complete", "Test", "Lock",
     "Unlock", "Lock_all", "Unlock_all", "Flush", "Flush_all", "Flush_local", "Flush_local_all",
     "Sync",
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """Windows and files: MPI's own, but their collective calls begin when every member is there.
 
 Otherwise a rank inside MPI would keep others waiting for its NI. Each window and file has a
-private communicator for this, since the user may free his before it. Passive-target locks, which
+private communicator for this, since the user may free his before it. On it a Post tells its origins
+of itself, so that their Start begins when it is there; a Wait tests. Passive-target locks, which
 wait for one other rank, are not looked after.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -13,10 +15,21 @@ from mpi4py import MPI
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive_on, private
 from pagewire.transport.facade.native_calls import go_around
+from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.node.patching import native, replace_all
 
 _free = native(MPI.Comm, "Free")
+_isend = native(MPI.Comm, "Isend")
+_irecv = native(MPI.Comm, "Irecv")
+_test = native(MPI.Request, "Test")
+_free_request = native(MPI.Request, "Free")
+_post = native(MPI.Win, "Post")
+_start = native(MPI.Win, "Start")
+_test_epoch = native(MPI.Win, "Test")
+
+_NOTHING = memoryview(bytearray())
+_POSTED_TAG = 1
 
 # Collective calls that move no data of the program's.
 _MANAGEMENT = ("Free", "Close", "Set_size", "Preallocate", "Set_view", "Sync")
@@ -59,7 +72,53 @@ def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
     return bracket(f"{owner.__name__}.{name}", call)
 
 
+def _members(window: MPI.Win, group: MPI.Group) -> tuple[Any, list[int]]:
+    """The window's private communicator and the group's ranks there; none if it has none."""
+    comm = here.meeting_places.get((MPI.Win, window.handle))
+    if comm is None:
+        return None, []
+    everyone = comm.Get_group()
+    ranks = [int(rank) for rank in group.Translate_ranks(None, everyone)]
+    everyone.Free()
+    return comm, ranks
+
+
+def Post(self: MPI.Win, group: MPI.Group, assertion: int = 0) -> None:
+    here.calls.go_around(0)
+    comm, origins = _members(self, group)
+    _post(self, group, assertion)
+    for origin in origins:
+        _free_request(_isend(comm, _NOTHING, origin, _POSTED_TAG))
+
+
+def Start(self: MPI.Win, group: MPI.Group, assertion: int = 0) -> None:
+    here.calls.go_around(0)
+    comm, targets = _members(self, group)
+    requests = [_irecv(comm, _NOTHING, target, _POSTED_TAG) for target in targets]
+    for target, request in zip(targets, requests, strict=True):
+        while not _test(request):
+            turn(partial(_describe_post, target))
+    _start(self, group, assertion)
+
+
+def Wait(self: MPI.Win) -> bool:
+    here.calls.go_around(0)
+    while not _test_epoch(self):
+        turn(_describe_wait)
+    return True
+
+
+def _describe_post(target: int) -> str:
+    return f"the Post of rank {target} of a window's communicator"
+
+
+def _describe_wait() -> str:
+    return "the Complete of a window's origins"
+
+
 def install() -> None:
+    epochs: dict[str, Callable[..., Any]] = {"Post": Post, "Start": Start, "Wait": Wait}
+    replace_all(MPI.Win, {name: bracket(f"Win.{name}", body) for name, body in epochs.items()})
     constructors = {"Create": 3, "Allocate": 3, "Allocate_shared": 3, "Create_dynamic": 1}
     replace_all(MPI.Win, {name: _opening(MPI.Win, name, at) for name, at in constructors.items()})
     replace_all(
