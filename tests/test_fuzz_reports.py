@@ -1,5 +1,5 @@
-"""Whatever stands where the launcher looks for what the ranks left: it is read, or the rank is named,
-and a record that is none is passed over."""
+"""Whatever stands where the launcher looks for what the ranks left: it is read, or the rank is
+named, and a record that is none is passed over."""
 
 import pathlib
 
@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from pagewire.cli import watch
 from pagewire.transport.node import report
 
-fuzzed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+fuzzed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine takes its time."""
 REPORT = b'{"blocks": 3, "nacks_by_code": [0, 1], "mpi_calls": {"Send": {"calls": 1}}}'
 NOTE = b'{"rank": 1, "time_ns": 5, "code": 1, "reason": "failed: because"}'

@@ -15,9 +15,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import flat, platform
 from pagewire.transport.settings.config import REGISTRY, load
 
-fuzzed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+fuzzed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine takes its time."""
 BUNDLED = tomllib.loads((platform.FOLDER / f"{platform.names()[0]}.toml").read_text())
 DEFAULT = load(environ={})
@@ -31,7 +29,9 @@ numbers = (
 )
 values = st.recursive(
     numbers | st.text(max_size=8) | st.none(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -97,6 +97,13 @@ def test_any_bytes_of_a_toml_file_are_taken_or_refused(
         assert str(path) in str(error)
 
 
+def test_a_cost_beyond_all_numbers_of_the_engine_is_refused() -> None:
+    document = copy.deepcopy(BUNDLED)
+    document["costs"]["hop"] |= {"value": 1e14, "unit": "s"}
+    with pytest.raises(ConfigError, match=r"costs\.hop\.value = .* s: at most 1e\+12 ns"):
+        platform.parse(document, "fuzzed")
+
+
 @pytest.mark.parametrize(
     "content",
     ["a=" + "[" * 5000, "a=" + "{b=" * 5000, f"a={'9' * 5000}", "[run]\ntimeout=" + "[" * 5000],
@@ -113,8 +120,8 @@ def test_a_toml_file_that_python_cannot_hold_is_refused(
 
 
 texts = st.text(max_size=30) | numbers.map(str) | st.sampled_from(
-    ["1ms", "1e400s", "64KiB", "none", "0x10", "1_000", "٣", "nan", "inf", "a.b:C", "os:system", ":",
-     "1:0:0", "1:2:3:4:5", "9" * 5000]
+    ["1ms", "1e400s", "64KiB", "none", "0x10", "1_000", "٣", "nan", "inf", "a.b:C", "os:system",
+     ":", "1:0:0", "1:2:3:4:5", "9" * 5000]
 )  # fmt: skip
 names = st.sampled_from(sorted(REGISTRY)) | st.text(max_size=12)
 

@@ -16,8 +16,8 @@
 #include "transport/node/durations.h"
 #include "transport/node/node_report.h"
 
-/* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as each
- * turn may rest for some ms. */
+/* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
+ * each turn may rest for some ms. */
 #define DRAIN_TURNS 2000
 #define DRAIN_NS INT64_C(2000000000)
 
@@ -265,8 +265,8 @@ static bool is_quiet(const pw_fi_process *process)
 static void drain(pw_fi_process *process)
 {
     int64_t moved_ns = pw_clock_wall_ns();
-    for (int in_vain = 0; in_vain < DRAIN_TURNS && pw_clock_wall_ns() - moved_ns < DRAIN_NS &&
-                          !is_quiet(process);
+    for (int in_vain = 0;
+         in_vain < DRAIN_TURNS && pw_clock_wall_ns() - moved_ns < DRAIN_NS && !is_quiet(process);
          in_vain++) {
         const int code = pw_node_turn(process->node, true);
         if (code < 0) return;
