@@ -29,14 +29,24 @@ FIRST_SIGN_S = 90.0
 network file system shows it late, and one that is not shared never does."""
 
 _POLL_S = 0.05
+_OF_KIND = {"start": ("pid",), "end": ("code",), "note": ("code",)}
+"""Numbers in a record besides its rank and time."""
 
 
 def _records(directory: pathlib.Path, kind: str) -> list[dict[str, Any]]:
     found = []
     for path in directory.glob(f"*.{kind}"):
-        with contextlib.suppress(OSError, ValueError):
-            found.append(json.loads(path.read_text(encoding="utf-8")))
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if _is_record(record, kind):
+                found.append(record)
     return sorted(found, key=lambda record: record["time_ns"])
+
+
+def _is_record(record: Any, kind: str) -> bool:
+    """A rank that is killed while it writes, and a file system that is full, leave others."""
+    wanted = ("time_ns", "rank", *_OF_KIND.get(kind, ()))
+    return isinstance(record, dict) and all(isinstance(record.get(key), int) for key in wanted)
 
 
 def failures(directory: pathlib.Path) -> list[dict[str, Any]]:

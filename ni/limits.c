@@ -21,6 +21,9 @@ typedef struct {
 #define SETTING(field, min, max) {offsetof(pw_settings, field), min, max, #field, false}
 #define POWER_OF_TWO(field, max) {offsetof(pw_settings, field), 1, max, #field, true}
 #define COST(field, min, max) {offsetof(pw_costs, field), min, max, #field, false}
+/* Longer than any part of a machine takes; sums and products of a run stay in range. */
+#define TIME_MAX_NS INT64_C(1000000000)
+#define TIME(field) COST(field, 0, TIME_MAX_NS)
 
 static const limit of_settings[] = {
     SETTING(window_blocks, 1, PW_WINDOW_MAX),
@@ -44,10 +47,48 @@ static const limit of_settings[] = {
 };
 
 static const limit of_costs[] = {
-    COST(nodes_per_qfdb, 1, INT32_MAX),           COST(link_mbps, 1, INT32_MAX),
-    COST(link_between_mbps, 1, INT32_MAX),        COST(link_coding_permille, 1, 1000),
-    COST(receive_engine_mbps, 1, INT32_MAX),      COST(packetizer_payload_bytes, 1, INT32_MAX),
+    COST(nodes_per_qfdb, 1, INT32_MAX),
+    COST(link_mbps, 1, INT32_MAX),
+    COST(link_between_mbps, 1, INT32_MAX),
+    COST(link_coding_permille, 1, 1000),
+    COST(receive_engine_mbps, 1, INT32_MAX),
+    COST(packetizer_payload_bytes, 1, INT32_MAX),
     COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX),
+    COST(packetizer_writes, 0, 1000),
+    COST(packet_header_bytes, 0, 1000000),
+    COST(smmu_clock_ps, 0, 1000000000),
+    COST(tlb_l1_hit_clocks, 0, 1000000),
+    COST(tlb_l2_hit_clocks, 0, 1000000),
+    TIME(core_register_read_ns),
+    TIME(core_register_write_ns),
+    TIME(r5_notice_transfer_ns),
+    TIME(r5_mailbox_notice_ns),
+    TIME(r5_queue_op_ns),
+    TIME(r5_id_search_ns),
+    TIME(r5_bypass_check_ns),
+    TIME(r5_start_block_ns),
+    TIME(r5_completion_message_ns),
+    TIME(r5_ack_read_ns),
+    TIME(r5_logic_round_trip_ns),
+    TIME(r5_read_request_word_ns),
+    TIME(hop_ns),
+    TIME(ni_send_ns),
+    TIME(ni_receive_ns),
+    TIME(walk_ns),
+    TIME(handler_ns),
+    TIME(tasklet_other_ns),
+    TIME(page_in_fixed_ns),
+    TIME(page_in_page_ns),
+    TIME(major_fault_ns),
+    TIME(netlink_ns),
+    TIME(user_wakeup_ns),
+    TIME(err_send_ns),
+    TIME(touch_absent_page_ns),
+    TIME(touch_resident_page_ns),
+    TIME(mailbox_read_ns),
+    TIME(mpi_call_ns),
+    TIME(poll_ns),
+    TIME(clock_read_ns),
 };
 
 static bool is_refused(const limit *limit, int64_t value)

@@ -41,7 +41,7 @@ CASES = [
     "tags_unexpected", "order", "directed", "truncation", "multi", "multi_counted",
     "multi_cancelled", "cancel", "looks", "claims_of_two", "transfers", "remote_data", "many",
     "forbidden", "thief", "unmapped", "operations", "forbidden_atomics", "concurrent_atomics",
-    "two_endpoints", "every_number", "closing", "closed_peer", "threads",
+    "two_endpoints", "every_number", "closing", "closed_peer", "unread", "threads",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagewire.native import ffi, lib
@@ -15,7 +15,8 @@ from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import flat, platform
 from pagewire.transport.settings.config import REGISTRY, load
 
-EXAMPLES = 150
+fuzzed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine takes its time."""
 BUNDLED = tomllib.loads((platform.FOLDER / f"{platform.names()[0]}.toml").read_text())
 DEFAULT = load(environ={})
 PLATFORM = platform.load(DEFAULT.run.platform)
@@ -28,7 +29,9 @@ numbers = (
 )
 values = st.recursive(
     numbers | st.text(max_size=8) | st.none(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -60,7 +63,7 @@ def check_engine_takes(costs: dict[str, int]) -> None:
     assert refused == ffi.NULL or ffi.string(refused).decode() in costs
 
 
-@settings(max_examples=EXAMPLES)
+@fuzzed
 @given(st.lists(st.tuples(st.sampled_from(PLACES), values), min_size=1, max_size=2))
 def test_any_value_at_any_place_of_a_platform_is_taken_or_refused(changes: Any) -> None:
     document = copy.deepcopy(BUNDLED)
@@ -78,7 +81,7 @@ def test_any_value_at_any_place_of_a_platform_is_taken_or_refused(changes: Any) 
     flat.content(DEFAULT, parsed, num_ranks=2)
 
 
-@settings(max_examples=EXAMPLES)
+@fuzzed
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.booleans())
 def test_any_bytes_of_a_toml_file_are_taken_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, is_platform: bool
@@ -92,6 +95,13 @@ def test_any_bytes_of_a_toml_file_are_taken_or_refused(
             load(environ={}, config_path=str(path))
     except ConfigError as error:
         assert str(path) in str(error)
+
+
+def test_a_cost_beyond_all_numbers_of_the_engine_is_refused() -> None:
+    document = copy.deepcopy(BUNDLED)
+    document["costs"]["hop"] |= {"value": 1e14, "unit": "s"}
+    with pytest.raises(ConfigError, match=r"costs\.hop\.value = .* s: at most 1e\+12 ns"):
+        platform.parse(document, "fuzzed")
 
 
 @pytest.mark.parametrize(
@@ -110,13 +120,13 @@ def test_a_toml_file_that_python_cannot_hold_is_refused(
 
 
 texts = st.text(max_size=30) | numbers.map(str) | st.sampled_from(
-    ["1ms", "1e400s", "64KiB", "none", "0x10", "1_000", "٣", "nan", "inf", "a.b:C", "os:system", ":",
-     "1:0:0", "1:2:3:4:5", "9" * 5000]
+    ["1ms", "1e400s", "64KiB", "none", "0x10", "1_000", "٣", "nan", "inf", "a.b:C", "os:system",
+     ":", "1:0:0", "1:2:3:4:5", "9" * 5000]
 )  # fmt: skip
 names = st.sampled_from(sorted(REGISTRY)) | st.text(max_size=12)
 
 
-@settings(max_examples=EXAMPLES)
+@fuzzed
 @given(st.lists(st.tuples(names, texts), max_size=3), st.lists(st.tuples(names, texts), max_size=2))
 def test_any_text_of_any_setting_is_taken_or_refused(
     assigned: list[tuple[str, str]], exported: list[tuple[str, str]]
@@ -137,7 +147,7 @@ def test_any_text_of_any_setting_is_taken_or_refused(
     assert again.engine_settings() == config.engine_settings()
 
 
-@settings(max_examples=EXAMPLES)
+@fuzzed
 @given(
     st.lists(st.tuples(st.integers(0, len(NODE_FILE)), st.integers(0, 40), st.binary(max_size=12)),
              min_size=1, max_size=4)
@@ -156,7 +166,7 @@ def test_a_damaged_node_file_is_read_or_refused(
         assert str(error)
 
 
-@settings(max_examples=EXAMPLES)
+@fuzzed
 @given(st.lists(st.text(max_size=10), max_size=3).map(":".join) | st.text(max_size=20))
 def test_any_name_of_an_extension_is_taken_or_refused(text: str) -> None:
     for name in ("run.policy", "run.memory", "firmware.scheduling", "impairments.planner"):

@@ -74,10 +74,21 @@ def test_setting_out_of_range_is_named(name: str, value: int) -> None:
         ("nodes_per_qfdb", 0),
         ("packetizer_payload_bytes", -1),
         ("walk_accesses", 9),
+        ("hop_ns", -1),
+        ("hop_ns", 10**9 + 1),
+        ("packetizer_writes", 1001),
+        ("smmu_clock_ps", 2**62),
     ],
 )
 def test_cost_out_of_range_is_named(name: str, value: int) -> None:
     assert refused({name: value}, {}) == name
+
+
+def test_every_cost_has_an_upper_limit() -> None:
+    """Times are added and multiplied: what has no limit wraps around."""
+    for name in COSTS:
+        assert refused({name: 2**62}, {}) == name
+        assert refused({name: -1}, {}) == name
 
 
 def test_stall_with_a_policy_of_the_host_is_refused() -> None:

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -463,6 +465,29 @@ static void a_full_segment_is_not_the_end(void)
     assert(pw_shared_create(0, 1, &shared, &facts) == PW_ERR_HOST && errno == EFBIG);
 }
 
+/* Its maker could truncate it later: reading there would end this process. */
+static void a_segment_that_can_shrink_is_not_mapped(void)
+{
+    pw_segment sealed, found;
+    pw_segment_facts facts, mine;
+    struct stat file;
+    assert(pw_segment_create(1 << 20, 1 << 20, &sealed, &facts) == PW_OK);
+    assert(pw_segment_find_facts(&mine) == PW_OK);
+    assert(pw_segment_attach(&facts, &mine, 4096, &found) == PW_OK);
+    pw_segment_detach(&found);
+
+    int fd = memfd_create("unsealed", MFD_CLOEXEC);
+    assert(fd >= 0 && ftruncate(fd, 1 << 20) == 0 && fstat(fd, &file) == 0);
+    assert(pwrite(fd, facts.nonce, sizeof facts.nonce, 0) == sizeof facts.nonce);
+    close(facts.fd);
+    facts.fd = fd;
+    facts.device = file.st_dev;
+    facts.inode = file.st_ino;
+    assert(pw_segment_attach(&facts, &mine, 4096, &found) == PW_ERR_HOST && errno == EPERM);
+    close(fd);
+    pw_segment_detach(&sealed);
+}
+
 int main(void)
 {
     alarm(60); /* not for ever, should one wait for another in vain */
@@ -478,5 +503,6 @@ int main(void)
     room_rings();
     nobody_rests_in_a_forked_child();
     a_full_segment_is_not_the_end();
+    a_segment_that_can_shrink_is_not_mapped();
     return 0;
 }

@@ -9,8 +9,8 @@ void (*engines_watch)(uint32_t from, uint32_t to, const uint8_t *data, uint32_t 
 
 void engines_map(engines *all)
 {
-    open_memory = mmap(NULL, SPACE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    open_memory =
+        mmap(NULL, SPACE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     MUST(open_memory != MAP_FAILED);
     MUST(!mprotect(open_memory, OPEN_BYTES + FIXED_BYTES, PROT_READ | PROT_WRITE));
     MUST(!madvise(open_memory, OPEN_BYTES + FIXED_BYTES, MADV_NOHUGEPAGE));
@@ -51,8 +51,7 @@ void engines_begin(engines *all, const pw_settings *settings, const pw_impairmen
         MUST(pw_ni_open_domain(all->ni[node], PDID) == PW_OK);
         if (plan) MUST(pw_ni_plan_impairment(all->ni[node], site, plan) == PW_OK);
     }
-    MUST(pw_ni_register(all->ni[0], (uintptr_t)open_memory, SHOWN_BYTES, &all->shown_key) ==
-         PW_OK);
+    MUST(pw_ni_register(all->ni[0], (uintptr_t)open_memory, SHOWN_BYTES, &all->shown_key) == PW_OK);
 }
 
 void engines_end(engines *all)

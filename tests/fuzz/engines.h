@@ -13,11 +13,11 @@
 #define NODES 3
 #define PDID 1
 #define TRANSFERS_MAX 48
-#define OPEN_BYTES ((size_t)256 << 10)   /* that a peer with the right PDID may write */
-#define SHOWN_BYTES ((size_t)64 << 10)   /* of it: registered for reading */
-#define FIXED_BYTES ((size_t)64 << 10)   /* behind: can be read only */
-#define SPACE_BYTES ((size_t)6 << 30)    /* behind: nothing; a transfer has 4 GiB at most */
-#define PRIVATE_BYTES ((size_t)128 << 10) /* of each node: nobody else's business */
+#define OPEN_BYTES ((size_t)256 << 10)      /* that a peer with the right PDID may write */
+#define SHOWN_BYTES ((size_t)64 << 10)      /* of it: registered for reading */
+#define FIXED_BYTES ((size_t)64 << 10)      /* behind: can be read only */
+#define SPACE_BYTES ((size_t)6 << 30)       /* behind: nothing; a transfer has 4 GiB at most */
+#define PRIVATE_BYTES ((size_t)128 << 10)   /* of each node: nobody else's business */
 #define SECRET UINT64_C(0x5ec7e75ec7e75ec7) /* fills node 0's; must not leave but for node 1 */
 
 typedef struct carried {

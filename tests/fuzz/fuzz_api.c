@@ -1,7 +1,7 @@
 /* Sequences of calls of include/pagewire.h with arguments of all kinds, good and bad, on two nodes
- * that are joined in this process, or on one whose wire, the program's own, brings anything. No call
- * may do more than refuse; every operation between joined nodes ends; what ends well has the right
- * bytes; nothing is written but where a transfer goes to. */
+ * that are joined in this process, or on one whose wire, the program's own, brings anything. No
+ * call may do more than refuse; every operation between joined nodes ends; what ends well has the
+ * right bytes; nothing is written but where a transfer goes to. */
 #include <sys/mman.h>
 
 #include "include/pagewire.h"
@@ -26,7 +26,8 @@ typedef struct {
     uint32_t node;
 } under_way;
 
-static uint8_t *area[2]; /* of each node; what is behind the second can be read only, then nothing */
+static uint8_t
+    *area[2]; /* of each node; what is behind the second can be read only, then nothing */
 static pagewire_network *network;
 static pagewire_node *nodes[2];
 static under_way waiting[UNDER_WAY_MAX];
@@ -69,8 +70,9 @@ static bool is_harmless(uint64_t address, uint64_t num_bytes)
             return true;
     }
     const uint64_t behind = (uintptr_t)area[1] + AREA_BYTES + GUARD_BYTES;
-    return address >> 47 || (address >= behind && num_bytes <= UINT32_MAX &&
-                             address - behind < SPACE_BYTES - UINT32_MAX) ||
+    return address >> 47 ||
+           (address >= behind && num_bytes <= UINT32_MAX &&
+            address - behind < SPACE_BYTES - UINT32_MAX) ||
            (address < 65536 && num_bytes <= 65536);
 }
 
@@ -82,8 +84,8 @@ static char *take_text(input *in, char *text, size_t room)
     const uint8_t how = take_byte(in);
     row = pw_setting_row_at(take_below(in, num_rows));
     const uint64_t number = take_number(in);
-    const char *unit = row->kind == PW_KIND_DURATION ? (const char *[]){"us", "ms", "s", "ns"}[how & 3]
-                                                     : "";
+    const char *unit =
+        row->kind == PW_KIND_DURATION ? (const char *[]){"us", "ms", "s", "ns"}[how & 3] : "";
     if (how >= 250) {
         size_t length = take_byte(in) % (room - 1);
         for (size_t i = 0; i < length; i++) text[i] = (char)take_byte(in);
@@ -91,8 +93,8 @@ static char *take_text(input *in, char *text, size_t room)
     } else if (row->num_choices && how < 200) {
         snprintf(text, room, "%s=%s", row->name, row->choices[number % row->num_choices].text);
     } else if (how < 20) {
-        snprintf(text, room, "%s=%lld%s", row->name,
-                 (long long)(how & 1 ? row->min : row->max), row->kind == PW_KIND_DURATION ? "ns" : "");
+        snprintf(text, room, "%s=%lld%s", row->name, (long long)(how & 1 ? row->min : row->max),
+                 row->kind == PW_KIND_DURATION ? "ns" : "");
     } else if (how < 30 && row->takes_none) {
         snprintf(text, room, "%s=none", row->name);
     } else if (row->kind == PW_KIND_BOOL) {
@@ -109,8 +111,9 @@ static char *take_text(input *in, char *text, size_t room)
 /* What is allowed, and takes a fuzzer nowhere: seconds for each input. */
 static bool is_slow(const char *text)
 {
-    static const char *const words[] = {"sets=", "ways=", "line_pages=", "line=", "timeout=",
-                                        "frame_limit_pages=", "banks=", "entries="};
+    static const char *const words[] = {
+        "sets=",  "ways=",   "line_pages=", "line=", "timeout=", "frame_limit_pages=",
+        "banks=", "entries="};
     char *end;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *found = strstr(text, words[i]);
@@ -181,7 +184,8 @@ static void start(input *in, uint32_t node, bool is_read)
     pagewire_operation *operation = (void *)&room; /* untouched unless it succeeds */
     const uint64_t here = take_address(in), num_bytes = take_size(in);
     uint64_t there = take_address(in);
-    const uint64_t key = num_keys ? keys[take_byte(in) % num_keys] + (take_byte(in) == 0) : take(in, 8);
+    const uint64_t key =
+        num_keys ? keys[take_byte(in) % num_keys] + (take_byte(in) == 0) : take(in, 8);
     const uint32_t peer = take_byte(in) % 16 ? 1 - node : take_byte(in);
     const pagewire_transfer_options *options = take_options(in, &room);
     const uint64_t written = is_read ? here : there;
@@ -269,10 +273,10 @@ static void operate(input *in)
     case 13: (void)pagewire_clock_advance(nodes[node], (int64_t)take_number(in)); break;
     case 14: (void)pagewire_clock_sleep(nodes[node], (int64_t)take_number(in)); break;
     case 15: (void)pagewire_clock_observe(nodes[node], (int64_t)take_number(in)); break;
-    case 16: (void)pagewire_unmapped(nodes[node], (void *)(uintptr_t)take_address(in), take_size(in)); break;
-    default:
-        look_at_counters(in, node);
-        pagewire_forked(nodes[node]);
+    case 16:
+        (void)pagewire_unmapped(nodes[node], (void *)(uintptr_t)take_address(in), take_size(in));
+        break;
+    default: look_at_counters(in, node); pagewire_forked(nodes[node]);
     }
 }
 
@@ -342,7 +346,8 @@ static void check_honest(void)
     if (pagewire_write(nodes[0], 1, area[0], (uintptr_t)area[1], 30000, NULL, &operation)) return;
     if (pagewire_wait(nodes[0], &operation, &completion, -1) != 1 || completion.error) return;
     MUST(!memcmp(area[0], area[1], 30000));
-    if (pagewire_read(nodes[0], 1, (uintptr_t)area[1], key, area[0] + 40000, 30000, NULL, &operation))
+    if (pagewire_read(nodes[0], 1, (uintptr_t)area[1], key, area[0] + 40000, 30000, NULL,
+                      &operation))
         return;
     if (pagewire_wait(nodes[0], &operation, &completion, -1) != 1 || completion.error) return;
     MUST(!memcmp(area[0] + 40000, area[1], 30000));
@@ -351,8 +356,8 @@ static void check_honest(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    uint8_t *space = mmap(NULL, SPACE_BYTES, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *space =
+        mmap(NULL, SPACE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     MUST(space != MAP_FAILED);
     for (size_t i = 0; i < 2; i++) {
         area[i] = space + i * (AREA_BYTES + GUARD_BYTES);

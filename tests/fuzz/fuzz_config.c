@@ -74,8 +74,7 @@ static void exchange(joined *all)
     const pw_settings *s = &all->settings;
     const bool is_never = !s->err_enabled && s->timeout_ns < 0; /* nothing would send again */
     MUST((exposed->done && fetched->done) || is_never || s->nack_cancels_timer);
-    if (fetched->done && fetched->error == PW_OK)
-        MUST(!memcmp(source, destination, MESSAGE_BYTES));
+    if (fetched->done && fetched->error == PW_OK) MUST(!memcmp(source, destination, MESSAGE_BYTES));
 }
 
 static void use(void)
@@ -87,7 +86,8 @@ static void use(void)
     all.options.pdid = 1;
     if (pw_node_config_check_native(&config, reason) < 0 || !all.options.strategy) return;
     if (all.options.clock.compute == PW_COMPUTE_REPLAY || is_slow(&config.settings)) return;
-    const bool is_refused = pw_ni_explain_refusal(&config.costs, &config.settings, text, sizeof text);
+    const bool is_refused =
+        pw_ni_explain_refusal(&config.costs, &config.settings, text, sizeof text);
     MUST(pw_wire_join(2, all.wires) == PW_OK);
     uint32_t num_made = 0;
     for (; num_made < 2; num_made++) {

@@ -89,10 +89,9 @@ static void print_fields(FILE *file, const pw_field_table *table, const void *ow
 
 static void print_run(FILE *file)
 {
-    static const char *const given[][2] = {{"num_nodes", "1"},   {"memory", "part"},
-                                           {"policy", "page"},   {"scheduling", "size"},
-                                           {"compute", "3"},     {"compute_scale", "1"},
-                                           {"huge_pages", "1"},  {"watchdog_ns", "-1"}};
+    static const char *const given[][2] = {
+        {"num_nodes", "1"}, {"memory", "part"},     {"policy", "page"},  {"scheduling", "size"},
+        {"compute", "3"},   {"compute_scale", "1"}, {"huge_pages", "1"}, {"watchdog_ns", "-1"}};
     for (uint32_t i = 0; i < pw_fields_run.num_fields; i++) {
         const pw_field *field = &pw_fields_run.fields[i];
         const char *value = field->kind == PW_FIELD_TEXT ? "" : "0";
@@ -112,7 +111,8 @@ static void set_environment(void)
     print_fields(file, &pw_fields_costs, &pw_node_settings_default.costs);
     print_fields(file, &pw_fields_settings, &pw_node_settings_default.settings);
     print_run(file);
-    for (int i = 0; i < PW_COST_TABLES; i++) fprintf(file, "tables.%s = 0:1\n", pw_cost_table_names[i]);
+    for (int i = 0; i < PW_COST_TABLES; i++)
+        fprintf(file, "tables.%s = 0:1\n", pw_cost_table_names[i]);
     for (int i = 0; i < PW_IMPAIRMENT_SITES; i++)
         fprintf(file, "impairments.%s = 0 1 0 0 0\n", pw_impairment_names[i]);
     MUST(!fclose(file));
@@ -124,7 +124,10 @@ static void set_environment(void)
 
 /* ---- arguments */
 
-static uint64_t take_size(input *in) { return take_byte(in) < 128 ? take_byte(in) : take(in, 2) % 20000; }
+static uint64_t take_size(input *in)
+{
+    return take_byte(in) < 128 ? take_byte(in) : take(in, 2) % 20000;
+}
 
 static struct iovec take_buffer(input *in)
 {
@@ -296,14 +299,16 @@ static void do_atomic(input *in, struct fid_ep *ep)
     const enum fi_op operation = (enum fi_op)(take_byte(in) % 22);
     void *context = take_context(in);
     switch (take_byte(in) % 3) {
-    case 0: fi_atomic(ep, operands, count, NULL, peer, remote, key, type, operation, context); break;
+    case 0:
+        fi_atomic(ep, operands, count, NULL, peer, remote, key, type, operation, context);
+        break;
     case 1:
-        fi_fetch_atomic(ep, operands, count, NULL, results, NULL, peer, remote, key, type, operation,
-                        context);
+        fi_fetch_atomic(ep, operands, count, NULL, results, NULL, peer, remote, key, type,
+                        operation, context);
         break;
     default:
-        fi_compare_atomic(ep, operands, count, NULL, operands, NULL, results, NULL, peer, remote, key,
-                          type, operation, context);
+        fi_compare_atomic(ep, operands, count, NULL, operands, NULL, results, NULL, peer, remote,
+                          key, type, operation, context);
     }
 }
 
@@ -338,9 +343,7 @@ static void operate(input *in)
         (void)fi_av_remove(it->av, &address, 1, 0);
         break;
     }
-    default:
-        read_queue(it, it->received);
-        read_queue(it, it->sent);
+    default: read_queue(it, it->received); read_queue(it, it->sent);
     }
 }
 
@@ -378,10 +381,8 @@ static void take_what_is_left(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    library = (pw_fabric_library){.getinfo = no_info,
-                                  .freeinfo = free_info,
-                                  .dupinfo = make_info,
-                                  .strerror = tell_error};
+    library = (pw_fabric_library){
+        .getinfo = no_info, .freeinfo = free_info, .dupinfo = make_info, .strerror = tell_error};
     set_environment();
     pw_fi_process_set_library(&library);
     uint8_t *pages = mmap(NULL, AREA_BYTES + 2 * GUARD_BYTES, PROT_READ | PROT_WRITE,

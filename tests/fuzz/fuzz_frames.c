@@ -1,9 +1,9 @@
 /* Frames that a stranger on node 2's wire sends to node 0: what he has heard, altered in any field
  * and sealed again, and what never was a frame; one by one, in bursts, between transfers of the
  * three nodes. The wire itself loses nothing: a block that is physically never answered would stop
- * its source's virtual time. Node 0 and node 1 must not notice: their transfers end with the right bytes, and
- * every other one ends as well. Nothing is written but what the PDID opens, nothing read but what
- * has a key. */
+ * its source's virtual time. Node 0 and node 1 must not notice: their transfers end with the right
+ * bytes, and every other one ends as well. Nothing is written but what the PDID opens, nothing read
+ * but what has a key. */
 #include "native/crc32c.h"
 #include "ni/limits.h"
 #include "tests/fuzz/engines.h"
@@ -85,7 +85,8 @@ static uint64_t take_address(input *in)
 static bool is_open(uint64_t address, uint64_t num_bytes)
 {
     const uint64_t start = (uintptr_t)open_memory;
-    if (address >= start) return num_bytes <= SPACE_BYTES && address - start <= SPACE_BYTES - num_bytes;
+    if (address >= start)
+        return num_bytes <= SPACE_BYTES && address - start <= SPACE_BYTES - num_bytes;
     return address < PW_PAGE_BYTES && num_bytes <= PW_PAGE_BYTES - address;
 }
 static bool is_high(uint64_t address) { return address >> 47 != 0; }
@@ -328,8 +329,8 @@ static void check(const transfer *it)
     MUST(it->done);
     if (is_strict) MUST(it->error == PW_OK);
     if (it->error == PW_OK)
-        MUST(!memcmp((const void *)(uintptr_t)it->source,
-                     (const void *)(uintptr_t)it->destination, it->num_bytes));
+        MUST(!memcmp((const void *)(uintptr_t)it->source, (const void *)(uintptr_t)it->destination,
+                     it->num_bytes));
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

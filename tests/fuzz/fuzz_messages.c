@@ -87,8 +87,15 @@ static void check_buffers(void)
 
 static void post_receive(input *in)
 {
-    static const uint64_t flags[] = {0,        0,       0, FI_MULTI_RECV,      FI_PEEK, FI_CLAIM,
-                                     FI_PEEK | FI_CLAIM, FI_PEEK | FI_DISCARD, FI_CLAIM | FI_DISCARD};
+    static const uint64_t flags[] = {0,
+                                     0,
+                                     0,
+                                     FI_MULTI_RECV,
+                                     FI_PEEK,
+                                     FI_CLAIM,
+                                     FI_PEEK | FI_CLAIM,
+                                     FI_PEEK | FI_DISCARD,
+                                     FI_CLAIM | FI_DISCARD};
     struct iovec iov[PW_FI_IOV_MAX];
     const uint8_t how = take_byte(in), num_parts = take_byte(in) < 200 ? 1 : how % 9;
     for (uint8_t i = 0; i < num_parts && i < PW_FI_IOV_MAX; i++) {
@@ -109,12 +116,11 @@ static void post_receive(input *in)
                                                .context = context},
                        chosen);
     else
-        pw_fi_recvmsg(&self.endpoint.fid,
-                      &(struct fi_msg){.msg_iov = iov,
-                                       .iov_count = num_parts,
-                                       .addr = FI_ADDR_UNSPEC,
-                                       .context = context},
-                      chosen);
+        pw_fi_recvmsg(
+            &self.endpoint.fid,
+            &(struct fi_msg){
+                .msg_iov = iov, .iov_count = num_parts, .addr = FI_ADDR_UNSPEC, .context = context},
+            chosen);
 }
 
 /* One that node 1 should answer. */
@@ -164,7 +170,8 @@ static uint32_t write_payload(input *in, uint8_t kind, uint8_t *out)
         const request asked = {.id = take_byte(in),
                                .address = take_address(in),
                                .key = take_byte(in) % 4 ? self.region.fid.key : take(in, 8),
-                               .count = take_byte(in) % 8 ? take_byte(in) % 8u : (uint32_t)take(in, 4),
+                               .count =
+                                   take_byte(in) % 8 ? take_byte(in) % 8u : (uint32_t)take(in, 4),
                                .type = take_byte(in) % 16,
                                .operation = take_byte(in) % 20,
                                .wants_old = take_byte(in) & 1};
@@ -209,8 +216,9 @@ static void arrive(const uint8_t *data, uint32_t num_bytes, uint32_t source)
 
 static void send_one(input *in)
 {
-    static const uint8_t kinds[] = {PW_MESSAGE_EAGER,     PW_MESSAGE_EAGER,     PW_MESSAGE_RENDEZVOUS,
-                                    PW_FI_MESSAGE_ATOMIC, PW_FI_MESSAGE_ANSWER, PW_FI_MESSAGE_DATA};
+    static const uint8_t kinds[] = {PW_MESSAGE_EAGER,      PW_MESSAGE_EAGER,
+                                    PW_MESSAGE_RENDEZVOUS, PW_FI_MESSAGE_ATOMIC,
+                                    PW_FI_MESSAGE_ANSWER,  PW_FI_MESSAGE_DATA};
     _Alignas(64) static uint8_t made[2 * FRAME_BYTES];
     const uint8_t kind = kinds[take_byte(in) % sizeof kinds], num_changes = take_byte(in) % 4;
     pw_fi_header header = {.tag = take_byte(in) % 4, .data = take(in, 2)};
@@ -343,7 +351,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t num_bytes)
         case 2: post_receive(&in); break;
         case 3: post_atomic(&in); break;
         case 4: send_bytes(&in); break;
-        case 5: (void)pw_fi_cancel_receive(&self.endpoint, (void *)(uintptr_t)(take_byte(&in) % 4u)); break;
+        case 5:
+            (void)pw_fi_cancel_receive(&self.endpoint, (void *)(uintptr_t)(take_byte(&in) % 4u));
+            break;
         case 6: turn_until_quiet(); break;
         case 7: (void)pw_fi_deliver(&self.process, take_byte(&in) & 1); break;
         default: send_one(&in); break;

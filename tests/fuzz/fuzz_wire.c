@@ -25,7 +25,7 @@ typedef struct {
 static honest_node nodes[2];
 static pw_shared_bursts *stranger;
 static pw_segment_facts stranger_facts;
-static bool has_ended; /* nonsense in a slot ends the victim's run, with a sentence */
+static bool has_ended;       /* nonsense in a slot ends the victim's run, with a sentence */
 static uint64_t next_number; /* of the stranger's ring, as it counts itself */
 
 /* ---- a libfabric without providers: only shared memory is left */
@@ -143,7 +143,8 @@ static pw_wire_address take_wire_address(input *in)
         /* Another process's file is none of ours to open. */
         const bool is_of_process = at + width > offsetof(pw_wire_address, segment.pid) &&
                                    at < offsetof(pw_wire_address, segment.pid) + 8;
-        if (at + width <= sizeof made && !is_of_process) memcpy((uint8_t *)&made + at, &value, width);
+        if (at + width <= sizeof made && !is_of_process)
+            memcpy((uint8_t *)&made + at, &value, width);
     }
     switch (take_byte(in) % 16) {
     case 0: made.segment.fd = take_byte(in) % 16; break;
@@ -188,7 +189,8 @@ static void scribble(input *in)
     case 1: *bell_in(&victim->shared->segment) = (uint32_t)take_number(in); break;
     case 2: { /* in its own memory, where the victim puts bursts for it */
         slot *mine = stranger->neighbours[0].in;
-        for (uint32_t i = 0; i < SLOTS; i++) atomic_store(&mine[i].number, how & 8 ? 0 : take_number(in));
+        for (uint32_t i = 0; i < SLOTS; i++)
+            atomic_store(&mine[i].number, how & 8 ? 0 : take_number(in));
         break;
     }
     default: *bell_in(&stranger->segment) = (uint32_t)take_number(in); break;

@@ -18,12 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t num_bytes);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /* An oracle, whether NDEBUG is set or not. */
-#define MUST(condition)                                                                 \
-    do {                                                                                \
-        if (!(condition)) {                                                             \
-            fprintf(stderr, "%s:%d: must hold: %s\n", __FILE__, __LINE__, #condition);  \
-            abort();                                                                    \
-        }                                                                               \
+#define MUST(condition)                                                                \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            fprintf(stderr, "%s:%d: must hold: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                   \
+        }                                                                              \
     } while (0)
 
 static inline bool is_over(const input *in) { return in->at >= in->end; }
@@ -47,11 +47,26 @@ static inline uint32_t take_below(input *in, uint32_t limit)
 /* A number of any magnitude, those where things change more often. */
 static inline uint64_t take_number(input *in)
 {
-    static const uint64_t borders[] = {0,           1,          63,         64,        65,
-                                       255,         256,        4095,       4096,      16383,
-                                       16384,       16385,      65535,      INT32_MAX, UINT32_MAX,
-                                       (UINT64_C(1) << 61) + 1, UINT64_C(1) << 61,
-                                       INT64_MAX,   UINT64_C(1) << 63,      UINT64_MAX};
+    static const uint64_t borders[] = {0,
+                                       1,
+                                       63,
+                                       64,
+                                       65,
+                                       255,
+                                       256,
+                                       4095,
+                                       4096,
+                                       16383,
+                                       16384,
+                                       16385,
+                                       65535,
+                                       INT32_MAX,
+                                       UINT32_MAX,
+                                       (UINT64_C(1) << 61) + 1,
+                                       UINT64_C(1) << 61,
+                                       INT64_MAX,
+                                       UINT64_C(1) << 63,
+                                       UINT64_MAX};
     const uint8_t how = take_byte(in);
     if (how < 0x80) return how;
     if (how < 0xc0) return borders[how % (sizeof borders / sizeof *borders)];

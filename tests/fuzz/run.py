@@ -57,7 +57,10 @@ def find_compiler() -> str:
     command = ("-x", "c", "-", "-fsanitize=fuzzer,address,undefined", "-o", os.devnull)
     found = [name for name in (os.environ.get("CC", ""), *COMPILERS) if name and shutil.which(name)]
     for name in found:
-        if subprocess.run([name, *command], input=program, text=True, capture_output=True).returncode == 0:
+        done = subprocess.run(
+            [name, *command], input=program, text=True, capture_output=True, check=False
+        )
+        if done.returncode == 0:
             return name
     what = "without libFuzzer and sanitizers" if found else "not here"
     sys.exit(
@@ -127,7 +130,9 @@ def tell(outcome: Outcome, folder: pathlib.Path) -> None:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="mpirun.sh fuzz", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="mpirun.sh fuzz", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(seeds.TARGETS))
     parser.add_argument("--seconds", type=int, default=600, help="for each target (default 600)")
     parser.add_argument("--at-once", type=int, default=2, help="targets at a time (default 2)")
@@ -140,7 +145,10 @@ def main() -> int:
     venv = pathlib.Path(sys.prefix)
     folder, corpus = venv / "fuzz", (given.corpus or venv / "fuzz-corpus").absolute()
     build(folder, targets)
-    print(f"fuzz: {given.seconds} s for each of {', '.join(targets)}; new inputs: {corpus}", flush=True)
+    print(
+        f"fuzz: {given.seconds} s for each of {', '.join(targets)}; new inputs: {corpus}",
+        flush=True,
+    )
     failed = []
     with concurrent.futures.ThreadPoolExecutor(given.at_once) as pool:
         runs = [

@@ -16,7 +16,10 @@
 #include "transport/node/durations.h"
 #include "transport/node/node_report.h"
 
-#define DRAIN_TURNS 2000 /* in vain, before what is under way counts as nobody's */
+/* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
+ * each turn may rest for some ms. */
+#define DRAIN_TURNS 2000
+#define DRAIN_NS INT64_C(2000000000)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const pw_fabric_library *libfabric;
@@ -263,11 +266,15 @@ static bool is_quiet(const pw_fi_process *process)
 
 static void drain(pw_fi_process *process)
 {
-    for (int in_vain = 0; in_vain < DRAIN_TURNS && !is_quiet(process); in_vain++) {
+    int64_t moved_ns = pw_clock_wall_ns();
+    for (int in_vain = 0;
+         in_vain < DRAIN_TURNS && pw_clock_wall_ns() - moved_ns < DRAIN_NS && !is_quiet(process);
+         in_vain++) {
         const int code = pw_node_turn(process->node, true);
         if (code < 0) return;
         if (code > 0) {
             in_vain = 0;
+            moved_ns = pw_clock_wall_ns();
             pw_node_busy(process->node);
         } else pw_node_idle(process->node);
     }

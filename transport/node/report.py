@@ -34,7 +34,7 @@ def collect(directory: pathlib.Path, num_ranks: int) -> list[dict[str, Any]]:
         except FileNotFoundError:
             missing.append(rank)
             continue
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise IncompleteError(f"rank {rank} left a report that is no JSON: {error}") from None
         if not isinstance(counted, dict):
             raise IncompleteError(f"rank {rank} left a report that is no JSON object")

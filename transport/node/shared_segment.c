@@ -108,7 +108,8 @@ int pw_segment_create(size_t num_bytes, size_t reachable_bytes, pw_segment *out,
     return PW_OK;
 }
 
-/* Opens nothing that is not the file that was announced: the number may be another process's. */
+/* Opens nothing that is not the file that was announced: the number may be another process's; nor
+ * one that its maker could make smaller, when an access would raise SIGBUS. */
 static int open_file(const pw_segment_facts *theirs)
 {
     char path[64];
@@ -120,7 +121,12 @@ static int open_file(const pw_segment_facts *theirs)
         errno = ENXIO;
         return -1;
     }
-    return open(path, O_RDWR | O_CLOEXEC);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    const int seals = fd < 0 ? 0 : fcntl(fd, F_GET_SEALS);
+    if (fd < 0 || (seals >= 0 && seals & F_SEAL_SHRINK)) return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
 }
 
 int pw_segment_attach(const pw_segment_facts *theirs, const pw_segment_facts *mine,

@@ -457,8 +457,12 @@ def read_file(path: str) -> dict[str, Any]:
             document = tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"configuration file '{path}': {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
         raise ConfigError(f"configuration file '{path}': {error}") from None
+    except RecursionError:
+        raise ConfigError(
+            f"configuration file '{path}': its values are nested too deeply"
+        ) from None
     values: dict[str, Any] = {}
     for section, table in document.items():
         if section not in SECTIONS:

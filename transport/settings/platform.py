@@ -147,6 +147,10 @@ class Platform:
         return self.tables[name]
 
 
+_LARGEST = 10**12
+"""In a cost's own unit; the engine has limits of its own below it, and names what is beyond."""
+
+
 def names() -> list[str]:
     """Platforms that come with pagewire."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -167,8 +171,10 @@ def load(name_or_path: str) -> Platform:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"platform file '{path}': {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
         raise ConfigError(f"platform file '{path}': {error}") from None
+    except RecursionError:
+        raise ConfigError(f"platform file '{path}': its values are nested too deeply") from None
     try:
         return parse(document, path.stem)
     except ConfigError as error:
@@ -305,6 +311,10 @@ def _convert(where: str, field: str, value: object, unit: object) -> int:
         name = suffix.lstrip("_") or unit
         raise ConfigError(f"{where}.value = {value!r} {unit}: not a whole number of {name}")
     result = round(base)
+    if result > _LARGEST:
+        raise ConfigError(
+            f"{where}.value = {value!r} {unit}: at most {_LARGEST:.0e} {suffix.lstrip('_') or unit}"
+        )
     if result == 0 and (not suffix or suffix in _DIVISORS):
         raise ConfigError(f"{where}.value = {value!r}: must be above 0")
     return result

@@ -1,5 +1,6 @@
 /* Several endpoints, endpoints that close with everything under way, threads. */
 #include <pthread.h>
+#include <time.h>
 #include <stdatomic.h>
 
 #include "api.h"
@@ -139,6 +140,26 @@ static void closed_peer(api *self)
     api_end(self);
 }
 
+/* ---- messages that nobody receives */
+
+static double wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The process must not wait for long for a receive that never comes. */
+static void unread(api *self)
+{
+    static char message[100000];
+    api_begin(self);
+    SAME(fi_tsend(self->main.ep, message, sizeof message, NULL, self->main.peers[0], 1, NULL), 0);
+    const double begun_s = wall_s();
+    api_end(self);
+    CHECK(wall_s() - begun_s < 8);
+}
+
 /* ---- threads */
 
 static api *shared;
@@ -190,6 +211,11 @@ static void threads(api *self)
 }
 
 const api_case api_lifetimes_cases[] = {
-    {"two_endpoints", 2, two_endpoints}, {"every_number", 1, every_number}, {"closing", 2, closing},
-    {"closed_peer", 2, closed_peer},     {"threads", 2, threads},           {0},
+    {"two_endpoints", 2, two_endpoints},
+    {"every_number", 1, every_number},
+    {"closing", 2, closing},
+    {"closed_peer", 2, closed_peer},
+    {"unread", 1, unread},
+    {"threads", 2, threads},
+    {0},
 };
