@@ -40,8 +40,9 @@ def test_phases_in_one_process_pass_and_are_written(tmp_path):
     losses, timeouts, numbers = (phase["counters"] for phase in written["phases"])
     assert losses["retransmitted_blocks"] > 0 and losses["crc_errors"] > 0
     assert losses["duplicate_blocks"] > 0 and losses["translation_faults_destination"] > 0
-    assert timeouts["timeouts"] > 0 and timeouts["translation_faults_source"] > 0
-    assert numbers["sequence_wraps"] == 4
+    assert timeouts["timeouts"] > 0
+    assert timeouts["translation_faults_source"] > timeouts["transfers"] / 10
+    assert numbers["sequence_wraps"] >= 4
     assert all(rank["wrong"] == 0 for phase in written["phases"] for rank in phase["per_rank"])
     assert (tmp_path / "soak.svg").stat().st_size > 0
 
@@ -61,7 +62,7 @@ def test_ranks_as_processes_pass(tmp_path):
     [
         (("--transfers", "many"), "--transfers many: must be a number"),
         (("--minutes", "0"), "--minutes 0.0: must be above 0"),
-        (("--phase", "losse"), "unknown phase 'losse', did you mean 'losses'"),
+        (("--phase", "losse"), "unknown phase 'losse' (did you mean 'losses'?)"),
         (("-n", "1"), "a soak needs 2 ranks or more"),
         (("-n", "17"), "take --transport facade"),
         (("--set", "run.timeout=0.5"), "run.timeout"),

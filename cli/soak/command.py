@@ -228,9 +228,5 @@ def _plot(results: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
             )
             for rank, found in enumerate(result["per_rank"])
         ]
-        panels.append(
-            Panel(
-                "transfers", "resident memory (MiB)", series, title=result["phase"]
-            )
-        )
+        panels.append(Panel("transfers", "resident memory (MiB)", series, title=result["phase"]))
     plots.draw("soak", panels, [path])

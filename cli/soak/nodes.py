@@ -27,9 +27,7 @@ class SoakError(Exception):
         self.is_interrupt = is_interrupt
 
 
-def run(
-    phase: Phase, spec: Mapping[str, Any], num_nodes: int, environ: Mapping[str, str]
-) -> Found:
+def run(phase: Phase, spec: Mapping[str, Any], num_nodes: int, environ: Mapping[str, str]) -> Found:
     """One process; its samples and sums."""
     if not _PROGRAM.is_file():
         raise ConfigError(f"'{_PROGRAM}' is missing: install pagewire again")

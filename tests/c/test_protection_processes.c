@@ -53,9 +53,7 @@ static void make_burst(rig *all, const told *victim, uint32_t tries)
         read = add_read(all, inside, 200, victim->key + 1 + below(&all->random, 1 << 20));
         seal_read(read);
         return;
-    case 3: /* bounds */
-        seal_read(add_read(all, victim->guarded, 200, victim->key));
-        return;
+    case 3: /* bounds */ seal_read(add_read(all, victim->guarded, 200, victim->key)); return;
     case 4: /* name */
         block = add_block(all, inside, 200, 0);
         block->header.source_node = FRIEND;
@@ -132,8 +130,7 @@ int main(void)
         }
         assert(burst.source == HOSTILE);
         pw_ni_enter(all.nis[VICTIM]);
-        int code =
-            pw_ni_rx_burst(all.nis[VICTIM], burst.source, burst.data, burst.num_bytes);
+        int code = pw_ni_rx_burst(all.nis[VICTIM], burst.source, burst.data, burst.num_bytes);
         num_malformed += code == PW_ERR_MALFORMED;
         assert(code == PW_OK || code == PW_ERR_MALFORMED);
         pw_shared_taken(shared, &burst);

@@ -391,7 +391,11 @@ static void unmapped(api *self)
 }
 
 const api_case api_rma_cases[] = {
-    {"transfers", 2, transfers}, {"remote_data", 2, remote_data}, {"many", 2, many},
-    {"forbidden", 2, forbidden}, {"thief", 2, thief},             {"unmapped", 2, unmapped},
+    {"transfers", 2, transfers},
+    {"remote_data", 2, remote_data},
+    {"many", 2, many},
+    {"forbidden", 2, forbidden},
+    {"thief", 2, thief},
+    {"unmapped", 2, unmapped},
     {0},
 };
