@@ -200,7 +200,10 @@ def soak(
     grow?"""
     from pagewire.cli.soak import command
 
-    wanted = command.parse(launcher.parse_ranks(ranks), transfers, minutes, seed, phase or [])
+    transport = given.values["transport"] or ""
+    wanted = command.parse(
+        launcher.parse_ranks(ranks), transfers, minutes, seed, phase or [], transport
+    )
     environ = given.environ(json=None)
     launcher.check_settings(environ)
     json_path = str(given.values["json"] or "")

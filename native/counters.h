@@ -23,8 +23,8 @@ typedef struct {
     uint64_t forged_frames; /* of malformed_frames: say that they are from another node */
     /* Refused here for ever; a page fault or a damaged packet is no refusal. */
     uint64_t blocks_refused_address, blocks_refused_context, blocks_refused_protection;
-    uint64_t blocks_refused_ended;   /* of a transfer that its source has ended */
-    uint64_t transfers_refused;      /* more at a time than a node has channels */
+    uint64_t blocks_refused_ended; /* of a transfer that its source has ended */
+    uint64_t transfers_refused;    /* more at a time than a node has channels */
     uint64_t reads_refused_address, reads_refused_context, reads_refused_protection;
     uint64_t answers_refused; /* of a node, or a domain, that the block was not sent to */
     uint64_t transaction_wraps, sequence_wraps; /* numbers that began anew at their first */

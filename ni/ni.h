@@ -73,7 +73,8 @@ typedef struct {
  * the transfer that serves the read; NULL: by size. */
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
                  const pw_scheduling *scheduling, uint64_t *key);
-/* Who does not know the secret cannot tell one key from others. Before the first one; default: 0. */
+/* Who does not know the secret cannot tell one key from others. Before the first one; default: 0.
+ */
 void pw_ni_set_key_secret(pw_ni *ni, uint64_t secret);
 /* Take the permission back; PW_ERR_INVALID when the key is not known (any more). */
 int pw_ni_unexpose(pw_ni *ni, uint64_t key);

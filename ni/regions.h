@@ -1,6 +1,6 @@
-/* Regions: what peers may read, each under a key that a slot gives again after 2^32 others. Keys are
- * hard to guess, for who has some of them too, but no cryptography: the secret is a hash's seed. One
- * NI, one thread at a time. */
+/* Regions: what peers may read, each under a key that a slot gives again after 2^32 others. Keys
+ * are hard to guess, for who has some of them too, but no cryptography: the secret is a hash's
+ * seed. One NI, one thread at a time. */
 #ifndef PW_NI_REGIONS_H
 #define PW_NI_REGIONS_H
 #include "ni/ni.h"

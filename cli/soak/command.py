@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.cli import launch, options
+from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
-from pagewire.cli.soak import verdict
+from pagewire.cli.soak import nodes, verdict
+from pagewire.cli.soak.nodes import SoakError
 from pagewire.cli.soak.phases import PHASES, Phase
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
@@ -32,10 +33,17 @@ class Wanted:
     minutes: float
     seed: int
     phases: Sequence[Phase]
+    transport: str
+    """empty: the nodes of one process"""
 
 
 def parse(
-    num_ranks: int, transfers: str, minutes: float, seed: int, names: Sequence[str]
+    num_ranks: int,
+    transfers: str,
+    minutes: float,
+    seed: int,
+    names: Sequence[str],
+    transport: str,
 ) -> Wanted:
     """Check it; raises ConfigError."""
     try:
@@ -48,6 +56,11 @@ def parse(
         raise ConfigError(f"--minutes {minutes}: must be above 0")
     if num_ranks < 2:
         raise ConfigError(f"-n {num_ranks}: a soak needs 2 ranks or more")
+    if not transport and num_ranks > nodes.MAX_NODES:
+        raise ConfigError(
+            f"-n {num_ranks}: one process has at most {nodes.MAX_NODES} nodes in a soak; take "
+            "--transport facade for ranks of their own"
+        )
     known = {phase.name: phase for phase in PHASES}
     for name in names:
         if name not in known:
@@ -56,32 +69,42 @@ def parse(
                 f"{', '.join(known)}"
             )
     chosen = [phase for phase in PHASES if not names or phase.name in names]
-    return Wanted(num_ranks, number, minutes, seed, chosen)
+    return Wanted(num_ranks, number, minutes, seed, chosen, transport)
 
 
 def soak(wanted: Wanted, environ: Mapping[str, str], *, json_path: str, plot_path: str) -> int:
-    """Run every phase; the exit code."""
+    """Run every phase; the exit code. Over a transport the ranks are processes, else the nodes are
+    those of one process, which has no other ranks to wait for."""
     for name, path in (("--json", json_path), ("--plot", plot_path)):
         launch.check_writable(name, path)
-    console = Console()
+    console = Console(width=100)
     results = []
     for phase in wanted.phases:
         result = _run(phase, wanted, environ)
         _show(console, phase, result)
         results.append(result)
     if json_path:
-        write_json(json_path, {"ranks": wanted.num_ranks, "seed": wanted.seed, "phases": results})
+        write_json(
+            json_path,
+            {
+                "ranks": wanted.num_ranks,
+                "transport": wanted.transport or "none",
+                "seed": wanted.seed,
+                "phases": results,
+            },
+        )
     if plot_path:
         _plot(results, pathlib.Path(plot_path))
     failed = [result["phase"] for result in results if result["complaints"]]
     number = sum(result["transfers"] for result in results)
-    is_judged = all(verdict.is_judged(result["per_rank"]) for result in results)
+    long = [result for result in results if result["judges_growth"]]
+    is_judged = bool(long) and all(verdict.is_judged(result["per_rank"]) for result in long)
     if failed:
         console.print(f"soak failed in: {', '.join(failed)}; {number:,} transfers")
         return 1
     console.print(
         f"soak passed: {number:,} transfers on {wanted.num_ranks} ranks, no wrong byte, no hang; "
-        + ("nothing grew" if is_judged else "too few in a phase to say whether anything grows")
+        + ("nothing grew" if is_judged else "too few to say whether anything grows")
     )
     return 0
 
@@ -100,34 +123,49 @@ def _run(phase: Phase, wanted: Wanted, environ: Mapping[str, str]) -> dict[str, 
         "phase": phase.name,
         "says": phase.says,
         "asked": number,
+        "judges_growth": phase.share > 0,
         "transfers": 0,
         "per_rank": [],
         "counters": {},
     }
     start_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pagewire-soak-") as directory:
-        report = os.path.join(directory, "report.json")
-        outcome = launch.launch(
-            wanted.num_ranks,
-            Program("module", "pagewire.cli.soak.rank", (directory, json.dumps(spec))),
-            _environ(phase, environ, report),
-        )
+    runs = _run_ranks if wanted.transport else nodes.run
+    try:
+        per_rank, totals = runs(phase, spec, wanted.num_ranks, environ)
+    except SoakError as error:
+        result["complaints"] = [str(error)]
+        return result
+    finally:
         result["wall_s"] = time.monotonic() - start_s
-        if outcome.failure or outcome.exit_code:
-            result["complaints"] = [outcome.failure or f"exit code {outcome.exit_code}"]
-            return result
-        folder = pathlib.Path(directory)
-        per_rank = [
-            json.loads((folder / f"{rank}.json").read_text(encoding="utf-8"))
-            for rank in range(wanted.num_ranks)
-        ]
-        totals = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["totals"]
     result["per_rank"] = per_rank
     result["transfers"] = sum(rank["transfers"] for rank in per_rank)
     result["counters"] = {name: totals[name] for name in verdict.COUNTERS}
-    result["impairments"] = totals["impairments"]
-    result["complaints"] = verdict.complaints(per_rank, totals, phase.must_wrap)
+    result["complaints"] = verdict.complaints(
+        per_rank, totals, phase.must_wrap, num_nodes=wanted.num_ranks
+    )
     return result
+
+
+def _run_ranks(
+    phase: Phase, spec: Mapping[str, Any], num_ranks: int, environ: Mapping[str, str]
+) -> nodes.Found:
+    """As processes that a launch starts."""
+    with guarded_folder("pagewire-soak-") as directory:
+        report = os.path.join(directory, "report.json")
+        outcome = launch.launch(
+            num_ranks,
+            Program("module", "pagewire.cli.soak.rank", (directory, json.dumps(spec))),
+            _environ(phase, environ, report),
+        )
+        if outcome.failure or outcome.exit_code:
+            raise SoakError(outcome.failure or f"exit code {outcome.exit_code}")
+        folder = pathlib.Path(directory)
+        per_rank = [
+            json.loads((folder / f"{rank}.json").read_text(encoding="utf-8"))
+            for rank in range(num_ranks)
+        ]
+        totals = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["totals"]
+    return per_rank, totals
 
 
 def _environ(phase: Phase, environ: Mapping[str, str], report: str) -> dict[str, str]:
@@ -179,15 +217,11 @@ def _plot(results: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
     for result in results:
         series = [
             Series(
-                f"rank {rank}",
+                f"rank {rank}" if len(result["per_rank"]) > 1 else "process",
                 [each["transfers"] for each in found["samples"]],
                 [each["resident_bytes"] / _BYTES_A_MEBIBYTE for each in found["samples"]],
             )
             for rank, found in enumerate(result["per_rank"])
         ]
-        panels.append(
-            Panel(
-                "transfers of the rank", "resident memory (MiB)", series, title=result["phase"]
-            )
-        )
+        panels.append(Panel("transfers", "resident memory (MiB)", series, title=result["phase"]))
     plots.draw("soak", panels, [path])

@@ -63,7 +63,7 @@ PHASES = (
             "run.timeout": "100us",
             "memory_backend.backend": "model",
             "memory_backend.fault_fraction": str(FAULT_FRACTION),
-            "memory_backend.frame_limit_pages": "192",
+            "memory_backend.frame_limit_pages": "64",
         },
         0.25,
         0,

@@ -29,8 +29,9 @@ NUM_DRAWN = 8191
 BURSTS_A_WINDOW = 8
 WINDOW_BYTES = 8192
 FRESH_DRAWS = 1 << 16
-HANG_S = 240.0
-"""Wall time without a sample after which a rank shows where it stands, and ends."""
+HANG_S = 600.0
+"""Wall time that a burst may take before a rank shows where it stands, and ends; much, since ranks
+that wait for each other on a busy host are slow."""
 
 
 class Soak:
@@ -58,7 +59,8 @@ class Soak:
         self.window = MPI.Win.Create(self.window_memory, 1, comm=self.comm)
         self.back = np.zeros(WINDOW_BYTES, np.uint8)
         self.slots = [
-            self.arena[slot * SLOT_BYTES : slot * SLOT_BYTES + MAX_BYTES] for slot in range(self.num_messages)
+            self.arena[slot * SLOT_BYTES : slot * SLOT_BYTES + MAX_BYTES]
+            for slot in range(self.num_messages)
         ]
 
     def message(self, source: int, burst: int, slot: int) -> np.ndarray:
@@ -125,8 +127,8 @@ class Soak:
             if number % BURSTS_A_WINDOW == 0:
                 self.use_window(number)
             number += 1
+            faulthandler.dump_traceback_later(HANG_S, exit=True)
             if number % a_sample == 0:
-                faulthandler.dump_traceback_later(HANG_S, exit=True)
                 samples.append({"transfers": self.num_transfers, **sample()})
                 is_late = time.monotonic() - start_s > limit_s
                 if self.comm.allreduce(is_late, self.mpi.LOR):

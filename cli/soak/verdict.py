@@ -27,7 +27,8 @@ COUNTERS = (
     "retransmitted_blocks",
     "timeouts",
     "err_messages",
-    "translation_faults",
+    "translation_faults_source",
+    "translation_faults_destination",
     "crc_errors",
     "duplicate_blocks",
     "stale_answers",
@@ -83,7 +84,11 @@ def is_judged(per_rank: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def complaints(
-    per_rank: Sequence[Mapping[str, Any]], totals: Mapping[str, Any], must_wrap: Sequence[str]
+    per_rank: Sequence[Mapping[str, Any]],
+    totals: Mapping[str, Any],
+    must_wrap: Sequence[str],
+    *,
+    num_nodes: int,
 ) -> list[str]:
     """What is not as it must be, in words; empty when all is well."""
     found = []
@@ -100,7 +105,7 @@ def complaints(
             found.append(
                 f"{name} grew from {grown.before:,.0f} to {grown.after:,.0f} over the last half"
             )
-    enough = totals["blocks"] >= 2 * len(per_rank) * TRANSACTION_IDS
+    enough = totals["blocks"] >= 2 * num_nodes * TRANSACTION_IDS
     for name in must_wrap:
         if not totals[name] and (name != "transaction_wraps" or enough):
             found.append(f"{name} = 0: the numbers never began anew")

@@ -139,8 +139,8 @@ static inline bool turn(rig *all)
         assert(count >= 0);
         moved |= count > 0;
         for (int i = 0; i < count; i++) {
-            bool is_own = events[i].kind == PW_HOST_FETCH_DONE ||
-                          events[i].kind == PW_HOST_WRITE_DONE;
+            bool is_own =
+                events[i].kind == PW_HOST_FETCH_DONE || events[i].kind == PW_HOST_WRITE_DONE;
             all->num_events += is_own;
             all->num_failed += is_own && events[i].error != PW_OK;
         }
@@ -170,7 +170,8 @@ static inline void go_on(rig *all)
     uint64_t id, key;
     uint32_t stream, before = all->num_events;
     pw_ni *victim = all->nis[VICTIM], *friend = all->nis[FRIEND];
-    for (uint32_t i = 0; i < HONEST_BYTES; i++) all->honest[VICTIM][i] = (uint8_t)draw(&all->random);
+    for (uint32_t i = 0; i < HONEST_BYTES; i++)
+        all->honest[VICTIM][i] = (uint8_t)draw(&all->random);
     memset(all->honest[FRIEND], 0, 2 * HONEST_BYTES);
     pw_ni_enter(victim);
     assert(pw_ni_write(victim, PDID, FRIEND, address_of(all->honest[VICTIM]),

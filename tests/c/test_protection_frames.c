@@ -1,6 +1,6 @@
-/* Frames about transfers that are not the hostile node's, or not any more, or in another order: TRIES
- * of each kind. No transfer of others ends by them, and memory is written once and by whom it should
- * be. And a file that is truncated while the NI copies. */
+/* Frames about transfers that are not the hostile node's, or not any more, or in another order:
+ * TRIES of each kind. No transfer of others ends by them, and memory is written once and by whom it
+ * should be. And a file that is truncated while the NI copies. */
 #include "tests/c/hostile.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -303,8 +303,7 @@ static void test_a_file_that_is_truncated_meanwhile(rig *all)
     pthread_t thread;
     shrinking self = {.file = memfd_create("shrinking", 0)};
     assert(self.file >= 0 && ftruncate(self.file, 16 * PAGE_BYTES) == 0);
-    uint8_t *memory =
-        mmap(NULL, 16 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, self.file, 0);
+    uint8_t *memory = mmap(NULL, 16 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, self.file, 0);
     assert(memory != MAP_FAILED);
     assert(pthread_create(&thread, NULL, shrink, &self) == 0);
     uint64_t told = all->told.acks;

@@ -1,6 +1,6 @@
-/* Reads that a hostile node asks for, answers that it gives to others' blocks, and frames in others'
- * names or for the second time: TRIES of each kind, refused each time, counted, and memory as it
- * was. */
+/* Reads that a hostile node asks for, answers that it gives to others' blocks, and frames in
+ * others' names or for the second time: TRIES of each kind, refused each time, counted, and memory
+ * as it was. */
 #include "tests/c/hostile.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ static void test_a_right_key_reads(rig *all)
     assert(all->told.blocks == 1 && all->told.reads_refused == 0);
     pw_control_frame *ack = add_control(all, PW_FRAME_ACK, (all->next_stream - 1) | PW_STREAM_READ);
     ack->header.time_ns += 100000; /* behind the block */
-    seal_control(ack); /* of transaction 0, block 0 */
+    seal_control(ack);             /* of transaction 0, block 0 */
     assert(deliver(all, HOSTILE) == PW_OK);
 }
 
@@ -46,10 +46,10 @@ static void test_wrong_keys(rig *all)
     for (uint32_t tries = 0; tries < TRIES; tries++) {
         uint64_t key = draw(&all->random);
         switch (tries % 5) {
-        case 0: key = tries / 5; break;                                    /* from 0 on */
-        case 1: key = all->key ^ UINT64_C(1) << (tries / 5 % 64); break;   /* one bit */
+        case 0: key = tries / 5; break;                                      /* from 0 on */
+        case 1: key = all->key ^ UINT64_C(1) << (tries / 5 % 64); break;     /* one bit */
         case 2: key = all->key + UINT64_C(0x100000000) * (tries + 1); break; /* other generations */
-        case 3: key = (uint64_t)(tries / 5 + 1) << 32 | 1; break;          /* as a counter gives */
+        case 3: key = (uint64_t)(tries / 5 + 1) << 32 | 1; break; /* as a counter gives */
         default: break;
         }
         refuse_read(all, add_read(all, readable(all), 100, key));
@@ -149,7 +149,8 @@ static void test_reads_of_a_truncated_file(rig *all)
     assert(ftruncate(file, 0) == 0);
     uint64_t failed = counters(all).transfers_failed;
     for (uint32_t tries = 0; tries < TRIES; tries++) {
-        seal_read(add_read(all, address_of(memory) + below(&all->random, 3 * PAGE_BYTES), 200, key));
+        seal_read(
+            add_read(all, address_of(memory) + below(&all->random, 3 * PAGE_BYTES), 200, key));
         assert(deliver(all, HOSTILE) == PW_OK);
         look(all, tries);
     }

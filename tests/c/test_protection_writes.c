@@ -100,9 +100,13 @@ static void test_blocks_beyond_their_transfer(rig *all)
 
 static void test_kernel_addresses(rig *all)
 {
-    const uint64_t known[] = {UINT64_C(0xffffffffff600000), UINT64_C(0xffffffff81000000),
-                              UINT64_C(0xffff888000000000), UINT64_C(0x0000800000000000),
-                              UINT64_C(0x00007ffffffff000), UINT64_C(0xfffffffffffff000), 0};
+    const uint64_t known[] = {UINT64_C(0xffffffffff600000),
+                              UINT64_C(0xffffffff81000000),
+                              UINT64_C(0xffff888000000000),
+                              UINT64_C(0x0000800000000000),
+                              UINT64_C(0x00007ffffffff000),
+                              UINT64_C(0xfffffffffffff000),
+                              0};
     uint64_t before = counters(all).blocks_refused_address;
     for (uint32_t tries = 0; tries < TRIES; tries++) {
         uint64_t address = (UINT64_C(1) << 63 | draw(&all->random) >> 1) & ~UINT64_C(0xffff);
@@ -170,8 +174,7 @@ static void test_truncated_file(rig *all)
     int file = memfd_create("truncated", 0);
     assert(file >= 0 && ftruncate(file, 16 * PAGE_BYTES) == 0);
     for (int flags = MAP_SHARED; flags; flags = flags == MAP_SHARED ? MAP_PRIVATE : 0) {
-        uint8_t *memory =
-            mmap(NULL, 16 * PAGE_BYTES, PROT_READ | PROT_WRITE, flags, file, 0);
+        uint8_t *memory = mmap(NULL, 16 * PAGE_BYTES, PROT_READ | PROT_WRITE, flags, file, 0);
         assert(memory != MAP_FAILED && ftruncate(file, 16 * PAGE_BYTES) == 0);
         memory[0] = memory[5 * PAGE_BYTES] = 1; /* some pages are there when it shrinks */
         assert(ftruncate(file, 0) == 0);
