@@ -217,6 +217,8 @@ def launch_command(
             variables = fabric.environment(variables, mpi)
             command = [fabric.starter(), *command]
         variables[MARKER] = marker
+        if not hosts:  # where Open MPI's mpiexec keeps its files, and leaves them when it is killed
+            variables.setdefault("PRTE_MCA_prte_tmpdir_base", directory)
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
         variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"
         variables["PAGEWIRE_PROGRAM"] = program
