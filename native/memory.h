@@ -34,7 +34,8 @@ typedef struct pw_memory pw_memory;
 #define PW_CHECKS_WRITE_PROTECTION 2
 /* Where page states come from. */
 #define PW_SOURCE_MINCORE 1
-#define PW_SOURCE_PAGEMAP 2 /* /proc/self/pagemap: which pages are the process's own, or in swap \
+#define PW_SOURCE_PAGEMAP                                                                        \
+    2                       /* /proc/self/pagemap: which pages are the process's own, or in swap \
                              */
 #define PW_SOURCE_PROCMAP 4 /* PROCMAP_QUERY: what a mapping allows */
 #define PW_SOURCE_SCAN 8    /* PAGEMAP_SCAN: huge pages */

@@ -263,11 +263,13 @@ def test_requirements_are_those_of_the_groups():
 
 
 def test_tests_are_counted_from_what_pytest_prints():
-    said = "FAILED ../tests/mpi/test_x.py::test_a[1] - x\n== 1 failed, 7 passed, 2 skipped in 2s =="
+    said = (
+        "FAILED ../tests/mpi/test_x.py::test_a[1 2] - x\n== 1 failed, 7 passed, 2 skipped in 2s =="
+    )
     checks = suites._counted("tests", 1, said)
     verdicts = [check.verdict for check in checks]
     assert verdicts == [Verdict.PASSED] * 7 + [Verdict.FAILED, Verdict.NOT_AVAILABLE]
-    assert checks[7].detail == "test_x.py::test_a[1]"
+    assert checks[7].detail == "test_x.py::test_a[1 2]"
     (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed")
     assert died.verdict is Verdict.FAILED and died.detail == "rank 0 was killed"
     *_, late = suites._counted("tests", 1, "== 7 passed in 1.50s ==\npagewire: rank 1 hung")
@@ -279,6 +281,8 @@ def test_table_counts_and_keeps_its_columns():
     checks.append(Check("c", Verdict.NOT_AVAILABLE, "no c"))
     row = row_of("here", "Python 3", "all", checks)
     assert row == Row("here", "Python 3", 1, 1, "all", "b: x | y\nz; c: no c")
+    many = [Check("t", Verdict.FAILED, str(i)) for i in range(6)]
+    assert row_of("", "", "", many).missing == "t: 0, 1, 2, 3 and 2 more"
     lines = table.markdown([row], {"kernel": "6.1"}).splitlines()
     assert lines[-1] == r"| here | Python 3 | all | 1 | 1 | b: x \| y z; c: no c |"
     assert "kernel: 6.1" in lines[0]

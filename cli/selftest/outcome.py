@@ -12,6 +12,10 @@ class Verdict(enum.StrEnum):
     NOT_AVAILABLE = "not available"
 
 
+_MAX_DETAILS = 4
+"""Of what did not pass under one name; the counts are of all."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was tried."""
@@ -35,12 +39,19 @@ class Row:
     """What is not available, with the reason; how it failed, when it did."""
 
 
+def _some(details: list[str]) -> str:
+    more = len(details) - _MAX_DETAILS
+    return ", ".join(details[:_MAX_DETAILS]) + (f" and {more} more" if more > 0 else "")
+
+
 def row_of(platform: str, versions: str, tried: str, checks: list[Check]) -> Row:
     """A row that counts checks, with the details of those that did not pass."""
     verdicts = [check.verdict for check in checks]
-    details = [
-        f"{check.name}: {check.detail}" for check in checks if check.verdict is not Verdict.PASSED
-    ]
+    grouped: dict[str, list[str]] = {}
+    for check in checks:
+        if check.verdict is not Verdict.PASSED:
+            grouped.setdefault(check.name, []).append(check.detail)
+    details = [f"{name}: {_some(found)}" for name, found in grouped.items()]
     return Row(
         platform,
         versions,

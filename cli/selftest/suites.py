@@ -15,7 +15,7 @@ RANKS = (1, 2, 4)
 _LIMIT_S = 1800.0  # of one run; on an idle machine it takes two minutes
 _COMPILING_S = 300.0
 _SUMMARY = re.compile(r"^.*\b\d+ (?:passed|failed|skipped).* in [\d.]+s.*$", re.MULTILINE)
-_FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::.+?)(?: - .*)?$", re.MULTILINE)
 _FLAGS = ("-D_GNU_SOURCE", "-O1", "-pthread")
 
 # In runs of their own: they start processes, wait for such, or take minutes.
