@@ -44,10 +44,7 @@ static void take(void)
     while (atomic_flag_test_and_set_explicit(&own.is_held, memory_order_acquire)) sched_yield();
 }
 
-static void give(void)
-{
-    atomic_flag_clear_explicit(&own.is_held, memory_order_release);
-}
+static void give(void) { atomic_flag_clear_explicit(&own.is_held, memory_order_release); }
 
 static bool add_range(void)
 {
