@@ -8,7 +8,7 @@ from typing import Any
 
 from pagewire.cli.stress.steps.kit import Area, Place
 
-_MAX_ACTS = 100
+_MAX_ACTS = 10
 """Of a thread beside a transfer."""
 
 
