@@ -6,9 +6,9 @@ that a rank that dies can be told from one that waits for it.
 
 import dataclasses
 import json
+import os
 import pathlib
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -60,7 +60,7 @@ def main(folder: pathlib.Path) -> None:
     """Run programs until the batch's time is over."""
     batch = Batch(**json.loads((folder / "batch.json").read_text()))
     world = MPI.COMM_WORLD
-    begun_s = time.monotonic()
+    begun_s = os.times().elapsed  # of this host, whatever run.clocks says
     total: dict[str, dict[str, int]] = {"steps": {}, "bytes": {}}
     for idx in range(batch.num_programs):
         drawn = draw.program(batch.first_seed + idx, world.size, batch.max_bytes)
@@ -69,7 +69,7 @@ def main(folder: pathlib.Path) -> None:
         _add(total["steps"], run.num_steps)
         _add(total["bytes"], run.checked)
         _leave(folder, {"num_programs": idx + 1, **total})
-        is_over = time.monotonic() - begun_s > batch.seconds
+        is_over = os.times().elapsed - begun_s > batch.seconds
         if world.bcast(is_over, 0):
             return
 

@@ -1,6 +1,7 @@
 """Steps on neighbourhoods and between groups, threads, and pressure on memory by itself."""
 
 import os
+import queue
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -116,13 +117,15 @@ def intercommunicator(
 def threads(place: Place, *, parts: Sequence[Sequence[Step]]) -> Iterator[None]:
     """Each part in a thread of its own, on a communicator of its own."""
     runs = [Run(place.comm.Dup(), place.run.seed) for _ in parts]
-    errors: list[BaseException] = []
+    results: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def work(run: Run, steps: Sequence[Step]) -> None:
+        result: BaseException | None = None
         try:
             execute(run, steps)
         except BaseException as error:  # noqa: BLE001, raised again below
-            errors.append(error)
+            result = error
+        results.put(result)
 
     started = [
         threading.Thread(target=work, args=(run, part), daemon=True)
@@ -130,11 +133,10 @@ def threads(place: Place, *, parts: Sequence[Sequence[Step]]) -> Iterator[None]:
     ]
     for thread in started:
         thread.start()
-    while any(thread.is_alive() for thread in started) and not errors:
-        for thread in started:
-            thread.join(0.05)
-    if errors:
-        raise errors[0]
+    for _ in started:
+        failure = results.get()
+        if failure is not None:
+            raise failure
     yield
     for run in runs:
         place.run.checked.update(run.checked)

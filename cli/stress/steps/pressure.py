@@ -4,10 +4,12 @@ import mmap
 import os
 import random
 import threading
-import time
 from typing import Any
 
 from pagewire.cli.stress.steps.kit import Area, Place
+
+_MAX_ACTS = 10
+"""Of a thread beside a transfer."""
 
 
 def fork() -> None:
@@ -57,7 +59,9 @@ class During:
         self._thread.start()
 
     def _go_on(self) -> None:
-        while self._acts and not self._is_over.is_set():
+        for _ in range(_MAX_ACTS if self._acts else 0):
+            if self._is_over.is_set():
+                return
             act = self._random.choice(self._acts)
             if act == "fork":
                 fork()
@@ -66,7 +70,7 @@ class During:
             else:
                 for area in self._areas:
                     area.drop()
-            time.sleep(0.0005)
+            os.sched_yield()  # a sleep could be virtual
 
     def end(self) -> None:
         self._is_over.set()
