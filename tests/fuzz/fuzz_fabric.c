@@ -193,8 +193,11 @@ static void insert_name(input *in)
     fi_addr_t address;
     for (uint8_t changes = take_byte(in) % 4; changes; changes--)
         ((uint8_t *)&name)[take_byte(in) % sizeof name] = take_byte(in);
-    /* Of another process no card is ours to open. */
+    /* Of another process no card is ours to open; and a message to a node or an endpoint that is
+     * not there is waited for, for seconds, when the sender closes. */
     name.pid = name_of_first.pid;
+    name.node = name_of_first.node;
+    name.endpoint %= ENDPOINTS;
     if (it->av) MUST(fi_av_insert(it->av, &name, 1, &address, 0, NULL) <= 1);
 }
 
@@ -363,19 +366,22 @@ static void close_all(void)
     MUST(!fi_close(&domain->fid));
 }
 
-/* Messages that nobody received: their senders must not keep their memory for ever. */
+/* Messages that nobody received, or that a look has kept: else closing waits for their end. */
 static void take_what_is_left(void)
 {
-    for (int i = 0; i < ENDPOINTS; i++) {
-        const struct fi_msg_tagged any = {.addr = FI_ADDR_UNSPEC, .ignore = UINT64_MAX};
-        const struct fi_msg plain = {.addr = FI_ADDR_UNSPEC};
-        for (int j = 0; j < 100; j++) {
-            fi_trecvmsg(endpoints[i].ep, &any, FI_PEEK | FI_DISCARD);
-            fi_recvmsg(endpoints[i].ep, &plain, FI_PEEK | FI_DISCARD);
+    for (int round = 0; round < 24; round++)
+        for (int i = 0; i < ENDPOINTS; i++) {
+            const bool is_claim = round & 1;
+            void *context = (void *)(uintptr_t)(round / 2 % 8);
+            const struct fi_msg_tagged any = {
+                .addr = FI_ADDR_UNSPEC, .ignore = UINT64_MAX, .context = context};
+            const struct fi_msg plain = {.addr = FI_ADDR_UNSPEC, .context = context};
+            const uint64_t flags = FI_DISCARD | (is_claim ? FI_CLAIM : FI_PEEK);
+            fi_trecvmsg(endpoints[i].ep, &any, flags);
+            fi_recvmsg(endpoints[i].ep, &plain, flags);
             read_queue(&endpoints[i], endpoints[i].received);
             read_queue(&endpoints[i], endpoints[i].sent);
         }
-    }
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

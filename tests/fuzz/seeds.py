@@ -15,6 +15,8 @@ from pagewire.transport.settings.platform import load as load_platform
 
 TARGETS = ("api", "config", "fabric", "frames", "messages", "wire")
 RANDOM_INPUTS = 32
+RANDOM_INPUTS_OF = {"fabric": 8}
+"""Where closing waits for messages that nobody receives, an input takes seconds."""
 RANDOM_BYTES_MAX = 600
 
 
@@ -26,7 +28,7 @@ def write(target: str, folder: pathlib.Path) -> None:
         (folder / name).write_bytes(content)
     if target == "config":
         return
-    for number in range(RANDOM_INPUTS):
+    for number in range(RANDOM_INPUTS_OF.get(target, RANDOM_INPUTS)):
         draw = random.Random(f"{target} {number}")
         content = draw.randbytes(draw.randrange(20, RANDOM_BYTES_MAX))
         (folder / f"random-{number}").write_bytes(content)
