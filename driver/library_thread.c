@@ -345,12 +345,19 @@ bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_ti
     return false;
 }
 
+#define KEPT_MESSAGES 64u /* of a wake-up that is over: else each grows to what the longest had */
+
 static void forget_first(pw_library_thread *thread)
 {
     pw_wakeup *wakeup = thread->first;
     if (!wakeup->is_noted) note_presence(thread, wakeup);
     thread->first = wakeup->next;
     if (!thread->first) thread->last = NULL;
+    if (wakeup->capacity > KEPT_MESSAGES) {
+        free(wakeup->messages);
+        wakeup->messages = NULL;
+        wakeup->capacity = 0;
+    }
     wakeup->next = thread->free_wakeups;
     thread->free_wakeups = wakeup;
 }
