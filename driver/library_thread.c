@@ -120,6 +120,7 @@ static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time s
     else if (!(wakeup = calloc(1, sizeof *wakeup))) return NULL;
     pw_library_message *messages = wakeup->messages;
     *wakeup = (pw_wakeup){.first_span = span,
+                          .oldest_span = span,
                           .since_ns = since_ns,
                           .work_ns = thread->costs->user_wakeup_ns,
                           .messages = messages,
@@ -217,6 +218,7 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     pw_library_message *message = wakeup ? new_message(wakeup) : NULL;
     if (!message) return PW_ERR_NOMEM;
     wakeup->last_span = sent.span;
+    if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;
     *message = (pw_library_message){.sent = sent, .page = fields.page, .err_ns = PW_NEVER};
     pw_library_thread_update(thread);
     if (touch) touch_page(thread, &fields, message, out);
@@ -343,12 +345,19 @@ bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_ti
     return false;
 }
 
+#define KEPT_MESSAGES 64u /* of a wake-up that is over: else each grows to what the longest had */
+
 static void forget_first(pw_library_thread *thread)
 {
     pw_wakeup *wakeup = thread->first;
     if (!wakeup->is_noted) note_presence(thread, wakeup);
     thread->first = wakeup->next;
     if (!thread->first) thread->last = NULL;
+    if (wakeup->capacity > KEPT_MESSAGES) {
+        free(wakeup->messages);
+        wakeup->messages = NULL;
+        wakeup->capacity = 0;
+    }
     wakeup->next = thread->free_wakeups;
     thread->free_wakeups = wakeup;
 }
@@ -368,5 +377,8 @@ uint32_t pw_library_thread_first_span(pw_library_thread *thread, pw_time since_n
 {
     while (thread->first && is_over(thread, thread->first, since_ns, last_span))
         forget_first(thread);
-    return thread->first ? thread->first->first_span : 0;
+    uint32_t oldest = thread->first ? thread->first->oldest_span : 0;
+    for (const pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        if (wakeup->oldest_span < oldest) oldest = wakeup->oldest_span;
+    return oldest;
 }

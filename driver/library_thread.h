@@ -47,7 +47,8 @@ typedef struct {
 typedef struct pw_wakeup {
     struct pw_wakeup *next;
     uint32_t first_span, last_span; /* tasklet runs that sent its messages */
-    pw_time since_ns;               /* the fault that led to it */
+    uint32_t oldest_span; /* of them all: a fault that comes late belongs to an earlier run */
+    pw_time since_ns;     /* the fault that led to it */
     pw_time work_ns;
     pw_time asleep_ns; /* as things were at that version */
     uint64_t version;

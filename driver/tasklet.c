@@ -5,6 +5,8 @@
 /* --- runs ---------------------------------------------------------------------------------------
  */
 
+#define KEPT_PAGES 64u /* of a run that is closed: else each grows to what the longest had */
+
 /* Nothing moves the run's times any more. */
 static void close_first_run(pw_driver *driver)
 {
@@ -19,6 +21,11 @@ static void close_first_run(pw_driver *driver)
     pw_cpu_close(&driver->cpu, run->span);
     driver->first_run = run->next;
     if (!driver->first_run) driver->last_run = NULL;
+    if (run->capacity > KEPT_PAGES) {
+        free(run->pages);
+        run->pages = NULL;
+        run->capacity = 0;
+    }
     run->next = driver->free_runs;
     driver->free_runs = run;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define FIRST_SLOTS 16u
+#define KEPT_INTERRUPTS 64u /* of a span that is closed: room for the next one */
 
 void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns)
 {
@@ -196,7 +197,13 @@ pw_time pw_cpu_thread(const pw_cpu *cpu, pw_time at_ns, pw_time work_ns)
 
 void pw_cpu_close(pw_cpu *cpu, uint32_t span)
 {
-    span_of(cpu, span)->id = 0;
+    pw_cpu_span *closed = span_of(cpu, span);
+    closed->id = 0;
+    if (closed->capacity > KEPT_INTERRUPTS) { /* else every slot grows to the longest run's */
+        free(closed->interrupts);
+        closed->interrupts = NULL;
+        closed->capacity = 0;
+    }
     while (cpu->first_id < cpu->next_id && span_of(cpu, cpu->first_id)->id != cpu->first_id)
         cpu->first_id++;
 }
