@@ -238,6 +238,7 @@ def test_options_that_make_no_sense_are_refused(words, sentence):
 
 def test_python_that_is_not_there_is_a_row_with_the_reason(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PYENV_ROOT", "/nowhere")
     path = tmp_path / "table.md"
     name = "python3.15" if sys.version_info[1] != 15 else "python3.14"
     assert command.every_platform(str(tmp_path), f"{name},system-mpich", str(path)) == 0

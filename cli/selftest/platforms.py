@@ -1,6 +1,7 @@
 """The platforms that `pagewire selftest --all` tries: MPIs, Pythons, hosts; each makes a row."""
 
 import json
+import os
 import pathlib
 import platform
 import shutil
@@ -13,6 +14,7 @@ from pagewire.cli.selftest.environments import UnavailableError
 from pagewire.cli.selftest.outcome import Check, Row, Verdict, row_of
 from pagewire.cli.selftest.transports import reason_in, run_limited
 
+_STARTING_S = 60.0
 _SELF_TEST_S = 900.0
 NEWER_PYTHONS = tuple(f"python3.{minor}" for minor in range(11, 16))
 
@@ -76,10 +78,19 @@ def _system(cache: pathlib.Path, kind: str) -> Row:
 
 
 def _other_python(cache: pathlib.Path, name: str) -> Row:
-    python = shutil.which(name)
+    python = _find_python(name)
     if not python:
         return _unavailable(f"{name}, {_WHEELS['mpich']}", f"no {name} in PATH")
     return _wheel(cache, "mpich", python, f"{name}, {_WHEELS['mpich']}")
+
+
+def _find_python(name: str) -> str:
+    """A Python that starts: pyenv has commands in PATH for versions that are not switched on."""
+    own = pathlib.Path(os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"), "versions")
+    for found in (shutil.which(name), *map(str, sorted(own.glob(f"*/bin/{name}")))):
+        if found and run_limited([found, "-c", "pass"], limit_s=_STARTING_S)[0] == 0:
+            return found
+    return ""
 
 
 def _try_mpi(title: str, python: str, mpi: str, mpicc: str, mpiexec: str) -> Row:
