@@ -145,6 +145,8 @@ def marked() -> set[int]:
         (["compare", "-n", "2", "--memory", ",", "SELF"], "name at least one"),
         (["compare", "-n", "2", "--policy", "part", "SELF"], "one of page, block, all"),
         (["compare", "-n", "2", "--compute", "fast", "SELF"], "one of replay, measured"),
+        (["compare", "-n", "2", "--runs", "0", "SELF"], "--runs 0: allowed is 1 to 10000"),
+        (["compare", "-n", "2", "--equal", "SELF"], "--equal needs runs"),
         (["run"], "usage: pagewire run"),
         (["run", "--memory"], "--memory needs a value"),
         (["run", "--memry", "x", "SELF"], "did you mean '--memory'"),

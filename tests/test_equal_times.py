@@ -14,6 +14,9 @@ import sys
 import pytest
 from native_programs import clean_environment, needs_provider
 
+from pagewire.cli import repetitions
+from pagewire.cli.mpi_choice import Mpi
+
 PROGRAM = pathlib.Path(__file__).with_name("one_flow_at_a_time.py")
 NUM_RUNS = int(os.environ.get("PAGEWIRE_TEST_RUNS", "3"))
 
@@ -81,3 +84,42 @@ def test_one_flow_at_a_time_takes_the_same_time_in_every_run(tmp_path, transport
         texts = [path.read_text() for path in sorted(logs.glob(f"{rank}.*"))]
         assert len(texts) == NUM_RUNS + recorded
         assert recorded or len(set(texts)) == 1
+
+
+def test_runs_with_measured_compute_differ_and_are_an_error(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("from mpi4py import MPI\nsum(range(100000))\nMPI.COMM_WORLD.Barrier()\n")
+    code, said, entries = compare(
+        tmp_path, "-n", "2", "--memory", "part", "--compute", "measured", "--runs", "2", "--equal",
+        str(program),
+    )  # fmt: skip
+    assert code == 1, said
+    assert "equal runs differ" in said
+    assert entries[0]["repetitions"]["differences"][0]["name"] == "virtual_time_ns"
+
+
+def test_differences_are_found_by_rank_and_by_place_in_a_list():
+    def report(*ranks: dict) -> dict:
+        return {"ranks": [{"rank": idx, **each} for idx, each in enumerate(ranks)]}
+
+    same = {"wall_time_s": 1.0, "sleeps": 3, "blocks": 5, "bins": [0, 2], "calls": {"Send": 1}}
+    first = report(same, {**same, "virtual_time_ns": 10})
+    second = report({**same, "wall_time_s": 2.0, "sleeps": 9}, {**same, "virtual_time_ns": 8})
+    third = report({**same, "bins": [0, 4]}, {**same, "virtual_time_ns": 10, "blocks": 6})
+    runs = [repetitions.figures(each) for each in (first, second, third)]
+    found = {each.name: each for each in repetitions.differences(runs)}
+    assert list(found) == ["virtual_time_ns", "blocks", "bins[1]"]
+    time = found["virtual_time_ns"]
+    assert (time.smallest, time.largest, time.num_ranks, time.num_runs) == (8, 10, 1, 1)
+    assert time.spread == pytest.approx(0.2)
+    assert (found["blocks"].smallest, found["blocks"].largest) == (10, 11)
+    assert repetitions.differences(runs[:1] * 3) == []
+
+
+def test_mpich_with_libfabric_starts_without_ucx_on_one_host(tmp_path):
+    without = Mpi("mpiexec", str(tmp_path), "mpich")
+    assert without.defaults("") == {}
+    (tmp_path / "mpich" / "libfabric").mkdir(parents=True)
+    assert without.defaults("") == {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+    assert without.defaults("node1,node2") == {}
+    assert Mpi("mpiexec", str(tmp_path), "openmpi").defaults("") == {}
