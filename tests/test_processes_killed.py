@@ -161,5 +161,6 @@ def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.ends(SOON_S * SLACK) == 130
     assert "interrupted" in run.stderr
-    assert "Traceback" not in run.stderr
+    # The launcher's own would begin the line; a rank may find its standard output closed.
+    assert not any(line.startswith("Traceback") for line in run.stderr.splitlines())
     assert place.left() == []
