@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 import random
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -173,8 +172,6 @@ def main(options: Options, environ: Mapping[str, str]) -> int:
     launcher.check_settings(environ)
     console = Console(soft_wrap=True, emoji=False)
     stress = Stress(options, environ, console)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # the launch under way shall end with us
-        signal.signal(number, signal.default_int_handler)
     try:
         code = stress.run()
     except Interrupted as interrupt:
