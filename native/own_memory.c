@@ -1,10 +1,12 @@
 #include "native/own_memory.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define RANGE_BYTES ((size_t)64 << 20) /* reserved: what is not touched costs nothing */
 #define RANGE_BYTES_MIN ((size_t)4 << 20)
@@ -28,7 +30,8 @@ typedef struct free_block {
 } free_block;
 
 /* One a process, as its address space is: pools of several nodes may grow at once. */
-static struct {
+typedef struct {
+    _Atomic uint64_t is_ready; /* READY once the rest may be used */
     atomic_flag is_held;
     bool knows_forks;
     struct {
@@ -37,22 +40,68 @@ static struct {
     atomic_uint num_ranges;
     uintptr_t next; /* in the last range */
     free_block *free[NUM_SIZES];
-} own = {.is_held = ATOMIC_FLAG_INIT};
+} own_memory;
+
+/* What the extension has allocated the provider may free, and the other way round: a policy in
+ * Python works on the provider's node by the extension's functions. So the first of our shared
+ * objects that asks puts this at a place that the others know, far from where Linux maps. */
+#define HOME ((uintptr_t)0x6100000000)
+#define READY (UINT64_C(0x7061676577697265) ^ sizeof(own_memory))
+#define LOOKS 1000
+
+static _Atomic(own_memory *) found;
+
+/* Is the place ours? Another object of ours may be about to make it. */
+static bool is_at_home(void)
+{
+    /* A call that reads there fails where the process would get a signal. */
+    if (access((const char *)HOME, F_OK) && errno == EFAULT) return false;
+    const own_memory *there = (const own_memory *)HOME;
+    uint64_t seen = 0;
+    for (int look = 0; look < LOOKS && !seen; look++) {
+        seen = atomic_load_explicit(&there->is_ready, memory_order_acquire);
+        if (!seen) sched_yield();
+    }
+    return seen == READY;
+}
+
+static own_memory *find(void)
+{
+    static own_memory alone = {
+        .is_held = ATOMIC_FLAG_INIT}; /* of this object, when the place is another's */
+    own_memory *own = atomic_load_explicit(&found, memory_order_acquire);
+    if (own) return own;
+    void *made = mmap((void *)HOME, sizeof *own, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (made != MAP_FAILED && (uintptr_t)made != HOME) { /* Linux before 4.17 */
+        munmap(made, sizeof *own);
+        made = MAP_FAILED;
+    }
+    if (made != MAP_FAILED) {
+        own = made;
+        atomic_flag_clear(&own->is_held);
+        atomic_store_explicit(&own->is_ready, READY, memory_order_release);
+    } else own = is_at_home() ? (own_memory *)HOME : &alone;
+    atomic_store_explicit(&found, own, memory_order_release);
+    return own;
+}
 
 static void take(void)
 {
-    while (atomic_flag_test_and_set_explicit(&own.is_held, memory_order_acquire)) sched_yield();
+    own_memory *own = find();
+    while (atomic_flag_test_and_set_explicit(&own->is_held, memory_order_acquire)) sched_yield();
 }
 
-static void give(void) { atomic_flag_clear_explicit(&own.is_held, memory_order_release); }
+static void give(void) { atomic_flag_clear_explicit(&find()->is_held, memory_order_release); }
 
 static bool add_range(void)
 {
-    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_relaxed);
+    own_memory *own = find();
+    const unsigned num_ranges = atomic_load_explicit(&own->num_ranges, memory_order_relaxed);
     if (num_ranges == NUM_RANGES) return false;
     /* Else a child could find the lock held by a thread that it does not have. */
-    if (!own.knows_forks && pthread_atfork(take, give, give)) return false;
-    own.knows_forks = true;
+    if (!own->knows_forks && pthread_atfork(take, give, give)) return false;
+    own->knows_forks = true;
     size_t num_bytes = RANGE_BYTES;
     void *base = MAP_FAILED;
     while (base == MAP_FAILED && num_bytes >= RANGE_BYTES_MIN) { /* ulimit -v may allow less */
@@ -61,22 +110,23 @@ static bool add_range(void)
         if (base == MAP_FAILED) num_bytes /= 2;
     }
     if (base == MAP_FAILED) return false;
-    own.next = (uintptr_t)base;
-    own.ranges[num_ranges].begin = own.next;
-    own.ranges[num_ranges].end = own.next + num_bytes;
-    atomic_store_explicit(&own.num_ranges, num_ranges + 1, memory_order_release);
+    own->next = (uintptr_t)base;
+    own->ranges[num_ranges].begin = own->next;
+    own->ranges[num_ranges].end = own->next + num_bytes;
+    atomic_store_explicit(&own->num_ranges, num_ranges + 1, memory_order_release);
     return true;
 }
 
 /* A block that nobody had before; 0: full. What is left of a range that ends is not used. */
 static uintptr_t cut(size_t num_bytes)
 {
-    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_relaxed);
-    if (!num_ranges || own.ranges[num_ranges - 1].end - own.next < num_bytes) {
+    own_memory *own = find();
+    const unsigned num_ranges = atomic_load_explicit(&own->num_ranges, memory_order_relaxed);
+    if (!num_ranges || own->ranges[num_ranges - 1].end - own->next < num_bytes) {
         if (!add_range()) return 0;
     }
-    const uintptr_t block = own.next;
-    own.next += num_bytes;
+    const uintptr_t block = own->next;
+    own->next += num_bytes;
     return block;
 }
 
@@ -86,11 +136,12 @@ void *pw_own_allocate(size_t num_bytes, size_t alignment)
     if (num_bytes > PW_OWN_BYTES_MAX || padding > PW_OWN_BYTES_MAX) return NULL;
     const size_t needed = sizeof(header) + padding + num_bytes;
     uint32_t size_idx = 0;
+    own_memory *own = find();
     if (needed > PW_OWN_BYTES_MAX) return NULL;
     while (((size_t)1 << (SMALLEST_BITS + size_idx)) < needed) size_idx++;
     take();
-    uintptr_t block = (uintptr_t)own.free[size_idx];
-    if (block) own.free[size_idx] = own.free[size_idx]->next;
+    uintptr_t block = (uintptr_t)own->free[size_idx];
+    if (block) own->free[size_idx] = own->free[size_idx]->next;
     else block = cut((size_t)1 << (SMALLEST_BITS + size_idx));
     give();
     if (!block) return NULL;
@@ -103,10 +154,11 @@ void *pw_own_allocate(size_t num_bytes, size_t alignment)
 
 bool pw_own_is_ours(const void *memory)
 {
+    own_memory *own = find();
     const uintptr_t address = (uintptr_t)memory;
-    const unsigned num_ranges = atomic_load_explicit(&own.num_ranges, memory_order_acquire);
+    const unsigned num_ranges = atomic_load_explicit(&own->num_ranges, memory_order_acquire);
     for (unsigned i = 0; i < num_ranges; i++)
-        if (address >= own.ranges[i].begin && address < own.ranges[i].end) return true;
+        if (address >= own->ranges[i].begin && address < own->ranges[i].end) return true;
     return false;
 }
 
@@ -119,9 +171,10 @@ size_t pw_own_room(const void *memory)
 void pw_own_release(void *memory)
 {
     const header before = *((const header *)memory - 1);
+    own_memory *own = find();
     free_block *block = (void *)((char *)memory - sizeof(header) - before.offset);
     take();
-    block->next = own.free[before.size_idx];
-    own.free[before.size_idx] = block;
+    block->next = own->free[before.size_idx];
+    own->free[before.size_idx] = block;
     give();
 }
