@@ -165,8 +165,9 @@ def test_models_pages_need_nothing_of_the_kernel():
     found = refusals.under(
         ["mincore=ENOSYS", "populate_read=EINVAL", "populate_write=EINVAL"],
         "facade",
-        ("--set", "memory_backend.backend=model"),
-    )
+        ("--set", "memory_backend.backend=model",
+         "--set", "memory_backend.fault_fraction=0.3"),
+    )  # fmt: skip
     assert "bytes right" in found.detail, found
     assert found.detail.endswith("pages seen by ")
 
