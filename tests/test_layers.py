@@ -37,10 +37,12 @@ WITH_MPI = (
     "cli/info.py",
     "cli/bench/ranks/app.py",
     "cli/selftest/hello.py",
+    "cli/stress/rank.py",
+    "cli/stress/steps/",
     "apps/",
 )
 """Who may import mpi4py: wire, facade, users' programs; info asks for the library's
-version, a rank of the bench is plain MPI, and one of the self test is a program."""
+version, a rank of the bench is plain MPI, and what the self test and stress run are programs."""
 
 WITHOUT_MPI = ("native/", "smmu/", "r5sched/", "driver/", "ni/", "transport/node/")
 """The rooms whose C knows neither Python nor MPI."""
