@@ -14,8 +14,8 @@
 
 typedef void (*plain)(void);
 
-/* The process's function of that name, a preloaded library's included; looked for once. It is there:
- * our objects need the C library. */
+/* The process's function of that name, a preloaded library's included; looked for once. It is
+ * there: our objects need the C library. */
 static plain others(_Atomic(plain) *known, const char *name)
 {
     plain found = atomic_load_explicit(known, memory_order_relaxed);
