@@ -76,3 +76,11 @@ HIDDEN void *realloc(void *memory, size_t num_bytes)
     free(memory);
     return bigger;
 }
+
+HIDDEN void *reallocarray(void *memory, size_t count, size_t each_bytes)
+{
+    size_t num_bytes;
+    if (!__builtin_mul_overflow(count, each_bytes, &num_bytes)) return realloc(memory, num_bytes);
+    errno = ENOMEM;
+    return NULL;
+}
