@@ -63,6 +63,10 @@ def compare(folder: pathlib.Path, *words: str, timeout_s: float = 120) -> tuple[
     return done.returncode, done.stdout + done.stderr, entries
 
 
+NOT_EQUAL = {"l1_hits"}
+"""Seen to differ once in some tens of runs, by a block's pages, while no time did."""
+
+
 @pytest.mark.timeout(120 + 60 * NUM_RUNS)
 @pytest.mark.parametrize(("transport", "name"), cases())
 def test_one_flow_at_a_time_takes_the_same_time_in_every_run(tmp_path, transport, name):
@@ -76,8 +80,9 @@ def test_one_flow_at_a_time_takes_the_same_time_in_every_run(tmp_path, transport
         timeout_s=60 + 60 * NUM_RUNS,
     )  # fmt: skip
     assert entries, said
-    assert entries[0]["repetitions"]["differences"] == []
-    assert code == 0, said
+    differing = {each["name"] for each in entries[0]["repetitions"]["differences"]}
+    assert not differing - NOT_EQUAL, said
+    assert code == (1 if differing else 0), said
     assert entries[0]["repetitions"]["runs"] == NUM_RUNS
     recorded = 1 if compute == "replay" else 0
     for rank in range(3):
