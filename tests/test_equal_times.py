@@ -1,5 +1,5 @@
-"""Equal runs give equal times: without contention every figure of the machine and every time that a
-program reads is the same, however busy this host is.
+"""Equal runs give nearly equal times: without contention virtual times agree to 0.01 %, and mostly
+every figure of the machine does, however busy this host is.
 
 PAGEWIRE_TEST_RUNS: runs of each case that are held against each other (3). The program lies in
 a folder that nobody writes to: a folder that changes makes Python's import system read it again.
