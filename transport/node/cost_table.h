@@ -13,7 +13,8 @@
 #define PW_COST_UNPIN 4
 #define PW_COST_MMAP 5
 #define PW_COST_MUNMAP 6
-#define PW_COST_TABLES 7
+#define PW_COST_COPY 7
+#define PW_COST_TABLES 8
 
 typedef struct {
     uint32_t num_points;

@@ -51,7 +51,7 @@ typedef struct {
  * until pw_node_free_handle. */
 struct pw_handle {
     int64_t complete_ns;
-    uint64_t key; /* of an exposed span: what the peer's fetch needs */
+    uint64_t key, address; /* of an exposed span: what the peer's fetch needs */
     uint64_t num_bytes;
     uint32_t peer;
     int32_t error; /* PW_OK or PW_ERR_* */
@@ -90,6 +90,8 @@ void pw_node_set_host(pw_node *node, const pw_node_host *host);
 /* The memory strategy's part of posting a span (num_bytes > 0): its cost passes. */
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out);
 int pw_node_release(pw_node *node, const pw_lease *lease);
+/* What the strategy works with; of the node. */
+pw_strategy_context *pw_node_strategy_context(pw_node *node);
 /* The program gave pages back: translations and what the strategy knows of them go. */
 int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages);
 /* This process was forked; async-signal-safe: acted on at the next turn. */
@@ -153,9 +155,11 @@ pw_call_counts *pw_node_calls(pw_node *node);
  * those between calls of the layer below. */
 void pw_node_set_without_marks(pw_node *node);
 
-/* CPU time of the memory strategy, and host facts, for the report. */
+/* What the memory strategy took and counted, and host facts, for the report. */
 typedef struct {
-    int64_t touch_ns, pin_ns;
+    int64_t touch_ns, pin_ns, copy_ns;             /* CPU time */
+    uint64_t pinned_peak_bytes, pinned_mean_bytes; /* the mean over virtual time */
+    pw_strategy_counters strategy;
     uint64_t yields, sleeps;
     uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;

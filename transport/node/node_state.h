@@ -28,7 +28,10 @@ struct pw_node {
     bool lacks_marks;
     bool is_posted; /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
-    int64_t touch_ns, pin_ns, started_wall_ns;
+    pw_strategy_cost strategy_cost; /* all of it so far */
+    int64_t started_wall_ns;
+    pw_costs costs;
+    pw_settings settings;
     pw_cost_tables tables;
     pw_strategy_context context;
     char reason[PW_NODE_REASON_BYTES];
@@ -39,6 +42,8 @@ struct pw_node {
 /* Note what a negative code is about, in words; the code. */
 int pw_node_fail(pw_node *node, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What the memory strategy took passes on the CPU's clock; `call` names it in an error. */
+int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call);
 /* A transfer's event: it is over. */
 int pw_node_finish(pw_node *node, const pw_host_event *event);
 /* Act on a fork. */

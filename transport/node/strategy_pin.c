@@ -39,6 +39,15 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     uint64_t num_pages = pw_span_num_pages(span), num_absent, token;
     int code = pw_pins_acquire(pin->pins, pw_span_first_page(span), num_pages, &num_absent, &token);
     if (code != PW_OK) return pw_strategy_failed(pin->context, code, "pin", span);
+    pw_pinned *pinned = &pin->context->pinned;
+    if (pw_pins_num_pages(pin->pins) > pinned->num_pages) {
+        code = pw_strategy_check_limit(pin->context, pw_pins_num_pages(pin->pins), span);
+        if (code != PW_OK) {
+            (void)pw_pins_release(pin->pins, pw_span_first_page(span), num_pages, token);
+            return code;
+        }
+    }
+    pw_pinned_set(pinned, pw_pins_num_pages(pin->pins), pin->context->now_ns);
     const pw_cost_tables *tables = pin->context->tables;
     int64_t pin_ns = pw_cost_ns(tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
                      pw_cost_ns(tables, PW_COST_PIN_ABSENT, num_absent);
@@ -52,6 +61,7 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     uint64_t num_pages = pw_span_num_pages(lease->span);
     int code = pw_pins_release(pin->pins, pw_span_first_page(lease->span), num_pages, lease->token);
     if (code != PW_OK) return pw_strategy_failed(pin->context, code, "unpin", lease->span);
+    pw_pinned_set(&pin->context->pinned, pw_pins_num_pages(pin->pins), pin->context->now_ns);
     *cost =
         (pw_strategy_cost){.pin_ns = pw_cost_ns(pin->context->tables, PW_COST_UNPIN, num_pages)};
     return PW_OK;

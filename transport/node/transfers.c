@@ -15,44 +15,60 @@ static int fail_span(pw_node *node, int code, const char *call, pw_span span)
                         *reason ? ": " : "", reason);
 }
 
-static int count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
+/* The sum of a cost, which is counted; or a code. */
+static int64_t count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
-    if (cost->touch_ns < 0 || cost->pin_ns < 0)
+    if (cost->touch_ns < 0 || cost->pin_ns < 0 || cost->copy_ns < 0)
         return pw_node_fail(node, PW_ERR_INVALID,
-                            "memory strategy %s: %s took %lld + %lld ns; allowed are times from 0",
+                            "memory strategy %s: %s took %lld + %lld + %lld ns; allowed are times "
+                            "from 0",
                             node->strategy->name, call, (long long)cost->touch_ns,
-                            (long long)cost->pin_ns);
-    node->touch_ns += cost->touch_ns;
-    node->pin_ns += cost->pin_ns;
+                            (long long)cost->pin_ns, (long long)cost->copy_ns);
+    node->strategy_cost.touch_ns += cost->touch_ns;
+    node->strategy_cost.pin_ns += cost->pin_ns;
+    node->strategy_cost.copy_ns += cost->copy_ns;
+    return cost->touch_ns + cost->pin_ns + cost->copy_ns;
+}
+
+int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
+{
+    int64_t passed_ns = count_cost(node, cost, call);
+    if (passed_ns < 0) return (int)passed_ns;
+    node->clock.now_ns += passed_ns;
     return PW_OK;
 }
 
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
     *out = (pw_lease){.span = span};
+    node->context.now_ns = node->clock.now_ns;
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
     if (code < 0) return fail_span(node, code, "acquire", span);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
                             node->strategy->name);
-    code = count_cost(node, &out->cost, "acquire");
-    if (code == PW_OK) node->clock.now_ns += out->cost.touch_ns + out->cost.pin_ns;
-    return code;
+    if (!out->ni_address) out->ni_address = span.address;
+    if (out->ni_address != span.address && (access & PW_ACCESS_IN_PLACE))
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "memory strategy %s: a lease of another place for memory that peers "
+                            "know by its address",
+                            node->strategy->name);
+    return pw_node_pass(node, &out->cost, "acquire");
 }
 
 /* Time that the release takes, or a code. */
-static int64_t release_ns(pw_node *node, const pw_lease *lease)
+static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
 {
-    pw_strategy_cost cost = {0, 0};
+    pw_strategy_cost cost = {0};
+    node->context.now_ns = now_ns;
     int code = node->strategy->release(node->strategy_self, lease, &cost);
     if (code < 0) return fail_span(node, code, "release", lease->span);
-    code = count_cost(node, &cost, "release");
-    return code < 0 ? code : cost.touch_ns + cost.pin_ns;
+    return count_cost(node, &cost, "release");
 }
 
 int pw_node_release(pw_node *node, const pw_lease *lease)
 {
-    int64_t passed_ns = release_ns(node, lease);
+    int64_t passed_ns = release_ns(node, lease, node->clock.now_ns);
     if (passed_ns < 0) return (int)passed_ns;
     node->clock.now_ns += passed_ns;
     return PW_OK;
@@ -60,6 +76,7 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
 
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
+    node->context.now_ns = node->clock.now_ns;
     int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
     if (code >= 0) return PW_OK;
     return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
@@ -96,7 +113,7 @@ static pw_handle *take_handle(pw_node *node, uint32_t peer)
 }
 
 /* Post what pw_node_expose has a handle for. */
-static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
+static int post_exposed(pw_node *node, pw_handle *handle)
 {
     pw_scheduling scheduling = {PW_HINT_NONE, 0};
     int code = PW_OK;
@@ -104,7 +121,7 @@ static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
         code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
                                    node->clock.now_ns, &scheduling);
     if (code >= 0)
-        code = pw_ni_expose(node->ni, handle->peer, address, handle->num_bytes, &scheduling,
+        code = pw_ni_expose(node->ni, handle->peer, handle->address, handle->num_bytes, &scheduling,
                             &handle->key);
     if (code >= 0) {
         pw_handles_begin(&node->handles, handle, handle->key);
@@ -130,7 +147,8 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
     int code = PW_OK;
     if (handle->has_lease)
         code = pw_node_acquire(node, (pw_span){address, num_bytes}, PW_ACCESS_READ, &handle->lease);
-    if (code == PW_OK) code = post_exposed(node, handle, address);
+    handle->address = code == PW_OK && num_bytes ? handle->lease.ni_address : address;
+    if (code == PW_OK) code = post_exposed(node, handle);
     if (code == PW_OK) *out = handle;
     else pw_handles_give(&node->handles, handle);
     return code;
@@ -143,6 +161,7 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     uint64_t id;
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
+    if (lease) address = address - lease->span.address + lease->ni_address;
     int code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
                            at_ns, &id);
     if (code < 0) {
@@ -175,7 +194,8 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
 {
     pw_handle *handle = pw_handles_end(&node->handles, event->id);
     if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
-    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease) : 0;
+    if (handle->is_fetch && !event->error) handle->lease.landed_bytes = handle->num_bytes;
+    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, event->time_ns) : 0;
     handle->complete_ns = event->time_ns + (passed_ns > 0 ? passed_ns : 0);
     handle->error = event->error;
     handle->has_lease = false;

@@ -34,6 +34,7 @@ from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
+from pagewire.transport.memory.config import StrategyConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -225,6 +226,7 @@ class RunConfig:
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {
         "run": RunConfig,
+        "strategy": StrategyConfig,
         "memory_backend": MemoryBackendConfig,
         "smmu": SmmuConfig,
         "driver": DriverConfig,
@@ -283,6 +285,7 @@ class Config:
     """All settings of a run."""
 
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    strategy: StrategyConfig = dataclasses.field(default_factory=StrategyConfig)
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
