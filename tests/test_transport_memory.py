@@ -281,7 +281,7 @@ def test_error_of_pages_keeps_its_code_through_c(pages):
     assert asked.ops.acquire(asked.handle, span, lib.PW_ACCESS_READ, lease) == lib.PW_ERR_HOST
     failure = asked.take_failure()
     assert isinstance(failure, EngineError) and failure.code == lib.PW_ERR_ADDRESS
-    assert "run.memory = 'mine': pin of 1 bytes" in str(failure)
+    assert "run.memory = 'mine': pin of 4096 bytes" in str(failure)
 
 
 def test_built_in_strategies_are_those_in_c():

@@ -87,12 +87,20 @@ static int make_room(cache *cache, uint64_t num_pages, uint32_t num_regions, pw_
     return evicted < 0 ? evicted : PW_OK;
 }
 
+/* Will these pages be one region with others? */
+static bool touches(const cache *cache, uint64_t first_page, uint64_t end_page)
+{
+    uint32_t idx = pw_page_regions_from(&cache->regions, first_page ? first_page - 1 : 0);
+    return idx < cache->regions.num_regions && cache->regions.regions[idx].first_page <= end_page;
+}
+
 /* Pin pages of which none is in the cache; the locked-memory limit may need some to go. */
 static int pin_gap(cache *cache, uint64_t first_page, uint64_t end_page, pw_strategy_cost *cost)
 {
     pw_strategy_context *context = cache->context;
     uint64_t num_pages = end_page - first_page, num_absent;
-    int code = make_room(cache, num_pages, 1, cost), evicted = 1;
+    int code = make_room(cache, num_pages, touches(cache, first_page, end_page) ? 0 : 1, cost);
+    int evicted = 1;
     if (code != PW_OK) return code;
     while ((code = pw_strategy_pin_pages(context, first_page, num_pages, &num_absent)) ==
                PW_ERR_FULL &&
