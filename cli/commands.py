@@ -72,7 +72,7 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 def compare(
     ranks: Ranks,
     memory: Annotated[
-        str, typer.Option(help="memory strategies to compare, separated by commas")
+        str, typer.Option(help="memory strategies to compare, separated by commas; or all")
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
@@ -92,6 +92,9 @@ def compare(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
+    ] = None,
     *,
     given: Given,
 ) -> int:
@@ -109,6 +112,7 @@ def compare(
         compute=compute,
         quiet_app=quiet_app,
         json_path=json or "",
+        plot_path=plot or "",
     )
 
 

@@ -1,7 +1,8 @@
 """`pagewire compare`: one program under several memory strategies, and the table of the difference.
 
 Compute time between MPI calls is noise of this host, so by default the first run's is recorded and
-replayed in the others: what is left is what the strategies do.
+replayed in the others: what is left is what the strategies do. Each rank hashes what it received by
+RDMA, so that a strategy that loses bytes is seen.
 """
 
 import json
@@ -12,24 +13,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.cli import launch, options
+from pagewire.cli import compare_table, launch, options
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
+from pagewire.transport.memory.built_in import REGISTRY
 from pagewire.transport.node.report import write_json
 from pagewire.transport.settings import config
 
 COMPUTE = ("replay", "measured", "model", "none")
-
-COLUMNS = (
-    ("faults", "translation_faults"),
-    ("handler", "fault_interrupts"),
-    ("ERRs", "err_messages"),
-    ("NACKs", "nacks"),
-    ("timeouts", "timeouts"),
-    ("retransmitted blocks", "retransmitted_blocks"),
-    ("pages paged in", "pages_paged_in"),
-)
-"""Heads of the table's counters, and their keys in an entry."""
+ALL = "all"
+"""Of --memory: every strategy that comes with pagewire."""
 
 
 def compare(
@@ -42,22 +35,31 @@ def compare(
     compute: str,
     quiet_app: bool,
     json_path: str,
+    plot_path: str = "",
 ) -> int:
-    """Run, print the table, write JSON; returns the exit code of the run that failed, or 0."""
+    """Run, print the table, write JSON and picture; the exit code of the run that failed, or 0.
+
+    Of `all` strategies each may fail but the first: a host's limit refuses some, and the table
+    says so.
+    """
     if compute not in COMPUTE:
         raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
     launch.check_writable("--json", json_path)
+    launch.check_writable("--plot", plot_path)
+    if plot_path:
+        compare_table.check_picture(plot_path)
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
+    may_fail = memory.strip() == ALL
     choices = _choices(memory, policy, base.run.policy)
+    documents: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="pagewire-compare-") as directory:
         environs = []
         for idx, choice in enumerate(choices):
             environs.append(_run_environ(environ, choice, compute, directory, idx))
             launch.check_settings(environs[-1], chosen)
-        entries: list[dict[str, Any]] = []
-        documents: list[dict[str, Any]] = []
         for idx, ((strategy, page_in), run_environ) in enumerate(
             zip(choices, environs, strict=True)
         ):
@@ -65,16 +67,18 @@ def compare(
             _say(f"run {idx + 1} of {len(choices)}: {chosen.label} on {num_ranks} ranks, {name}")
             output = subprocess.DEVNULL if quiet_app else None
             outcome = launch.launch(num_ranks, chosen, run_environ, stdout=output)
-            if outcome.failure:
+            if outcome.failure and not (may_fail and documents):
                 _say(f"{outcome.failure}; comparison ended at {name}")
                 return outcome.exit_code
-            document = _read_report(pathlib.Path(f"{directory}/{idx}.json"), chosen)
-            documents.append(document)
-            entries.append(document["summary"])
-    for entry in entries:
-        first_s = entries[0]["virtual_time_s"]
-        entry["slowdown"] = entry["virtual_time_s"] / first_s - 1 if first_s else 0.0
-    _print_table(entries, chosen, num_ranks, compute)
+            if outcome.failure:
+                _say(f"{outcome.failure}; the comparison goes on without {name}")
+                entries.append({"memory": strategy, "policy": page_in, "failure": outcome.failure})
+                continue
+            documents.append(_read_report(pathlib.Path(f"{directory}/{idx}.json"), chosen))
+            entries.append(documents[-1]["summary"])
+    _add_differences(entries)
+    title = f"{chosen.label}, {num_ranks} ranks, compute {compute}"
+    compare_table.show(entries, title)
     if json_path:
         result = {
             "program": chosen.label,
@@ -85,7 +89,23 @@ def compare(
             "reports": documents,
         }
         write_json(json_path, result)
+    if plot_path:
+        compare_table.draw(entries, title, plot_path)
     return 0
+
+
+def _add_differences(entries: Sequence[dict[str, Any]]) -> None:
+    """What each run is against the first."""
+    first = entries[0]
+    for entry in entries:
+        if "failure" in entry:
+            continue
+        first_s = first["virtual_time_s"]
+        entry["slowdown"] = entry["virtual_time_s"] / first_s - 1 if first_s else 0.0
+        entry["received_alike"] = [
+            one == other
+            for one, other in zip(entry["received_hashes"], first["received_hashes"], strict=True)
+        ]
 
 
 def _run_environ(
@@ -97,6 +117,7 @@ def _run_environ(
         f"run.memory={strategy}",
         f"run.policy={page_in}",
         f"run.json={directory}/{idx}.json",
+        "run.hash_received=true",
         *_compute(compute, idx, f"{directory}/compute"),
     ]
     run_environ = dict(environ)
@@ -107,10 +128,12 @@ def _run_environ(
 def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple[str, str]]:
     """Pairs of memory strategy and page-in policy; only part is run with each policy."""
     strategies = [each.strip() for each in memory.split(",") if each.strip()]
+    if strategies == [ALL]:
+        strategies = [name for name in REGISTRY.names() if REGISTRY.is_native(name)]
     policies = [each.strip() for each in (policy or default_policy).split(",") if each.strip()]
     if not strategies:
         raise ConfigError(
-            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}"
+            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}, or all"
         )
     if not policies:
         raise ConfigError(
@@ -152,33 +175,6 @@ def _common_settings(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for name, text in first.items()
         if all(document["settings"][name] == text for document in documents)
     }
-
-
-def _print_table(
-    entries: Sequence[Mapping[str, Any]], chosen: Program, num_ranks: int, compute: str
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    table = Table(title=f"{chosen.label}, {num_ranks} ranks, compute {compute}")
-    table.add_column("memory")
-    table.add_column("policy")
-    heads = ["virtual time (s)", "slowdown", *(head for head, _ in COLUMNS), "wall time (s)"]
-    for head in heads:
-        table.add_column(head, justify="right")
-    for idx, entry in enumerate(entries):
-        table.add_row(
-            entry["memory"],
-            entry["policy"] if entry["memory"] == "part" else "",
-            f"{entry['virtual_time_s']:.6f}",
-            f"{entry['slowdown']:+.2%}" if idx else "",
-            *(f"{entry[key]:,}" for _, key in COLUMNS),
-            f"{entry['wall_time_s']:.2f}",
-        )
-    console.print(table)
 
 
 def _say(text: str) -> None:

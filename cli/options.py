@@ -33,7 +33,7 @@ SETTING_FLAGS: Mapping[str, str] = {
 }
 """Options without a value."""
 
-VALUE_OPTIONS = frozenset({*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks"})
+VALUE_OPTIONS = frozenset({*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks", "--plot"})
 """Every option of run, launch and compare that takes a value."""
 
 

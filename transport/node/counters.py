@@ -13,6 +13,7 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 - pinned_peak_bytes, pinned_mean_bytes: memory that the strategy had pinned, at most and on average
   over virtual time
 - wall_time_s: float; peak_rss_bytes: int
+- received_hash: text, with run.hash_received, of a rank that received by RDMA
 - without_marks: 1, of a rank over the fabric whose MPI calls nobody marked: its compute is the time
   between the provider's calls
 

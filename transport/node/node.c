@@ -185,6 +185,7 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
                               .pinned_mean_bytes =
                                   pw_pinned_mean_bytes(&node->context.pinned, node->clock.now_ns),
                               .strategy = node->context.counters,
+                              .received_hash = node->received_hash,
                               .yields = node->idleness.yields,
                               .sleeps = node->idleness.sleeps,
                               .bursts_short = sent.num_short,

@@ -51,7 +51,8 @@ typedef struct {
  * until pw_node_free_handle. */
 struct pw_handle {
     int64_t complete_ns;
-    uint64_t key, address; /* of an exposed span: what the peer's fetch needs */
+    uint64_t key,
+        address; /* of an exposed span: what the peer's fetch needs; of a fetch: its own */
     uint64_t num_bytes;
     uint32_t peer;
     int32_t error; /* PW_OK or PW_ERR_* */
@@ -163,6 +164,8 @@ typedef struct {
     uint64_t yields, sleeps;
     uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;
+    uint64_t
+        received_hash; /* of what was fetched, in any order; 0 without settings.hash_received */
     uint64_t without_marks; /* 1: see pw_node_set_without_marks */
 } pw_node_counters;
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out);

@@ -30,6 +30,7 @@ struct pw_node {
     pw_node_host host;
     pw_strategy_cost strategy_cost; /* all of it so far */
     int64_t started_wall_ns;
+    uint64_t received_hash;
     pw_costs costs;
     pw_settings settings;
     pw_cost_tables tables;

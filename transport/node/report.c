@@ -180,6 +180,8 @@ static void put_times(json *out, const pw_report_input *input)
     if (clock->compute == PW_COMPUTE_REPLAY)
         put_format(out, ", \"replay_missing\": %" PRIu64 ", \"replay_unused\": %" PRIu64,
                    clock->replay_missing, clock->num_replay - clock->next_replay);
+    if (input->node->received_hash) /* a text, which nobody adds up */
+        put_format(out, ", \"received_hash\": \"%016" PRIx64 "\"", input->node->received_hash);
     if (input->node->without_marks) put_format(out, ", \"without_marks\": 1");
 }
 

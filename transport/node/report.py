@@ -100,6 +100,7 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
     entry.update({key: total[key] for key in PINNED_KEYS})
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
+    entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]
     for site, counted in total["impairments"].items():
         entry.update({f"{site}_{key}": count for key, count in counted.items()})
     return entry

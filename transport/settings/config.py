@@ -182,6 +182,12 @@ class RunConfig:
         "network interface, by name or address, that tcp takes between the hosts of a run over the "
         "fabric; empty: the first",
     )
+    hash_received: bool = setting(
+        False,
+        "report a hash of the bytes that arrived by RDMA: two runs in which the same messages "
+        "arrived, in whatever order, have the same; `pagewire compare` turns it on",
+        engine="hash_received",
+    )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
 
