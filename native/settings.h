@@ -89,6 +89,8 @@ typedef struct {
     int64_t strategy_checks_mappings; /* before what a strategy keeps of a buffer is used */
     int64_t pin_cache_limit_bytes;    /* -1: none */
     int64_t pin_cache_limit_regions;
+    int64_t piece_bytes; /* of strategies that take messages in pieces; whole pages */
+    int64_t bounce_buffers;
 } pw_settings;
 /* cdef end */
 

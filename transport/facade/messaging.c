@@ -99,7 +99,8 @@ static int acquire(pw_messaging *messaging, pw_operation *receive)
 {
     if (receive->capacity_bytes <= messaging->eager_limit_bytes) return PW_OK;
     pw_span span = {receive->address, receive->capacity_bytes};
-    int code = pw_node_acquire(messaging->node, span, PW_ACCESS_WRITE, &receive->lease);
+    int code = pw_node_acquire(messaging->node, span, PW_ACCESS_WRITE | PW_ACCESS_MESSAGE,
+                               &receive->lease);
     receive->has_lease = code == PW_OK;
     return code;
 }

@@ -45,5 +45,24 @@ class StrategyConfig:
         engine="pin_cache_limit_regions",
     )
 
+    piece_bytes: int = setting(
+        64 * 1024,
+        "bounce and pin-rendezvous: a message goes in pieces of this size; for bounce also the "
+        "size of a buffer",
+        kind="size",
+        minimum=4096,
+        maximum=2**30,
+        power_of_two=True,
+        engine="piece_bytes",
+    )
+    bounce_buffers: int = setting(
+        16,
+        "bounce: buffers that are pinned from the start, half of them for what is sent",
+        unit="buffers",
+        minimum=2,
+        maximum=4096,
+        engine="bounce_buffers",
+    )
+
     def __post_init__(self) -> None:
         validate("strategy", self)

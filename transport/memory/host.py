@@ -133,7 +133,7 @@ class StrategyHost:
         """pw_strategy_ops.acquire."""
         try:
             lease = self.acquire(
-                span.address, span.num_bytes, _OF_ENGINE[access & ~int(lib.PW_ACCESS_IN_PLACE)]
+                span.address, span.num_bytes, _OF_ENGINE[access & int(lib.PW_ACCESS_WRITE)]
             )
             self._last_token += 1
             self._leases[self._last_token] = lease

@@ -1,5 +1,6 @@
 #include "transport/node/node.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
 #include "ni/limits.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -99,6 +100,7 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     node->tables = *options->tables;
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
+    pw_calendar_init(&node->pieces.library);
     node->started_wall_ns = pw_clock_wall_ns();
     code = create_parts(node, options, reason);
     if (code < 0) goto destroy;
@@ -124,6 +126,7 @@ void pw_node_destroy(pw_node *node)
     if (node->ni) pw_node_reclaim(node);
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    pw_pieces_destroy(node);
     pw_page_counts_finish(&node->context.pinned.of);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);

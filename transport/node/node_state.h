@@ -6,6 +6,7 @@
 #include "transport/node/handles.h"
 #include "transport/node/node.h"
 #include "transport/node/idleness.h"
+#include "transport/node/pieces_state.h"
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
@@ -38,6 +39,7 @@ struct pw_node {
     char reason[PW_NODE_REASON_BYTES];
     pw_call_counts calls;
     pw_frame_pool frames;
+    pw_pieces pieces;
 };
 
 /* Note what a negative code is about, in words; the code. */
@@ -45,6 +47,12 @@ int pw_node_fail(pw_node *node, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What the memory strategy took passes on the CPU's clock; `call` names it in an error. */
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call);
+/* The sum of a cost, which is counted; or a code. */
+int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call);
+/* What a hook of the strategy, `call`, failed at; its own reason stands last. The code. */
+int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span);
+/* A message or transfer is over, but for its lease: the host is told. */
+int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error);
 /* A transfer's event: it is over. */
 int pw_node_finish(pw_node *node, const pw_host_event *event);
 /* Act on a fork. */

@@ -7,7 +7,7 @@
  * dash for each underscore. */
 #define BUILT_IN(strategy)                                                                  \
     strategy(part) strategy(pretouch) strategy(pretouch_once) strategy(ideal) strategy(pin) \
-        strategy(pin_cache) strategy(pin_all)
+        strategy(pin_cache) strategy(pin_all) strategy(pin_rendezvous) strategy(bounce)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,

@@ -24,6 +24,7 @@ typedef struct {
     pw_strategy_cost cost; /* what acquire took */
     uint64_t token;        /* the strategy's own note to itself, for release */
     uint64_t ni_address;   /* where the NI reads or writes instead of span.address; 0: there */
+    int64_t from_ns;       /* of a piece: its buffer is free from here on */
     uint64_t landed_bytes; /* what the NI has written from ni_address on; the host fills it in */
 } pw_lease;
 
@@ -32,6 +33,9 @@ typedef struct {
 /* Added to either: peers know the span by its address (registered memory), so that the lease cannot
  * name another place. */
 #define PW_ACCESS_IN_PLACE 2
+/* Added to either: the span is a message's, which strategies with piece operations take in pieces
+ * when it is matched. */
+#define PW_ACCESS_MESSAGE 4
 
 #define PW_STRATEGY_REASON_BYTES 200
 
@@ -59,6 +63,20 @@ typedef struct {
     char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
 
+/* For a strategy that takes messages in pieces, as they go through it. The library's progress
+ * thread, on a core of its own, does what these cost, one after the other. */
+typedef struct {
+    uint64_t (*piece_bytes)(void *self); /* the same on every node */
+    /* Like `acquire` and `release`. PW_ERR_FULL with `waits`: asked again when a piece was freed.
+     */
+    int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
+    int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
+    /* The thread is through with the release at free_ns. */
+    void (*freed)(void *self, const pw_lease *lease, int64_t free_ns);
+    bool waits;    /* pieces are few: a message that finds none waits */
+    bool is_ahead; /* pieces are taken before the other end has asked for them */
+} pw_piece_ops;
+
 /* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
  * is written on success alone. All are there; only a host that brings its own object may leave out
  * create and destroy, which nobody calls for it. */
@@ -73,6 +91,7 @@ typedef struct {
      * the program says; whoever keeps anything of a mapping asks pw_memory_is_pinned or the walk
      * too, as the engine does, because most programs say nothing. */
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
+    const pw_piece_ops *pieces; /* NULL: messages go as a whole */
 } pw_strategy_ops;
 
 /* The built-in strategy of that name, NULL when there is none. */

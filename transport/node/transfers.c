@@ -2,13 +2,13 @@
  * strategy does before and after costs the CPU's clock. */
 #include "native/crc32c.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
 
 #define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
 
 typedef unsigned long long printed;
 
-/* The strategy's own reason stands last. */
-static int fail_span(pw_node *node, int code, const char *call, pw_span span)
+int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span)
 {
     const char *reason = node->context.reason;
     return pw_node_fail(node, code, "memory strategy %s: %s of %llu bytes at %#llx%s%s",
@@ -16,8 +16,7 @@ static int fail_span(pw_node *node, int code, const char *call, pw_span span)
                         *reason ? ": " : "", reason);
 }
 
-/* The sum of a cost, which is counted; or a code. */
-static int64_t count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
+int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
     if (cost->touch_ns < 0 || cost->pin_ns < 0 || cost->copy_ns < 0)
         return pw_node_fail(node, PW_ERR_INVALID,
@@ -33,7 +32,7 @@ static int64_t count_cost(pw_node *node, const pw_strategy_cost *cost, const cha
 
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
-    int64_t passed_ns = count_cost(node, cost, call);
+    int64_t passed_ns = pw_node_count_cost(node, cost, call);
     if (passed_ns < 0) return (int)passed_ns;
     node->clock.now_ns += passed_ns;
     return PW_OK;
@@ -44,7 +43,7 @@ int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
     *out = (pw_lease){.span = span};
     node->context.now_ns = node->clock.now_ns;
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
-    if (code < 0) return fail_span(node, code, "acquire", span);
+    if (code < 0) return pw_node_fail_span(node, code, "acquire", span);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
                             node->strategy->name);
@@ -63,8 +62,8 @@ static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
     pw_strategy_cost cost = {0};
     node->context.now_ns = now_ns;
     int code = node->strategy->release(node->strategy_self, lease, &cost);
-    if (code < 0) return fail_span(node, code, "release", lease->span);
-    return count_cost(node, &cost, "release");
+    if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
+    return pw_node_count_cost(node, &cost, "release");
 }
 
 int pw_node_release(pw_node *node, const pw_lease *lease)
@@ -147,9 +146,14 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
     handle->has_lease = num_bytes > 0;
     int code = PW_OK;
     if (handle->has_lease)
-        code = pw_node_acquire(node, (pw_span){address, num_bytes}, PW_ACCESS_READ, &handle->lease);
-    handle->address = code == PW_OK && num_bytes ? handle->lease.ni_address : address;
-    if (code == PW_OK) code = post_exposed(node, handle);
+        code = pw_node_acquire(node, (pw_span){address, num_bytes},
+                               PW_ACCESS_READ | PW_ACCESS_MESSAGE, &handle->lease);
+    if (code == PW_OK && num_bytes && node->strategy->pieces) {
+        code = pw_pieces_offer(node, handle, address);
+    } else {
+        handle->address = code == PW_OK && num_bytes ? handle->lease.ni_address : address;
+        if (code == PW_OK) code = post_exposed(node, handle);
+    }
     if (code == PW_OK) *out = handle;
     else pw_handles_give(&node->handles, handle);
     return code;
@@ -162,6 +166,15 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     uint64_t id;
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
+    if (pw_pieces_are_offered(source_address)) {
+        if (lease) handle->lease = *lease;
+        handle->has_lease = lease != NULL;
+        handle->is_fetch = true;
+        handle->address = address;
+        handle->num_bytes = num_bytes;
+        *out = handle;
+        return pw_pieces_accept(node, handle, source_address, at_ns);
+    }
     if (lease) address = address - lease->span.address + lease->ni_address;
     int code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
                            at_ns, &id);
@@ -201,16 +214,14 @@ static void note_received(pw_node *node, const pw_handle *handle)
     node->received_hash += hash ^ hash >> 29;
 }
 
-int pw_node_finish(pw_node *node, const pw_host_event *event)
+int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error)
 {
-    pw_handle *handle = pw_handles_end(&node->handles, event->id);
-    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
-    if (handle->is_fetch && !event->error) handle->lease.landed_bytes = handle->num_bytes;
-    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, event->time_ns) : 0;
-    if (node->settings.hash_received && handle->is_fetch && handle->address && !event->error)
+    if (handle->is_fetch && !error) handle->lease.landed_bytes = handle->num_bytes;
+    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, time_ns) : 0;
+    if (node->settings.hash_received && handle->is_fetch && handle->address && !error)
         note_received(node, handle);
-    handle->complete_ns = event->time_ns + (passed_ns > 0 ? passed_ns : 0);
-    handle->error = event->error;
+    handle->complete_ns = time_ns + (passed_ns > 0 ? passed_ns : 0);
+    handle->error = error;
     handle->has_lease = false;
     handle->done = true;
     if (handle->is_dropped) pw_handles_give(&node->handles, handle);
@@ -219,6 +230,14 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
         if (code < 0) return pw_node_fail(node, code, "end of a transfer: the host failed");
     }
     return passed_ns < 0 ? (int)passed_ns : PW_OK;
+}
+
+int pw_node_finish(pw_node *node, const pw_host_event *event)
+{
+    pw_handle *handle = pw_handles_end(&node->handles, event->id);
+    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
+    return handle->piece_of ? pw_pieces_finish(node, handle, event)
+                            : pw_node_complete(node, handle, event->time_ns, event->error);
 }
 
 void pw_node_free_handle(pw_node *node, pw_handle *handle)
