@@ -17,9 +17,11 @@ static uint32_t envelope_crc(const pw_envelope *envelope)
     return pw_crc32c(0, &copy, sizeof copy);
 }
 
-/* Send the packets of a message: when it arrives. */
-static int64_t send_packets(pw_ni *ni, uint32_t peer, uint32_t payload_bytes, int64_t now_ns,
-                            int64_t *posted_ns)
+/* Send the packets of a message: when it arrives. A lone packet slips in between those of blocks
+ * (is_lone): it waits for no more than one of them, which is left out, so that its time does not
+ * depend on what else was booked physically before. */
+static int64_t send_packets(pw_ni *ni, uint32_t peer, uint32_t payload_bytes, bool is_lone,
+                            int64_t now_ns, int64_t *posted_ns)
 {
     pw_path *path = &ni->paths[peer];
     int64_t packets = num_packets(ni, payload_bytes);
@@ -28,7 +30,8 @@ static int64_t send_packets(pw_ni *ni, uint32_t peer, uint32_t payload_bytes, in
                                                          ni->costs.packetizer_payload_bytes);
     int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
     ni->counters.message_packets += (uint64_t)packets;
-    return pw_calendar_book(&path->link, *posted_ns, wire_ns) + wire_ns + path->latency_ns;
+    int64_t begun_ns = is_lone ? *posted_ns : pw_calendar_book(&path->link, *posted_ns, wire_ns);
+    return begun_ns + wire_ns + path->latency_ns;
 }
 
 int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
@@ -43,7 +46,7 @@ int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
         .num_bytes = num_bytes,
         .address = address,
         .key = key,
-        .arrival_ns = send_packets(ni, peer, 0, now_ns, &posted_ns),
+        .arrival_ns = send_packets(ni, peer, 0, true, now_ns, &posted_ns),
         .extra = extra,
     };
     envelope.envelope_crc = envelope_crc(&envelope);
@@ -63,7 +66,7 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
         .num_bytes = num_bytes,
         .address = address,
         .key = key,
-        .arrival_ns = send_packets(ni, peer, payload_bytes, now_ns, &posted_ns),
+        .arrival_ns = send_packets(ni, peer, payload_bytes, false, now_ns, &posted_ns),
         .payload_bytes = payload_bytes,
     };
     if (payload_bytes) {

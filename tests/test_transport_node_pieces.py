@@ -58,6 +58,8 @@ else:
     world.Recv(data, 0)
 """
 
+FRESH = "data = (np.ones if world.rank == 0 else np.empty)(4 << 20, np.uint8)"
+
 
 def run(folder, program: str, num_ranks: int, *words: str) -> tuple[str, dict]:
     (folder / "program.py").write_text(program)
@@ -108,8 +110,10 @@ def test_copies_overlap_the_way_of_other_pieces(tmp_path):
     assert few["pool_waits"] > 0 and few["virtual_time_ns"] > many_ns
 
 
-def test_pins_overlap_the_handshake_and_each_other(tmp_path):
-    _, pieces = run(tmp_path, STREAM, 2, "--memory", "pin-rendezvous")
-    _, whole = run(tmp_path, STREAM, 2, "--memory", "pin")
+def test_pins_of_a_fresh_buffer_overlap_the_handshake_and_other_pieces(tmp_path):
+    fresh = STREAM.replace("data = np.ones(1 << 20, np.uint8)", FRESH)
+    words = ("--memory", "pin-rendezvous", "--set", "strategy.piece=256KiB")
+    _, pieces = run(tmp_path, fresh, 2, *words)
+    _, whole = run(tmp_path, fresh, 2, "--memory", "pin")
     assert pieces["virtual_time_ns"] < whole["virtual_time_ns"]
     assert pieces["pinned_peak_bytes"] < whole["pinned_peak_bytes"]

@@ -85,15 +85,20 @@ static int64_t work(pw_node *node, int64_t at_ns, int64_t duration_ns)
     return pw_calendar_book(&node->pieces.library, at_ns, duration_ns) + duration_ns;
 }
 
+/* Messages come between its other work and do not delay it: in which order both are noticed here is
+ * chance. */
+static int64_t read_at_ns(const pw_node *node, const pw_envelope *envelope)
+{
+    return envelope->arrival_ns + node->costs.mailbox_read_ns;
+}
+
 static int tell(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address, uint64_t num_bytes,
                 uint64_t key, uint64_t extra, int64_t at_ns)
 {
     if (node->frames.frame_bytes == 0) node->frames.frame_bytes = PW_ENVELOPE_BYTES;
     uint8_t *frame = pw_node_take_frame(node);
     if (!frame) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for a message to node %u", peer);
-    int64_t post_ns = node->costs.packetizer_writes * node->costs.core_register_write_ns;
-    int64_t begun_ns = work(node, at_ns, post_ns) - post_ns;
-    pw_ni_control_write(node->ni, peer, kind, address, num_bytes, key, extra, begun_ns, frame);
+    pw_ni_control_write(node->ni, peer, kind, address, num_bytes, key, extra, at_ns, frame);
     return pw_node_send_frame(node, peer, frame, PW_ENVELOPE_BYTES);
 }
 
@@ -258,7 +263,7 @@ static int cut(pw_node *node, pw_piece_message *message, uint64_t wanted_bytes)
 static int open_sender(pw_node *node, pw_piece_message *message, const pw_envelope *envelope)
 {
     message->is_open = true;
-    message->open_ns = work(node, envelope->arrival_ns, node->costs.mailbox_read_ns);
+    message->open_ns = read_at_ns(node, envelope);
     message->cause_ns = pw_later(message->cause_ns, message->open_ns);
     message->peer_id = envelope->key;
     int code = cut(node, message, envelope->num_bytes);
@@ -341,8 +346,7 @@ static int take_announced(pw_node *node, pw_piece_message *message, const pw_env
     message->announced[at].address = envelope->address;
     message->announced[at].key = envelope->key;
     message->announced[at].num_bytes = envelope->num_bytes;
-    message->announced[at].arrival_ns =
-        work(node, envelope->arrival_ns, node->costs.mailbox_read_ns);
+    message->announced[at].arrival_ns = read_at_ns(node, envelope);
     message->cause_ns = message->announced[at].arrival_ns;
     return advance_receiver(node, message);
 }
