@@ -166,6 +166,9 @@ void pw_ni_enter(pw_ni *ni);
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid);
 void pw_ni_invalidate_all(pw_ni *ni);
+/* The library tells the driver at at_ns what a fetch will write: its pages come in at once, on a
+ * core of their own. Before pw_ni_fetch. PW_ERR_NOMEM, PW_ERR_HOST. */
+int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes, int64_t at_ns);
 /* Keep the first capacity trace records from now on (0: off). */
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);

@@ -74,6 +74,7 @@ struct pw_ni {
     uint32_t num_inbounds, next_read;
     pw_regions regions;
     bool deadlock_told, shortage_told;
+    bool advises; /* of fetches, before their transfers begin */
     pw_host_events host_events;
     int32_t failure; /* PW_ERR_* of the host's own that cost a frame or an event: nothing goes on */
     pw_actions actions; /* of the event under way */

@@ -308,8 +308,9 @@ def test_setting_takes_names_and_classes():
         load(["run.memory=pim"], environ={})
 
 
-@pytest.mark.parametrize("name", built_in.REGISTRY.names())
+@pytest.mark.parametrize("name", [name for name in built_in.REGISTRY.names() if name != "pin-all"])
 def test_built_in_strategies_conform(name):
+    """Not pin-all: its costs depend on what else this process maps meanwhile."""
     assert conformance.check_strategy(lambda: NativeStrategy(name)) > 100
 
 

@@ -91,6 +91,7 @@ typedef struct {
      * the program says; whoever keeps anything of a mapping asks pw_memory_is_pinned or the walk
      * too, as the engine does, because most programs say nothing. */
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
+    bool advises; /* the driver is told of a message's destination when it is matched */
     const pw_piece_ops *pieces; /* NULL: messages go as a whole */
 } pw_strategy_ops;
 

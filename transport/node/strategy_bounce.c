@@ -18,13 +18,18 @@ typedef struct {
 typedef struct {
     pw_strategy_context *context;
     void *pins;
-    uint8_t *memory;
+    uint8_t *memory; /* of `mapped`, where blocks of 16 KB end alike in every run */
+    void *mapped;
     uint64_t buffer_bytes;
     uint32_t num_buffers;
     buffer buffers[];
 } pool;
 
+#define ALIGNMENT_BYTES ((uint64_t)1 << 16)
+
 static uint64_t pool_bytes(const pool *pool) { return pool->num_buffers * pool->buffer_bytes; }
+
+static uint64_t mapped_bytes(const pool *pool) { return pool_bytes(pool) + ALIGNMENT_BYTES; }
 
 static int pin_buffers(pool *pool)
 {
@@ -49,18 +54,19 @@ static int create(pw_strategy_context *context, void **self)
     made->buffer_bytes = (uint64_t)settings->piece_bytes;
     int code = pw_strategy_pin.create(context, &made->pins);
     if (code != PW_OK) goto free_pool;
-    made->memory =
-        mmap(NULL, pool_bytes(made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made->memory == MAP_FAILED) {
+    made->mapped =
+        mmap(NULL, mapped_bytes(made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made->mapped == MAP_FAILED) {
         code = pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
         goto destroy_pins;
     }
+    made->memory = (uint8_t *)made->mapped + (-(uintptr_t)made->mapped & (ALIGNMENT_BYTES - 1));
     code = pin_buffers(made);
     if (code != PW_OK) goto unmap;
     *self = made;
     return PW_OK;
 unmap:
-    munmap(made->memory, pool_bytes(made));
+    munmap(made->mapped, mapped_bytes(made));
 destroy_pins:
     pw_strategy_pin.destroy(made->pins);
 free_pool:
@@ -71,7 +77,7 @@ free_pool:
 static void destroy(void *self)
 {
     pool *pool = self;
-    munmap(pool->memory, pool_bytes(pool));
+    munmap(pool->mapped, mapped_bytes(pool));
     pw_strategy_pin.destroy(pool->pins);
     free(pool);
 }

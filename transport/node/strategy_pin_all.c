@@ -45,6 +45,10 @@ static int pin_everything(pw_strategy_context *context, pw_strategy_cost *cost)
     uint64_t page = 0, first_page, num_pages;
     for (;; page = first_page + num_pages) {
         int code = pw_memory_next_private(context->memory, page, &first_page, &num_pages);
+        if (code == PW_OK && first_page < page) { /* the pin joined it with the one before */
+            num_pages -= page - first_page;
+            first_page = page;
+        }
         uint64_t gone_pages = (code == PW_OK ? first_page : UINT64_MAX) - page;
         if (code != PW_OK && code != PW_ERR_ADDRESS)
             return pw_strategy_failed(context, code, "look-up", (pw_span){0});

@@ -176,7 +176,11 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
         return pw_pieces_accept(node, handle, source_address, at_ns);
     }
     if (lease) address = address - lease->span.address + lease->ni_address;
-    int code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
+    int code = PW_OK;
+    if (node->strategy->advises)
+        code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
+    if (code == PW_OK)
+        code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
                            at_ns, &id);
     if (code < 0) {
         pw_handles_give(&node->handles, handle);
