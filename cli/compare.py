@@ -67,7 +67,8 @@ def compare(
             _say(f"run {idx + 1} of {len(choices)}: {chosen.label} on {num_ranks} ranks, {name}")
             output = subprocess.DEVNULL if quiet_app else None
             outcome = launch.launch(num_ranks, chosen, run_environ, stdout=output)
-            if outcome.failure and not (may_fail and documents):
+            was_interrupted = outcome.exit_code == launch.INTERRUPTED
+            if outcome.failure and (was_interrupted or not (may_fail and documents)):
                 _say(f"{outcome.failure}; comparison ended at {name}")
                 return outcome.exit_code
             if outcome.failure:

@@ -120,7 +120,7 @@ def marked() -> set[int]:
         (["launch", "-n", "2", "/etc/passwd"], "is not a .py file"),
         (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
         (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
-        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
+        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, part-prefetch, pretouch"),
         (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
         (
             ["launch", "-n", "2", "--set", "firmware.scheduling=nil:B", "SELF"],

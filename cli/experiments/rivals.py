@@ -1,4 +1,4 @@
-"""Which memory strategy pays where: buffers used again and again (rivals-reuse), memory allocated
+"""Which memory strategy pays where: buffers used again and again (rivals-reuse), memory mapped
 and freed between messages (rivals-churn), more memory in use than there is (rivals-memory)."""
 
 import dataclasses
@@ -62,6 +62,8 @@ def _run(
         options.apply(options.as_environment(texts), environ)
         chosen.say(f"rivals-{kind}: {memory}")
         outcome = launch.launch(2, command, environ, stdout=subprocess.DEVNULL)
+        if outcome.exit_code == launch.INTERRUPTED:
+            raise KeyboardInterrupt
         if outcome.failure:
             chosen.say(f"rivals-{kind}: {memory}: {outcome.failure}")
             return None
@@ -81,7 +83,7 @@ def best(times_us: dict[str, float | None]) -> str:
 def reuse(chosen: Options) -> Result:
     """Time a message over how often its buffers are used, by size."""
     sizes = chosen.pick([4 << 10, 1 << 20], [4 << 10, 64 << 10, 1 << 20, 4 << 20])
-    counts = chosen.pick([1, 16], [1, 4, 16, 64, 256], [1 << idx for idx in range(11)])
+    counts = chosen.pick([1, 16], [1, 4, 16, 64], [1 << idx for idx in range(11)])
     cases = [Case(size, count) for size in sizes for count in counts]
     names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
     outcomes = {name: _run(chosen, "reuse", name, cases) for name in names}
@@ -135,8 +137,8 @@ def reuse(chosen: Options) -> Result:
         notes=[
             (
                 "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
-                "measurement; both ends' buffers are new pages that nobody has touched, used so many "
-                "times. What a strategy pins at its start (pin-all, bounce) is not in these times."
+                "measurement; both ends' buffers are new pages that nobody has touched, used so "
+                "many times. What a strategy pins at its start (pin-all, bounce) is not in it."
             ),
             "ideal is what no machine does, and is never the best.",
         ],
@@ -146,7 +148,7 @@ def reuse(chosen: Options) -> Result:
 
 
 def churn(chosen: Options) -> Result:
-    """Memory allocated and freed for each message: what is kept of a buffer is worth nothing."""
+    """Memory mapped and unmapped for each message: what is kept of a buffer is worth nothing."""
     sizes = chosen.pick([256 << 10], [16 << 10, 64 << 10, 256 << 10, 1 << 20])
     num_messages = chosen.pick(4, 32, 128)
     cases = [Case(size, num_messages) for size in sizes]
@@ -192,9 +194,9 @@ def churn(chosen: Options) -> Result:
         ],
         notes=[
             (
-                f"{num_messages} messages of each size; each in memory that numpy has just allocated "
-                "and frees after it. Below 128 KiB the C library takes the same memory again, above it "
-                "maps and unmaps, so that the kernel gives the same addresses to other pages."
+                f"{num_messages} messages of each size; each in memory that was just mapped and is "
+                "unmapped after it, as allocators do with large blocks. The kernel gives the same "
+                "addresses to new pages."
             ),
         ],
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
@@ -219,7 +221,9 @@ def memory(chosen: Options) -> Result:
             outcome = _run(chosen, "memory", name, [case], more)
             row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
             totals = outcome.totals if outcome else {}
-            row["major_faults"] = totals.get("major_faults")
+            row["major_faults"] = (
+                totals["major_faults"] + totals["strategy_major_faults"] if totals else None
+            )
             row["evictions"] = totals.get("strategy_evictions")
             row["pinned"] = totals["pinned_peak_bytes"] / 1024**2 if totals else None
         rows.append(row)
@@ -248,8 +252,8 @@ def memory(chosen: Options) -> Result:
         notes=[
             (
                 f"Buffers of {size_text(size)} in turn, three rounds, of a model page table with "
-                f"{num_frames} frames a node; - is a strategy that was refused. Major faults, what was "
-                "given up and what was pinned are those of the last column."
+                f"{num_frames} frames a node; - is a strategy that was refused. Major faults, what "
+                "was given up and what was pinned are those of the last column."
             ),
             (
                 "pin-cache without a limit of its own: it gives up regions when no frame can be "

@@ -2,7 +2,7 @@
 and writes JSON: the list of its measurements in the order of the words.
 
 rivals_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
-rivals_program PATH churn SIZE:MESSAGES ...   buffers allocated and freed for each message
+rivals_program PATH churn SIZE:MESSAGES ...   buffers mapped and unmapped for each message
 rivals_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three rounds
 """
 
@@ -53,11 +53,11 @@ def time_of(world: MPI.Intracomm, buffers: list[NDArray[np.uint8]], num_messages
 
 
 def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
-    """The same, each message in memory that was just allocated and is freed at once."""
+    """The same, each message in memory that was just mapped and is unmapped at once."""
     world.Barrier()
     start_s = MPI.Wtime()
     for _ in range(num_messages):
-        buffer = np.empty(num_bytes, np.uint8)
+        buffer = fresh(num_bytes)
         if world.Get_rank() == 0:
             buffer.fill(1)
         send(world, buffer)

@@ -108,6 +108,7 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "strategy_misses": "buffers that were not",
         "strategy_evictions": "ranges given up for a limit",
         "strategy_invalidations": "ranges whose mapping had gone",
+        "strategy_major_faults": "pages brought back from swap",
         "stale_transfers": "transfers through pins of mappings that had gone",
         "copies": "copies",
         "copied_bytes": "bytes copied",

@@ -49,6 +49,10 @@ int pw_node_fail(pw_node *node, int code, const char *format, ...)
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call);
 /* The sum of a cost, which is counted; or a code. */
 int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call);
+/* What comes back from swap while a hook of the strategy runs takes a major fault each, beyond what
+ * the hook says: call the first before it and the second behind it, with its cost. */
+uint64_t pw_node_count_swapped(const pw_node *node);
+void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost *cost);
 /* What a hook of the strategy, `call`, failed at; its own reason stands last. The code. */
 int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span);
 /* A message or transfer is over, but for its lease: the host is told. */

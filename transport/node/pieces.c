@@ -114,12 +114,14 @@ static int begin_piece(pw_node *node, pw_piece_message *message, pw_handle **out
     pw_handle *piece = pw_handles_take(&node->handles);
     if (!piece) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for a piece of a message");
     node->context.now_ns = message->cause_ns;
+    uint64_t num_swapped = pw_node_count_swapped(node);
     int code = ops->acquire(node->strategy_self, span, access, &piece->lease);
     if (code < 0) {
         pw_handles_give(&node->handles, piece);
         return code == PW_ERR_FULL && ops->waits ? code
                                                  : pw_node_fail_span(node, code, "acquire", span);
     }
+    pw_node_add_swapped(node, num_swapped, &piece->lease.cost);
     int64_t cost_ns = pw_node_count_cost(node, &piece->lease.cost, "acquire");
     if (cost_ns < 0) return (int)cost_ns;
     if (!piece->lease.ni_address) piece->lease.ni_address = span.address;
@@ -165,8 +167,10 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
     const pw_piece_ops *ops = node->strategy->pieces;
     pw_strategy_cost cost = {0};
     node->context.now_ns = at_ns;
+    uint64_t num_swapped = pw_node_count_swapped(node);
     int code = ops->release(node->strategy_self, &piece->lease, &cost);
     if (code < 0) return pw_node_fail_span(node, code, "release", piece->lease.span);
+    pw_node_add_swapped(node, num_swapped, &cost);
     int64_t cost_ns = pw_node_count_cost(node, &cost, "release");
     if (cost_ns < 0) return cost_ns;
     int64_t free_ns = work(node, at_ns, cost_ns);

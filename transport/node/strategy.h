@@ -44,6 +44,7 @@ typedef struct {
     uint64_t strategy_hits, strategy_misses; /* spans that were ready by what is kept, or not */
     uint64_t strategy_evictions;             /* ranges given up for a limit */
     uint64_t strategy_invalidations;         /* ranges given up because their mapping went */
+    uint64_t strategy_major_faults;          /* pages that it brought back from swap */
     uint64_t stale_transfers;                /* used what is kept of a mapping that had gone */
     uint64_t copies, copied_bytes;
     uint64_t pool_waits; /* copies that waited for a free buffer */

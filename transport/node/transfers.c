@@ -30,6 +30,20 @@ int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const ch
     return cost->touch_ns + cost->pin_ns + cost->copy_ns;
 }
 
+uint64_t pw_node_count_swapped(const pw_node *node)
+{
+    pw_memory_counters counters;
+    pw_memory_read_counters(node->memory, &counters);
+    return counters.major_faults;
+}
+
+void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost *cost)
+{
+    uint64_t num_swapped = pw_node_count_swapped(node) - count_before;
+    node->context.counters.strategy_major_faults += num_swapped;
+    cost->touch_ns += (int64_t)num_swapped * node->costs.major_fault_ns;
+}
+
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
     int64_t passed_ns = pw_node_count_cost(node, cost, call);
@@ -42,8 +56,10 @@ int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
     *out = (pw_lease){.span = span};
     node->context.now_ns = node->clock.now_ns;
+    uint64_t num_swapped = pw_node_count_swapped(node);
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
     if (code < 0) return pw_node_fail_span(node, code, "acquire", span);
+    pw_node_add_swapped(node, num_swapped, &out->cost);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
                             node->strategy->name);
