@@ -87,7 +87,7 @@ def reuse(chosen: Options) -> Result:
     cases = [Case(size, count) for size in sizes for count in counts]
     names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
     outcomes = {name: _run(chosen, "reuse", name, cases) for name in names}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for idx, case in enumerate(cases):
         times = {name: each.times_us[idx] if each else None for name, each in outcomes.items()}
         rows.append(
@@ -154,7 +154,7 @@ def churn(chosen: Options) -> Result:
     cases = [Case(size, num_messages) for size in sizes]
     names = chosen.pick(["part", "pin-cache", BOUND], strategies())
     outcomes = {name: _run(chosen, "churn", name, cases) for name in names}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, outcome in outcomes.items():
         totals = outcome.totals if outcome else {}
         row: dict[str, Any] = {"memory": name}
@@ -214,7 +214,7 @@ def memory(chosen: Options) -> Result:
     settings = ("memory_backend.backend=model", f"memory_backend.frame_limit_pages={num_frames}")
     more = (*settings, "strategy.pin_cache_limit=none", "memory_backend.fault_fraction=1")
     names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in names:
         row: dict[str, Any] = {"memory": name}
         for fraction, case in zip(fractions, cases, strict=True):

@@ -49,7 +49,7 @@ def time_of(world: MPI.Intracomm, buffers: list[NDArray[np.uint8]], num_messages
     for idx in range(num_messages):
         send(world, buffers[idx % len(buffers)])
     finish(world)
-    return (MPI.Wtime() - start_s) / num_messages
+    return float((MPI.Wtime() - start_s) / num_messages)
 
 
 def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
@@ -63,7 +63,7 @@ def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
         send(world, buffer)
         del buffer
     finish(world)
-    return (MPI.Wtime() - start_s) / num_messages
+    return float((MPI.Wtime() - start_s) / num_messages)
 
 
 def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float:
