@@ -146,7 +146,7 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
 
 #define PW_MESSAGE_EAGER 1 /* the payload stands behind the envelope */
 #define PW_MESSAGE_RENDEZVOUS 2
-#define PW_MESSAGE_OF_NODES 16 /* from here on: between nodes, no host sees them */
+#define PW_MESSAGE_OF_NODES 128 /* from here on: between nodes, no host sees them */
 /* A message through packetizer and mailbox, the CPU's cost included: frame has room for envelope
  * and payload. Returns the frame's bytes, 0 when there is no such peer or no frame is that long.
  * Read it by pw_ni_message_*. */

@@ -5,10 +5,12 @@
 
 #include "transport/node/node_state.h"
 
-#define KIND_OPEN 16  /* address: the sender's id, key: the receiver's, num_bytes: wanted */
-#define KIND_PIECE 17 /* extra: the receiver's id; address, key, num_bytes of the piece */
-#define KIND_EMPTY 18 /* extra: the receiver's id; nothing was wanted */
-#define NAME (UINT64_C(1) << 63) /* no program has memory there */
+#define KIND_OPEN \
+    PW_MESSAGE_OF_NODES /* address: the sender's id, key: the receiver's, num_bytes: wanted */
+#define KIND_PIECE \
+    (PW_MESSAGE_OF_NODES + 1) /* extra: the receiver's id; address, key, num_bytes of the piece */
+#define KIND_EMPTY (PW_MESSAGE_OF_NODES + 2) /* extra: the receiver's id; nothing was wanted */
+#define NAME (UINT64_C(1) << 63)             /* no program has memory there */
 
 typedef unsigned long long printed;
 

@@ -182,7 +182,7 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     uint64_t id;
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
-    if (pw_pieces_are_offered(source_address)) {
+    if (node->strategy->pieces && pw_pieces_are_offered(source_address)) {
         if (lease) handle->lease = *lease;
         handle->has_lease = lease != NULL;
         handle->is_fetch = true;
