@@ -295,7 +295,9 @@ def test_built_in_strategies_are_those_in_c():
     assert {name: entries[name].help for name in expected} == expected
     assert "pin-cache" in entries, "an underscore in C is a dash"
     assert all(built_in.REGISTRY.is_native(name) for name in expected)
-    with pytest.raises(KeyError, match="no memory strategy 'pim' in C; there are part, pretouch"):
+    with pytest.raises(
+        KeyError, match="no memory strategy 'pim' in C; there are part, part-prefetch"
+    ):
         NativeStrategy("pim")
 
 

@@ -137,8 +137,8 @@ def reuse(chosen: Options) -> Result:
         notes=[
             (
                 "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
-                "measurement; both ends' buffers are new pages that nobody has touched, used so "
-                "many times. What a strategy pins at its start (pin-all, bounce) is not in it."
+                "measurement; both ends' buffers are new, used so many times; the sender has "
+                "written its own, nobody has touched the receiver's. What a strategy pins at its start (pin-all, bounce) is not in it."
             ),
             "ideal is what no machine does, and is never the best.",
         ],
