@@ -138,7 +138,8 @@ def reuse(chosen: Options) -> Result:
             (
                 "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
                 "measurement; both ends' buffers are new, used so many times; the sender has "
-                "written its own, nobody has touched the receiver's. What a strategy pins at its start (pin-all, bounce) is not in it."
+                "written its own, nobody has touched the receiver's. What a strategy pins at its "
+                "start (pin-all, bounce) is not in it."
             ),
             "ideal is what no machine does, and is never the best.",
         ],
