@@ -75,7 +75,7 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 def compare(
     ranks: Ranks,
     memory: Annotated[
-        str, typer.Option(help="memory strategies to compare, separated by commas")
+        str, typer.Option(help="memory strategies to compare, separated by commas; or all")
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
@@ -104,6 +104,9 @@ def compare(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
+    ] = None,
     *,
     given: Given,
 ) -> int:
@@ -124,6 +127,7 @@ def compare(
         num_runs=runs,
         with_noise=noise,
         must_be_equal=equal,
+        plot_path=plot or "",
     )
 
 

@@ -48,6 +48,7 @@ typedef struct {
     int64_t mpi_call_ns;
     int64_t poll_ns;
     int64_t clock_read_ns; /* the program reads the virtual clock */
+    int64_t lookup_ns;     /* of a memory strategy, in what it keeps of buffers */
     int64_t nodes_per_qfdb;
 } pw_costs;
 /* cdef end */

@@ -62,7 +62,7 @@ static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
     *link = inbound->next;
     pw_bounds_release(ni, inbound);
     if (inbound->delivered != inbound->small) free(inbound->delivered);
-    if (inbound->has_page_ins && inbound->num_bytes)
+    if ((inbound->has_page_ins || ni->advises) && inbound->num_bytes)
         pw_presence_forget(&ni->driver.presence, pw_page_of(inbound->destination_address),
                            pw_page_of(inbound->destination_address + inbound->num_bytes - 1) -
                                pw_page_of(inbound->destination_address) + 1);

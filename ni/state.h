@@ -75,6 +75,7 @@ struct pw_ni {
     struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;
+    bool advises; /* of fetches, before their transfers begin */
     pw_host_events host_events;
     int32_t failure; /* PW_ERR_* of the host's own that cost a frame or an event: nothing goes on */
     pw_actions actions; /* of the event under way */

@@ -120,7 +120,7 @@ def marked() -> set[int]:
         (["launch", "-n", "2", "/etc/passwd"], "is not a .py file"),
         (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
         (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
-        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
+        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, part-prefetch, pretouch"),
         (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
         (
             ["launch", "-n", "2", "--set", "firmware.scheduling=nil:B", "SELF"],
@@ -496,6 +496,27 @@ class TestLaunch:
         assert faults[0] < faults[1]
         assert all(entry["virtual_time_s"] > 0 for entry in document["entries"])
         assert "slowdown" in done.stdout
+
+    def test_compare_all_says_that_the_same_bytes_arrived(self, script, tmp_path):
+        """With a limit of locked memory that refuses some, which has a row and ends nothing."""
+        path = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "data = np.full(1 << 18, 7 * (1 - comm.rank), np.uint8)\n"
+            "if comm.rank == 0:\n    comm.Send(data, 1)\n"
+            "else:\n    comm.Recv(data, 0)\n"
+        )
+        file, picture = tmp_path / "compare.json", tmp_path / "compare.png"
+        words = ["--json", str(file), "--plot", str(picture)]
+        words += ["--set", "strategy.locked_limit=128KiB", "--compute", "none"]
+        done = pagewire("compare", "-n", "2", "--memory", "all", *words, path)
+        assert done.returncode == 0, done.stderr
+        entries = {entry["memory"]: entry for entry in json.loads(file.read_text())["entries"]}
+        refused = {name for name, entry in entries.items() if "failure" in entry}
+        assert refused == {"pin", "pin-all", "pin-cache", "pin-rendezvous", "bounce"}
+        others = [entry for name, entry in entries.items() if name not in refused]
+        assert all(all(entry["received_alike"]) for entry in others)
+        assert all(entry["received_hashes"][1] for entry in others)
+        assert "identical on each rank" in done.stdout and picture.stat().st_size > 1000
 
     def test_program_without_mpi_gives_no_comparison(self, script):
         done = pagewire("compare", "-n", "2", script("print('hello')"))

@@ -15,6 +15,7 @@ from pagewire.cli.experiments import (
     r5_losses,
     r5_optimisations,
     r5_transfers,
+    rivals,
 )
 from pagewire.cli.experiments.result import Experiment
 from pagewire.native.settings import ConfigError, suggestion
@@ -246,6 +247,27 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "R5, 3.4: livelock",
             r5_losses.livelock,
             platform="exanest-10g",
+        ),
+        Experiment(
+            "rivals-reuse",
+            "memory strategies over how often a buffer is used",
+            "no paper's: what PART is compared with",
+            rivals.reuse,
+            repeats=False,
+        ),
+        Experiment(
+            "rivals-churn",
+            "memory strategies when each message has new memory",
+            "no paper's: what PART is compared with",
+            rivals.churn,
+            repeats=False,
+        ),
+        Experiment(
+            "rivals-memory",
+            "memory strategies with more memory in use than there is",
+            "no paper's: what PART is compared with",
+            rivals.memory,
+            repeats=False,
         ),
     )
 }

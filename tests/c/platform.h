@@ -8,6 +8,7 @@
 static const pw_costs platform_costs = {
     .core_register_read_ns = 135,
     .core_register_write_ns = 68,
+    .lookup_ns = 200,
     .r5_notice_transfer_ns = 1100,
     .r5_mailbox_notice_ns = 1300,
     .r5_queue_op_ns = 200,

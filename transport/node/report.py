@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from pagewire.native.output import write_file
-from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, totals
+from pagewire.transport.node.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS, totals
 from pagewire.transport.node.report_table import table
 from pagewire.transport.settings.config import Config
 
@@ -98,7 +98,9 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     for group in COUNTER_GROUPS.values():
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
+    entry.update({key: total[key] for key in PINNED_KEYS})
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
+    entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]
     for site, counted in total["impairments"].items():
         entry.update({f"{site}_{key}": count for key, count in counted.items()})
     return entry

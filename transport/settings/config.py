@@ -34,6 +34,7 @@ from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
+from pagewire.transport.memory.config import StrategyConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -181,6 +182,12 @@ class RunConfig:
         "network interface, by name or address, that tcp takes between the hosts of a run over the "
         "fabric; empty: the first",
     )
+    hash_received: bool = setting(
+        False,
+        "report a hash of the bytes that arrived by RDMA: two runs in which the same messages "
+        "arrived, in whatever order, have the same; `pagewire compare` turns it on",
+        engine="hash_received",
+    )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
 
@@ -225,6 +232,7 @@ class RunConfig:
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {
         "run": RunConfig,
+        "strategy": StrategyConfig,
         "memory_backend": MemoryBackendConfig,
         "smmu": SmmuConfig,
         "driver": DriverConfig,
@@ -283,6 +291,7 @@ class Config:
     """All settings of a run."""
 
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    strategy: StrategyConfig = dataclasses.field(default_factory=StrategyConfig)
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
