@@ -50,8 +50,9 @@ static pw_verdict find_transfer(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     const pw_frame_header *header = &block->header;
+    if (!pw_translation_is_open(ni->translation, header->pdid))
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
     way->bank = pw_smmu_bank(&ni->smmu, header->pdid);
-    if (!way->bank) return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
     pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
     if (!inbound && !(header->stream & PW_STREAM_READ)) {
         inbound =
@@ -161,7 +162,7 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
             .at_ns = pw_passage_packet_ns(way, (uint32_t)(first_byte / PW_PACKET_BYTES)),
             .pdid = block->header.pdid,
             .is_further = i > 0};
-        pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
+        pw_translate(ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;
         way->present[i] = result.outcome != PW_ACCESS_FAULT;
@@ -180,8 +181,8 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
     pw_driver_catch_up(&ni->driver, way->arrival.end_ns);
     way->granted = pw_lookahead_holds(ni, inbound, block);
     if (way->granted)
-        delay_ns = pw_smmu_latency_ns(
-            &ni->smmu, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
+        delay_ns = pw_translation_latency_ns(
+            ni->translation, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     else code = look_at_pages(ni, way, &delay_ns);
     way->start_ns += delay_ns;
     way->arrival.end_ns += delay_ns;
@@ -219,14 +220,14 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
                         .at_ns = end_ns,
                         .pdid = way->arrival.block->header.pdid,
                         .is_translated = true}; /* paid for when it is written */
-    pw_translate(&ni->translation, &walk, &access, &result);
+    pw_translate(ni->translation, &walk, &access, &result);
     if (result.outcome == PW_ACCESS_REFUSED) return refused(result.code);
     if (result.outcome == PW_ACCESS_PRESENT) return pw_pass;
     way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
     if (result.outcome == PW_ACCESS_BLOCKED) ni->counters.accesses_blocked++;
     else {
         access.is_translated = false;
-        pw_translate(&ni->translation, &walk, &access, &result);
+        pw_translate(ni->translation, &walk, &access, &result);
         ni->counters.translation_faults_destination++;
     }
     pw_faults_tell(ni, way, &fault, page, end_ns);

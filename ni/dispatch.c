@@ -144,7 +144,7 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
                 !pw_range_wraps(request->destination_address, request->num_bytes) &&
                 request->notification.address % PW_NOTIFICATION_BYTES == 0;
     if (!sane) return PW_NACK_DECODE;
-    if (!pw_smmu_bank(&ni->smmu, header->pdid) ||
+    if (!pw_translation_is_open(ni->translation, header->pdid) ||
         !pw_firmware_has_page(&ni->firmware, header->pdid))
         return PW_NACK_NO_CONTEXT;
     *region = pw_regions_find(&ni->regions, request->key);

@@ -18,8 +18,9 @@ static int create_parts(pw_ni *ni)
         code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
                               ni->memory, &ni->smmu, &ni->impairments);
     if (code < 0) return code;
-    pw_translation_init(&ni->translation, &ni->smmu, ni->memory, &ni->driver.presence,
-                        ni->settings.ideal);
+    pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
+                      ni->settings.ideal);
+    ni->translation = &ni->smmu_unit.base;
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     return ni->paths ? PW_OK : PW_ERR_NOMEM;
 }
@@ -81,11 +82,11 @@ void pw_ni_destroy(pw_ni *ni)
 
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
 {
-    if (pdid == 0 || pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_INVALID;
+    if (pdid == 0 || pw_translation_is_open(ni->translation, pdid)) return PW_ERR_INVALID;
     pw_residency *walks = calloc(PW_CHANNELS_PER_PAGE, sizeof *walks);
     if (!walks) return PW_ERR_NOMEM;
     int page = pw_firmware_open_page(&ni->firmware, pdid);
-    if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
+    if (page < 0 || ni->translation->ops->open(ni->translation, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
         return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
@@ -297,19 +298,19 @@ void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);
+    ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
     pw_memory_changed(ni->memory);
 }
 
 void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
 {
-    pw_smmu_invalidate_context(&ni->smmu, pdid);
+    ni->translation->ops->invalidate_context(ni->translation, pdid);
     pw_memory_changed(ni->memory);
 }
 
 void pw_ni_invalidate_all(pw_ni *ni)
 {
-    pw_smmu_invalidate_all(&ni->smmu);
+    ni->translation->ops->invalidate_all(ni->translation);
     pw_memory_changed(ni->memory);
 }
 

@@ -22,7 +22,7 @@ static const pw_verdict pw_pass = {PW_VERDICT_PASS, 0};
 
 typedef struct {
     pw_arrival arrival;
-    pw_context_bank *bank;
+    pw_context_bank *bank; /* NULL: the translation unit has no fault registers */
     const uint32_t *crcs;
     const uint8_t *payload;
     pw_time start_ns; /* first packet, behind what the receive engine still did */

@@ -69,7 +69,7 @@ static void translate(pw_ni *ni, reading *block, pw_time at_ns)
                             .at_ns = at_ns,
                             .pdid = block->transfer->pdid,
                             .is_further = page > first_page};
-        pw_translate(&ni->translation, block->walk, &access, &result);
+        pw_translate(ni->translation, block->walk, &access, &result);
         if (page == first_page) block->delay_ns = result.delay_ns;
         if (result.outcome == PW_ACCESS_REFUSED) {
             block->code = result.code;

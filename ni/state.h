@@ -13,8 +13,9 @@
 #include "native/frames.h"
 #include "r5sched/firmware.h"
 #include "driver/driver.h"
-#include "smmu/residency.h"
-#include "smmu/translation.h"
+#include "translation/residency.h"
+#include "smmu/unit.h"
+#include "translation/unit.h"
 
 #define PW_INBOUND_BUCKETS 1024
 #define PW_GRANTS_KEPT 16
@@ -55,7 +56,8 @@ struct pw_ni {
     pw_firmware firmware;
     pw_smmu smmu;
     pw_driver driver;
-    pw_translation_unit translation;
+    pw_smmu_unit smmu_unit;
+    pw_translation_unit *translation;
     pw_bounds bounds; /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame

@@ -61,7 +61,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
     if (pw_range_wraps(descriptor->source_address, num_bytes) ||
         pw_range_wraps(descriptor->destination_address, num_bytes))
         return PW_ERR_ADDRESS;
-    if (!pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_CONTEXT;
+    if (!pw_translation_is_open(ni->translation, pdid)) return PW_ERR_CONTEXT;
     pw_ni_enter(ni); /* whose program calls; the grant looks at the pages at once */
     pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
     if (!frame) return PW_ERR_NOMEM;
