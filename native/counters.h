@@ -4,6 +4,8 @@
 #include "native/types.h"
 
 /* cdef begin */
+#define PW_MISS_BINS 7 /* up to 10, 20, 50, 100, 200, 500 us, above [MINI tables 4.6, 4.7] */
+
 typedef struct {
     uint64_t transfers, transfers_failed, reads_served, reads_refused, reads_queued;
     uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
@@ -43,6 +45,19 @@ typedef struct {
     uint64_t walk_accesses; /* to memory; a walk cache saves some */
     uint64_t walks_delayed; /* that waited for one of the parallel walkers */
     uint64_t shootdowns_address, shootdowns_context, shootdowns_all, translations_dropped;
+    uint64_t vmh_lookups_send, vmh_lookups_receive, vmh_misses_send, vmh_misses_receive;
+    uint64_t vmh_cold_send, vmh_cold_receive; /* of the misses: the page was never in the cache */
+    uint64_t vmh_pending;      /* look-ups of a line that is reserved, not filled yet */
+    uint64_t vmh_set_full;     /* misses that found every slot of their set locked or reserved */
+    uint64_t vmh_lines_replaced;
+    uint64_t vmh_pages_pinned, vmh_pages_unpinned, vmh_pinned_peak;
+    uint64_t vmh_evictions;    /* runs of the table's water mark */
+    uint64_t blocks_dropped;   /* arrived without a translation: no answer */
+    uint64_t cbh_lookups, cbh_misses, cbh_invalid, requests_retried;
+    uint64_t miss_interrupts;
+    int64_t miss_delay_ns, miss_processing_ns; /* sums */
+    uint64_t miss_delay_bins[PW_MISS_BINS], miss_processing_bins[PW_MISS_BINS];
+    uint64_t static_pages, static_refused; /* entered in the static table; no room in it */
     uint64_t table_full; /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
         lookahead_misses; /* answers foreseen, and how many came at another time */

@@ -145,6 +145,13 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
     return (pw_verdict){arrival->whole ? PW_VERDICT_ACK : PW_VERDICT_NO_ANSWER, 0};
 }
 
+/* A page has no translation yet: the source's timer brings the block again. */
+static pw_verdict drop_block(pw_ni *ni)
+{
+    ni->counters.blocks_dropped++;
+    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+}
+
 /* Translate each page at its first packet. PW_OK, or why one can never be written. */
 static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
 {
@@ -162,9 +169,11 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
             .at_ns = pw_passage_packet_ns(way, (uint32_t)(first_byte / PW_PACKET_BYTES)),
             .pdid = block->header.pdid,
             .is_further = i > 0};
+        access.use_ns = pw_later(way->arrival.end_ns - access.at_ns, 0);
         pw_translate(ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;
+        way->is_dropped |= result.outcome == PW_ACCESS_DROPPED;
         way->present[i] = result.outcome != PW_ACCESS_FAULT;
         way->is_permission[i] = result.is_permission;
         way->num_absent += !way->present[i];
@@ -190,7 +199,8 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
         code = write_stalling(ni, way);
         way->num_absent = 0;
     }
-    return code < 0 ? refused(code) : pw_pass;
+    if (code < 0) return refused(code);
+    return way->is_dropped ? drop_block(ni) : pw_pass;
 }
 
 /* The last block brings its transfer's notification: can that be written? If not, its page faults
@@ -223,6 +233,11 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     pw_translate(ni->translation, &walk, &access, &result);
     if (result.outcome == PW_ACCESS_REFUSED) return refused(result.code);
     if (result.outcome == PW_ACCESS_PRESENT) return pw_pass;
+    if (result.outcome == PW_ACCESS_DROPPED) {
+        access.is_translated = false;
+        pw_translate(ni->translation, &walk, &access, &result);
+        return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni);
+    }
     way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
     if (result.outcome == PW_ACCESS_BLOCKED) ni->counters.accesses_blocked++;
     else {

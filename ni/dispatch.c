@@ -162,10 +162,14 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     const pw_read_request_frame *request = (const pw_read_request_frame *)header;
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
+    pw_time found_ns = header->time_ns;
+    if (request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT)
+        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid, request->key,
+                                                     region != NULL, header->time_ns);
     if (refusal) {
         ni->counters.reads_refused++;
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,
-                              refusal, header->time_ns);
+                              refusal, found_ns);
         return PW_OK;
     }
     pw_read_request kept = {
@@ -183,7 +187,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
         kept.hint = (uint8_t)region->scheduling.hint;
         kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
     }
-    if (pw_firmware_read_request(&ni->firmware, &kept, header->time_ns) < 0)
+    if (pw_firmware_read_request(&ni->firmware, &kept, found_ns) < 0)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     return PW_OK;
 }

@@ -6,6 +6,30 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
+static int create_translation(pw_ni *ni)
+{
+    int code = PW_OK;
+    switch (ni->settings.translation) {
+    case PW_TRANSLATION_MINI:
+        code = pw_mini_init(&ni->mini, &ni->costs, &ni->settings, &ni->counters, ni->memory);
+        ni->translation = &ni->mini.base;
+        break;
+    case PW_TRANSLATION_STATIC:
+        pw_static_tables_init(&ni->static_tables, &ni->costs, &ni->settings, &ni->counters,
+                              ni->memory);
+        ni->translation = &ni->static_tables.base;
+        break;
+    default:
+        pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
+                          ni->settings.ideal);
+        ni->translation = &ni->smmu_unit.base;
+    }
+    if (ni->translation->ops->has_random_keys)
+        pw_regions_draw_keys(&ni->regions, PW_MINI_BUFFER_BITS,
+                             (uint64_t)ni->settings.mini_seed << 32 | ni->node);
+    return code;
+}
+
 static int create_parts(pw_ni *ni)
 {
     int code = pw_event_queue_create(1024, &ni->events);
@@ -18,9 +42,8 @@ static int create_parts(pw_ni *ni)
         code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
                               ni->memory, &ni->smmu, &ni->impairments);
     if (code < 0) return code;
-    pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
-                      ni->settings.ideal);
-    ni->translation = &ni->smmu_unit.base;
+    code = create_translation(ni);
+    if (code < 0) return code;
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     return ni->paths ? PW_OK : PW_ERR_NOMEM;
 }
@@ -71,6 +94,8 @@ void pw_ni_destroy(pw_ni *ni)
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
+    pw_mini_destroy(&ni->mini);
+    pw_static_tables_destroy(&ni->static_tables);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
     free(ni->trace.records);
@@ -169,6 +194,7 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
     pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
     if (region && !region->stays) {
+        ni->translation->ops->close_buffer(ni->translation, region->key);
         pw_regions_close(&ni->regions, region);
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
                        transfer->num_bytes, transfer->peer);

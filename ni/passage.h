@@ -29,6 +29,7 @@ typedef struct {
     pw_lane lane;     /* where its packets stand among those of the block that it shares the link
                          with; none: one behind the other */
     bool has_engine;  /* the receive engine took it */
+    bool is_dropped;  /* the NI has no translation of a page: no answer */
     bool granted;     /* translated already, as its source knows */
     /* its pages: */
     uint64_t first_page;

@@ -1,7 +1,25 @@
 #include "ni/regions.h"
+#include "native/impairments.h"
 #include <stdlib.h>
 
-void pw_regions_init(pw_regions *regions) { *regions = (pw_regions){.first_free = -1}; }
+void pw_regions_init(pw_regions *regions)
+{
+    *regions = (pw_regions){.first_free = -1, .id_bits = 32};
+}
+
+void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed)
+{
+    regions->id_bits = id_bits;
+    regions->is_random = true;
+    regions->seed = pw_impairment_mix(seed + UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* What is above the id: never 0 together with an id that is given again. */
+static uint64_t upper_bits(pw_regions *regions, uint32_t generation)
+{
+    if (!regions->is_random) return generation;
+    return pw_impairment_mix(regions->seed ^ pw_impairment_mix(++regions->num_drawn));
+}
 
 void pw_regions_destroy(pw_regions *regions) { free(regions->list); }
 
@@ -28,7 +46,8 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
     uint32_t generation = region->generation + 1;
     *region = (pw_region){.address = address,
                           .num_bytes = num_bytes,
-                          .key = (uint64_t)generation << 32 | (uint64_t)(slot + 1),
+                          .key = upper_bits(regions, generation) << regions->id_bits |
+                                 (uint64_t)(slot + 1),
                           .peer = peer,
                           .generation = generation};
     regions->num_open++;
@@ -37,7 +56,7 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
 
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key)
 {
-    uint64_t slot = (key & UINT32_MAX) - 1; /* of key 0: no slot */
+    uint64_t id = key & ((UINT64_C(1) << regions->id_bits) - 1), slot = id - 1; /* 0: no slot */
     if (slot >= regions->capacity || regions->list[slot].key != key) return NULL;
     return &regions->list[slot];
 }

@@ -5,7 +5,7 @@
 #include "ni/ni.h"
 
 typedef struct {
-    uint64_t address, num_bytes, key; /* key 0: free; generation << 32 | slot + 1 */
+    uint64_t address, num_bytes, key; /* 0: free; low id_bits: slot + 1, the buffer's id */
     pw_scheduling scheduling;         /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
@@ -17,9 +17,15 @@ typedef struct {
     pw_region *list;
     uint32_t capacity, num_open;
     int32_t first_free; /* -1: none */
+    uint32_t id_bits;
+    bool is_random; /* the rest of a key is drawn; else it is the slot's generation */
+    uint64_t seed, num_drawn;
 } pw_regions;
 
 void pw_regions_init(pw_regions *regions);
+/* Keys of so many bits of id, the rest random: nobody guesses them [MINI 3]. Before the first
+ * region. */
+void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed);
 void pw_regions_destroy(pw_regions *regions);
 /* A region for peer; stays and reading are false. NULL when the host has no memory. */
 pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,

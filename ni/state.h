@@ -14,6 +14,7 @@
 #include "r5sched/firmware.h"
 #include "driver/driver.h"
 #include "translation/residency.h"
+#include "mini/static_tables.h"
 #include "smmu/unit.h"
 #include "translation/unit.h"
 
@@ -57,7 +58,9 @@ struct pw_ni {
     pw_smmu smmu;
     pw_driver driver;
     pw_smmu_unit smmu_unit;
-    pw_translation_unit *translation;
+    pw_mini mini;
+    pw_static_tables static_tables;
+    pw_translation_unit *translation; /* that of the three that runs */
     pw_bounds bounds; /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame
