@@ -33,16 +33,12 @@ bool pw_mini_processes_has(const pw_mini_processes *processes, uint16_t pdid)
 /* Interrupt, miss queue, kernel thread; when the slot is filled. */
 static pw_time handle_miss(pw_mini *mini, pw_time at_ns, const pw_miss_work *work)
 {
-    pw_counters *counters = mini->counters;
     pw_miss_times times = pw_miss_times_of(mini->costs, mini->settings, work);
-    pw_time start_ns =
-        pw_calendar_book(&mini->thread, at_ns + times.delay_ns, times.processing_ns);
-    counters->miss_interrupts++;
-    counters->miss_delay_ns += start_ns - at_ns;
-    counters->miss_processing_ns += times.processing_ns;
-    counters->miss_delay_bins[pw_miss_bin(start_ns - at_ns)]++;
-    counters->miss_processing_bins[pw_miss_bin(times.processing_ns)]++;
-    return start_ns + times.processing_ns;
+    pw_time start_ns = pw_calendar_book(&mini->thread, at_ns + times.delay_ns, times.work_ns);
+    times.delay_ns = start_ns - at_ns; /* with the wait behind other misses */
+    mini->counters->miss_interrupts++;
+    pw_miss_times_count(mini->counters, &times);
+    return start_ns + times.work_ns;
 }
 
 int pw_mini_allows(int state)

@@ -45,20 +45,36 @@ pw_miss_times pw_miss_times_of(const pw_costs *costs, const pw_settings *setting
     if (settings->miss_times == PW_MISS_TIMES_PLATFORM)
         return (pw_miss_times){
             .delay_ns = costs->miss_delay_ns,
-            .processing_ns =
+            .work_ns =
                 costs->miss_fill_ns +
                 (work->is_pinned
                      ? costs->miss_pin_fixed_ns + work->num_pages * costs->miss_pin_page_ns
                      : 0)};
     uint64_t seed = pw_impairment_mix((uint64_t)settings->mini_seed ^ pw_impairment_mix(work->key));
     return (pw_miss_times){.delay_ns = draw(delays[settings->miss_times], seed),
-                           .processing_ns = draw(processings[settings->miss_times],
+                           .work_ns = draw(processings[settings->miss_times],
                                                  pw_impairment_mix(seed))};
 }
 
-uint32_t pw_miss_bin(pw_time duration_ns)
+static uint32_t bin_of(pw_time duration_ns)
 {
     uint32_t bin = 0;
     while (bin + 1 < PW_MISS_BINS && duration_ns >= bin_begin_ns[bin + 1]) bin++;
     return bin;
+}
+
+void pw_miss_times_count(pw_counters *counters, const pw_miss_times *times)
+{
+    uint64_t *const by_delay[PW_MISS_BINS] = {
+        &counters->miss_delays_10us,  &counters->miss_delays_20us,  &counters->miss_delays_50us,
+        &counters->miss_delays_100us, &counters->miss_delays_200us, &counters->miss_delays_500us,
+        &counters->miss_delays_longer};
+    uint64_t *const by_work[PW_MISS_BINS] = {
+        &counters->miss_works_10us,  &counters->miss_works_20us,  &counters->miss_works_50us,
+        &counters->miss_works_100us, &counters->miss_works_200us, &counters->miss_works_500us,
+        &counters->miss_works_longer};
+    ++*by_delay[bin_of(times->delay_ns)];
+    ++*by_work[bin_of(times->work_ns)];
+    counters->miss_delay_ns += times->delay_ns;
+    counters->miss_work_ns += times->work_ns;
 }

@@ -8,6 +8,8 @@
 #include "native/counters.h"
 #include "native/settings.h"
 
+#define PW_MISS_BINS 7 /* up to 10, 20, 50, 100, 200, 500 us, and above */
+
 /* What the kernel thread did for a miss. */
 typedef struct {
     bool is_pinned; /* pages were pinned, so many: */
@@ -16,11 +18,11 @@ typedef struct {
 } pw_miss_work;
 
 typedef struct {
-    pw_time delay_ns, processing_ns;
+    pw_time delay_ns, work_ns;
 } pw_miss_times;
 
 pw_miss_times pw_miss_times_of(const pw_costs *costs, const pw_settings *settings,
                                const pw_miss_work *work);
-/* The bin of a time, from 0 on: up to 10, 20, 50, 100, 200, 500 us, above. */
-uint32_t pw_miss_bin(pw_time duration_ns);
+/* Count a miss that took these times, by bin and in the sums. */
+void pw_miss_times_count(pw_counters *counters, const pw_miss_times *times);
 #endif

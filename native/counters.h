@@ -4,8 +4,6 @@
 #include "native/types.h"
 
 /* cdef begin */
-#define PW_MISS_BINS 7 /* up to 10, 20, 50, 100, 200, 500 us, above [MINI tables 4.6, 4.7] */
-
 typedef struct {
     uint64_t transfers, transfers_failed, reads_served, reads_refused, reads_queued;
     uint64_t blocks, packets, retransmitted_blocks, duplicate_blocks;
@@ -55,8 +53,11 @@ typedef struct {
     uint64_t blocks_dropped;   /* arrived without a translation: no answer */
     uint64_t cbh_lookups, cbh_misses, cbh_invalid, requests_retried;
     uint64_t miss_interrupts;
-    int64_t miss_delay_ns, miss_processing_ns; /* sums */
-    uint64_t miss_delay_bins[PW_MISS_BINS], miss_processing_bins[PW_MISS_BINS];
+    int64_t miss_delay_ns, miss_work_ns; /* sums */
+    uint64_t miss_delays_10us, miss_delays_20us, miss_delays_50us, miss_delays_100us,
+        miss_delays_200us, miss_delays_500us, miss_delays_longer; /* by bin [MINI table 4.6] */
+    uint64_t miss_works_10us, miss_works_20us, miss_works_50us, miss_works_100us,
+        miss_works_200us, miss_works_500us, miss_works_longer; /* [MINI table 4.7] */
     uint64_t static_pages, static_refused; /* entered in the static table; no room in it */
     uint64_t table_full; /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,

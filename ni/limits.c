@@ -108,7 +108,7 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
                    "another number";
     } else if (settings->vmh_low_pages > settings->vmh_high_pages) {
         *name = "vmh_low_pages", *value = settings->vmh_low_pages;
-        *because = "the low water mark is above the high one (vmh_high_pages); lower it";
+        *because = "the low water mark is above the high one (vmh_high_pages); take a lower one";
     } else if (settings->translation == PW_TRANSLATION_SMMU) {
         *name = NULL;
     } else if (is_above_nic_memory(settings)) {

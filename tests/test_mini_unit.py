@@ -107,7 +107,7 @@ def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
     assert receiver.vmh_misses_receive == 6 and receiver.vmh_cold_receive == 3
     assert receiver.vmh_lines_replaced == 4
     assert receiver.vmh_pages_pinned == 3 * LINE_PAGES
-    assert receiver.miss_processing_ns == 3 * (fill_ns(pair, 4) + fill_ns(pair, 0)) - 6 * (
+    assert receiver.miss_work_ns == 3 * (fill_ns(pair, 4) + fill_ns(pair, 0)) - 6 * (
         pair.costs.miss_delay_ns
     )
 
@@ -126,11 +126,12 @@ def test_measured_times_stay_in_their_bins(misses: int) -> None:
     source, destination = resident(16 * BLOCK)
     write(pair, source, destination)
     counted = pair.counters(1)
-    assert sum(counted.miss_processing_bins) == counted.miss_interrupts == 64
-    assert counted.miss_processing_ns > 64 * 10_000  # none of them has its weight below 10 us
+    bins = [value for name, value in vars(counted).items() if name.startswith("miss_works_")]
+    assert sum(bins) == counted.miss_interrupts == 64
+    assert counted.miss_work_ns > 64 * 10_000  # none of them has its weight below 10 us
     again = mini_pair(miss_times=misses, vmh_line_pages=1)
     write(again, source, destination)
-    assert again.counters(1).miss_processing_ns == counted.miss_processing_ns
+    assert again.counters(1).miss_work_ns == counted.miss_work_ns
 
 
 def test_water_marks_unpin_but_not_what_the_cache_holds() -> None:

@@ -66,17 +66,6 @@ class RunConfig:
         engine="ideal",
         encode=lambda name: int(name == "ideal"),
     )
-    translation: str = setting(
-        "smmu",
-        "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
-        "tables in host memory, which pins; static: all tables on the NIC",
-        choices={
-            "smmu": int(lib.PW_TRANSLATION_SMMU),
-            "mini": int(lib.PW_TRANSLATION_MINI),
-            "static": int(lib.PW_TRANSLATION_STATIC),
-        },
-        engine="translation",
-    )
     policy: str = setting(
         "page",
         "pages brought in for a fault",
@@ -140,6 +129,17 @@ class RunConfig:
         "clock_gettime, gettimeofday, time and sleeps of a program over the fabric: host: this "
         "host's; virtual: as MPI_Wtime, for programs that time themselves",
         choices={"host": lib.PW_CLOCKS_HOST, "virtual": lib.PW_CLOCKS_VIRTUAL},
+    )
+    translation: str = setting(
+        "smmu",
+        "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
+        "tables in host memory, which pins; static: all tables on the NIC",
+        choices={
+            "smmu": int(lib.PW_TRANSLATION_SMMU),
+            "mini": int(lib.PW_TRANSLATION_MINI),
+            "static": int(lib.PW_TRANSLATION_STATIC),
+        },
+        engine="translation",
     )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
     huge_pages: str = setting(
