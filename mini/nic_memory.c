@@ -21,6 +21,7 @@ enum {
 static void of_smmu(const pw_settings *settings, pw_nic_memory *out)
 {
     int64_t l1 = settings->l1_sets * settings->l1_ways, l2 = settings->l2_sets * settings->l2_ways;
+    out->code_bytes = 0; /* in the R5's own memory, of which the sources give no figure */
     out->buffer_bytes =
         PW_TRANSACTIONS * TRANSACTION_BYTES + settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
     out->vmh_bytes = (l1 + l2) * settings->tlb_line_pages * TRANSLATION_BYTES;

@@ -52,7 +52,7 @@ def table_1_1(options: Options) -> Result:
             "an imported buffer, 4096 of them a process, 16 KB of post queue a process).",
             "Assumed, and the same for static and miNI: 128 KiB of code, 256 KiB of buffers; 8 B "
             "of tag for each line of miNI. The SMMU's row counts TLBs, NI FIFO, transaction table "
-            "and scratchpad pages; code and buffers are those of the R5's memories, not counted.",
+            "and scratchpad pages; its code is in the R5's own memory and not counted.",
         ],
         varied={
             "run.translation": "smmu, mini, static",

@@ -20,17 +20,19 @@ from pagewire.transport.settings.platform import load as load_platform
 
 RATIOS = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WAYS = 4
-ROUND = 3 * WAYS
-"""Pages, or buffers, that always miss: more than one set of the cache has ways."""
+ENTRIES = 16 * WAYS
+"""Small, but more than NUM_OUTSTANDING: else lines go before what waits for them comes again."""
+ROUND = 3 * ENTRIES
+"""Pages, or buffers, that always miss: more than the cache has entries."""
 NUM_OUTSTANDING = 8
 SETTINGS = (
     "run.translation=mini",
     "run.memory=part",
     "memory_backend.backend=model",
-    f"mini.vmh_entries={WAYS}",
+    f"mini.vmh_entries={ENTRIES}",
     "mini.vmh_line_pages=1",
     f"mini.vmh_ways={WAYS}",
-    f"mini.cbh_entries={WAYS}",
+    f"mini.cbh_entries={ENTRIES}",
     f"mini.cbh_ways={WAYS}",
 )
 TIMEOUT = "run.timeout=250us"
@@ -183,12 +185,12 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
         notes=[
             f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver has "
             f"the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time.",
-            f"A cache of one set of {WAYS} ways, lines of one; what misses is one of a round of "
+            f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of a round of "
             f"{ROUND} pages or buffers. Pages are pinned already.",
             f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival comes "
             "again then. On sending the block waits.",
         ],
-        varied={"run.translation": "mini", "mini.*": "caches of one set"},
+        varied={"run.translation": "mini", "mini.vmh_*, mini.cbh_*": f"{ENTRIES} entries, {WAYS} ways, lines of one"},
     )
 
 
