@@ -184,9 +184,8 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
     bool for_write = residency->for_write;
     int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
                                        access->is_further);
-    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
-                                 .code = pw_mini_allows(state),
-                                 .fault_until_ns = INT64_MIN};
+    *result = (pw_access_result){
+        .outcome = PW_ACCESS_REFUSED, .code = pw_mini_allows(state), .fault_until_ns = INT64_MIN};
     if (result->code < 0) return;
     pw_time cost_ns =
         lookup_ns(mini->costs, mini->costs->vmh_lookup_ns, (int64_t)mini->vmh.num_ways);
@@ -194,8 +193,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         pw_line_cache_find(&mini->vmh, access->pdid, access->page >> mini->line_shift);
     bool hit = is_hit(mini, line, access);
     if (access->is_translated) {
-        result->outcome =
-            hit && state == PW_PAGE_PRESENT ? PW_ACCESS_PRESENT : PW_ACCESS_DROPPED;
+        result->outcome = hit && state == PW_PAGE_PRESENT ? PW_ACCESS_PRESENT : PW_ACCESS_DROPPED;
         return;
     }
     count_lookup(mini, for_write);
@@ -206,8 +204,8 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         result->code = miss(mini, access, for_write, &line);
         if (result->code < 0) return;
         pw_residency_forget(residency);
-        state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
-                                       false);
+        state =
+            pw_residency_state_now(residency, base->memory, access->page, access->end_page, false);
         result->code = pw_mini_allows(state);
         if (result->code < 0) return;
     }
@@ -355,8 +353,9 @@ int pw_mini_init(pw_mini *mini, const pw_costs *costs, const pw_settings *settin
     int64_t line_sets = settings->vmh_entries / settings->vmh_line_pages / settings->vmh_ways;
     int code = pw_line_cache_init(&mini->vmh, (uint32_t)line_sets, (uint32_t)settings->vmh_ways);
     if (code == PW_OK)
-        code = pw_line_cache_init(&mini->cbh, (uint32_t)(settings->cbh_entries / settings->cbh_ways),
-                                  (uint32_t)settings->cbh_ways);
+        code =
+            pw_line_cache_init(&mini->cbh, (uint32_t)(settings->cbh_entries / settings->cbh_ways),
+                               (uint32_t)settings->cbh_ways);
     pw_vmh_table_init(&mini->table, memory, counters, &mini->vmh, mini->line_shift);
     if (code < 0) pw_mini_destroy(mini);
     return code;

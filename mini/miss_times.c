@@ -3,8 +3,8 @@
 
 #define LAST_BIN_END_NS 1000000
 
-static const pw_time bin_begin_ns[PW_MISS_BINS + 1] = {
-    0, 10000, 20000, 50000, 100000, 200000, 500000, LAST_BIN_END_NS};
+static const pw_time bin_begin_ns[PW_MISS_BINS + 1] = {0,      10000,  20000,  50000,
+                                                       100000, 200000, 500000, LAST_BIN_END_NS};
 
 /* Shares in 1/10000 of the misses, by PW_MISS_TIMES_* and bin. */
 static const uint16_t delays[][PW_MISS_BINS] = {
@@ -45,15 +45,14 @@ pw_miss_times pw_miss_times_of(const pw_costs *costs, const pw_settings *setting
     if (settings->miss_times == PW_MISS_TIMES_PLATFORM)
         return (pw_miss_times){
             .delay_ns = costs->miss_delay_ns,
-            .work_ns =
-                costs->miss_fill_ns +
-                (work->is_pinned
-                     ? costs->miss_pin_fixed_ns + work->num_pages * costs->miss_pin_page_ns
-                     : 0)};
+            .work_ns = costs->miss_fill_ns +
+                       (work->is_pinned
+                            ? costs->miss_pin_fixed_ns + work->num_pages * costs->miss_pin_page_ns
+                            : 0)};
     uint64_t seed = pw_impairment_mix((uint64_t)settings->mini_seed ^ pw_impairment_mix(work->key));
     return (pw_miss_times){.delay_ns = draw(delays[settings->miss_times], seed),
-                           .work_ns = draw(processings[settings->miss_times],
-                                                 pw_impairment_mix(seed))};
+                           .work_ns =
+                               draw(processings[settings->miss_times], pw_impairment_mix(seed))};
 }
 
 static uint32_t bin_of(pw_time duration_ns)

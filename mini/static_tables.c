@@ -13,7 +13,8 @@ static int enter(pw_static_tables *tables, const pw_access *access)
         bool is_full = tables->table.num_pinned >= (uint64_t)tables->settings->static_pages;
         tables->counters->static_refused += is_full && page == access->page;
         int code = is_full ? PW_ERR_FULL : pw_vmh_table_pin(&tables->table, access->pdid, page, 1);
-        if (code < 0) return page == access->page ? code : PW_OK; /* the others were not asked for */
+        if (code < 0)
+            return page == access->page ? code : PW_OK; /* the others were not asked for */
         tables->counters->static_pages++;
     }
     return PW_OK;
@@ -25,10 +26,11 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
     pw_static_tables *tables = of(base);
     int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
                                        access->is_further);
-    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
-                                 .code = pw_mini_allows(state),
-                                 .delay_ns = access->is_translated ? 0 : tables->costs->vmh_lookup_ns,
-                                 .fault_until_ns = INT64_MIN};
+    *result =
+        (pw_access_result){.outcome = PW_ACCESS_REFUSED,
+                           .code = pw_mini_allows(state),
+                           .delay_ns = access->is_translated ? 0 : tables->costs->vmh_lookup_ns,
+                           .fault_until_ns = INT64_MIN};
     if (result->code < 0) return;
     bool is_pinned = pw_vmh_table_is_pinned(&tables->table, access->pdid, access->page);
     if (is_pinned && state != PW_PAGE_PRESENT) { /* the OS changed the mapping */
@@ -40,8 +42,8 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         result->code = enter(tables, access);
         if (result->code < 0) return;
         pw_residency_forget(residency);
-        state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
-                                       false);
+        state =
+            pw_residency_state_now(residency, base->memory, access->page, access->end_page, false);
         result->code = pw_mini_allows(state);
         if (result->code < 0) return;
     }

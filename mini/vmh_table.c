@@ -140,7 +140,8 @@ void pw_vmh_table_forget(pw_vmh_table *table, uint16_t pdid, uint64_t first_page
     for (pw_vmh_leaf *leaf = table->first; leaf; leaf = leaf->next) {
         uint64_t first = first_page_of(leaf), end = first + PW_VMH_LEAF_PAGES;
         if (leaf->pdid != pdid || first >= end_page || end <= first_page) continue;
-        unpin(table, leaf, first > first_page ? first : first_page, end < end_page ? end : end_page);
+        unpin(table, leaf, first > first_page ? first : first_page,
+              end < end_page ? end : end_page);
     }
 }
 

@@ -187,8 +187,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
         kept.hint = (uint8_t)region->scheduling.hint;
         kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
     }
-    if (pw_firmware_read_request(&ni->firmware, &kept, found_ns) < 0)
-        pw_ni_latch(ni, PW_ERR_NOMEM);
+    if (pw_firmware_read_request(&ni->firmware, &kept, found_ns) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
     return PW_OK;
 }
 

@@ -8,7 +8,8 @@
 static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 {
     const pw_settings *settings = &ni->settings;
-    bool is_certain = ni->translation->ops->is_certain && settings->hupcf && !settings->receive_buffer_blocks && !ni->impairments.any &&
+    bool is_certain = ni->translation->ops->is_certain && settings->hupcf &&
+                      !settings->receive_buffer_blocks && !ni->impairments.any &&
                       ni->smmu.num_walkers > 1;
     return settings->lookahead_blocks > 0 && is_certain && inbound->is_read &&
            inbound->num_blocks > 2 && ni->num_inbounds == 1 && inbound->peer != ni->node;
@@ -109,6 +110,7 @@ bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_trans
         return false;
     uint32_t how = grant->translations[i / 16] >> 4 * (i % 16) & 15;
     *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) +
-              pw_translation_latency_ns(ni->translation, how) + ni->paths[transfer->peer].latency_ns;
+              pw_translation_latency_ns(ni->translation, how) +
+              ni->paths[transfer->peer].latency_ns;
     return *ack_ns <= transaction->deadline_ns;
 }

@@ -67,12 +67,12 @@ static void translate(pw_ni *ni, reading *block, pw_time at_ns)
         pw_access access = {.page = page,
                             .end_page = source_end_page(block->transfer),
                             .at_ns = at_ns,
-                            .use_ns = (pw_time)(block->num_bytes * ni->engine_byte_ps_1000 / 1000000),
+                            .use_ns =
+                                (pw_time)(block->num_bytes * ni->engine_byte_ps_1000 / 1000000),
                             .pdid = block->transfer->pdid,
                             .is_further = page > first_page};
         pw_translate(ni->translation, block->walk, &access, &result);
-        if (page == first_page ||
-            (result.block_waits && result.delay_ns > block->delay_ns))
+        if (page == first_page || (result.block_waits && result.delay_ns > block->delay_ns))
             block->delay_ns = result.delay_ns;
         if (result.outcome == PW_ACCESS_REFUSED) {
             block->code = result.code;

@@ -61,7 +61,7 @@ struct pw_ni {
     pw_mini mini;
     pw_static_tables static_tables;
     pw_translation_unit *translation; /* that of the three that runs */
-    pw_bounds bounds; /* that destinations want of this source */
+    pw_bounds bounds;                 /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame
         *copies_under_way; /* copies of blocks whose answers are not here, in the order they left */

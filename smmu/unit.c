@@ -3,14 +3,14 @@
 static pw_smmu_unit *of(pw_translation_unit *base) { return (pw_smmu_unit *)(void *)base; }
 
 /* What the access ends with when no page-in will be tried, or PW_OK. */
-static int error_of(const pw_smmu_unit *unit, pw_residency *residency, int state,
-                    uint64_t page)
+static int error_of(const pw_smmu_unit *unit, pw_residency *residency, int state, uint64_t page)
 {
     if (state < 0) return state;
     if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
     if (!unit->ideal || state == PW_PAGE_PRESENT) return PW_OK;
-    return state == PW_PAGE_FORBIDDEN ? PW_ERR_PROTECTION
-                                      : pw_residency_check_mapping(residency, unit->base.memory, page);
+    return state == PW_PAGE_FORBIDDEN
+               ? PW_ERR_PROTECTION
+               : pw_residency_check_mapping(residency, unit->base.memory, page);
 }
 
 static bool lets_through(const pw_smmu_unit *unit, int state)

@@ -1,5 +1,5 @@
-"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu | mini) >
-translation > native."""
+"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu |
+mini) > translation > native."""
 
 import ast
 import pathlib
@@ -18,7 +18,17 @@ BELOW = {
     "ni": {"r5sched", "driver", "smmu", "mini", "translation", "native"},
     "transport": {"ni", "r5sched", "driver", "smmu", "mini", "translation", "native"},
     "apps": {"transport", "ni", "r5sched", "driver", "smmu", "mini", "translation", "native"},
-    "cli": {"apps", "transport", "ni", "r5sched", "driver", "smmu", "mini", "translation", "native"},
+    "cli": {
+        "apps",
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "translation",
+        "native",
+    },
 }
 """What each room may use; the rooms at the top of the tree."""
 
@@ -43,7 +53,16 @@ WITH_MPI = (
 """Who may import mpi4py: wire, facade, users' programs; info asks for the library's
 version, and a rank of the bench is plain MPI."""
 
-WITHOUT_MPI = ("native/", "translation/", "smmu/", "mini/", "r5sched/", "driver/", "ni/", "transport/node/")
+WITHOUT_MPI = (
+    "native/",
+    "translation/",
+    "smmu/",
+    "mini/",
+    "r5sched/",
+    "driver/",
+    "ni/",
+    "transport/node/",
+)
 """The rooms whose C knows neither Python nor MPI."""
 
 PYTHON_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.py"))

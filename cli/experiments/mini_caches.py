@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from pagewire.cli.experiments.mini_ratios import with_timeout
 from pagewire.cli.experiments.mini_streams import KERNELS, Kernel
@@ -88,8 +89,8 @@ def _scale_note(options: Options) -> str:
     )
 
 
-def _sweep(options: Options) -> list[dict[str, float | str | int]]:
-    rows: list[dict[str, float | str | int]] = []
+def _sweep(options: Options) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for kernel in _kernels(options):
         options.say(f"{kernel.name}, {kernel.size}")
         for shape in _shapes(options):
@@ -113,7 +114,7 @@ def _sweep(options: Options) -> list[dict[str, float | str | int]]:
     return rows
 
 
-def _panels(rows: Sequence[dict[str, float | str | int]], key: str, label: str) -> list[Panel]:
+def _panels(rows: Sequence[dict[str, Any]], key: str, label: str) -> list[Panel]:
     """One for each quantity, over the default of the two others."""
     default = {"entries": 16384, "line": 64, "ways": 4}
     titles = {"entries": "entries", "line": "pages of a line", "ways": "ways"}
@@ -163,8 +164,10 @@ def figure_4_2(options: Options) -> Result:
         notes=[
             STREAM_NOTE,
             _scale_note(options),
-            "Look-ups count the pages of each block that is sent or arrives, again when it is sent "
-            "again; cold: the page was never in this NIC's cache before.",
+            (
+                "Look-ups count the pages of each block that is sent or arrives, again when it is sent "
+                "again; cold: the page was never in this NIC's cache before."
+            ),
         ],
         varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
     )
@@ -180,8 +183,10 @@ def figure_4_3(options: Options) -> Result:
         notes=[
             STREAM_NOTE,
             _scale_note(options),
-            "Speedup: the kernel's flops at the platform's rate on one node, over the time of four "
-            "nodes with their accesses.",
+            (
+                "Speedup: the kernel's flops at the platform's rate on one node, over the time of four "
+                "nodes with their accesses."
+            ),
         ],
         varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
     )
@@ -189,7 +194,7 @@ def figure_4_3(options: Options) -> Result:
 
 def table_4_5(options: Options) -> Result:
     """Slowdown against the base system, misses in the time of costs and as measured."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     shape = Shape().settings(_shrink(options))
     for kernel in _kernels(options):
         options.say(f"{kernel.name}, {kernel.size}")
@@ -236,9 +241,11 @@ def table_4_5(options: Options) -> Result:
         notes=[
             STREAM_NOTE,
             _scale_note(options),
-            "Base: run.translation = static, every page registered at the start. Miss times as "
-            "measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which are "
-            "inputs there.",
+            (
+                "Base: run.translation = static, every page registered at the start. Miss times as "
+                "measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which are "
+                "inputs there."
+            ),
         ],
         varied={"run.translation": "static, mini", "mini.miss_times": "platform, by kernel"},
     )
@@ -250,7 +257,7 @@ _HEADS = ("0-10", "10-20", "20-50", "50-100", "100-200", "200-500", ">500")
 
 def _bins(options: Options, which: str, quantity: str) -> Result:
     """Per cent of the misses in each bin."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     shape = Shape().settings(_shrink(options))
     for kernel in _kernels(options):
         options.say(f"{kernel.name}, {kernel.size}")
@@ -280,9 +287,11 @@ def _bins(options: Options, which: str, quantity: str) -> Result:
         notes=[
             STREAM_NOTE,
             _scale_note(options),
-            "Out of component costs (mini.miss_times = platform): the delay has the wait behind "
-            "other misses in it, the work depends on how many pages of the line were pinned "
-            "already. The thesis's own tables are in mini/miss_times.c, for mini.miss_times.",
+            (
+                "Out of component costs (mini.miss_times = platform): the delay has the wait behind "
+                "other misses in it, the work depends on how many pages of the line were pinned "
+                "already. The thesis's own tables are in mini/miss_times.c, for mini.miss_times."
+            ),
         ],
         varied={"run.translation": "mini"},
     )
@@ -296,5 +305,3 @@ def table_4_6(options: Options) -> Result:
 def table_4_7(options: Options) -> Result:
     """The thread's work."""
     return _bins(options, "works", "processing")
-
-

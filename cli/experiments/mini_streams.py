@@ -203,9 +203,7 @@ def water(shrink: int) -> Kernel:
         for node in range(NUM_NODES):
             peers = [(node + step) % NUM_NODES for step in (1, 2)]
             fetched = _once(
-                page
-                for peer in peers
-                for page in range(peer * node_pages, (peer + 1) * node_pages)
+                page for peer in peers for page in range(peer * node_pages, (peer + 1) * node_pages)
             )
             of_nodes.append([*fetched, *(Access(DIFF, each.page, 512) for each in fetched)])
         phases.append(Phase(of_nodes, 150 * num_molecules**2 / 2 / NUM_NODES))
