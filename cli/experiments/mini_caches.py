@@ -165,8 +165,8 @@ def figure_4_2(options: Options) -> Result:
             STREAM_NOTE,
             _scale_note(options),
             (
-                "Look-ups count the pages of each block that is sent or arrives, again when it is sent "
-                "again; cold: the page was never in this NIC's cache before."
+                "Look-ups count the pages of each block that is sent or arrives, again when it "
+                "is sent again; cold: the page was never in this NIC's cache before."
             ),
         ],
         varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
@@ -184,8 +184,8 @@ def figure_4_3(options: Options) -> Result:
             STREAM_NOTE,
             _scale_note(options),
             (
-                "Speedup: the kernel's flops at the platform's rate on one node, over the time of four "
-                "nodes with their accesses."
+                "Speedup: the kernel's flops at the platform's rate on one node, over the time "
+                "of four nodes with their accesses."
             ),
         ],
         varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
@@ -242,9 +242,9 @@ def table_4_5(options: Options) -> Result:
             STREAM_NOTE,
             _scale_note(options),
             (
-                "Base: run.translation = static, every page registered at the start. Miss times as "
-                "measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which are "
-                "inputs there."
+                "Base: run.translation = static, every page registered at the start. Miss times "
+                "as measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which "
+                "are inputs there."
             ),
         ],
         varied={"run.translation": "static, mini", "mini.miss_times": "platform, by kernel"},
@@ -288,9 +288,10 @@ def _bins(options: Options, which: str, quantity: str) -> Result:
             STREAM_NOTE,
             _scale_note(options),
             (
-                "Out of component costs (mini.miss_times = platform): the delay has the wait behind "
-                "other misses in it, the work depends on how many pages of the line were pinned "
-                "already. The thesis's own tables are in mini/miss_times.c, for mini.miss_times."
+                "Out of component costs (mini.miss_times = platform): the delay has the wait "
+                "behind other misses in it, the work depends on how many pages of the line were "
+                "pinned already. The thesis's own tables are in mini/miss_times.c, for "
+                "mini.miss_times."
             ),
         ],
         varied={"run.translation": "mini"},

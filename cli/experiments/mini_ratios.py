@@ -185,12 +185,12 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
         ],
         notes=[
             (
-                f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver has "
-                f"the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time."
+                f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver "
+                f"has the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time."
             ),
             (
-                f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of a "
-                f"round of {ROUND} pages or buffers. Pages are pinned already."
+                f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of "
+                f"a round of {ROUND} pages or buffers. Pages are pinned already."
             ),
             (
                 f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival "
