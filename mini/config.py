@@ -102,6 +102,13 @@ class MiniConfig:
         maximum=3_600_000_000_000,
         engine="vmh_check_ns",
     )
+    order: str = setting(
+        "node",
+        "what happens behind a block that is dropped for a miss: node: every later one from that "
+        "node is dropped too until it has come, as in VMMC; block: nothing",
+        choices={"node": 1, "block": 0},
+        engine="keeps_order",
+    )
     miss_times: str = setting(
         "platform",
         "how long the host takes for a miss: platform: component costs; else drawn from what the "

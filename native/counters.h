@@ -50,6 +50,7 @@ typedef struct {
     uint64_t vmh_lines_replaced;
     uint64_t vmh_pages_pinned, vmh_pages_unpinned, vmh_pinned_peak;
     uint64_t vmh_evictions;  /* runs of the table's water mark */
+    uint64_t blocks_behind;  /* dropped behind one that was: order of a node */
     uint64_t blocks_dropped; /* arrived without a translation: no answer */
     uint64_t cbh_lookups, cbh_misses, cbh_invalid, requests_retried;
     uint64_t miss_interrupts;

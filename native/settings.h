@@ -74,8 +74,9 @@ typedef struct {
     int64_t prefetch_entries;   /* translations of next pages fetched ahead; 0: none */
     int64_t parallel_walks;
     int64_t outstanding_accesses; /* stalled ones at a time; more hold the NI's engine */
-    int64_t hupcf; /* 0: an active fault terminates, or stalls, every access of its bank */
-    int64_t stall; /* a faulting access waits for RESUME instead of being terminated */
+    int64_t hupcf;       /* 0: an active fault terminates, or stalls, every access of its bank */
+    int64_t stall;       /* a faulting access waits for RESUME instead of being terminated */
+    int64_t block_bytes; /* largest block: PW_BLOCK_BYTES or a smaller power of two */
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
@@ -103,7 +104,8 @@ typedef struct {
     int64_t cbh_entries, cbh_ways;
     int64_t vmh_high_pages, vmh_low_pages; /* water marks of the VMH table; high 0: none */
     int64_t vmh_check_ns;                  /* between two looks at them */
-    int64_t miss_times;                    /* PW_MISS_TIMES_* */
+    int64_t keeps_order; /* behind a dropped block every later one of its source is dropped */
+    int64_t miss_times;  /* PW_MISS_TIMES_* */
     int64_t mini_seed;
     int64_t static_pages, static_buffers; /* of the tables on the NIC of static */
     int64_t nic_memory_bytes;             /* in which all that stands on the NIC has room */

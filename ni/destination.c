@@ -146,9 +146,32 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
 }
 
 /* A page has no translation yet: the source's timer brings the block again. */
-static pw_verdict drop_block(pw_ni *ni)
+static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
 {
+    const pw_block_frame *block = way->arrival.block;
+    pw_path *path = &ni->paths[block->header.source_node];
     ni->counters.blocks_dropped++;
+    if (ni->settings.keeps_order && !path->lost.is_set) {
+        path->lost.is_set = true;
+        path->lost.stream = block->header.stream;
+        path->lost.block_idx = block->block_idx;
+        path->lost.at_ns = block->header.time_ns;
+    }
+    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+}
+
+/* The receiver buffers nothing: behind a block that it dropped, it drops all that the same node
+ * sends until that one has come again [MINI 1.2]. */
+static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_path *path = &ni->paths[block->header.source_node];
+    if (!path->lost.is_set || block->header.time_ns < path->lost.at_ns) return pw_pass;
+    if (path->lost.stream == block->header.stream && path->lost.block_idx == block->block_idx) {
+        path->lost.is_set = false; /* set again if it is dropped again */
+        return pw_pass;
+    }
+    ni->counters.blocks_behind++;
     return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
 }
 
@@ -200,7 +223,7 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
         way->num_absent = 0;
     }
     if (code < 0) return refused(code);
-    return way->is_dropped ? drop_block(ni) : pw_pass;
+    return way->is_dropped ? drop_block(ni, way) : pw_pass;
 }
 
 /* The last block brings its transfer's notification: can that be written? If not, its page faults
@@ -236,7 +259,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     if (result.outcome == PW_ACCESS_DROPPED) {
         access.is_translated = false;
         pw_translate(ni->translation, &walk, &access, &result);
-        return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni);
+        return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni, way);
     }
     way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
     if (result.outcome == PW_ACCESS_BLOCKED) ni->counters.accesses_blocked++;
@@ -311,7 +334,7 @@ void pw_passage_note(pw_ni *ni, const pw_passage *way)
 
 pw_verdict pw_passage_check(pw_ni *ni, pw_passage *way)
 {
-    static stage *const stages[] = {check_crcs, know_duplicate};
+    static stage *const stages[] = {check_crcs, know_duplicate, keep_order};
     return go_through(ni, way, stages, sizeof stages / sizeof *stages);
 }
 

@@ -41,7 +41,8 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 static int on_block(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_block_frame *block = (const pw_block_frame *)header;
-    if (pw_block_is_sane(block)) pw_destination_block(ni, block);
+    if (pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes))
+        pw_destination_block(ni, block);
     else refuse_block(ni, block);
     if (!ni->decision_wanted) pw_destination_answered(ni, block);
     return PW_OK;
@@ -320,7 +321,7 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
         !is_sound(ni, header, source))
         return NULL;
     const pw_block_frame *block = (const pw_block_frame *)header;
-    return pw_block_is_sane(block) ? block : NULL;
+    return pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes) ? block : NULL;
 }
 
 /* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */

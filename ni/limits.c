@@ -26,6 +26,7 @@ typedef struct {
 
 static const limit of_settings[] = {
     SETTING(window_blocks, 1, PW_WINDOW_MAX),
+    {offsetof(pw_settings, block_bytes), PW_PAGE_BYTES, PW_BLOCK_BYTES, "block_bytes", true},
     SETTING(tick_ns, 1, INT64_MAX),
     SETTING(mailbox_entries, 1, UINT32_MAX),
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),

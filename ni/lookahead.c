@@ -18,11 +18,14 @@ static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 /* Translate the pages of a block ahead. False at the first page that would fault. */
 static bool grant_block(pw_ni *ni, pw_inbound *inbound, uint32_t block_idx)
 {
-    uint32_t first_bytes = pw_first_block_bytes(inbound->destination_address, inbound->num_bytes);
-    uint64_t address = inbound->destination_address + pw_block_offset(first_bytes, block_idx);
+    uint64_t block_max = (uint64_t)ni->settings.block_bytes;
+    uint32_t first_bytes =
+        pw_first_block_bytes(block_max, inbound->destination_address, inbound->num_bytes);
+    uint64_t address =
+        inbound->destination_address + pw_block_offset(block_max, first_bytes, block_idx);
     uint64_t first_page = pw_page_of(address);
-    uint64_t last_page =
-        pw_page_of(address + pw_block_bytes(inbound->num_bytes, first_bytes, block_idx) - 1);
+    uint64_t last_page = pw_page_of(
+        address + pw_block_bytes(block_max, inbound->num_bytes, first_bytes, block_idx) - 1);
     uint64_t end_page = pw_page_of(inbound->destination_address + inbound->num_bytes - 1) + 1;
     pw_access access = {.end_page = end_page, .at_ns = PW_NEVER, .pdid = inbound->pdid};
     pw_access_result result;

@@ -44,8 +44,9 @@ static reading reading_of(pw_ni *ni, pw_transaction *transaction)
         .transaction = transaction,
         .transfer = transfer,
         .walk = &ni->source_walks[page][transaction->channel % PW_CHANNELS_PER_PAGE],
-        .address = transfer->source_address +
-                   pw_block_offset(transfer->first_block_bytes, transaction->block_idx),
+        .address = transfer->source_address + pw_block_offset((uint64_t)ni->settings.block_bytes,
+                                                              transfer->first_block_bytes,
+                                                              transaction->block_idx),
         .num_bytes = transaction->block_bytes,
         .num_packets = num_packets,
         .num_readable = num_packets,

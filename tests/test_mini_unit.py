@@ -185,6 +185,70 @@ def test_invalidation_drops_lines_and_pins() -> None:
     assert pair.counters(1).vmh_cold_receive == 1
 
 
+# --- order of a node ------------------------------------------------------------------------------
+
+
+def dropped_write_and_one_behind(**settings: int) -> tuple[Pair, dict[int, int]]:
+    """A write that misses on arrival, and one to a page that is cached, posted behind it; when each
+    arrives, by its first byte's page."""
+    pair = mini_pair(**settings)
+    source, destination = resident(2 * BLOCK)
+    hot, cold = destination.address, destination.address + BLOCK
+    pair.write_raw(source.address, hot, PAGE)
+    pair.write_raw(source.address + BLOCK, NOWHERE, PAGE, 20_000_000)  # source's line is there too
+    pair.run()
+    at_ns = 50_000_000
+    first = pair.write_raw(source.address + BLOCK, cold, PAGE, at_ns)
+    second = pair.write_raw(source.address, hot, PAGE, at_ns + 5_000)
+    done = {
+        event.id: event.time_ns
+        for event in pair.run()
+        if event.node == 0 and event.kind == lib.PW_HOST_WRITE_DONE and event.error == 0
+    }
+    assert destination.read()[BLOCK : BLOCK + PAGE] == source.read()[BLOCK : BLOCK + PAGE]
+    pair.assert_quiet()
+    return pair, {0: done[first] - at_ns, 1: done[second] - at_ns}
+
+
+def test_behind_a_dropped_block_everything_of_its_node_is_dropped() -> None:
+    pair, took_ns = dropped_write_and_one_behind(keeps_order=1)
+    assert pair.counters(1).blocks_behind == 1
+    assert TIMEOUT_NS < took_ns[0] < took_ns[1]
+
+
+def test_without_order_the_block_behind_arrives_at_once() -> None:
+    pair, took_ns = dropped_write_and_one_behind(keeps_order=0)
+    assert pair.counters(1).blocks_behind == 0
+    assert took_ns[1] < TIMEOUT_NS < took_ns[0]
+
+
+def test_transfer_that_ends_with_an_error_holds_up_nobody() -> None:
+    pair = mini_pair(vmh_line_pages=1)
+    source, destination = resident(2 * BLOCK)
+    # its second page is not mapped: block by block, the first is dropped, then the transfer ends
+    pair.write_raw(source.address, NOWHERE, PAGE)
+    pair.run()
+    write(pair, source, destination, at_ns=50_000_000)
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("block_bytes", [4096, 8192, 16384])
+@pytest.mark.parametrize("num_bytes,skew", [(1, 0), (4097, 100), (100_000, 4000), (262_144, 0)])
+def test_bytes_arrive_whatever_block_and_order(
+    num_bytes: int, skew: int, block_bytes: int, order: int
+) -> None:
+    pair = mini_pair(
+        block_bytes=block_bytes, keeps_order=order, vmh_line_pages=1, vmh_entries=256
+    )
+    source, destination = resident(num_bytes, destination_skew=skew)
+    destination.drop()
+    write(pair, source, destination)
+    num_blocks = -(-(num_bytes + skew % block_bytes) // block_bytes)
+    assert pair.counters(0).blocks == num_blocks
+    pair.assert_quiet()
+
+
 # --- buffers -------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from pagewire.cli.experiments.mini_ratios import with_timeout
+from pagewire.cli.experiments.mini_ratios import as_vmmc
 from pagewire.cli.experiments.mini_streams import KERNELS, Kernel
 from pagewire.cli.experiments.mini_svm import Run, run
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series
@@ -69,7 +69,7 @@ def _kernels(options: Options) -> list[Kernel]:
 
 
 def _run(options: Options, kernel: Kernel, unit: str, *assignments: str) -> Run:
-    config = with_timeout(
+    config = as_vmmc(
         options,
         f"run.translation={unit}",
         "run.memory=part",

@@ -35,7 +35,7 @@ SETTINGS = (
     f"mini.cbh_entries={ENTRIES}",
     f"mini.cbh_ways={WAYS}",
 )
-TIMEOUT = "run.timeout=250us"
+AS_VMMC = ("run.timeout=250us", "firmware.block=4KiB")
 SEND, RECEIVE, BUFFER = "send", "receive", "buffer"
 TITLES = {
     SEND: "page misses on sending (write)",
@@ -44,9 +44,10 @@ TITLES = {
 }
 
 
-def with_timeout(options: Options, *assignments: str) -> Config:
-    """The user's settings; the thesis's timer unless they choose one."""
-    own = () if "run.timeout" in options.settings().sources else (TIMEOUT,)
+def as_vmmc(options: Options, *assignments: str) -> Config:
+    """The user's settings; the thesis's timer and packets unless they choose others."""
+    chosen = options.settings().sources
+    own = [each for each in AS_VMMC if each.partition("=")[0] not in chosen]
     return options.settings(*own, *assignments)
 
 
@@ -159,7 +160,7 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
 
 
 def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> Result:
-    config = with_timeout(options, *SETTINGS)
+    config = as_vmmc(options, *SETTINGS)
     count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
     rows = [_measure(config, where, ratio, count) for where in wheres for ratio in ratios]
 
@@ -194,7 +195,7 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
             ),
             (
                 f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival "
-                "comes again then. On sending the block waits."
+                "comes again then, and what that node sent behind it. On sending the block waits."
             ),
         ],
         varied={

@@ -132,6 +132,7 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "vmh_pinned_peak": "  most pinned at a time",
         "vmh_evictions": "runs at the water mark",
         "blocks_dropped": "blocks dropped for a miss",
+        "blocks_behind": "blocks dropped behind one",
         "cbh_lookups": "look-ups of buffers",
         "cbh_misses": "  misses",
         "cbh_invalid": "  of unknown buffers",
