@@ -238,9 +238,7 @@ def test_transfer_that_ends_with_an_error_holds_up_nobody() -> None:
 def test_bytes_arrive_whatever_block_and_order(
     num_bytes: int, skew: int, block_bytes: int, order: int
 ) -> None:
-    pair = mini_pair(
-        block_bytes=block_bytes, keeps_order=order, vmh_line_pages=1, vmh_entries=256
-    )
+    pair = mini_pair(block_bytes=block_bytes, keeps_order=order, vmh_line_pages=1, vmh_entries=256)
     source, destination = resident(num_bytes, destination_skew=skew)
     destination.drop()
     write(pair, source, destination)
