@@ -269,6 +269,9 @@ def info(
     smmu: Annotated[
         bool, typer.Option("--smmu", help="print the SMMU's settings and its registers' layout")
     ] = False,
+    mini: Annotated[
+        bool, typer.Option("--mini", help="print miNI's settings and what stands on the NIC")
+    ] = False,
     *,
     given: Given,
 ) -> int:
@@ -281,6 +284,8 @@ def info(
         information.print_config_file(environ)
     elif smmu:
         information.print_smmu(environ)
+    elif mini:
+        information.print_mini(environ)
     else:
         information.print_all(environ)
     return 0

@@ -32,6 +32,9 @@ IN_PROCESS = (
     "r5-fig3.8",
     *(f"r5-fig5.{i}" for i in range(1, 13)),
     "r5-livelock",
+    "mini-table1.1",
+    *(f"mini-fig4.{i}" for i in range(1, 5)),
+    *(f"mini-table4.{i}" for i in range(5, 8)),
 )
 WITH_RANKS = (
     "part-fig16",
