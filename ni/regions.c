@@ -59,12 +59,13 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
     pw_region *region = &regions->list[slot];
     regions->first_free = region->next_free;
     uint32_t generation = region->generation + 1;
-    *region = (pw_region){.address = address,
-                          .num_bytes = num_bytes,
-                          .key = upper_bits(regions, (uint32_t)slot, generation) << regions->id_bits |
-                                 (uint64_t)(slot + 1),
-                          .peer = peer,
-                          .generation = generation};
+    *region =
+        (pw_region){.address = address,
+                    .num_bytes = num_bytes,
+                    .key = upper_bits(regions, (uint32_t)slot, generation) << regions->id_bits |
+                           (uint64_t)(slot + 1),
+                    .peer = peer,
+                    .generation = generation};
     regions->num_open++;
     return region;
 }

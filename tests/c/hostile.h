@@ -244,7 +244,8 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
         .num_packets = num_packets,
         .packet_interval_ps = 100000,
     };
-    if (pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes) == 1) block->header.flags = PW_FLAG_NOTIFY;
+    if (pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes) == 1)
+        block->header.flags = PW_FLAG_NOTIFY;
     block->last_packet_ns = block->header.time_ns + 1000;
     pw_crc32c_packets(payload, block_bytes, PW_PACKET_BYTES, (uint32_t *)(block + 1));
     return block;
