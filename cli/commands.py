@@ -75,7 +75,11 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 def compare(
     ranks: Ranks,
     memory: Annotated[
-        str, typer.Option(help="memory strategies to compare, separated by commas; or all")
+        str,
+        typer.Option(
+            help="memory strategies to compare, separated by commas, units mini and static too; "
+            "or all"
+        ),
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[

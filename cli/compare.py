@@ -12,7 +12,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pagewire.cli import compare_table, launch, noise, options, repetitions
 from pagewire.cli.guard import guarded_folder
@@ -24,7 +24,9 @@ from pagewire.transport.settings import config
 
 COMPUTE = ("replay", "measured", "model", "none")
 ALL = "all"
-"""Of --memory: every strategy that comes with pagewire."""
+"""Of --memory: every strategy that comes with pagewire, and every unit."""
+UNITS = ("mini", "static")
+"""Of --memory: values of run.translation whose unit pins by itself and needs no strategy."""
 
 MAX_RUNS = 10_000
 """Bound against a mistyped number."""
@@ -65,14 +67,19 @@ def compare(
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
     may_fail = memory.strip() == ALL
-    choices = _choices(memory, policy, base.run.policy)
-    failures: dict[tuple[str, str], str] = {}
+    choices = _choices(memory, policy, base)
+    failures: dict[_Choice, str] = {}
     with guarded_folder("pagewire-compare-") as directory:
         plan = _plan(choices, compute, num_runs, directory)
         for each in plan:
             each.environ = dict(environ)
             options.apply(options.as_environment(each.assignments), each.environ)
-            launch.check_settings(each.environ, chosen)
+            try:
+                launch.check_settings(each.environ, chosen)
+            except ConfigError as error:
+                if not may_fail or each.choice == choices[0]:
+                    raise
+                failures[each.choice] = str(error)
         with noise.beside(with_noise):
             for idx, each in enumerate(plan):
                 if each.choice in failures:
@@ -97,8 +104,7 @@ def compare(
     entries: list[dict[str, Any]] = []
     for choice in choices:
         if choice in failures:
-            strategy, page_in = choice
-            entries.append({"memory": strategy, "policy": page_in, "failure": failures[choice]})
+            entries.append({**choice._asdict(), "failure": failures[choice]})
             continue
         runs = [each.document for each in plan if each.choice == choice and each.counts]
         documents.append(runs[0])
@@ -131,12 +137,19 @@ def compare(
     return 0
 
 
+class _Choice(NamedTuple):
+    """What is compared: settings of section run."""
+
+    memory: str
+    policy: str
+    translation: str
+
+
 @dataclasses.dataclass(slots=True)
 class _Run:
     """One run of the program."""
 
-    choice: tuple[str, str]
-    """Memory strategy and page-in policy."""
+    choice: _Choice
     assignments: list[str]
     report: pathlib.Path
     is_first: bool
@@ -147,20 +160,20 @@ class _Run:
 
     @property
     def name(self) -> str:
-        strategy, page_in = self.choice
-        name = f"{strategy}/{page_in}" if strategy == "part" else strategy
+        entry = self.choice._asdict()
+        name = compare_table.row_name(entry)
+        if compare_table.has_policy(entry):
+            name = f"{name}/{self.choice.policy}"
         return name if self.counts else f"{name}, compute times recorded"
 
 
-def _plan(
-    choices: Sequence[tuple[str, str]], compute: str, num_runs: int, directory: str
-) -> list[_Run]:
+def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: str) -> list[_Run]:
     """The runs in their order. The one whose compute times are recorded is itself not equal to
     those that replay them, so with several runs it is one of its own."""
     record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
     recording = ["run.compute=measured", record]
     replaying = ["run.compute=replay", replay]
-    wanted: list[tuple[tuple[str, str], list[str], bool, bool]] = []
+    wanted: list[tuple[_Choice, list[str], bool, bool]] = []
     for choice in choices:
         for run in range(num_runs):
             times = [f"run.compute={compute}"]
@@ -176,8 +189,7 @@ def _plan(
         _Run(
             choice,
             [
-                f"run.memory={choice[0]}",
-                f"run.policy={choice[1]}",
+                *(f"run.{name}={text}" for name, text in choice._asdict().items()),
                 f"run.json={directory}/{idx:05}.json",
                 "run.hash_received=true",
                 *times,
@@ -202,27 +214,35 @@ def _add_differences(
     ]
 
 
-def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple[str, str]]:
-    """Pairs of memory strategy and page-in policy; only part is run with each policy."""
-    strategies = [each.strip() for each in memory.split(",") if each.strip()]
-    if strategies == [ALL]:
-        strategies = [name for name in REGISTRY.names() if REGISTRY.is_native(name)]
-    policies = [each.strip() for each in (policy or default_policy).split(",") if each.strip()]
-    if not strategies:
+def _choices(memory: str, policy: str | None, base: config.Config) -> list[_Choice]:
+    """Strategies under the unit of the settings, and units; only part is run with each policy."""
+    names = [each.strip() for each in memory.split(",") if each.strip()]
+    if names == [ALL]:
+        names = [name for name in REGISTRY.names() if REGISTRY.is_native(name)] + [*UNITS]
+    policies = [each.strip() for each in (policy or base.run.policy).split(",") if each.strip()]
+    if not names:
         raise ConfigError(
-            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}, or all"
+            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}, "
+            f"{', '.join(UNITS)}, or all"
         )
     if not policies:
         raise ConfigError(
             f"--policy '{policy}': name at least {allowed(config.lookup('run.policy'))}"
         )
+    unit = base.run.translation
+    if unit != "smmu" and any(name in UNITS for name in names):
+        raise ConfigError(
+            f"--memory '{memory}' with run.translation = '{unit}': {' and '.join(UNITS)} in it "
+            "name the unit; leave run.translation out"
+        )
+    strategies = [name for name in names if name not in UNITS]
     for name, texts in (("run.memory", strategies), ("run.policy", policies)):
         for text in texts:
             config.load([f"{name}={text}"], environ={})
     return [
-        (strategy, page_in)
-        for strategy in strategies
-        for page_in in (policies if strategy == "part" else policies[:1])
+        _Choice("part", policies[0], name) if name in UNITS else _Choice(name, page_in, unit)
+        for name in names
+        for page_in in (policies if name == "part" and unit == "smmu" else policies[:1])
     ]
 
 

@@ -38,11 +38,12 @@ COLUMNS = (
     Column("pinned peak (MiB)", "pinned_peak_bytes", _mebibytes),
     Column("on average", "pinned_mean_bytes", _mebibytes),
     Column("copied (MiB)", "copied_bytes", _mebibytes),
-    Column("misses", "strategy_misses", _count),
+    Column("buffers not ready", "strategy_misses", _count),
+    Column("unit misses", "translation_misses", _count),
     Column("NIC memory (KiB)", "nic_memory_bytes", lambda value: f"{value / 1024:,.1f}"),
     Column("wall time (s)", "wall_time_s", "{:.2f}".format),
 )
-"""A column that no entry has is left out."""
+"""Counters are sums over ranks; NIC memory is one node's, of its translation unit's settings."""
 
 _BOUND = "ideal"
 """No machine does what it does, so that it is never the best."""
@@ -61,33 +62,41 @@ def show(entries: Sequence[Mapping[str, Any]], title: str) -> None:
 def table(entries: Sequence[Mapping[str, Any]], title: str) -> Table:
     """A row for each run; the best of each column in bold, where they differ."""
     ended = [entry for entry in entries if "failure" not in entry]
-    columns = [each for each in COLUMNS if any(each.key in entry for entry in ended)]
     made = Table(title=title)
     made.add_column("memory")
     made.add_column("policy")
-    for head in (TIME.head, "slowdown", *(each.head for each in columns)):
+    for head in (TIME.head, "slowdown", *(each.head for each in COLUMNS)):
         made.add_column(head, justify="right")
-    best = {each.key: _best(each.key, ended) for each in (TIME, *columns)}
+    best = {each.key: _best(each.key, ended) for each in (TIME, *COLUMNS)}
     for entry in entries:
-        policy = entry["policy"] if entry["memory"] == "part" else ""
+        name, policy = row_name(entry), entry["policy"] if has_policy(entry) else ""
         if "failure" in entry:
-            made.add_row(entry["memory"], policy, "refused or failed")
+            made.add_row(name, policy, "refused or failed")
             continue
         slowdown = "" if entry is entries[0] else f"{entry['slowdown']:+.2%}"
-        cells = [_cell(each, entry, best[each.key]) for each in (TIME, *columns)]
-        made.add_row(entry["memory"], policy, cells[0], slowdown, *cells[1:])
+        cells = [_cell(each, entry, best[each.key]) for each in (TIME, *COLUMNS)]
+        made.add_row(name, policy, cells[0], slowdown, *cells[1:])
     return made
+
+
+def row_name(entry: Mapping[str, Any]) -> str:
+    """The memory strategy; with a unit that pins by itself, the unit."""
+    name: str = entry["memory"] if entry["translation"] == "smmu" else entry["translation"]
+    return name
+
+
+def has_policy(entry: Mapping[str, Any]) -> bool:
+    """Does run.policy matter to it?"""
+    return row_name(entry) == "part"
 
 
 def _best(key: str, entries: Sequence[Mapping[str, Any]]) -> Any:
     """The least value; None when all are alike."""
-    values = [entry[key] for entry in entries if entry["memory"] != _BOUND and key in entry]
+    values = [entry[key] for entry in entries if entry["memory"] != _BOUND]
     return min(values) if values and min(values) < max(values) else None
 
 
 def _cell(column: Column, entry: Mapping[str, Any], best: Any) -> str:
-    if column.key not in entry:
-        return ""
     text = column.show(entry[column.key])
     is_best = entry[column.key] == best and entry["memory"] != _BOUND
     return f"[bold]{text}[/bold]" if is_best else text
@@ -105,15 +114,15 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         ranks = [idx for idx, alike in enumerate(entry["received_alike"]) if not alike]
         if ranks:
             lines.append(
-                f"Received data: under {entry['memory']} DIFFERENT on rank "
+                f"Received data: under {row_name(entry)} DIFFERENT on rank "
                 f"{', '.join(map(str, ranks))} from the first row's."
             )
         if entry["stale_transfers"]:
             lines.append(
-                f"{entry['memory']}: {entry['stale_transfers']:,} transfers went through pins of "
+                f"{row_name(entry)}: {entry['stale_transfers']:,} transfers went through pins of "
                 "mappings that had gone."
             )
-    lines += [f"{each['memory']}: {each['failure']}" for each in entries if "failure" in each]
+    lines += [f"{row_name(each)}: {each['failure']}" for each in entries if "failure" in each]
     return lines
 
 
@@ -132,7 +141,7 @@ def draw(entries: Sequence[Mapping[str, Any]], title: str, path: str) -> None:
 
     ended = [entry for entry in entries if "failure" not in entry]
     names = [
-        f"{entry['memory']}/{entry['policy']}" if entry["memory"] == "part" else entry["memory"]
+        f"{row_name(entry)}/{entry['policy']}" if has_policy(entry) else row_name(entry)
         for entry in ended
     ]
     times_ms = [entry["virtual_time_s"] * 1e3 for entry in ended]

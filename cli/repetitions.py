@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pagewire.cli.compare_table import row_name
 from pagewire.transport.node.counters import COUNTER_GROUPS
 
 OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
@@ -93,7 +94,7 @@ def show(entries: Sequence[Mapping[str, Any]]) -> None:
     for entry in entries:
         if "repetitions" not in entry:
             continue
-        name, found = f"{entry['memory']}, {entry['policy']}", entry["repetitions"]
+        name, found = f"{row_name(entry)}, {entry['policy']}", entry["repetitions"]
         if not found["differences"]:
             print(f"{name}: {found['runs']} runs equal in all {found['figures']} figures")
             continue

@@ -13,7 +13,7 @@ import uuid
 
 import pytest
 
-from pagewire.cli import launch, options, program
+from pagewire.cli import compare_table, launch, options, program
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config
 
@@ -510,13 +510,29 @@ class TestLaunch:
         words += ["--set", "strategy.locked_limit=128KiB", "--compute", "none"]
         done = pagewire("compare", "-n", "2", "--memory", "all", *words, path)
         assert done.returncode == 0, done.stderr
-        entries = {entry["memory"]: entry for entry in json.loads(file.read_text())["entries"]}
+        entries = {
+            compare_table.row_name(entry): entry
+            for entry in json.loads(file.read_text())["entries"]
+        }
         refused = {name for name, entry in entries.items() if "failure" in entry}
         assert refused == {"pin", "pin-all", "pin-cache", "pin-rendezvous", "bounce"}
         others = [entry for name, entry in entries.items() if name not in refused]
         assert all(all(entry["received_alike"]) for entry in others)
         assert all(entry["received_hashes"][1] for entry in others)
+        assert {"mini", "static"} <= set(entries)
+        assert entries["part"]["nic_memory_bytes"] != entries["mini"]["nic_memory_bytes"]
+        mini = entries["mini"]
+        misses = ("vmh_misses_send", "vmh_misses_receive", "cbh_misses")
+        assert mini["translation_misses"] == sum(mini[key] for key in misses) > 0
+        assert entries["static"]["translation_misses"] == 0 < entries["part"]["translation_misses"]
         assert "identical on each rank" in done.stdout and picture.stat().st_size > 1000
+
+    def test_unit_of_the_settings_beside_units_of_memory_is_refused(self, script):
+        words = ["--set", "run.translation=mini", script("print('hello')")]
+        for memory in ("all", "part,static"):
+            done = pagewire("compare", "-n", "2", "--memory", memory, *words)
+            assert done.returncode == 2
+            assert "leave run.translation out" in done.stderr
 
     def test_program_without_mpi_gives_no_comparison(self, script):
         done = pagewire("compare", "-n", "2", script("print('hello')"))

@@ -239,6 +239,14 @@ PINNED_KEYS: Mapping[str, str] = {
 }
 """Memory that a rank's strategy has pinned, in bytes; the average is over virtual time."""
 
+UNIT_MISSES: Mapping[str, Sequence[str]] = {
+    "smmu": ("l2_misses",),
+    "mini": ("vmh_misses_send", "vmh_misses_receive", "cbh_misses"),
+    "static": (),
+}
+"""Counters of look-ups that a translation unit's own caches did not answer, by run.translation; the
+tables of static hold all there is."""
+
 NACK_NAMES = (
     "",
     "page fault",
