@@ -93,6 +93,13 @@ static const limit of_costs[] = {
     TIME(ni_send_ns),
     TIME(ni_receive_ns),
     TIME(walk_ns),
+    TIME(vmh_lookup_ns),
+    TIME(vmh_way_ns),
+    TIME(cbh_lookup_ns),
+    TIME(miss_delay_ns),
+    TIME(miss_fill_ns),
+    TIME(miss_pin_fixed_ns),
+    TIME(miss_pin_page_ns),
     TIME(handler_ns),
     TIME(tasklet_other_ns),
     TIME(page_in_fixed_ns),
@@ -107,6 +114,7 @@ static const limit of_costs[] = {
     TIME(mpi_call_ns),
     TIME(poll_ns),
     TIME(clock_read_ns),
+    TIME(lookup_ns),
 };
 
 static bool is_refused(const limit *limit, int64_t value)
