@@ -1,7 +1,12 @@
-"""Status codes as exceptions."""
+"""Status codes as exceptions, and what the compiled modules are linked with."""
+
+import pathlib
+import re
+import subprocess
 
 import pytest
 
+import pagewire.native
 from pagewire.native import EngineError, check, describe, lib
 
 
@@ -28,3 +33,19 @@ def test_each_code_says_what_it_means_and_what_to_do(name: str) -> None:
     code = getattr(lib, name)
     assert describe(code).startswith(f"{name} ({code}), ")
     assert "; " in describe(code) or name == "PW_ERR_HOST"  # errno tells what to do
+
+
+@pytest.mark.parametrize("part", ["_native.abi3.so", "fabric/libpagewire-fi.so"])
+def test_memory_of_our_own_is_asked_of_ourselves_alone(part: str) -> None:
+    """The C library must not resize what native/own_memory.c gave."""
+    path = pathlib.Path(pagewire.native.__file__).parents[1] / part
+    if not path.exists():
+        pytest.skip("this installation has no libfabric provider")
+    symbols = subprocess.run(
+        ["nm", "-D", "--undefined-only", path], capture_output=True, text=True, check=True
+    ).stdout
+    asked = set(re.findall(r"U (\w+)", symbols))
+    assert not asked & {
+        "malloc", "calloc", "realloc", "reallocarray", "free", "aligned_alloc", "posix_memalign",
+        "memalign", "valloc", "getline", "getdelim", "open_memstream",
+    }  # fmt: skip

@@ -14,13 +14,13 @@
 
 typedef void (*plain)(void);
 
-/* The process's function of that name, a preloaded library's included; looked for once. */
+/* The process's function of that name, a preloaded library's included; looked for once. It is
+ * there: our objects need the C library. */
 static plain others(_Atomic(plain) *known, const char *name)
 {
     plain found = atomic_load_explicit(known, memory_order_relaxed);
     if (!found) {
         *(void **)&found = dlsym(RTLD_DEFAULT, name);
-        if (!found) abort(); /* a process without a C library */
         atomic_store_explicit(known, found, memory_order_relaxed);
     }
     return found;
@@ -75,4 +75,12 @@ HIDDEN void *realloc(void *memory, size_t num_bytes)
     if (bigger) memcpy(bigger, memory, room);
     free(memory);
     return bigger;
+}
+
+HIDDEN void *reallocarray(void *memory, size_t count, size_t each_bytes)
+{
+    size_t num_bytes;
+    if (!__builtin_mul_overflow(count, each_bytes, &num_bytes)) return realloc(memory, num_bytes);
+    errno = ENOMEM;
+    return NULL;
 }

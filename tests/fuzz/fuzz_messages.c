@@ -6,6 +6,7 @@
 #include "tests/c/node_pair.h"
 #include "tests/fuzz/input.h"
 #include "transport/fabric/arrivals.h"
+#include "transport/fabric/atomic_frames.h"
 #include "transport/fabric/landing.h"
 #include "transport/fabric/matching.h"
 #include "transport/fabric/process.h"
@@ -19,21 +20,6 @@
 #define CANARY 0xc5
 #define TURNS_MAX 200000
 #define QUIET_TURNS 8 /* one may only have sent */
-
-/* As atomics.c has them on the wire. */
-typedef struct {
-    uint64_t id, address, key;
-    uint32_t count;
-    uint16_t type, operation;
-    uint8_t wants_old;
-    uint8_t reserved[7];
-} request;
-
-typedef struct {
-    uint64_t id;
-    int32_t error;
-    uint32_t num_bytes;
-} answer;
 
 typedef struct {
     joined all;
@@ -167,21 +153,21 @@ static uint32_t write_payload(input *in, uint8_t kind, uint8_t *out)
     uint32_t num_bytes = take_byte(in) < 200 ? take_byte(in) : take_below(in, FRAME_BYTES - 200);
     memset(out, take_byte(in), num_bytes);
     if (kind == PW_FI_MESSAGE_ATOMIC) {
-        const request asked = {.id = take_byte(in),
-                               .address = take_address(in),
-                               .key = take_byte(in) % 4 ? self.region.fid.key : take(in, 8),
-                               .count =
-                                   take_byte(in) % 8 ? take_byte(in) % 8u : (uint32_t)take(in, 4),
-                               .type = take_byte(in) % 16,
-                               .operation = take_byte(in) % 20,
-                               .wants_old = take_byte(in) & 1};
+        const pw_fi_atomic_request asked = {
+            .id = take_byte(in),
+            .address = take_address(in),
+            .key = take_byte(in) % 4 ? self.region.fid.key : take(in, 8),
+            .count = take_byte(in) % 8 ? take_byte(in) % 8u : (uint32_t)take(in, 4),
+            .type = take_byte(in) % 16,
+            .operation = take_byte(in) % 20,
+            .wants_old = take_byte(in) & 1};
         memcpy(out, &asked, sizeof asked);
         if (take_byte(in) % 8) num_bytes = (uint32_t)sizeof asked + take_byte(in) % 20u * 8;
     } else if (kind == PW_FI_MESSAGE_ANSWER) {
-        const answer said = {.id = take_byte(in) % 8,
-                             .error = take_byte(in) % 4 ? 0 : (int32_t)take(in, 4),
-                             .num_bytes = take_byte(in) % 8 ? take_byte(in) % 17 * 8u
-                                                            : (uint32_t)take(in, 4)};
+        const pw_fi_atomic_answer said = {.id = take_byte(in) % 8,
+                                          .error = take_byte(in) % 4 ? 0 : (int32_t)take(in, 4),
+                                          .num_bytes = take_byte(in) % 8 ? take_byte(in) % 17 * 8u
+                                                                         : (uint32_t)take(in, 4)};
         memcpy(out, &said, sizeof said);
         if (take_byte(in) % 8) num_bytes = (uint32_t)sizeof said + said.num_bytes % 4096;
     }

@@ -2,30 +2,13 @@
 #include <string.h>
 
 #include "native/safe_copy.h"
+#include "transport/fabric/atomic_frames.h"
 #include "transport/fabric/atomic_types.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/region.h"
 
-/* Begins the payload of a request; operands and, where the operation compares, compares follow. */
-typedef struct {
-    uint64_t id, address, key;
-    uint32_t count;
-    uint16_t type, operation;
-    uint8_t wants_old;
-    uint8_t reserved[7];
-} request;
-_Static_assert(sizeof(request) == 40, "request of an atomic operation");
-
-/* Begins the payload of an answer; the old values follow where they were wanted. */
-typedef struct {
-    uint64_t id;
-    int32_t error; /* FI_E* */
-    uint32_t num_bytes;
-} answer;
-_Static_assert(sizeof(answer) == 16, "answer to an atomic operation");
-
-#define REQUEST_MAX_BYTES (sizeof(request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
+#define REQUEST_MAX_BYTES (sizeof(pw_fi_atomic_request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
 
 /* SIZE_MAX: more than any operation has. */
 static size_t num_elements(const struct fi_ioc *parts, size_t num_parts)
@@ -91,13 +74,13 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const pw_fi_at
     for (size_t i = 0; i < wanted->num_results; i++)
         operation->iov[i] =
             (struct iovec){wanted->results[i].addr, wanted->results[i].count * type_bytes};
-    const request head = {.id = operation->id,
-                          .address = wanted->address,
-                          .key = wanted->key,
-                          .count = (uint32_t)count,
-                          .type = (uint16_t)wanted->type,
-                          .operation = (uint16_t)wanted->operation,
-                          .wants_old = wanted->wants_old};
+    const pw_fi_atomic_request head = {.id = operation->id,
+                                       .address = wanted->address,
+                                       .key = wanted->key,
+                                       .count = (uint32_t)count,
+                                       .type = (uint16_t)wanted->type,
+                                       .operation = (uint16_t)wanted->operation,
+                                       .wants_old = wanted->wants_old};
     char payload[REQUEST_MAX_BYTES];
     memcpy(payload, &head, sizeof head);
     char *end = payload + sizeof head;
@@ -132,7 +115,7 @@ ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted)
 
 /* ---- at the owner */
 
-static bool is_sound(const request *head, uint32_t payload_bytes)
+static bool is_sound(const pw_fi_atomic_request *head, uint32_t payload_bytes)
 {
     if (!pw_atomic_is_valid((enum fi_datatype)head->type, (enum fi_op)head->operation))
         return false;
@@ -146,8 +129,8 @@ static bool is_sound(const request *head, uint32_t payload_bytes)
 }
 
 /* FI_E*, and the old values. */
-static int execute(const pw_fi_process *process, const request *head, const char *operands,
-                   char *old)
+static int execute(const pw_fi_process *process, const pw_fi_atomic_request *head,
+                   const char *operands, char *old)
 {
     const enum fi_op operation = (enum fi_op)head->operation;
     const enum fi_datatype type = (enum fi_datatype)head->type;
@@ -168,22 +151,22 @@ int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
                        const pw_fi_header *header, const uint8_t *frame)
 {
     const bool is_open = process->endpoints[header->destination_endpoint] != NULL;
-    char payload[REQUEST_MAX_BYTES], reply[sizeof(answer) + PW_FI_ATOMIC_MAX_BYTES];
-    request head;
+    char payload[REQUEST_MAX_BYTES], reply[sizeof(pw_fi_atomic_answer) + PW_FI_ATOMIC_MAX_BYTES];
+    pw_fi_atomic_request head;
     if (envelope->payload_bytes < sizeof head || envelope->payload_bytes > sizeof payload)
         return PW_ERR_MALFORMED;
     memcpy(&head, frame + PW_ENVELOPE_BYTES, sizeof head);
     if (!is_sound(&head, envelope->payload_bytes)) return PW_ERR_MALFORMED;
     const int64_t read_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
                                                sizeof payload, envelope->arrival_ns);
-    const int error = is_open
-                          ? execute(process, &head, payload + sizeof head, reply + sizeof(answer))
-                          : FI_ECONNREFUSED;
+    const int error = is_open ? execute(process, &head, payload + sizeof head,
+                                        reply + sizeof(pw_fi_atomic_answer))
+                              : FI_ECONNREFUSED;
     const uint32_t old_bytes =
         error || !head.wants_old
             ? 0
             : head.count * (uint32_t)pw_atomic_type_bytes((enum fi_datatype)head.type);
-    const answer said = {head.id, error, old_bytes};
+    const pw_fi_atomic_answer said = {head.id, error, old_bytes};
     memcpy(reply, &said, sizeof said);
     return pw_fi_send_plain(process, header->destination_endpoint, envelope->source_node,
                             header->source_endpoint, PW_FI_MESSAGE_ANSWER, reply,
@@ -192,8 +175,8 @@ int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
 
 int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame)
 {
-    char payload[sizeof(answer) + PW_FI_ATOMIC_MAX_BYTES];
-    answer said;
+    char payload[sizeof(pw_fi_atomic_answer) + PW_FI_ATOMIC_MAX_BYTES];
+    pw_fi_atomic_answer said;
     if (envelope->payload_bytes < sizeof said || envelope->payload_bytes > sizeof payload)
         return PW_ERR_MALFORMED;
     memcpy(&said, frame + PW_ENVELOPE_BYTES, sizeof said);

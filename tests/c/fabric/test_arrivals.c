@@ -4,6 +4,7 @@
 
 #include "native/crc32c.h"
 #include "tests/c/node_pair.h"
+#include "transport/fabric/atomic_frames.h"
 #include "transport/fabric/matching.h"
 #include "transport/fabric/receives.h"
 #include "transport/fabric/process.h"
@@ -20,21 +21,6 @@ typedef struct {
     int32_t last_error; /* in an answer */
 } fixture;
 
-/* As atomics.c has it on the wire. */
-typedef struct {
-    uint64_t id, address, key;
-    uint32_t count;
-    uint16_t type, operation;
-    uint8_t wants_old;
-    uint8_t reserved[7];
-} request;
-
-typedef struct {
-    uint64_t id;
-    int32_t error;
-    uint32_t num_bytes;
-} answer;
-
 typedef struct {
     _Alignas(64) uint8_t data[FRAME_BYTES];
     uint32_t num_bytes;
@@ -43,7 +29,7 @@ typedef struct {
 static int take_answer(void *context, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
     fixture *self = context;
-    answer said;
+    pw_fi_atomic_answer said;
     assert(source == 0 && num_bytes >= PW_ENVELOPE_BYTES + sizeof said + sizeof(pw_fi_header));
     memcpy(&said, data + PW_ENVELOPE_BYTES, sizeof said);
     self->num_answers++;
@@ -219,7 +205,7 @@ static void test_rendezvous_with_a_receive(fixture *self)
     assert(pw_fi_deliver(&self->process, true) && self->received.errors == 1);
 }
 
-static frame make_request_to(fixture *self, uint16_t endpoint, request asked,
+static frame make_request_to(fixture *self, uint16_t endpoint, pw_fi_atomic_request asked,
                              uint32_t operand_bytes)
 {
     uint8_t payload[sizeof asked + 4096] = {0};
@@ -228,15 +214,16 @@ static frame make_request_to(fixture *self, uint16_t endpoint, request asked,
                 (pw_fi_header){.destination_endpoint = endpoint});
 }
 
-static frame make_request(fixture *self, request asked, uint32_t operand_bytes)
+static frame make_request(fixture *self, pw_fi_atomic_request asked, uint32_t operand_bytes)
 {
     return make_request_to(self, 0, asked, operand_bytes);
 }
 
 static void test_requests(fixture *self)
 {
-    const request sound = {.id = 3, .key = 9, .count = 2, .type = FI_UINT64, .operation = FI_SUM};
-    request wrong = sound;
+    const pw_fi_atomic_request sound = {
+        .id = 3, .key = 9, .count = 2, .type = FI_UINT64, .operation = FI_SUM};
+    pw_fi_atomic_request wrong = sound;
     check_dropped(self,
                   make(self, PW_FI_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_fi_header){0}));
     check_dropped(self, make_request(self, sound, 0));
@@ -277,7 +264,7 @@ static void test_requests(fixture *self)
     check_dropped(self, make_request_to(self, 64, sound, 16));
 }
 
-static frame make_answer(fixture *self, answer said, uint32_t value_bytes)
+static frame make_answer(fixture *self, pw_fi_atomic_answer said, uint32_t value_bytes)
 {
     uint8_t payload[sizeof said + 4096] = {0};
     memcpy(payload, &said, sizeof said);
@@ -301,16 +288,18 @@ static void test_answers(fixture *self)
     asked->iov[0] = (struct iovec){&result, 8};
     pw_fi_append(&process->atomics, asked);
     check_dropped(self, make(self, PW_FI_MESSAGE_ANSWER, &result, 8, (pw_fi_header){0}));
-    check_dropped(self, make_answer(self, (answer){.id = 8, .num_bytes = 8}, 8));
-    check_dropped(self, make_answer(self, (answer){.id = 7, .num_bytes = 8}, 7));
-    check_dropped(self, make_answer(self, (answer){.id = 7, .num_bytes = 0}, 0));
-    check_dropped(self, make_answer(self, (answer){.id = 7, .num_bytes = 16}, 16));
-    check_dropped(self, make_answer(self, (answer){.id = 7, .num_bytes = UINT32_MAX}, 8));
-    check_dropped(self, make_answer(self, (answer){.id = 7, .error = -1, .num_bytes = 8}, 8));
+    check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 8, .num_bytes = 8}, 8));
+    check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 8}, 7));
+    check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 0}, 0));
+    check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 16}, 16));
+    check_dropped(self,
+                  make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = UINT32_MAX}, 8));
+    check_dropped(
+        self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .error = -1, .num_bytes = 8}, 8));
     asked->node = 0; /* it was another's to answer */
-    check_dropped(self, make_answer(self, (answer){.id = 7, .num_bytes = 8}, 8));
+    check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 8}, 8));
     asked->node = 1;
-    const frame once = make_answer(self, (answer){.id = 7, .num_bytes = 8}, 8);
+    const frame once = make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 8}, 8);
     assert(arrive(self, 1, &once) == PW_OK);
     assert(process->timeline.num_operations == 1 && !process->atomics.head);
     check_dropped(self, once); /* and once more */
