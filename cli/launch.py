@@ -209,7 +209,9 @@ def launch_command(
             "pagewire-", parent=os.getcwd() if hosts else None, marker=marker
         ) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
-        ErrorStream("" if hosts or settings.run.mpiexec_options else directory) as errors,
+        contextlib.closing(
+            ErrorStream("" if hosts or settings.run.mpiexec_options else directory)
+        ) as errors,
     ):
         space.check(directory, num_ranks)
         variables = {**rank_environment(environ), **mpi.variables()}
