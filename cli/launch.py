@@ -4,6 +4,7 @@ How each rank ended is read from the records of cli/watch.py, because mpiexec's 
 not tell it.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import math
