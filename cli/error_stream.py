@@ -7,8 +7,6 @@ launcher keeps a named pipe in its folder, which the ranks' witnesses make their
 
 import contextlib
 import os
-from types import TracebackType
-from typing import Self
 
 NAME = "stderr"
 """The pipe's name in the launch's folder; cli/native/rank_starter.c has it too."""
@@ -44,18 +42,21 @@ class ErrorStream:
                 text = text[os.write(_STANDARD_ERROR, text) :]
         return self.descriptor >= 0
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Pass on the rest and close the pipe."""
         while self.forward():
             pass
         if self.descriptor >= 0:
             os.close(self.descriptor)
+
+
+def take_over(directory: str) -> None:
+    """In a rank's witness: make the pipe of the launcher, if it is of this host, this process's
+    standard error."""
+    try:
+        stream = os.open(f"{directory}/{NAME}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # without a reader, too: a pipe's other end is on another host
+        return
+    os.set_blocking(stream, True)
+    os.dup2(stream, _STANDARD_ERROR)
+    os.close(stream)

@@ -210,7 +210,9 @@ def launch_command(
     with (
         _folder_of_records(hosts) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
-        ErrorStream("" if hosts or settings.run.mpiexec_options else directory) as errors,
+        contextlib.closing(
+            ErrorStream("" if hosts or settings.run.mpiexec_options else directory)
+        ) as errors,
     ):
         variables = {**rank_environment(environ), **mpi.variables()}
         if over_fabric:

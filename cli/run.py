@@ -29,7 +29,6 @@ from pagewire.transport.settings import config, platform
 USAGE = "usage: pagewire run [options] PROGRAM [args]; PROGRAM is an app, a .py file, or -m module"
 
 _PR_SET_PDEATHSIG = 1
-_STANDARD_ERROR = 2
 _LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 
 
@@ -84,7 +83,7 @@ def rank_of_environment() -> int:
 def _fork_rank(directory: str) -> None:
     """Return in the rank's own process; the parent stays behind as its witness."""
     _die_with(os.getppid())
-    _open_error_stream(directory)
+    error_stream.take_over(directory)
     witness = os.getpid()
     _write_record(directory, "start", {"pid": witness})
     rank = os.fork()
@@ -98,17 +97,6 @@ def _fork_rank(directory: str) -> None:
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
-
-
-def _open_error_stream(directory: str) -> None:
-    """Make the launcher's pipe for it this process's standard error, if it is of this host."""
-    try:
-        stream = os.open(f"{directory}/{error_stream.NAME}", os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # without a reader, too: a pipe's other end is on another host
-        return
-    os.set_blocking(stream, True)
-    os.dup2(stream, _STANDARD_ERROR)
-    os.close(stream)
 
 
 def _die_with(parent: int) -> None:

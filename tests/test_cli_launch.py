@@ -1,5 +1,6 @@
 """Which rank a failed run is blamed on, from the records that the ranks' witnesses write."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -127,7 +128,7 @@ def test_witness_makes_the_launchers_pipe_its_standard_error(witness, tmp_path, 
     words = [sys.executable, "-P", "-m", "pagewire", "run", "--", f"{tmp_path}/words.py"]
     if witness == "pagewire-rank":
         words = [fabric.starter(), "sh", "-c", "echo last words >&2"]
-    with ErrorStream(str(tmp_path)):
+    with contextlib.closing(ErrorStream(str(tmp_path))):
         subprocess.run(
             words,
             env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
