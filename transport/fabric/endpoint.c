@@ -35,6 +35,7 @@ static int endpoint_close(struct fid *fid)
     process->endpoints[endpoint->number] = NULL;
     process->num_endpoints--;
     pw_fi_leave(process);
+    free(endpoint->in_order_ns);
     free(endpoint);
     return 0;
 }
@@ -187,7 +188,12 @@ int pw_fi_endpoint_open(struct fid_domain *fid, struct fi_info *info, struct fid
     if (info->ep_attr && info->ep_attr->type != FI_EP_RDM && info->ep_attr->type != FI_EP_UNSPEC)
         return -FI_EINVAL;
     pw_fi_endpoint *endpoint = calloc(1, sizeof *endpoint);
-    if (!endpoint) return -FI_ENOMEM;
+    if (endpoint)
+        endpoint->in_order_ns = calloc(pw_node_count(process->node), sizeof *endpoint->in_order_ns);
+    if (!endpoint || !endpoint->in_order_ns) {
+        free(endpoint);
+        return -FI_ENOMEM;
+    }
     pw_fi_enter(process);
     endpoint->number = free_number(process);
     if (endpoint->number < PW_FI_ENDPOINTS_MAX) {
@@ -197,6 +203,7 @@ int pw_fi_endpoint_open(struct fid_domain *fid, struct fi_info *info, struct fid
     }
     pw_fi_leave(process);
     if (endpoint->number == PW_FI_ENDPOINTS_MAX) {
+        free(endpoint->in_order_ns);
         free(endpoint);
         return -FI_EMFILE;
     }

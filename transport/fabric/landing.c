@@ -24,7 +24,7 @@ int pw_fi_acquire_buffer(pw_fi_process *process, pw_fi_operation *receive)
 static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
 {
     pw_fi_operation *each = receive->endpoint->in_order.head;
-    int64_t complete_ns = 0;
+    int64_t *complete_ns = &receive->endpoint->in_order_ns[receive->node];
     receive->is_over = true;
     while (!pw_fi_is_of_same_source(each, receive)) each = each->next;
     if (each != receive) return PW_OK; /* its turn comes */
@@ -35,7 +35,7 @@ static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
         if (each->node != node || each->peer_endpoint != peer_endpoint) continue;
         if (!each->is_over) break;
         pw_fi_unlink(each);
-        each->complete_ns = complete_ns = pw_later(complete_ns, each->complete_ns);
+        each->complete_ns = *complete_ns = pw_later(*complete_ns, each->complete_ns);
         const int code = pw_fi_end(process, each);
         if (code < 0) return code;
     }

@@ -110,7 +110,8 @@ typedef struct {
     size_t min_multi_receive_bytes;
     pw_fi_sink send, receive, read, write;
     pw_fi_matching tagged, plain;
-    pw_fi_list in_order; /* receives without a tag whose messages are on their way, as matched */
+    pw_fi_list in_order;  /* receives without a tag whose messages are on their way, as matched */
+    int64_t *in_order_ns; /* of each node: when the last one from it ended */
 } pw_fi_endpoint;
 
 enum pw_fi_kind {

@@ -16,6 +16,7 @@ typedef struct {
     pw_fi_process process; /* of node 0; node 1 is the stranger */
     pw_fi_domain domain;
     pw_fi_endpoint endpoint;
+    int64_t in_order_ns[2];
     pw_fi_counter received, written;
     uint32_t num_answers;
     int32_t last_error; /* in an answer */
@@ -50,6 +51,7 @@ static fixture *open_fixture(void)
     process->endpoints[0] = &self->endpoint;
     self->domain.process = process;
     self->endpoint = (pw_fi_endpoint){.process = process,
+                                      .in_order_ns = self->in_order_ns,
                                       .domain = &self->domain,
                                       .is_enabled = true,
                                       .receive.counter = &self->received,
@@ -323,12 +325,38 @@ static void test_order_of_one_sender(fixture *self)
     assert(room[0] == '1' && room[1] == '2');
 }
 
+/* Receives are posted, and the second message is read before the first is: it ends after it. */
+static void test_ends_of_one_sender(fixture *self)
+{
+    uint8_t room[2] = {0};
+    pw_fi_timeline *timeline = &self->process.timeline;
+    frame first = make(self, PW_MESSAGE_EAGER, "1", 1, (pw_fi_header){0});
+    const frame second = make(self, PW_MESSAGE_EAGER, "2", 1, (pw_fi_header){0});
+    pw_envelope slow = envelope_of(&first);
+    slow.arrival_ns += 1000;
+    seal(&first, &slow);
+    for (int i = 0; i < 2; i++)
+        assert(pw_fi_recv(&self->endpoint.fid, &room[i], 1, NULL, FI_ADDR_UNSPEC, NULL) == 0);
+    assert(arrive(self, 1, &first) == PW_OK && arrive(self, 1, &second) == PW_OK);
+    assert(timeline->num_operations == 2 && room[0] == '1' && room[1] == '2');
+    for (int i = 0; i < 2; i++) {
+        pw_fi_operation *ended = pw_fi_timeline_take(timeline);
+        assert(ended->address == (uintptr_t)&room[i] && ended->complete_ns >= slow.arrival_ns);
+        pw_fi_give(&self->process, ended);
+    }
+}
+
 int main(void)
 {
     static void (*const tests[])(fixture *) = {
-        test_frames_that_are_none,      test_headers,  test_envelopes,
-        test_rendezvous_with_a_receive, test_requests, test_answers,
+        test_frames_that_are_none,
+        test_headers,
+        test_envelopes,
+        test_rendezvous_with_a_receive,
+        test_requests,
+        test_answers,
         test_order_of_one_sender,
+        test_ends_of_one_sender,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         fixture *self = open_fixture();
