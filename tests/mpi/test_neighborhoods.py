@@ -59,8 +59,16 @@ TOPOLOGIES = {
 }
 
 
+FAIL_PLAINLY = {"Open MPI": {"uneven"}}
+"""By MPI, what its own neighbourhood collectives cannot do, without pagewire: in Open MPI a message
+of an edge that is there twice is truncated."""
+
+
 @pytest.fixture(params=TOPOLOGIES)
 def topology(comm, request):
+    vendor, _ = MPI.get_vendor()
+    if request.param in FAIL_PLAINLY.get(vendor, ()):
+        pytest.skip(f"plain {vendor} cannot do this topology")
     made = TOPOLOGIES[request.param](comm)
     yield made
     made.Free()
