@@ -286,10 +286,27 @@ def test_tests_are_counted_from_what_pytest_prints():
     verdicts = [check.verdict for check in checks]
     assert verdicts == [Verdict.PASSED] * 7 + [Verdict.FAILED, Verdict.NOT_AVAILABLE]
     assert checks[7].detail == "test_x.py::test_a[1 2]"
-    (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed")
-    assert died.verdict is Verdict.FAILED and died.detail == "rank 0 was killed"
+    (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed", "test_x.py")
+    assert died.verdict is Verdict.FAILED and died.detail == "test_x.py: rank 0 was killed"
     *_, late = suites._counted("tests", 1, "== 7 passed in 1.50s ==\npagewire: rank 1 hung")
     assert late.verdict is Verdict.FAILED and late.detail == "rank 1 hung"
+
+
+def test_file_of_tests_that_dies_takes_no_other_with_it(tmp_path):
+    folder = tmp_path / "tests" / "mpi"
+    folder.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").touch()
+    text = "import os, pytest\npytestmark = pytest.mark.mpi\ndef test_it():\n    {}\n"
+    for name, line in {"a": "pass", "b": "os.kill(os.getpid(), 11)", "c": "assert True"}.items():
+        (folder / f"test_{name}.py").write_text(text.format(line), encoding="utf-8")
+    (folder / "conftest.py").write_text(
+        "def pytest_configure(config):\n    config.addinivalue_line('markers', 'mpi: ranks')\n",
+        encoding="utf-8",
+    )
+    checks = suites.mpi_tests(sys.executable, tmp_path, "mpich", 2)
+    assert [check.verdict for check in checks] == [Verdict.PASSED, Verdict.FAILED, Verdict.PASSED]
+    assert checks[1].detail.startswith("test_b.py: ")
+    assert "was killed by signal 11 (SIGSEGV)" in checks[1].detail
 
 
 def test_table_counts_and_keeps_its_columns():
