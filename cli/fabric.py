@@ -84,7 +84,11 @@ def folder() -> pathlib.Path:
 def missing() -> list[str]:
     """Names of the parts that are not installed."""
     here = folder()
-    return [name for name in (PROVIDER, MARKS, MARKS_OPENMPI, STARTER) if not here.joinpath(name).is_file()]
+    return [
+        name
+        for name in (PROVIDER, MARKS, MARKS_OPENMPI, STARTER)
+        if not here.joinpath(name).is_file()
+    ]
 
 
 def starter() -> str:

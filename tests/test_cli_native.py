@@ -271,7 +271,9 @@ def test_missing_provider_is_a_sentence_with_the_remedy(tmp_path, monkeypatch):
     tmp_path.joinpath("pagewire-rank").touch()
     with pytest.raises(ConfigError) as caught:
         fabric.check_installed()
-    assert "needs libpagewire-fi.so, libpagewire-mpi.so, libpagewire-openmpi.so in " in str(caught.value)
+    assert "needs libpagewire-fi.so, libpagewire-mpi.so, libpagewire-openmpi.so in " in str(
+        caught.value
+    )
     assert "apt-get install libfabric-dev" in str(caught.value)
 
 

@@ -344,8 +344,8 @@ with ending_signals_raise():
 
 def test_run_of_an_interrupted_self_test_is_ended(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-P", "-c", INTERRUPTED, str(tmp_path)], env=clean_environment(), check=False,
-        stdin=subprocess.DEVNULL, timeout=60,
+        [sys.executable, "-P", "-c", INTERRUPTED, str(tmp_path)], env=clean_environment(),
+        stdin=subprocess.DEVNULL, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 128 + signal.SIGTERM
     assert (tmp_path / "ended").exists()

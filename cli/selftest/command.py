@@ -61,8 +61,8 @@ def every_platform(cache: str, only: str, markdown_path: str) -> int:
         row = dataclasses.replace(made, wall_time_s=now_s - begun_s)
         begun_s = now_s
         rows.append(row)
-        missing = f"; {row.missing}" if row.missing else ""
-        _say(f"{row.platform}: {row.num_passed} passed, {row.num_failed} failed, {row.wall_time_s:.0f} s{missing}")
+        counts = f"{row.num_passed} passed, {row.num_failed} failed, {row.wall_time_s:.0f} s"
+        _say(f"{row.platform}: {counts}" + (f"; {row.missing}" if row.missing else ""))
     text = table.markdown(rows, versions.of_machine())
     if markdown_path:
         write_file(markdown_path, text)
