@@ -59,16 +59,22 @@ TOPOLOGIES = {
 }
 
 
-FAIL_PLAINLY = {"Open MPI": {"uneven"}}
-"""By MPI, what its own neighbourhood collectives cannot do, without pagewire: in Open MPI a message
-of an edge that is there twice is truncated."""
+DOUBLED = {"circle", "narrow torus", "torus", "graph", "both ways", "uneven"}
+"""Topologies which, for one or two ranks at least, have an edge twice."""
+
+
+def fails_plainly(name):
+    """Whether MPI's own neighbourhood collectives cannot do it, without pagewire."""
+    vendor, version = MPI.get_vendor()
+    if vendor == "Open MPI":
+        return name == "uneven"  # the second message of an edge is truncated
+    return vendor == "MPICH" and version < (4, 1) and name in DOUBLED  # in reverse order
 
 
 @pytest.fixture(params=TOPOLOGIES)
 def topology(comm, request):
-    vendor, _ = MPI.get_vendor()
-    if request.param in FAIL_PLAINLY.get(vendor, ()):
-        pytest.skip(f"plain {vendor} cannot do this topology")
+    if fails_plainly(request.param):
+        pytest.skip(f"plain {MPI.get_vendor()[0]} cannot do this topology")
     made = TOPOLOGIES[request.param](comm)
     yield made
     made.Free()

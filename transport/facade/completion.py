@@ -231,9 +231,16 @@ def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: St
 def complete_beside(
     natives: Natives, requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses
 ) -> None:
-    """As complete_all, after those of MPI's own."""
+    """As complete_all, after those of MPI's own.
+
+    They are not given to MPI once more: MPICH 4.0's Waitall fails for inactive partitioned ones.
+    """
+    left = [
+        MPI.Request() if operation is None else request
+        for request, operation in zip(requests, found, strict=True)
+    ]
     try:
-        complete_all(requests, found, statuses)
+        complete_all(left, found, statuses)
     finally:
         natives.correct(statuses)
 
