@@ -288,6 +288,8 @@ def test_tests_are_counted_from_what_pytest_prints():
     assert checks[7].detail == "test_x.py::test_a[1 2]"
     (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed", "test_x.py")
     assert died.verdict is Verdict.FAILED and died.detail == "test_x.py: rank 0 was killed"
+    checks = suites._counted("tests", 0, "\x1b[32m== \x1b[1m5 passed\x1b[0m, 1 skipped in 0.50s ==")
+    assert [check.verdict for check in checks] == [Verdict.PASSED] * 5 + [Verdict.NOT_AVAILABLE]
     *_, late = suites._counted("tests", 1, "== 7 passed in 1.50s ==\npagewire: rank 1 hung")
     assert late.verdict is Verdict.FAILED and late.detail == "rank 1 hung"
 

@@ -18,10 +18,11 @@ _FILE_LIMIT_S = 400.0
 _COMPILING_S = 300.0
 _SUMMARY = re.compile(r"^.*\b\d+ (?:passed|failed|skipped).* in [\d.]+s.*$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::.+?)(?: - .*)?$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Open MPI gives its ranks a terminal
 _FLAGS = ("-D_GNU_SOURCE", "-O1", "-pthread")
 
-# In runs of their own: they start processes, wait for such, or take minutes.
-_ALONE = frozenset({"pingpong_large", "threads", "spawn", "spawned"})
+# In runs of their own: they start processes, wait for such, take minutes, or 5 GB of memory.
+_ALONE = frozenset({"pingpong_large", "threads", "spawn", "spawned", "large"})
 
 
 def checkout() -> pathlib.Path | None:
@@ -55,6 +56,7 @@ def pytest_file(root: pathlib.Path, python: str, name: str) -> list[Check]:
 
 def _counted(name: str, code: int, said: str, file: str = "") -> list[Check]:
     """A check for each test that pytest's last line counts; of ranks, the first that speaks."""
+    said = _COLOUR.sub("", said)
     summaries = _SUMMARY.findall(said)
     where = f"{file}: " if file else ""
     died = where + (reason_in(said) or f"exit code {code}")
