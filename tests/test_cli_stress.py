@@ -116,6 +116,25 @@ def test_threads_reduce_objects_in_another_order_on_each_rank():
     assert ended.exit_code == 0, ended.output
 
 
+def test_a_rank_ahead_sends_nothing_into_receives_of_any_message():
+    takes_any = {"send": "Ibsend", "finish": "Waitall", "any_source": True, "any_tag": True}
+
+    def alone(number, num_messages):
+        messages = [[0, 0, 300_000, 0]] * num_messages
+        arguments = {"messages": messages, "send": "Isend", "finish": "Waitall"}
+        return draw.Step(number, 0, ["split", [1]], "burst", arguments)
+
+    steps = [
+        alone(1, 1),
+        alone(2, 200),  # rank 0 goes on meanwhile
+        step_of(3, "burst", messages=[[0, 1, 9, 0], [1, 1, 9, 0]], **takes_any),
+        step_of(4, "burst", messages=[[0, 1, 500, 0]], **takes_any),
+    ]
+    text = writing.source(draw.Program(1, 2, steps), "any", 40)
+    ended = launching.run_file(launching.Launch(2, "facade", {}, os.environ), text, 40)
+    assert ended.exit_code == 0, ended.output
+
+
 def test_equal_seeds_draw_equal_programs():
     assert draw.program(7, 4, MAX_BYTES) == draw.program(7, 4, MAX_BYTES)
     assert draw.program(7, 4, MAX_BYTES) != draw.program(8, 4, MAX_BYTES)
