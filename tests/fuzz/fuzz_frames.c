@@ -239,8 +239,8 @@ static void start_shown(input *in)
 
 static void choose_settings(input *in, pw_settings *out)
 {
-    /* With shorter ones the blocks sent again starve the library thread on the tasklet's core, until
-     * each has had its 4096 attempts: right in the end, but after minutes. */
+    /* With shorter ones the blocks sent again starve the library thread on the tasklet's core,
+     * until each has had its 4096 attempts: right in the end, but after minutes. */
     static const int64_t timeouts_ns[] = {1000000, 500000, INT64_C(1000000000), 1000000};
     static const int64_t windows[] = {2, 1, 8, PW_WINDOW_MAX};
     const uint64_t bits = take(in, 4);

@@ -93,8 +93,9 @@ def fuzz(target: str, binary: pathlib.Path, kept: pathlib.Path, seconds: int, se
     given = [folder for folder in (first, HERE / "corpus" / target) if folder.is_dir()]
     command = [
         str(binary), str(kept), *map(str, given),
-        f"-seed={seed}", f"-max_total_time={seconds}", f"-timeout={HANG_S}", 
-        f"-rss_limit_mb={RSS_LIMIT_MB}", f"-max_len={LONGEST_INPUT_BYTES.get(target, 1024)}", "-len_control=0",
+        f"-seed={seed}", f"-max_total_time={seconds}", f"-timeout={HANG_S}",
+        f"-rss_limit_mb={RSS_LIMIT_MB}", "-len_control=0",
+        f"-max_len={LONGEST_INPUT_BYTES.get(target, 1024)}",
         f"-artifact_prefix={kept.parent}/{target}-",
     ]  # fmt: skip
     if (HERE / f"{target}.dict").exists():
