@@ -62,37 +62,24 @@ def test_made_communicators_carry_messages(comm, make):
     MPI.Request.Waitall(with_messages_under_way)
 
 
-def test_a_pending_rendezvous_does_not_block_dup(comm):
-    """The receiver needs the sender's NI to finish, while the sender is in Dup already."""
+@pytest.mark.parametrize("name", ["dup", "window", "window of what idup made"])
+def test_a_pending_rendezvous_blocks_no_collective_call(comm, name):
+    """The receiver needs the sender's NI to finish, while the sender is in the call already."""
+    other = idup(comm) if name.endswith("made") else comm
+    make = other.Dup if name == "dup" else lambda: MPI.Win.Allocate(8, comm=other)
     if comm.rank == 0 and comm.size > 1:
         request = comm.Isend(np.arange(100_000), 1, 1)
-        duplicate = comm.Dup()
+        made = make()
         request.Wait()
     else:
         if comm.rank == 1:
             received = np.empty(100_000, int)
             comm.Recv(received, 0, 1)
             assert (received == np.arange(100_000)).all()
-        duplicate = comm.Dup()
-    duplicate.Free()
-
-
-def test_a_pending_rendezvous_does_not_block_a_window_of_what_idup_made(comm):
-    if comm.size == 1:
-        return
-    made = idup(comm)
-    if comm.rank == 0:
-        request = comm.Isend(np.arange(100_000), 1, 1)
-        window = MPI.Win.Allocate(8, comm=made)
-        request.Wait()
-    else:
-        if comm.rank == 1:
-            received = np.empty(100_000, int)
-            comm.Recv(received, 0, 1)
-            assert (received == np.arange(100_000)).all()
-        window = MPI.Win.Allocate(8, comm=made)
-    window.Free()
+        made = make()
     made.Free()
+    if other is not comm:
+        other.Free()
 
 
 def test_idup_waits_for_nobody_and_copies_attributes_once(comm):
