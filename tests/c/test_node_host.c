@@ -312,6 +312,7 @@ static void test_what_the_wire_says_of_its_failure_is_passed_on(void)
     ops.reason = tell_reason;
     assert(pw_node_turn(all.nodes[0], true) == PW_ERR_HOST);
     assert(!strcmp(pw_node_reason(all.nodes[0]), "the wire cannot receive: the cable is cut"));
+    assert(pw_node_set_frame_bytes(all.nodes[0], 96) == PW_OK);
     uint8_t *frame = pw_node_take_frame(all.nodes[0]);
     assert(pw_node_send_frame(all.nodes[0], 1, frame, 96) == PW_ERR_HOST);
     assert(!strcmp(pw_node_reason(all.nodes[0]),
