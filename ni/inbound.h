@@ -4,7 +4,7 @@
 #define PW_NI_INBOUND_H
 #include "native/frames.h"
 #include "ni/ni.h"
-#include "smmu/residency.h"
+#include "translation/residency.h"
 
 typedef struct pw_inbound {
     struct pw_inbound *next; /* hash chain, or free list */

@@ -27,6 +27,8 @@ CODE = [
     "ni",
     "r5sched",
     "smmu",
+    "mini",
+    "translation",
     "tests",
     "transport",
 ]

@@ -1,5 +1,6 @@
 #include "transport/node/node.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
 #include "ni/limits.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -50,12 +51,20 @@ static int create_strategy(pw_node *node, const pw_node_options *options, const 
 {
     node->strategy = options->strategy;
     node->strategy_self = options->strategy_self;
-    node->context = (pw_strategy_context){.memory = node->memory, .tables = &node->tables};
+    node->settings = *options->settings;
+    node->costs = *options->costs;
+    node->context = (pw_strategy_context){.memory = node->memory,
+                                          .tables = &node->tables,
+                                          .costs = &node->costs,
+                                          .settings = &node->settings};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     int code = node->strategy->create(&node->context, &node->strategy_self);
     node->owns_strategy = code == PW_OK;
-    return code;
+    if (code == PW_ERR_FULL)
+        *reason = "the memory strategy needs more locked memory at its start than there may be; "
+                  "raise the limit (ulimit -l, strategy.locked_limit) or take another run.memory";
+    return code == PW_OK ? pw_node_pass(node, &node->context.start_cost, "create") : code;
 }
 
 static int create_parts(pw_node *node, const pw_node_options *options, const char **reason)
@@ -99,6 +108,7 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     node->tables = *options->tables;
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
+    pw_calendar_init(&node->pieces.library);
     node->started_wall_ns = pw_clock_wall_ns();
     code = create_parts(node, options, reason);
     if (code < 0) goto destroy;
@@ -124,6 +134,8 @@ void pw_node_destroy(pw_node *node)
     if (node->ni) pw_node_reclaim(node);
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    pw_pieces_destroy(node);
+    pw_page_counts_finish(&node->context.pinned.of);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
     pw_handles_destroy(&node->handles);
@@ -165,6 +177,7 @@ pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
 pw_call_counts *pw_node_calls(pw_node *node) { return &node->calls; }
 uint32_t pw_node_number(const pw_node *node) { return node->wire->node; }
 uint32_t pw_node_count(const pw_node *node) { return node->wire->num_nodes; }
+pw_strategy_context *pw_node_strategy_context(pw_node *node) { return &node->context; }
 int64_t pw_node_next_ns(const pw_node *node) { return node->next_ns; }
 const pw_handle *pw_node_under_way(const pw_node *node) { return node->handles.under_way; }
 
@@ -176,8 +189,14 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
     pw_wire_counts sent = {0, 0, 0, 0};
     if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
-    *out = (pw_node_counters){.touch_ns = node->touch_ns,
-                              .pin_ns = node->pin_ns,
+    *out = (pw_node_counters){.touch_ns = node->strategy_cost.touch_ns,
+                              .pin_ns = node->strategy_cost.pin_ns,
+                              .copy_ns = node->strategy_cost.copy_ns,
+                              .pinned_peak_bytes = node->context.pinned.peak_pages << PW_PAGE_SHIFT,
+                              .pinned_mean_bytes =
+                                  pw_pinned_mean_bytes(&node->context.pinned, node->clock.now_ns),
+                              .strategy = node->context.counters,
+                              .received_hash = node->received_hash,
                               .yields = node->idleness.yields,
                               .sleeps = node->idleness.sleeps,
                               .bursts_short = sent.num_short,

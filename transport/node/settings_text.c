@@ -229,6 +229,9 @@ int pw_node_settings_check(const pw_node_settings *settings, pw_sentence *reason
         because = "run.err = false and run.timeout = none with run.memory = 'part': nothing would "
                   "send a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' "
                   "or another memory strategy";
+    else if (s->translation != PW_TRANSLATION_SMMU && strcmp(settings->memory, "part") != 0)
+        because = "run.translation = 'mini' or 'static' with another run.memory than 'part': the "
+                  "unit itself keeps pages pinned; take run.memory = 'part'";
     else if (s->medium_limit_bytes < s->high_limit_bytes)
         because = "firmware.medium_limit is below firmware.high_limit: classes go from small to "
                   "large; raise it";

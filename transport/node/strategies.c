@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-/* A new one is a line here and a file that defines pw_strategy_<name>. */
-#define BUILT_IN(strategy) strategy(part) strategy(pretouch) strategy(ideal) strategy(pin)
+/* A new one is a line here and a file that defines pw_strategy_<name>; its name for the user has a
+ * dash for each underscore. */
+#define BUILT_IN(strategy)                                                            \
+    strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once) \
+        strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
+            strategy(pin_rendezvous) strategy(bounce)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,

@@ -3,8 +3,11 @@
  * a line in strategies.c. One thread at a time. */
 #ifndef PW_NODE_STRATEGY_H
 #define PW_NODE_STRATEGY_H
+#include "native/costs.h"
 #include "native/memory.h"
+#include "native/settings.h"
 #include "transport/node/cost_table.h"
+#include "transport/node/pinned.h"
 
 /* cdef begin */
 typedef struct {
@@ -12,7 +15,7 @@ typedef struct {
 } pw_span;
 
 typedef struct {
-    int64_t touch_ns, pin_ns; /* CPU time, by what the report counts it as */
+    int64_t touch_ns, pin_ns, copy_ns; /* CPU time, by what the report counts it as */
 } pw_strategy_cost;
 
 /* The NI may use a span until `release`. */
@@ -20,20 +23,60 @@ typedef struct {
     pw_span span;
     pw_strategy_cost cost; /* what acquire took */
     uint64_t token;        /* the strategy's own note to itself, for release */
+    uint64_t ni_address;   /* where the NI reads or writes instead of span.address; 0: there */
+    int64_t from_ns;       /* of a piece: its buffer is free from here on */
+    uint64_t landed_bytes; /* what the NI has written from ni_address on; the host fills it in */
 } pw_lease;
 
 #define PW_ACCESS_READ 0  /* the NI will read the span */
 #define PW_ACCESS_WRITE 1 /* it will write it */
+/* Added to either: peers know the span by its address (registered memory), so that the lease cannot
+ * name another place. */
+#define PW_ACCESS_IN_PLACE 2
+/* Added to either: the span is a message's, which strategies with piece operations take in pieces
+ * when it is matched. */
+#define PW_ACCESS_MESSAGE 4
 
 #define PW_STRATEGY_REASON_BYTES 200
+
+/* What strategies count, for the report, which has it by the names of these fields. */
+typedef struct {
+    uint64_t strategy_hits, strategy_misses; /* spans that were ready by what is kept, or not */
+    uint64_t strategy_evictions;             /* ranges given up for a limit */
+    uint64_t strategy_invalidations;         /* ranges given up because their mapping went */
+    uint64_t strategy_major_faults;          /* pages that it brought back from swap */
+    uint64_t stale_transfers;                /* used what is kept of a mapping that had gone */
+    uint64_t copies, copied_bytes;
+    uint64_t pool_waits; /* copies that waited for a free buffer */
+} pw_strategy_counters;
 
 /* What a strategy works with; lives as long as it. */
 typedef struct {
     pw_memory *memory;
     const pw_cost_tables *tables;
+    const pw_costs *costs;
+    const pw_settings *settings;
+    int64_t now_ns; /* of the call under way: the host says so before it */
+    pw_pinned pinned;
+    pw_strategy_counters counters;
+    pw_strategy_cost start_cost; /* what `create` took */
     /* Of the last function that failed: a sentence that names value, limit and remedy. */
     char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
+
+/* For a strategy that takes messages in pieces, as they go through it. The library's progress
+ * thread, on a core of its own, does what these cost, one after the other. */
+typedef struct {
+    uint64_t (*piece_bytes)(void *self); /* the same on every node */
+    /* Like `acquire` and `release`. PW_ERR_FULL with `waits`: asked again when a piece was freed.
+     */
+    int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
+    int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
+    /* The thread is through with the release at free_ns. */
+    void (*freed)(void *self, const pw_lease *lease, int64_t free_ns);
+    bool waits;    /* pieces are few: a message that finds none waits */
+    bool is_ahead; /* pieces are taken before the other end has asked for them */
+} pw_piece_ops;
 
 /* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
  * is written on success alone. All are there; only a host that brings its own object may leave out
@@ -45,8 +88,12 @@ typedef struct {
     void (*destroy)(void *self);
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
     int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-    /* The mappings of these pages went or changed; after a fork that is every page. */
+    /* The mappings of these pages went or changed; after a fork that is every page. Told of what
+     * the program says; whoever keeps anything of a mapping asks pw_memory_is_pinned or the walk
+     * too, as the engine does, because most programs say nothing. */
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
+    bool advises; /* the driver is told of a message's destination when it is matched */
+    const pw_piece_ops *pieces; /* NULL: messages go as a whole */
 } pw_strategy_ops;
 
 /* The built-in strategy of that name, NULL when there is none. */

@@ -14,6 +14,7 @@ from typing import Any
 
 from pagewire.driver import policy as page_in
 from pagewire.driver.config import DriverConfig
+from pagewire.mini.config import MiniConfig, nic_memory
 from pagewire.native import lib
 from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
 from pagewire.native.extension import Registry
@@ -34,6 +35,7 @@ from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
+from pagewire.transport.memory.config import StrategyConfig
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -129,6 +131,17 @@ class RunConfig:
         "host's; virtual: as MPI_Wtime, for programs that time themselves",
         choices={"host": lib.PW_CLOCKS_HOST, "virtual": lib.PW_CLOCKS_VIRTUAL},
     )
+    translation: str = setting(
+        "smmu",
+        "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
+        "tables in host memory, which pins; static: all tables on the NIC",
+        choices={
+            "smmu": int(lib.PW_TRANSLATION_SMMU),
+            "mini": int(lib.PW_TRANSLATION_MINI),
+            "static": int(lib.PW_TRANSLATION_STATIC),
+        },
+        engine="translation",
+    )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
     huge_pages: str = setting(
         "never",
@@ -181,6 +194,12 @@ class RunConfig:
         "network interface, by name or address, that tcp takes between the hosts of a run over the "
         "fabric; empty: the first",
     )
+    hash_received: bool = setting(
+        False,
+        "report a hash of the bytes that arrived by RDMA: two runs in which the same messages "
+        "arrived, in whatever order, have the same; `pagewire compare` turns it on",
+        engine="hash_received",
+    )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
 
@@ -225,8 +244,10 @@ class RunConfig:
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {
         "run": RunConfig,
+        "strategy": StrategyConfig,
         "memory_backend": MemoryBackendConfig,
         "smmu": SmmuConfig,
+        "mini": MiniConfig,
         "driver": DriverConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
@@ -283,8 +304,10 @@ class Config:
     """All settings of a run."""
 
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    strategy: StrategyConfig = dataclasses.field(default_factory=StrategyConfig)
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
+    mini: MiniConfig = dataclasses.field(default_factory=MiniConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
@@ -310,6 +333,7 @@ class Config:
                 "smmu.mode = 'terminate'"
             )
         self._check_interleaving()
+        self._check_translation()
         waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
         if waits_for_ever and self.smmu.mode == "terminate":
             raise ConfigError(
@@ -329,6 +353,34 @@ class Config:
                     f"{registry.setting} = '{chosen}' is a class in Python, which a program "
                     f"without Python cannot ask; take one of {', '.join(own)}"
                 )
+
+    def _check_translation(self) -> None:
+        unit, run, smmu = self.run.translation, self.run, self.smmu
+        if unit == "smmu":
+            return
+        if run.memory != "part":
+            raise ConfigError(
+                f"run.memory = '{run.memory}' with run.translation = '{unit}': the unit itself "
+                "keeps pages pinned; take run.memory = 'part'"
+            )
+        if smmu.mode == "stall" or not smmu.hupcf:
+            raise ConfigError(
+                f"smmu.mode = '{smmu.mode}', smmu.hupcf = {smmu.hupcf} with run.translation = "
+                f"'{unit}': only the SMMU has fault registers; take smmu.mode = 'terminate' and "
+                "smmu.hupcf = 1"
+            )
+        if unit == "mini" and run.timeout_ns is None:
+            raise ConfigError(
+                "run.timeout = none with run.translation = 'mini': a packet that misses is "
+                "dropped, and only a timeout brings it again; set run.timeout"
+            )
+        needed = nic_memory(self.engine_settings())["total_bytes"]
+        if needed > self.mini.memory_bytes:
+            raise ConfigError(
+                f"mini.memory = {self.mini.memory_bytes} B with run.translation = '{unit}': what "
+                f"stands on the NIC takes {needed} B; take smaller tables or caches, fewer "
+                "processes, or more memory"
+            )
 
     def _check_interleaving(self) -> None:
         if self.ni.interleave == "none":

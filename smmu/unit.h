@@ -1,0 +1,18 @@
+/* The SMMU as translation unit: page walks of the process's own table, faults where a page is not
+ * there. Not thread-safe. */
+#ifndef PW_SMMU_UNIT_H
+#define PW_SMMU_UNIT_H
+#include "smmu/presence.h"
+#include "smmu/smmu.h"
+#include "translation/unit.h"
+
+typedef struct {
+    pw_translation_unit base;
+    const pw_presence *presence;
+    bool ideal; /* mapped pages never fault, and nothing is paged in */
+    pw_smmu *smmu;
+} pw_smmu_unit;
+
+void pw_smmu_unit_init(pw_smmu_unit *unit, pw_smmu *smmu, pw_memory *memory,
+                       const pw_presence *presence, bool ideal);
+#endif
