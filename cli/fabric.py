@@ -20,10 +20,15 @@ from pagewire.native.settings import ConfigError
 
 PROVIDER = "libpagewire-fi.so"
 MARKS = "libpagewire-mpi.so"
+MARKS_OPENMPI = "libpagewire-openmpi.so"
+"""The same without what Open MPI up to 5 does not have, the calls with large counts above all:
+mpi4py's wheel takes those that the process has."""
 STARTER = "pagewire-rank"
 
 NAME = "pagewire"
 """Of the provider, as libfabric knows it."""
+
+_OF_LARGE_COUNTS = "MPI_Send_c"
 
 _YES = ("1", "true", "yes", "on", "t", "y")
 
@@ -79,7 +84,11 @@ def folder() -> pathlib.Path:
 def missing() -> list[str]:
     """Names of the parts that are not installed."""
     here = folder()
-    return [name for name in (PROVIDER, MARKS, STARTER) if not here.joinpath(name).is_file()]
+    return [
+        name
+        for name in (PROVIDER, MARKS, MARKS_OPENMPI, STARTER)
+        if not here.joinpath(name).is_file()
+    ]
 
 
 def starter() -> str:
@@ -133,11 +142,21 @@ def environment(environ: Mapping[str, str], mpi: Mpi) -> dict[str, str]:
     here = folder()
     result["FI_PROVIDER_PATH"] = _joined(str(here), environ.get("FI_PROVIDER_PATH", ""))
     # The user's first: a sanitizer's library must be.
-    result["LD_PRELOAD"] = _joined(*environ.get("LD_PRELOAD", "").split(), str(here / MARKS))
+    result["LD_PRELOAD"] = _joined(*environ.get("LD_PRELOAD", "").split(), str(here / _marks(mpi)))
     if mpi.library_folder:
         found = environ.get("LD_LIBRARY_PATH", "")
         result["LD_LIBRARY_PATH"] = _joined(mpi.library_folder, found)
     return {**result, **mpi.variables()}
+
+
+def _marks(mpi: Mpi) -> str:
+    """Name of the marking library for an MPI. Where its library lies is not known of the system's;
+    those have no large counts."""
+    if mpi.kind != "openmpi":
+        return MARKS
+    library = pathlib.Path(mpi.library_folder, LIBRARIES[mpi.kind])
+    has_large_counts = mpi.library_folder and _names(str(library), _OF_LARGE_COUNTS)
+    return MARKS if has_large_counts else MARKS_OPENMPI
 
 
 def libfabric(mpi: Mpi) -> str:
@@ -168,16 +187,14 @@ def _joined(*paths: str) -> str:
 
 def _linked_mpi(path: str) -> str:
     """The MPI whose library an executable names; empty for scripts and whatever names none."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            if content[:4] != b"\x7fELF":
-                return ""
-            named = [kind for kind, name in LIBRARIES.items() if content.find(_needed(name)) >= 0]
-    except (OSError, ValueError):
-        return ""
+    named = [kind for kind, name in LIBRARIES.items() if _names(path, name)]
     return named[0] if len(named) == 1 else ""
 
 
-def _needed(name: str) -> bytes:
-    """As a name stands in a table of strings."""
-    return b"\0" + name.encode() + b"\0"
+def _names(path: str, name: str) -> bool:
+    """Whether an executable or a library has a name in a table of strings."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            return content[:4] == b"\x7fELF" and content.find(b"\0" + name.encode() + b"\0") >= 0
+    except (OSError, ValueError):
+        return False

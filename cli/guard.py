@@ -68,6 +68,8 @@ def _make(prefix: str, where: str, marker: str) -> tuple[str, int, int]:
             end_marked(marker)
         shutil.rmtree(folder, ignore_errors=True)
         if marker:
+            # Who opens a file that is looked at just then interrupts the look by SIGIO.
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
             shared_memory.remove_left(begun_s)
     finally:
         os._exit(0)

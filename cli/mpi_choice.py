@@ -86,8 +86,8 @@ class Mpi:
         """What mpi4py needs to load this MPI instead of the one of its environment."""
         if self.kind != "openmpi" or not self.library_folder:
             return {}
-        library = os.path.join(self.library_folder, LIBRARIES["openmpi"])
-        return {"MPI4PY_MPIABI": "openmpi", "MPI4PY_LIBMPI": library}
+        # Not MPI4PY_MPIABI: given that, mpi4py leaves the library to the system's loader.
+        return {"MPI4PY_LIBMPI": os.path.join(self.library_folder, LIBRARIES["openmpi"])}
 
 
 def _split_hosts(hosts: str) -> list[str]:

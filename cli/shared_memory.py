@@ -2,12 +2,13 @@
 
 MPICH keeps `mpich_shm_*` for as long as a run lasts, and libfabric and Open MPI have files of their
 own. Their names do not tell whose they are, so those are left over that this user's processes have
-made since the launch began and that no process has open.
+made since the launch began and that no process has open or mapped. Only the kernel knows that:
+/proc shows neither the processes of other containers nor a file that is just being opened.
 """
 
 import contextlib
+import fcntl
 import os
-import pathlib
 import re
 import stat
 
@@ -21,14 +22,11 @@ _CLOCK_S = 0.1
 
 
 def remove_left(since_s: float) -> None:
-    """Remove what is left since a time of time.time()."""
-    left = {entry.path for entry in _entries() if _is_left(entry, since_s - _CLOCK_S)}
-    if left:
-        # After the list: what was made since then is not on it.
-        left -= _in_use()
-    for path in left:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    """Remove what is left since a time of time.time(). SIGIO has to be blocked or ignored."""
+    for entry in _entries():
+        if _is_left(entry, since_s - _CLOCK_S):
+            with contextlib.suppress(OSError):
+                _remove_unused(entry)
 
 
 def _entries() -> "list[os.DirEntry[str]]":
@@ -54,23 +52,15 @@ def _is_left(entry: "os.DirEntry[str]", since_s: float) -> bool:
     )
 
 
-def _in_use() -> set[str]:
-    """Files in shared memory that a process has open or mapped.
-
-    Of each process the open files come first: a file that is open and not yet mapped would
-    otherwise be missed when it is mapped and closed in between.
-    """
-    found = set()
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal():
-            continue
-        process = pathlib.Path("/proc", entry)
-        with contextlib.suppress(OSError):
-            for descriptor in os.listdir(process / "fd"):
-                with contextlib.suppress(OSError):
-                    found.add(os.readlink(process / "fd" / descriptor))
-        with contextlib.suppress(OSError):
-            for line in process.joinpath("maps").read_text(errors="replace").splitlines():
-                if _FOLDER in line:
-                    found.add(line[line.index(_FOLDER) :])
-    return found
+def _remove_unused(entry: "os.DirEntry[str]") -> None:
+    """The kernel gives a lease for writing on a file that nobody else has open or mapped."""
+    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        found = os.fstat(descriptor)
+        # An empty file may have been made by an open() that is not over. By now the name may be
+        # another file's.
+        if found.st_size > 0 and found.st_ino == entry.inode() == os.lstat(entry.path).st_ino:
+            os.unlink(entry.path)
+    finally:
+        os.close(descriptor)

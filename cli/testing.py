@@ -1,10 +1,10 @@
 """`pagewire test`: the C tests, the Python tests, and the MPI tests at several numbers of ranks.
 
 The tests lie in the source tree: in PAGEWIRE_SOURCE (mpirun.sh sets it), else in the working
-directory. With arguments, only pytest without MPI runs, with these arguments; with `--ranks N` the
-MPI tests alone, at that number. A class of the user's
-is tested without the source tree: by `--policy module:Class` alone a page-in policy, by
-`--scheduling` a scheduling policy, by `--impairments` a planner, by `--memory` a memory strategy.
+directory. With arguments, only pytest without MPI runs, with these arguments; with `--ranks N
+[FILE...]` the MPI tests alone, at that number. A class of the user's is tested without the source
+tree: by `--policy module:Class` alone a page-in policy, by `--scheduling` a scheduling policy, by
+`--impairments` a planner, by `--memory` a memory strategy.
 """
 
 import contextlib
@@ -46,9 +46,9 @@ def main(words: Sequence[str]) -> int:
     pytest = [sys.executable, "-P", "-m", "pytest", "-c", str(root / "pyproject.toml")]
     pytest += ["--rootdir", str(root), "-p", "no:cacheprovider"]
     if option == "--ranks":
-        return _run_mpi_tests(
-            pytest, _files_of_mpi_tests(root), launch.parse_ranks(value or words[-1])
-        )
+        given = [*([value] if equals else []), *words[1:]]
+        files = [pathlib.Path(name) for name in given[1:]] or files_of_mpi_tests(root)
+        return _run_mpi_tests(pytest, files, launch.parse_ranks(given[0] if given else ""))
     if words:
         return _run([*pytest, *words], cwd=root)
     results = _run_all(pytest, root)
@@ -65,7 +65,7 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
         "C": _run_c_tests(),
         "Python": _run([*pytest, str(root / "tests")]),
     }
-    files = _files_of_mpi_tests(root)
+    files = files_of_mpi_tests(root)
     if files:
         for num_ranks in RANKS:
             results[f"MPI, {num_ranks} ranks"] = _run_mpi_tests(pytest, files, num_ranks)
@@ -98,7 +98,8 @@ def _run(command: Sequence[str], cwd: pathlib.Path | None = None) -> int:
             process.kill()
 
 
-def _files_of_mpi_tests(root: pathlib.Path) -> list[pathlib.Path]:
+def files_of_mpi_tests(root: pathlib.Path) -> list[pathlib.Path]:
+    """Files of tests that need ranks."""
     found = sorted((root / "tests").rglob("test_*.py"))
     return [path for path in found if "pytest.mark.mpi" in path.read_text(encoding="utf-8")]
 

@@ -99,10 +99,18 @@ void pw_library_thread_update(pw_library_thread *thread)
     thread->touches_are_stale = true;
 }
 
+/* The list's first need not be the earliest: faults become known out of order. */
+static bool was_awake(const pw_library_thread *thread, pw_time at_ns)
+{
+    for (const pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
+        if (wakes_ns(thread, wakeup) <= at_ns) return true;
+    return false;
+}
+
 void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
 {
     if (!thread->touches_are_stale || thread->settings->page_in != PW_PAGE_IN_TOUCH_A_PAGE) return;
-    if (!thread->first || wakes_ns(thread, thread->first) > at_ns) return;
+    if (!was_awake(thread, at_ns)) return;
     thread->touches_are_stale = false;
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
         bool may_move = wakeup->num_errs || wakeup == thread->last;

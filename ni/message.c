@@ -4,6 +4,9 @@
 #include "ni/state.h"
 #include <string.h>
 
+/* A read that begins when the message is there still has a time that its owner believes. */
+#define ARRIVAL_MAX_NS (PW_FRAME_TIME_MAX / 2)
+
 static int64_t num_packets(const pw_ni *ni, uint32_t payload_bytes)
 {
     int64_t room = ni->costs.packetizer_payload_bytes;
@@ -91,7 +94,8 @@ static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes
     if (frame_bytes < sizeof *envelope) return false;
     memcpy(envelope, frame, sizeof *envelope);
     return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
-           envelope->payload_bytes <= frame_bytes - sizeof *envelope &&
+           envelope->payload_bytes <= frame_bytes - sizeof *envelope && envelope->arrival_ns >= 0 &&
+           envelope->arrival_ns <= ARRIVAL_MAX_NS &&
            envelope_crc(envelope) == envelope->envelope_crc &&
            (!envelope->payload_bytes ||
             pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==

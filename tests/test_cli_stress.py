@@ -100,6 +100,41 @@ def test_a_program_that_hangs_says_where_each_rank_is_and_ends(tmp_path):
     assert "in message" in ended.output  # the stack
 
 
+def test_threads_reduce_objects_in_another_order_on_each_rank():
+    def busy(number, rank):
+        counts = {"send_count": 8 << 20, "receive_count": 8 << 20}
+        place = {"source": rank, "dest": rank, "send": "Isend", "receive": "Irecv"}
+        return step_of(number, "message", **place, **counts)
+
+    def scan(number):
+        return step_of(number, "object_collective", name="scan", root=0, num_bytes=10)
+
+    parts = [[busy(2, 1), scan(3)], [busy(4, 0), scan(5)]]
+    program = draw.Program(1, 2, [step_of(1, "threads", parts=parts)])
+    how = launching.Launch(2, "fabric", {}, os.environ)
+    ended = launching.run_file(how, writing.source(program, "threads", 40), 40)
+    assert ended.exit_code == 0, ended.output
+
+
+def test_a_rank_ahead_sends_nothing_into_receives_of_any_message():
+    takes_any = {"send": "Ibsend", "finish": "Waitall", "any_source": True, "any_tag": True}
+
+    def alone(number, num_messages):
+        messages = [[0, 0, 300_000, 0]] * num_messages
+        arguments = {"messages": messages, "send": "Isend", "finish": "Waitall"}
+        return draw.Step(number, 0, ["split", [1]], "burst", arguments)
+
+    steps = [
+        alone(1, 1),
+        alone(2, 200),  # rank 0 goes on meanwhile
+        step_of(3, "burst", messages=[[0, 1, 9, 0], [1, 1, 9, 0]], **takes_any),
+        step_of(4, "burst", messages=[[0, 1, 500, 0]], **takes_any),
+    ]
+    text = writing.source(draw.Program(1, 2, steps), "any", 40)
+    ended = launching.run_file(launching.Launch(2, "facade", {}, os.environ), text, 40)
+    assert ended.exit_code == 0, ended.output
+
+
 def test_equal_seeds_draw_equal_programs():
     assert draw.program(7, 4, MAX_BYTES) == draw.program(7, 4, MAX_BYTES)
     assert draw.program(7, 4, MAX_BYTES) != draw.program(8, 4, MAX_BYTES)

@@ -2,10 +2,13 @@
 be locked, write permission. They end with a sentence that names it, and leave nothing half done."""
 
 import errno
+import mmap
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
+import tempfile
 
 import pytest
 from native_programs import loops, needs_mpicc, needs_provider
@@ -138,17 +141,43 @@ def test_file_system_that_does_not_count_is_never_full(tmp_path, monkeypatch):
     assert space.explain(str(tmp_path)) == ""
 
 
-def test_shared_memory_of_others_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_memory, "_FOLDER", str(tmp_path))
-    used = tmp_path / "mpich_shm_1f_0"
+@pytest.fixture
+def shared_folder(monkeypatch):
+    """Is cleaned instead of /dev/shm, and is memory too."""
+    with tempfile.TemporaryDirectory(prefix="pagewire-test-", dir="/dev/shm") as folder:
+        monkeypatch.setattr(shared_memory, "_FOLDER", folder)
+        yield pathlib.Path(folder)
+
+
+def test_shared_memory_of_others_stays(shared_folder):
+    used, mapped, begun = (shared_folder / f"mpich_shm_1f_{number}" for number in range(3))
     names = ["mpich_shm_2e_0", "mpich_vci_2e_1", "mine", f"{os.getpid()}:0:0"]
-    for name in names:
-        tmp_path.joinpath(name).write_bytes(b"")
-    gone = tmp_path / "4194305:0:0"  # no process has a number so high
-    gone.write_bytes(b"")
-    with used.open("wb"):
+    gone = "4194305:0:0"  # no process has a number so high
+    for path in [used, mapped, *(shared_folder / name for name in [*names, gone])]:
+        path.write_bytes(b"x")
+    begun.write_bytes(b"")  # by a process that has not come to its size yet
+    with used.open("rb"), mapped.open("r+b") as file:
+        content = mmap.mmap(file.fileno(), 1)
+        file.close()
         shared_memory.remove_left(used.stat().st_ctime + 60)
-        assert len(list(tmp_path.iterdir())) == 6  # all are older than the launch
+        assert len(list(shared_folder.iterdir())) == 8  # all are older than the launch
         shared_memory.remove_left(0)
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"mpich_shm_1f_0", "mine", f"{os.getpid()}:0:0"}
+        content.close()
+    left = {path.name for path in shared_folder.iterdir()}
+    assert left == {used.name, mapped.name, begun.name, "mine", f"{os.getpid()}:0:0"}
+
+
+@needs_namespaces
+def test_shared_memory_of_processes_that_cannot_be_seen_stays(shared_folder):
+    used, unused = shared_folder / "mpich_shm_1f_0", shared_folder / "mpich_shm_2e_0"
+    for path in (used, unused):
+        path.write_bytes(b"x")
+    words = ["unshare", *(["-Ur"] if os.geteuid() else []), "--pid", "--fork", "--mount-proc"]
+    text = (
+        "from pagewire.cli import shared_memory\n"
+        f"shared_memory._FOLDER = {str(shared_folder)!r}\n"
+        "shared_memory.remove_left(0)\n"
+    )
+    with used.open("rb"):
+        subprocess.run([*words, sys.executable, "-P", "-c", text], check=True, timeout=60)
+    assert list(shared_folder.iterdir()) == [used]

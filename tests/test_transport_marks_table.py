@@ -38,6 +38,7 @@ def test_every_function_of_the_headers_is_in_the_table(mpi: str) -> None:
         or known.kind != function.kind
         or (known.kind != "local" and known.num_arguments != function.num_arguments)
         or known.num_texts < function.num_texts
+        or known.in_openmpi < function.in_openmpi
     }
     assert different == {}, "run src/marks/read_headers.py on the headers of both MPIs"
 
@@ -120,15 +121,33 @@ def test_what_a_wrapper_cannot_pass_on_is_refused(
     assert reason in str(refused.value)
 
 
-def test_names_of_wrappers_are_unique(tmp_path: pathlib.Path) -> None:
-    output = tmp_path / "wrappers.c"
-    build_wrappers.main(str(ROOT / "transport/marks/mpi_functions.txt"), str(output))
-    text = output.read_text(encoding="utf-8")
-    exported = [
+def names_of_wrappers(folder: pathlib.Path, which: str) -> list[str]:
+    output = folder / "wrappers.c"
+    build_wrappers.main(str(ROOT / "transport/marks/mpi_functions.txt"), str(output), which)
+    return [
         line.partition("(")[0].split()[-1]
-        for line in text.splitlines()
+        for line in output.read_text(encoding="utf-8").splitlines()
         if line.startswith("PW_MARKS_EXPORTED")
     ]
+
+
+def test_wrappers_of_open_mpi_are_of_what_it_declares(tmp_path: pathlib.Path) -> None:
+    everything = set(names_of_wrappers(tmp_path, "all"))
+    exported = set(names_of_wrappers(tmp_path, "openmpi"))
+    assert exported < everything
+    assert {"MPI_Send", "mpi_send_", "MPI_Psend_init", "MPIX_Comm_shrink"} <= exported
+    assert not {"MPI_Send_c", "MPI_Comm_flush_buffer", "MPIX_Stream_send"} & exported
+    if (FOLDERS["openmpi"] / "mpi.h").is_file():
+        declared = {
+            name
+            for name, function in read_headers.read_folder(FOLDERS["openmpi"]).items()
+            if function.kind != "local"
+        }
+        assert {name for name in exported if name.startswith(("MPI_", "MPIX_"))} >= declared
+
+
+def test_names_of_wrappers_are_unique(tmp_path: pathlib.Path) -> None:
+    exported = names_of_wrappers(tmp_path, "all")
     assert len(exported) == len(set(exported)) > 2000
     assert {"MPI_Send", "MPI_Send_c", "mpi_send_", "mpi_send__", "mpi_send", "MPI_SEND"} <= set(
         exported

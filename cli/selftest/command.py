@@ -1,7 +1,9 @@
 """`pagewire selftest`: tries this installation in seconds, or every platform that is here."""
 
+import dataclasses
 import pathlib
 import sys
+import time
 from collections.abc import Iterator
 
 from pagewire.cli.selftest import (
@@ -53,10 +55,14 @@ def every_platform(cache: str, only: str, markdown_path: str) -> int:
     _say(f"environments are made in {folder}, and kept; --cache names another folder")
     _say("tests: " + _tests())
     rows = []
-    for row in _rows(folder, chosen):
+    begun_s = time.monotonic()
+    for made in _rows(folder, chosen):
+        now_s = time.monotonic()
+        row = dataclasses.replace(made, wall_time_s=now_s - begun_s)
+        begun_s = now_s
         rows.append(row)
-        missing = f"; {row.missing}" if row.missing else ""
-        _say(f"{row.platform}: {row.num_passed} passed, {row.num_failed} failed{missing}")
+        counts = f"{row.num_passed} passed, {row.num_failed} failed, {row.wall_time_s:.0f} s"
+        _say(f"{row.platform}: {counts}" + (f"; {row.missing}" if row.missing else ""))
     text = table.markdown(rows, versions.of_machine())
     if markdown_path:
         write_file(markdown_path, text)

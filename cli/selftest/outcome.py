@@ -37,6 +37,8 @@ class Row:
     tried: str
     missing: str = ""
     """What is not available, with the reason; how it failed, when it did."""
+    wall_time_s: float = 0.0
+    """To make the row, without the environment when it was there already."""
 
 
 def _some(details: list[str]) -> str:

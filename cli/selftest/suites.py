@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from pagewire.cli.launch import rank_environment
 from pagewire.cli.selftest.outcome import Check, Verdict
 from pagewire.cli.selftest.transports import reason_in, run_limited
+from pagewire.cli.testing import files_of_mpi_tests
 
 RANKS = (1, 2, 4)
 _LIMIT_S = 1800.0  # of one run; on an idle machine it takes two minutes
+_FILE_LIMIT_S = 400.0
 _COMPILING_S = 300.0
 _SUMMARY = re.compile(r"^.*\b\d+ (?:passed|failed|skipped).* in [\d.]+s.*$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::.+?)(?: - .*)?$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Open MPI gives its ranks a terminal
 _FLAGS = ("-D_GNU_SOURCE", "-O1", "-pthread")
 
-# In runs of their own: they start processes, wait for such, or take minutes.
-_ALONE = frozenset({"pingpong_large", "threads", "spawn", "spawned"})
+# In runs of their own: they start processes, wait for such, take minutes, or 5 GB of memory.
+_ALONE = frozenset({"pingpong_large", "threads", "spawn", "spawned", "large"})
 
 
 def checkout() -> pathlib.Path | None:
@@ -29,11 +32,18 @@ def checkout() -> pathlib.Path | None:
 
 
 def mpi_tests(python: str, root: pathlib.Path, mpi: str, num_ranks: int) -> list[Check]:
-    """The tests of tests/mpi over the facade, a check for each that rank 0 counts."""
+    """The tests of tests/mpi over the facade, a check for each that rank 0 counts.
+
+    File by file: one that ends the run or hangs, as some MPIs do by themselves, takes no other
+    with it.
+    """
     environ = {**os.environ, "PAGEWIRE_RUN_MPI": mpi, "PAGEWIRE_SOURCE": str(root)}
     command = [python, "-P", "-m", "pagewire", "test", "--ranks", str(num_ranks)]
-    code, said = run_limited(command, environ=environ, limit_s=_LIMIT_S)
-    return _counted(f"MPI tests, {num_ranks} ranks", code, said)
+    checks = []
+    for path in files_of_mpi_tests(root):
+        code, said = run_limited([*command, str(path)], environ=environ, limit_s=_FILE_LIMIT_S)
+        checks += _counted(f"MPI tests, {num_ranks} ranks", code, said, path.name)
+    return checks
 
 
 def pytest_file(root: pathlib.Path, python: str, name: str) -> list[Check]:
@@ -44,19 +54,22 @@ def pytest_file(root: pathlib.Path, python: str, name: str) -> list[Check]:
     return _counted(name, code, said)
 
 
-def _counted(name: str, code: int, said: str) -> list[Check]:
+def _counted(name: str, code: int, said: str, file: str = "") -> list[Check]:
     """A check for each test that pytest's last line counts; of ranks, the first that speaks."""
+    said = _COLOUR.sub("", said)
     summaries = _SUMMARY.findall(said)
+    where = f"{file}: " if file else ""
+    died = where + (reason_in(said) or f"exit code {code}")
     if not summaries:
-        return [Check(name, Verdict.FAILED, reason_in(said) or f"exit code {code}")]
+        return [Check(name, Verdict.FAILED, died)]
     counts = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", summaries[0])}
     failed = list(dict.fromkeys(_FAILED.findall(said)))
     checks = [Check(name, Verdict.PASSED)] * counts.get("passed", 0)
     checks += [Check(name, Verdict.FAILED, test) for test in failed]
     if code != 0 and not failed:
-        checks.append(Check(name, Verdict.FAILED, reason_in(said) or f"exit code {code}"))
+        checks.append(Check(name, Verdict.FAILED, died))
     if counts.get("skipped"):
-        checks.append(Check(name, Verdict.NOT_AVAILABLE, f"{counts['skipped']} skipped"))
+        checks.append(Check(name, Verdict.NOT_AVAILABLE, f"{where}{counts['skipped']} skipped"))
     return checks
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from pagewire.cli.selftest.outcome import Check, Row, Verdict
 
-_HEADS = ("platform", "versions", "tried", "passed", "failed", "not available, and why")
+_HEADS = ("platform", "versions", "tried", "passed", "failed", "seconds", "not available, and why")
 
 
 def markdown(rows: Sequence[Row], machine: Mapping[str, str]) -> str:
@@ -26,7 +26,7 @@ def markdown(rows: Sequence[Row], machine: Mapping[str, str]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    counts = [str(row.num_passed), str(row.num_failed)]
+    counts = [str(row.num_passed), str(row.num_failed), f"{row.wall_time_s:.0f}"]
     return [row.platform, row.versions, row.tried, *counts, row.missing]
 
 

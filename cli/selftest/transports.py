@@ -15,6 +15,7 @@ from pagewire.cli.selftest.outcome import Check, Verdict
 TRANSPORTS = ("facade", "fabric")
 NUM_RANKS = 2
 LIMIT_S = 240.0  # it takes a second on an idle machine
+_ENDING_S = 10.0
 _NO_LIBFABRIC = "its MPI has no libfabric"
 _DETAIL_CHARACTERS = 400
 
@@ -90,14 +91,22 @@ def run_limited(
         try:
             said, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the launcher ends its ranks
-            try:
-                said, _ = process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                said, _ = process.communicate()
-            return 124, f"{said}\npagewire: still running after {limit_s:g} s"
+            return 124, f"{_end(process)}\npagewire: still running after {limit_s:g} s"
+        except BaseException:  # Ctrl-C does not reach another session
+            _end(process)
+            raise
         return process.returncode, said
+
+
+def _end(process: subprocess.Popen[str]) -> str:
+    """What it has printed."""
+    process.terminate()  # the launcher ends its ranks
+    try:
+        said, _ = process.communicate(timeout=_ENDING_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+    return said
 
 
 def reason_in(said: str) -> str:

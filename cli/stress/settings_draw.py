@@ -25,6 +25,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "smmu.l1_ways": ("1", "8"),
     "smmu.l1_sets": ("4",),
     "smmu.l2_sets": ("1", "16"),
+    "smmu.l2_ways": ("1",),
     "smmu.line_pages": ("4", "16"),
     "smmu.walk_cache_entries": ("0", "1"),
     "smmu.prefetch_entries": ("4",),
@@ -47,6 +48,8 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "firmware.ticket_queue": ("false",),
     "firmware.queue_counters": ("false",),
     "firmware.timeout_implementation": ("tick", "countdown"),
+    "firmware.tick": ("50us",),
+    "firmware.read_mailbox": ("shared",),
     "firmware.read_buffer_requests": ("1",),
     "firmware.read_retry": ("10us",),
     "firmware.mailbox_entries": ("4",),
@@ -61,10 +64,13 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "impairments.duplication": ("1:20:{seed}", "1:2:{seed}"),
     "impairments.delay": ("1:20:{seed}",),
     "impairments.delay_by": ("2ms",),
+    "impairments.planner": ("rank0",),
+    "impairments.duplicate_after": ("1us", "1ms"),
     "impairments.lost_ack": ("1:20:{seed}", "1:3:{seed}"),
     "impairments.lost_nack": ("1:3:{seed}",),
     "impairments.lost_err": ("1:3:{seed}",),
     "impairments.late_tasklet": ("1:3:{seed}",),
+    "impairments.tasklet_late_by": ("5ms",),
     "impairments.fifo_full": ("1:10:{seed}",),
 }
 """Values that a launch may have instead of the default."""
@@ -80,6 +86,9 @@ _OF_MODEL: Mapping[str, tuple[str, ...]] = {
     "memory_backend.huge_pages": ("true",),
     "memory_backend.collapse_fraction": ("0.1",),
 }
+_OFTEN: Mapping[str, float] = {"run.memory": 0.5, "run.wire": 0.3, "run.clocks": 0.3}
+"""Drawn with this probability beside what chance takes of all: ways of their own through much."""
+
 _NUM_TRIES = 1000
 
 
@@ -91,8 +100,11 @@ def draw(rng: random.Random, transport: str, fixed: Mapping[str, str]) -> dict[s
     for _ in range(_NUM_TRIES):
         drawn = dict(fixed)
         names = rng.sample(sorted(pool), rng.choice((0, 1, 2, 3, 5, 8)))
-        if rng.random() < 0.5 and "run.memory" not in names:
-            names.append("run.memory")
+        names += [
+            name
+            for name, probability in _OFTEN.items()
+            if rng.random() < probability and name in pool and name not in names
+        ]
         if "memory_backend.backend" in names:
             names += rng.sample(sorted(_OF_MODEL), 3)
         for name in names:

@@ -1,7 +1,9 @@
-"""Write mpi_wrappers.c, the wrappers of libpagewire-mpi.so, from the table of MPI's functions. Run
-by meson alone; not installed.
+"""Write the wrappers of libpagewire-mpi.so, or of libpagewire-openmpi.so, from the table of MPI's
+functions. Run by meson alone; not installed.
 
-build_wrappers.py MPI_FUNCTIONS_TXT MPI_WRAPPERS_C. Each function that is not local gets a wrapper
+build_wrappers.py MPI_FUNCTIONS_TXT WRAPPERS_C all|openmpi. The second has wrappers of what Open MPI
+declares alone: mpi4py's wheel asks by weak references which functions an MPI has, and a wrapper is
+an answer. Each function that is not local gets a wrapper
 for its C name and, without the large-count ones, for those of Fortran: `mpif.h` and `use mpi` call
 mpi_send_ (other compilers mpi_send, mpi_send__, MPI_SEND), whose body in Open MPI is ompi_send_f
 and calls PMPI_Send; `use mpi_f08` calls mpi_send_f08_ (and in MPICH mpi_send_f08ts_ for buffers,
@@ -78,7 +80,7 @@ def wrappers(function: Function, call: int) -> Iterator[str]:
         yield wrapper(f"{name}_{ending}", num_words, call, [], of_fortran)
 
 
-def main(table: str, output: str) -> None:
+def main(table: str, output: str, which: str) -> None:
     marked = [each for each in read_table(pathlib.Path(table)).values() if each.kind != "local"]
     kinds = {call_name(each.name): each.kind for each in marked}
     numbers = {name: i for i, name in enumerate(kinds)}
@@ -90,10 +92,13 @@ def main(table: str, output: str) -> None:
     text += "PW_MARKS_EXPORTED uint32_t pagewire_marks_num_calls(void) {\n"
     text += "    return sizeof calls / sizeof *calls;\n}\n\n"
     text += "\n".join(
-        part for each in marked for part in wrappers(each, numbers[call_name(each.name)])
+        part
+        for each in marked
+        if each.in_openmpi or which == "all"
+        for part in wrappers(each, numbers[call_name(each.name)])
     )
     pathlib.Path(output).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

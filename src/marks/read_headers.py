@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from call_kinds import kind_of
 
@@ -23,8 +23,12 @@ HEADERS = (("mpi.h",), ("mpi_abi.h",), ("mpi.h", "mpi-ext.h"))
 TITLE = """\
 # The functions of MPI-1 to MPI-5 that MPICH, its standard ABI and Open MPI declare. Written by
 # src/marks/read_headers.py; the kinds come from src/marks/call_kinds.py.
-# name, number of arguments, how many are text (Fortran passes a hidden length for each), kind
+# name, number of arguments, how many are text (Fortran passes a hidden length for each), kind,
+# whether Open MPI declares it
 """
+
+_OF_OPENMPI = "mpi-ext.h"
+"""A header that Open MPI alone has."""
 
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)")
 _PROTOTYPE = re.compile(r"([A-Za-z_][\w\s*]*?[\s*])(MPIX?_\w+)\s*\(((?:[^();{}]|\(\s*\*)*)\)\s*;")
@@ -43,9 +47,12 @@ class Function:
     num_texts: int
     """Arguments that are text, or arrays of it."""
     kind: str
+    in_openmpi: bool = False
+    """Whether Open MPI declares it."""
 
     def row(self) -> str:
-        return f"{self.name} {self.num_arguments} {self.num_texts} {self.kind}"
+        place = "openmpi" if self.in_openmpi else "-"
+        return f"{self.name} {self.num_arguments} {self.num_texts} {self.kind} {place}"
 
 
 def _preprocessed(folder: pathlib.Path, headers: Iterable[str]) -> str:
@@ -114,7 +121,8 @@ def read_folder(folder: pathlib.Path) -> dict[str, Function]:
         text = _preprocessed(folder, headers)
         words = _words(text)
         for returned, name, parameters in _prototypes(text):
-            _add(found, _function(returned, name, parameters, words))
+            function = _function(returned, name, parameters, words)
+            _add(found, replace(function, in_openmpi=(folder / _OF_OPENMPI).is_file()))
     return found
 
 
@@ -137,15 +145,20 @@ def _add(found: dict[str, Function], function: Function) -> None:
     known = found.setdefault(function.name, function)
     if known.num_arguments != function.num_arguments and function.kind != "local":
         _refuse(function.name, f"has {known.num_arguments} and {function.num_arguments} arguments")
-    if known.num_texts < function.num_texts:
-        found[function.name] = function
+    found[function.name] = replace(
+        known,
+        num_texts=max(known.num_texts, function.num_texts),
+        in_openmpi=known.in_openmpi or function.in_openmpi,
+    )
 
 
 def read_table(table: pathlib.Path) -> dict[str, Function]:
     """The rows of the table by name."""
     rows = (line.split() for line in table.read_text(encoding="utf-8").splitlines())
     found = (
-        Function(row[0], int(row[1]), int(row[2]), row[3]) for row in rows if row and row[0] != "#"
+        Function(row[0], int(row[1]), int(row[2]), row[3], row[4] == "openmpi")
+        for row in rows
+        if row and row[0] != "#"
     )
     return {function.name: function for function in found}
 

@@ -156,6 +156,23 @@ static void touch_a_page(void)
     end(&m);
 }
 
+/* A fault of a later time is known first: the earlier one's page is there when it was touched. */
+static void touches_out_of_order(void)
+{
+    machine m;
+    begin(&m, (pw_settings){.page_in = PW_PAGE_IN_TOUCH_A_PAGE, .policy = PW_POLICY_PAGE});
+    fault_at(&m, PAGE, 1000000);
+    serve(&m);
+    next_block(&m);
+    fault_at(&m, PAGE + 4, 0);
+    serve(&m);
+    pw_time touched_ns = 1000 + READS + 4000 + 7000 + 7000 + 3000;
+    pw_driver_catch_up(&m.driver, 500000);
+    assert(pw_presence_present_ns(&m.driver.presence, PAGE + 4) == touched_ns);
+    assert(present_ns(&m, PAGE) == 1000000 + touched_ns);
+    end(&m);
+}
+
 /* Four pages of a block: one run, one ERR behind it; what arrives during the run is read in it. */
 static void one_run(void)
 {
@@ -263,6 +280,7 @@ int main(void)
 {
     touch_ahead();
     touch_a_page();
+    touches_out_of_order();
     one_run();
     preempts_the_thread();
     library_on_another_core();

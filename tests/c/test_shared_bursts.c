@@ -399,6 +399,7 @@ static void strangers_do_not_meet(void)
     assert(pw_shared_meet(shared, 1, &wrong) == 0 && errno == EXDEV);
     wrong = theirs, wrong.nonce[1]++; /* the same numbers, another file */
     assert(pw_shared_meet(shared, 1, &wrong) == 0 && errno == ENXIO);
+    assert(pw_shared_meet(shared, 1, &facts) == PW_ERR_MALFORMED); /* another node's */
     wrong = theirs, wrong.inode++;
     assert(pw_shared_meet(shared, 1, &wrong) == 0 && errno == ENXIO);
     wrong = theirs, wrong.fd = 1000;

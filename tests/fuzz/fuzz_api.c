@@ -228,7 +228,7 @@ static void look(input *in, bool is_wait)
 static void drop_pages(input *in)
 {
     uint8_t *at = area[take_byte(in) & 1] + take_byte(in) % (AREA_BYTES / 4096) * 4096;
-    MUST(!madvise(at, 4096, MADV_DONTNEED));
+    if (madvise(at, 4096, MADV_DONTNEED) < 0) return; /* it is pinned */
     for (int i = 0; i < 2; i++)
         if (nodes[i]) MUST(pagewire_unmapped(nodes[i], at, 4096) <= 0);
 }

@@ -26,6 +26,7 @@ typedef struct {
     pw_fi_process process; /* of node 0 */
     pw_fi_domain domain;
     pw_fi_endpoint endpoint;
+    int64_t in_order_ns[2];
     pw_fi_counter received, written;
     pw_fi_region region;
     uint8_t *buffers[BUFFERS_MAX];
@@ -259,6 +260,7 @@ static void begin_run(input *in)
     process->endpoints[0] = &self.endpoint;
     self.domain.process = process;
     self.endpoint = (pw_fi_endpoint){.process = process,
+                                     .in_order_ns = self.in_order_ns,
                                      .domain = &self.domain,
                                      .is_enabled = true,
                                      .min_multi_receive_bytes = take_byte(in),

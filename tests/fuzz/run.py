@@ -84,8 +84,8 @@ def _run(command: list[str], environ: dict[str, str]) -> None:
         sys.exit(f"fuzz: error: the build failed\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
 
 
-def fuzz(target: str, binary: pathlib.Path, kept: pathlib.Path, seconds: int) -> Outcome:
-    """Run one target for some seconds; new inputs go to `kept`."""
+def fuzz(target: str, binary: pathlib.Path, kept: pathlib.Path, seconds: int, seed: int) -> Outcome:
+    """Run one target for some seconds; new inputs go to `kept`. seed: 0 draws one."""
     first = kept.parent / f"{target}-first"
     seeds.write(target, first)
     kept.mkdir(parents=True, exist_ok=True)
@@ -93,8 +93,9 @@ def fuzz(target: str, binary: pathlib.Path, kept: pathlib.Path, seconds: int) ->
     given = [folder for folder in (first, HERE / "corpus" / target) if folder.is_dir()]
     command = [
         str(binary), str(kept), *map(str, given),
-        f"-max_total_time={seconds}", f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}",
-        f"-max_len={LONGEST_INPUT_BYTES.get(target, 1024)}", "-len_control=0",
+        f"-seed={seed}", f"-max_total_time={seconds}", f"-timeout={HANG_S}",
+        f"-rss_limit_mb={RSS_LIMIT_MB}", "-len_control=0",
+        f"-max_len={LONGEST_INPUT_BYTES.get(target, 1024)}",
         f"-artifact_prefix={kept.parent}/{target}-",
     ]  # fmt: skip
     if (HERE / f"{target}.dict").exists():
@@ -136,6 +137,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(seeds.TARGETS))
     parser.add_argument("--seconds", type=int, default=600, help="for each target (default 600)")
     parser.add_argument("--at-once", type=int, default=2, help="targets at a time (default 2)")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs drawn (default: any)")
     parser.add_argument("--corpus", type=pathlib.Path, help="where new inputs are kept")
     given = parser.parse_args()
     unknown = sorted(set(given.targets) - set(seeds.TARGETS))
@@ -152,7 +154,9 @@ def main() -> int:
     failed = []
     with concurrent.futures.ThreadPoolExecutor(given.at_once) as pool:
         runs = [
-            pool.submit(fuzz, name, folder / f"fuzz_{name}", corpus / name, given.seconds)
+            pool.submit(
+                fuzz, name, folder / f"fuzz_{name}", corpus / name, given.seconds, given.seed
+            )
             for name in targets
         ]
         for run in concurrent.futures.as_completed(runs):

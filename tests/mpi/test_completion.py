@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from pagewire.transport import MPI
+from pagewire.transport.facade import completion
+from pagewire.transport.node.patching import native
 
 pytestmark = pytest.mark.mpi
 
@@ -206,6 +208,39 @@ def test_statuses_of_mpis_own_persistent_requests(comm, name, beside):
         assert (received[:turn] == turn).all()
     request.Free()
     apart.Free()
+
+
+@pytest.mark.parametrize("name", ["Waitsome", "Testsome", "waitsome", "testsome"])
+def test_some_of_mpis_own_persistent_requests_need_no_mpi_4_1(comm, name, monkeypatch):
+    """Open MPI 5 and MPICH 4.0 have no MPI_Request_get_status_any."""
+
+    def absent(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr(completion, "_get_status_any", absent)
+    dest, source = ring(comm)
+    received, own = np.zeros(3, int), np.zeros(2, int)
+    begin = native(MPI.Comm, "Recv_init")
+    idle = begin(MPI.COMM_SELF, np.zeros(1), 0, 8)
+    started = begin(MPI.COMM_SELF, own, 0, 9)
+    native(MPI.Prequest, "Start")(started)
+    native(MPI.Comm, "Send")(MPI.COMM_SELF, np.full(2, 6), 0, 9)
+    sending = comm.Isend(np.full(3, 5), dest, 1)
+    requests = [idle, started, MPI.Request(), comm.Irecv(received, source, 1)]
+    seen = {}
+    while True:
+        statuses = [MPI.Status() for _ in requests]
+        some = getattr(MPI.Request, name)(requests, statuses)
+        some = some[0] if name.islower() else some
+        if some is None:
+            break
+        for i, status in zip(some, statuses, strict=False):
+            seen[i] = (status.source, status.tag, status.Get_count(MPI.LONG))
+    assert seen == {1: (0, 9, 2), 3: (source, 1, 3)}
+    assert (received == 5).all() and (own == 6).all()
+    sending.Wait()
+    for request in (idle, started):
+        request.Free()
 
 
 def test_buffers_live_as_long_as_their_operations(comm):

@@ -59,8 +59,22 @@ TOPOLOGIES = {
 }
 
 
+DOUBLED = {"circle", "narrow torus", "torus", "graph", "both ways", "uneven"}
+"""Topologies which, for one or two ranks at least, have an edge twice."""
+
+
+def fails_plainly(name):
+    """Whether MPI's own neighbourhood collectives cannot do it, without pagewire."""
+    vendor, version = MPI.get_vendor()
+    if vendor == "Open MPI":
+        return name == "uneven"  # the second message of an edge is truncated
+    return vendor == "MPICH" and version < (4, 1) and name in DOUBLED  # in reverse order
+
+
 @pytest.fixture(params=TOPOLOGIES)
 def topology(comm, request):
+    if fails_plainly(request.param):
+        pytest.skip(f"plain {MPI.get_vendor()[0]} cannot do this topology")
     made = TOPOLOGIES[request.param](comm)
     yield made
     made.Free()

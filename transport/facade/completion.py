@@ -197,12 +197,17 @@ class Natives:
     def correct(self, statuses: Statuses) -> None:
         """Put their statuses where MPI's are of requests that were none any more; raise their
         error."""
-        num_bytes = MPI._sizeof(MPI.Status)
-        for i, status in zip(self._places, self._statuses, strict=True):
-            if statuses is not None and i < len(statuses):
-                ctypes.memmove(MPI._addressof(statuses[i]), MPI._addressof(status), num_bytes)
+        put_statuses(dict(zip(self._places, self._statuses, strict=True)), statuses)
         if self._error is not None:
             raise self._error
+
+
+def put_statuses(found: dict[int, MPI.Status], statuses: Statuses) -> None:
+    """Put statuses at their places where the user has room for them."""
+    num_bytes = MPI._sizeof(MPI.Status)
+    for i, status in found.items():
+        if statuses is not None and i < len(statuses):
+            ctypes.memmove(MPI._addressof(statuses[i]), MPI._addressof(status), num_bytes)
 
 
 def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses) -> None:
@@ -226,9 +231,16 @@ def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: St
 def complete_beside(
     natives: Natives, requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses
 ) -> None:
-    """As complete_all, after those of MPI's own."""
+    """As complete_all, after those of MPI's own.
+
+    They are not given to MPI once more: MPICH 4.0's Waitall fails for inactive partitioned ones.
+    """
+    left = [
+        MPI.Request() if operation is None else request
+        for request, operation in zip(requests, found, strict=True)
+    ]
     try:
-        complete_all(requests, found, statuses)
+        complete_all(left, found, statuses)
     finally:
         natives.correct(statuses)
 
@@ -371,8 +383,14 @@ def Testany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) ->
     return one_of(list(requests), status, False)
 
 
-def some_ready(requests: Sequence[MPI.Request], waiting: bool) -> list[int] | None:
-    """Indices of requests that may complete now; None if no request is active."""
+def some_ready(
+    requests: Sequence[MPI.Request], waiting: bool, over: dict[int, MPI.Status] | None = None
+) -> list[int] | None:
+    """Indices of requests that may complete now; None if no request is active.
+
+    over: gets the statuses of MPI's persistent requests, which are complete by this; without it,
+    none is completed.
+    """
     while True:
         i = choose(requests, waiting)
         if i is not None:
@@ -385,9 +403,10 @@ def some_ready(requests: Sequence[MPI.Request], waiting: bool) -> list[int] | No
                 num_active += 1
                 if passed(operation):
                     ready.append(i)
-            elif request != MPI.REQUEST_NULL and not _inactive(request):
-                num_active += 1
-                if _get_status(request):
+            else:
+                is_over = _native_is_over(request, i, over)
+                num_active += is_over is not None
+                if is_over:
                     ready.append(i)
         if num_active == 0:
             return None
@@ -396,6 +415,22 @@ def some_ready(requests: Sequence[MPI.Request], waiting: bool) -> list[int] | No
                 failed([here.active[r.handle] for r in requests if r.handle in here.active])
             return ready
         turn(partial(describe_any, requests))
+
+
+def _native_is_over(
+    request: MPI.Request, place: int, over: dict[int, MPI.Status] | None
+) -> bool | None:
+    """None: a request of MPI's own that is not active."""
+    if over is not None and isinstance(request, MPI.Prequest):
+        # MPI before 4.1 tells by this alone whether it was started.
+        status = MPI.Status()
+        i, done = _testany([request], status)
+        if done and i != MPI.UNDEFINED:
+            over[place] = status
+        return None if done and i == MPI.UNDEFINED else done
+    if request == MPI.REQUEST_NULL or _inactive(request):
+        return None
+    return _get_status(request)
 
 
 def _inactive(request: MPI.Request) -> bool:
@@ -417,10 +452,14 @@ def _some(
             if indices is None or indices or not waiting:
                 return indices
             turn(describe_native)
-    ready = some_ready(requests, waiting)
+    over: dict[int, MPI.Status] = {}
+    ready = some_ready(requests, waiting, over)
     if ready:
         chosen = [requests[i] for i in ready]
-        complete_all(chosen, [here.active.get(r.handle) for r in chosen], statuses)
+        try:
+            complete_all(chosen, [here.active.get(r.handle) for r in chosen], statuses)
+        finally:
+            put_statuses({ready.index(i): status for i, status in over.items()}, statuses)
     return ready
 
 

@@ -138,10 +138,15 @@ def _some(
 ) -> tuple[list[int] | None, list[Any] | None]:
     requests = list(requests)
     test_turn()
-    ready = completion.some_ready(requests, waiting)
+    over: dict[int, MPI.Status] = {}
+    ready = completion.some_ready(requests, waiting, over)
     if ready is None:
         return None, None
-    return ready, _conclude_each([requests[i] for i in ready], statuses)
+    try:
+        return ready, _conclude_each([requests[i] for i in ready], statuses)
+    finally:
+        found = {ready.index(i): status for i, status in over.items()}
+        completion.put_statuses(found, statuses)
 
 
 def get_status(self: MPI.Request, status: Status = None) -> bool:

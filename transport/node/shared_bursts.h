@@ -31,7 +31,8 @@ typedef struct {
 /* PW_ERR_INVALID: too many nodes; PW_ERR_NOMEM; PW_ERR_HOST: the kernel refuses, see errno. */
 int pw_shared_create(uint32_t node, uint32_t num_nodes, pw_shared_bursts **out,
                      pw_segment_facts *facts);
-/* 1: peer's segment is mapped; 0: the peer is on another host, or the kernel refuses (errno). */
+/* 1: peer's segment is mapped; 0: the peer is on another host, or the kernel refuses (errno).
+ * PW_ERR_MALFORMED: the segment is of another size, or another node's. */
 int pw_shared_meet(pw_shared_bursts *shared, uint32_t peer, const pw_segment_facts *theirs);
 /* Every node has met all: is_mutual[peer]: it could map this node's segment. What only one of a
  * pair has mapped is dropped. Number of peers that are near. */

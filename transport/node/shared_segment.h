@@ -23,6 +23,7 @@ typedef struct {
 /* Stands at the beginning of every segment. */
 typedef struct {
     uint64_t nonce[2];
+    uint32_t node; /* whose it is: a peer that gives another's for its own is not believed */
 } pw_segment_header;
 
 typedef struct {

@@ -17,6 +17,11 @@ static size_t area_offset(uint32_t num_nodes)
 }
 
 /* Where the bursts of a node go in the segment of another. */
+static pw_segment_header *header_of(const pw_segment *segment)
+{
+    return (pw_segment_header *)(void *)segment->base;
+}
+
 static slot *ring_of(const pw_segment *segment, uint32_t num_nodes, uint32_t source)
 {
     return (slot *)(void *)(segment->base + rings_offset(num_nodes) + source * RING_BYTES);
@@ -52,6 +57,7 @@ int pw_shared_create(uint32_t node, uint32_t num_nodes, pw_shared_bursts **out,
     if (pw_segment_create(shared->area_end + AREA_BYTES, shared->area_end + FIRST_REACH_BYTES,
                           &shared->segment, &shared->facts))
         goto failed;
+    header_of(&shared->segment)->node = node;
     shared->greetings = (void *)(shared->segment.base + ALIGNMENT);
     for (uint32_t peer = 0; peer < num_nodes; peer++)
         shared->neighbours[peer].in = ring_of(&shared->segment, num_nodes, peer);
@@ -92,6 +98,10 @@ int pw_shared_meet(pw_shared_bursts *shared, uint32_t peer, const pw_segment_fac
     if (it->segment.base) return PW_ERR_INVALID;
     if (theirs->pid && theirs->num_bytes != shared->segment.num_bytes) return PW_ERR_MALFORMED;
     if (pw_segment_attach(theirs, &shared->facts, reach, &it->segment)) return 0;
+    if (header_of(&it->segment)->node != peer) {
+        pw_segment_detach(&it->segment);
+        return PW_ERR_MALFORMED;
+    }
     it->out = ring_of(&it->segment, shared->num_nodes, shared->node);
     shared->num_near++;
     return 1;

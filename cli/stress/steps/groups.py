@@ -117,6 +117,10 @@ def intercommunicator(
 def threads(place: Place, *, parts: Sequence[Sequence[Step]]) -> Iterator[None]:
     """Each part in a thread of its own, on a communicator of its own."""
     runs = [Run(place.comm.Dup(), place.run.seed) for _ in parts]
+    for run in runs:
+        # At the first reduction of objects mpi4py copies the communicator and keeps Python's lock
+        # while it waits for the other ranks: in two threads they may wait for ever.
+        run.world.allreduce(0)
     results: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def work(run: Run, steps: Sequence[Step]) -> None:

@@ -190,6 +190,14 @@ static void test_envelopes(fixture *self)
     check_dropped(self, make_rendezvous(4096, UINT64_MAX));
     check_dropped(self, make_rendezvous(UINT64_MAX - 99, 100));
     check_dropped(self, make_rendezvous(UINT64_MAX, 1));
+    const int64_t times[] = {-1, INT64_MIN, PW_FRAME_TIME_MAX, INT64_MAX};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        frame later = make(self, PW_MESSAGE_EAGER, "payload", 8, (pw_fi_header){0});
+        envelope = envelope_of(&later);
+        envelope.arrival_ns = times[i];
+        seal(&later, &envelope);
+        check_dropped(self, later);
+    }
 }
 
 /* A receive is there, and the message reads from where no program's memory is. */
