@@ -150,12 +150,17 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
     return (pw_verdict){arrival->whole ? PW_VERDICT_ACK : PW_VERDICT_NO_ANSWER, 0};
 }
 
-/* A page has no translation yet: the source's timer brings the block again. */
+/* A page has no translation yet: the source's timer brings the block again, or the source is told.
+ */
 static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_path *path = &ni->paths[block->header.source_node];
     ni->counters.blocks_dropped++;
+    if (ni->translation->ops->goes_back) {
+        way->arrival.inbound->refused = true;
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NOT_READY};
+    }
     if (ni->settings.keeps_order && !path->lost.is_set) {
         path->lost.is_set = true;
         path->lost.stream = block->header.stream;
@@ -165,12 +170,38 @@ static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
     return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
 }
 
+/* Is a packet missing before one that came? */
+static bool has_gap(const pw_block_frame *block)
+{
+    return (block->packet_mask & (block->packet_mask + 1)) != 0;
+}
+
+/* The receiver takes the blocks of a transfer in their order. It tells once that one is missing,
+ * or that it was not ready for one; until that comes again it drops what comes behind in silence.
+ */
+static pw_verdict keep_sequence(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_inbound *inbound = way->arrival.inbound;
+    bool is_next = block->block_idx == inbound->num_delivered;
+    if (is_next && !has_gap(block)) {
+        inbound->refused &= !way->arrival.whole;
+        return pw_pass;
+    }
+    ni->counters.blocks_behind += !is_next;
+    if (inbound->refused)
+        return (pw_verdict){is_next ? PW_VERDICT_NO_ANSWER : PW_VERDICT_BEHIND, 0};
+    inbound->refused = true;
+    return (pw_verdict){PW_VERDICT_NACK, PW_NACK_SEQUENCE};
+}
+
 /* The receiver buffers nothing: behind a block that it dropped, it drops all that the same node
  * sends until that one has come again [MINI 1.2]. */
 static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_path *path = &ni->paths[block->header.source_node];
+    if (ni->translation->ops->goes_back) return keep_sequence(ni, way);
     if (!path->lost.is_set || block->header.time_ns < path->lost.at_ns) return pw_pass;
     if (path->lost.stream == block->header.stream && path->lost.block_idx == block->block_idx) {
         path->lost.is_set = false; /* set again if it is dropped again */

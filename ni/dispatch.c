@@ -57,7 +57,7 @@ static bool answer_is_sane(const pw_frame_header *header)
     bool err_follows = header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER;
     if (err_follows && frame->argument0 > (uint64_t)PW_FRAME_TIME_MAX) return false;
     return header->kind != PW_FRAME_NACK ||
-           (frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL &&
+           (frame->code >= PW_NACK_PAGE_FAULT && frame->code < PW_NACK_CODES &&
             frame->code != PW_NACK_RESERVED);
 }
 
@@ -74,6 +74,7 @@ static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kin
                        .code = kind == PW_EVENT_NACK ? frame->code : 0,
                        .identity = identity_of(frame),
                        .peer = frame->header.source_node,
+                       .is_behind = frame->header.flags & PW_FLAG_BEHIND,
                        .err_follows = frame->header.flags & PW_FLAG_ERR_FOLLOWS,
                        .err_ns = (pw_time)frame->argument0,
                        .sent_ns = (pw_time)frame->argument1,

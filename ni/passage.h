@@ -11,6 +11,7 @@ enum pw_verdict_kind {
     PW_VERDICT_ACK,
     PW_VERDICT_NACK,
     PW_VERDICT_NO_ANSWER,
+    PW_VERDICT_BEHIND, /* no answer either: a block before it brings it again */
     PW_VERDICT_ANSWERED
 };
 typedef struct {
