@@ -39,13 +39,13 @@ static int page_in(pw_odp *odp, uint64_t first_page, uint64_t num_pages, bool fo
     return code;
 }
 
-/* Bring pages in, as far as the process has them. One page alone where that is more than can be in
- * at a time, or not allowed for another. PW_OK, or why the first one can never be used. */
+/* Bring pages in, as far as the process has them. Only a block's, then one alone, where that is
+ * more than can be in at a time, or not allowed for another. PW_OK, or why the first one can never be used. */
 static int bring_in(pw_odp *odp, uint64_t first_page, uint64_t num_pages, bool for_write,
                     filling *filled)
 {
     filled->num_absent = filled->num_major = 0;
-    for (;; num_pages = 1) {
+    for (;; num_pages = num_pages > PW_BLOCK_PAGES ? PW_BLOCK_PAGES : 1) {
         int code = page_in(odp, first_page, num_pages, for_write, filled);
         if (code == PW_ERR_HOST || code == PW_ERR_FRAMES) return code;
         int walked = pw_memory_walk(odp->base.memory, first_page, num_pages, filled->is_writable,
