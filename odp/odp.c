@@ -34,13 +34,13 @@ static int page_in(pw_odp *odp, uint64_t first_page, uint64_t num_pages, bool fo
         filled->is_writable = false;
         code = pw_memory_page_in(odp->base.memory, first_page, num_pages, false, filled->effect);
     }
-    for (uint64_t i = 0; i < num_pages; i++)
-        count_page(odp->counters, filled->effect[i], filled);
+    for (uint64_t i = 0; i < num_pages; i++) count_page(odp->counters, filled->effect[i], filled);
     return code;
 }
 
 /* Bring pages in, as far as the process has them. Only a block's, then one alone, where that is
- * more than can be in at a time, or not allowed for another. PW_OK, or why the first one can never be used. */
+ * more than can be in at a time, or not allowed for another. PW_OK, or why the first one can never
+ * be used. */
 static int bring_in(pw_odp *odp, uint64_t first_page, uint64_t num_pages, bool for_write,
                     filling *filled)
 {
@@ -195,8 +195,7 @@ static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_
                        uint64_t num_pages)
 {
     pw_odp *odp = of(base);
-    odp->counters->odp_invalidations +=
-        pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
+    odp->counters->odp_invalidations += pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
     pw_smmu_invalidate(odp->smmu, pdid, first_page, num_pages);
 }
 
@@ -213,8 +212,8 @@ static void invalidate_all(pw_translation_unit *base)
 }
 
 /* The driver brings the range in and writes the NIC's table; no fault, so no firmware. */
-static int advise(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
-                  uint64_t num_pages, pw_time at_ns)
+static int advise(pw_translation_unit *base, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                  pw_time at_ns)
 {
     pw_odp *odp = of(base);
     odp->counters->odp_prefetches++;

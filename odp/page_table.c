@@ -89,8 +89,7 @@ uint64_t pw_odp_table_drop(pw_odp_table *table, uint16_t pdid, uint64_t first_pa
     uint64_t end_page = num_pages > UINT64_MAX - first_page ? UINT64_MAX : first_page + num_pages;
     if (num_pages > PW_ODP_LEAF_PAGES) return drop(table, pdid, first_page, end_page);
     uint64_t num_dropped = 0;
-    for (uint64_t page = first_page; page < end_page;
-         page = (page | (PW_ODP_LEAF_PAGES - 1)) + 1) {
+    for (uint64_t page = first_page; page < end_page; page = (page | (PW_ODP_LEAF_PAGES - 1)) + 1) {
         pw_odp_leaf *leaf = find_leaf(table, pdid, page);
         if (leaf) num_dropped += drop_of_leaf(table, leaf, first_page, end_page);
     }

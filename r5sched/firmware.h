@@ -88,11 +88,11 @@ enum pw_event_kind {
     PW_EVENT_NACK,
     PW_EVENT_ERR,
     PW_EVENT_TIMEOUT,
-    PW_EVENT_CONFIRMED, /* subject: channel; the last foreseen answer is here */
+    PW_EVENT_CONFIRMED,  /* subject: channel; the last foreseen answer is here */
     PW_EVENT_PAUSE_OVER, /* subject: channel; detail: stream */
-    PW_EVENT_HOPELESS,  /* nothing configured can bring the block through */
-    PW_EVENT_DEPARTURE  /* the engine's own, never the firmware's: a frame that the network keeps
-                           leaves */
+    PW_EVENT_HOPELESS,   /* nothing configured can bring the block through */
+    PW_EVENT_DEPARTURE   /* the engine's own, never the firmware's: a frame that the network keeps
+                            leaves */
 };
 
 /* Acknowledgements, and read requests when these share it; else the second is theirs. */

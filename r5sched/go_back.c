@@ -28,8 +28,7 @@ void pw_go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_block, p
     pw_transaction *blocks[PW_WINDOW_MAX];
     if (firmware->transfers[channel].paused) return; /* the end of the pause goes back */
     uint32_t num_blocks = find_outstanding(firmware, channel, first_block, blocks);
-    if (num_blocks && first_block == 0 &&
-        pw_answers_is_exhausted(blocks[0], PW_BLOCK_GO_BACK, 0)) {
+    if (num_blocks && first_block == 0 && pw_answers_is_exhausted(blocks[0], PW_BLOCK_GO_BACK, 0)) {
         pw_firmware_fail(firmware, channel, PW_UNRECOVERABLE, actions, at_ns);
         return;
     }

@@ -18,7 +18,17 @@ BELOW = {
     "r5sched": {"native"},
     "ni": {"r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
     "transport": {"ni", "r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
-    "apps": {"transport", "ni", "r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
+    "apps": {
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
     "cli": {
         "apps",
         "transport",

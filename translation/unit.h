@@ -61,8 +61,8 @@ typedef struct {
     void (*invalidate_context)(pw_translation_unit *unit, uint16_t pdid);
     void (*invalidate_all)(pw_translation_unit *unit);
     /* The driver is told at at_ns of what will be written; NULL: the unit has no use for it. */
-    int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page,
-                  uint64_t num_pages, pw_time at_ns);
+    int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                  pw_time at_ns);
     bool is_certain; /* a page that is present stays so: answers can be foreseen */
     bool has_random_keys;
     bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
