@@ -45,6 +45,9 @@ enum pw_nack_code {
     /* Of a NIC that goes back, no codes of [R5]: */
     PW_NACK_NOT_READY = 8, /* the receiver has no translation yet: pause, then from this block on */
     PW_NACK_SEQUENCE = 9,  /* a block, or a packet, before this one is missing */
+    /* Of NP-RDMA's software: the block went to the signature page; argument0: when its pages are in
+     */
+    PW_NACK_MISSED = 10,
     PW_NACK_CODES
 };
 

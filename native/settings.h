@@ -39,6 +39,7 @@
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
 #define PW_TRANSLATION_ODP 3    /* the NIC's own page table, filled by its faults */
+#define PW_TRANSLATION_NP 4     /* a signature page for what is absent, software asks again */
 
 /* How long a miss takes: component costs, or as measured with an application [MINI 4]. */
 #define PW_MISS_TIMES_PLATFORM 0

@@ -54,7 +54,9 @@ static bool answer_is_sane(const pw_frame_header *header)
 {
     const pw_control_frame *frame = (const pw_control_frame *)header;
     if (frame->argument1 > (uint64_t)header->time_ns) return false;
-    bool err_follows = header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER;
+    bool is_missed = header->kind == PW_FRAME_NACK && frame->code == PW_NACK_MISSED;
+    bool err_follows =
+        header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER || is_missed;
     if (err_follows && frame->argument0 > (uint64_t)PW_FRAME_TIME_MAX) return false;
     return header->kind != PW_FRAME_NACK ||
            (frame->code >= PW_NACK_PAGE_FAULT && frame->code < PW_NACK_CODES &&
@@ -87,6 +89,8 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
+    if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
+        return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
     if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
         return PW_ERR_MALFORMED;

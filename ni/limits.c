@@ -48,7 +48,7 @@ static const limit of_settings[] = {
     POWER_OF_TWO(tlb_line_pages, PW_TCACHE_LINE_PAGES_MAX),
     SETTING(walk_cache_entries, 0, PW_TCACHE_WAYS_MAX),
     SETTING(prefetch_entries, 0, PW_TCACHE_WAYS_MAX),
-    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_ODP),
+    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_NP),
     SETTING(mini_processes, 1, PW_MINI_PROCESSES_MAX),
     POWER_OF_TWO(vmh_entries, PW_VMH_ENTRIES_MAX),
     POWER_OF_TWO(vmh_line_pages, PW_LINE_PAGES_MAX),
@@ -105,6 +105,7 @@ static const limit of_costs[] = {
     TIME(miss_pin_page_ns),
     TIME(odp_fault_ns),
     TIME(odp_fault_page_ns),
+    TIME(np_check_ns),
     TIME(handler_ns),
     TIME(tasklet_other_ns),
     TIME(page_in_fixed_ns),
@@ -173,9 +174,9 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
     } else if (settings->stall || !settings->hupcf || settings->ideal) {
         *because = "only the SMMU has fault registers, and pages that are not pinned; take "
                    "translation = 0, or stall = 0, hupcf = 1 and ideal = 0";
-    } else if (settings->translation == PW_TRANSLATION_ODP &&
+    } else if (settings->translation >= PW_TRANSLATION_ODP &&
                settings->interleave != PW_INTERLEAVE_NONE) {
-        *because = "a NIC that goes back takes blocks in their order; take interleave = 0";
+        *because = "only PART is told of packets of two blocks in turn; take interleave = 0";
     } else if (settings->timeout_ns < 0 && settings->translation == PW_TRANSLATION_MINI) {
         *because = "a packet that misses is dropped, and only a timeout brings it again; set "
                    "timeout_ns";

@@ -21,6 +21,7 @@ static int create_translation(pw_ni *ni)
         ni->translation = &ni->static_tables.base;
         break;
     case PW_TRANSLATION_ODP:
+    case PW_TRANSLATION_NP:
         pw_odp_init(&ni->odp, &ni->smmu, &ni->costs, &ni->settings, &ni->counters, ni->memory);
         ni->translation = &ni->odp.base;
         break;

@@ -30,6 +30,7 @@ typedef struct {
     pw_lane lane;     /* where its packets stand among those of the block that it shares the link
                          with; none: one behind the other */
     bool has_engine;  /* the receive engine took it */
+    pw_time ready_ns; /* dropped: its pages are there from then on, if the unit knows */
     bool is_dropped;  /* the NI has no translation of a page: no answer */
     bool granted;     /* translated already, as its source knows */
     /* its pages: */

@@ -1,6 +1,4 @@
-#include "odp/odp.h"
-
-static pw_odp *of(pw_translation_unit *base) { return (pw_odp *)(void *)base; }
+#include "odp/np.h"
 
 /* --- faults -------------------------------------------------------------------------------------
  */
@@ -87,7 +85,7 @@ static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_time *
     pw_time work_ns = odp->costs->odp_fault_ns +
                       (pw_time)(filled.num_pages - 1) * odp->costs->odp_fault_page_ns +
                       (pw_time)filled.num_major * odp->costs->major_fault_ns;
-    *ready_ns = pw_calendar_book(&odp->firmware, access->at_ns, work_ns) + work_ns;
+    *ready_ns = pw_calendar_book(&odp->worker, access->at_ns, work_ns) + work_ns;
     pw_counters *counters = odp->counters;
     counters->odp_faults++;
     counters->odp_fault_ns += work_ns;
@@ -99,7 +97,7 @@ static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_time *
 /* --- access -------------------------------------------------------------------------------------
  */
 
-static int allows(int state)
+int pw_odp_allows(int state)
 {
     if (state < 0) return state;
     if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
@@ -122,12 +120,12 @@ static const pw_odp_entry *entry_for(pw_odp *odp, const pw_access *access, bool 
 static void access_page(pw_translation_unit *base, pw_residency *residency, const pw_access *access,
                         pw_access_result *result)
 {
-    pw_odp *odp = of(base);
+    pw_odp *odp = pw_odp_of(base);
     bool for_write = residency->for_write;
     int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
                                        access->is_further);
     *result = (pw_access_result){
-        .outcome = PW_ACCESS_REFUSED, .code = allows(state), .fault_until_ns = INT64_MIN};
+        .outcome = PW_ACCESS_REFUSED, .code = pw_odp_allows(state), .fault_until_ns = INT64_MIN};
     if (result->code < 0) return;
     const pw_odp_entry *entry = entry_for(odp, access, for_write, state);
     bool is_ready = entry && entry->ready_ns <= access->at_ns;
@@ -152,7 +150,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
 static pw_time word(pw_translation_unit *base, uint16_t pdid, uint64_t page, pw_time at_ns)
 {
     uint32_t how;
-    return pw_smmu_translate(of(base)->smmu, pdid, page, true, false, at_ns, &how);
+    return pw_smmu_translate(pw_odp_of(base)->smmu, pdid, page, true, false, at_ns, &how);
 }
 
 static pw_time latency_ns(const pw_translation_unit *base, uint32_t how)
@@ -165,12 +163,12 @@ static pw_time latency_ns(const pw_translation_unit *base, uint32_t how)
 
 static int open_process(pw_translation_unit *base, uint16_t pdid)
 {
-    return pw_smmu_bind(of(base)->smmu, pdid) < 0 ? PW_ERR_CONTEXT : PW_OK;
+    return pw_smmu_bind(pw_odp_of(base)->smmu, pdid) < 0 ? PW_ERR_CONTEXT : PW_OK;
 }
 
 static bool is_open(pw_translation_unit *base, uint16_t pdid)
 {
-    return pw_smmu_bank(of(base)->smmu, pdid) != NULL;
+    return pw_smmu_bank(pw_odp_of(base)->smmu, pdid) != NULL;
 }
 
 static int open_buffer(pw_translation_unit *base, uint32_t num_open)
@@ -194,28 +192,30 @@ static void close_buffer(pw_translation_unit *base, uint64_t buffer) { (void)bas
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
 {
-    pw_odp *odp = of(base);
+    pw_odp *odp = pw_odp_of(base);
     odp->counters->odp_invalidations += pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
     pw_smmu_invalidate(odp->smmu, pdid, first_page, num_pages);
 }
 
 static void invalidate_context(pw_translation_unit *base, uint16_t pdid)
 {
-    of(base)->counters->odp_invalidations += pw_odp_table_drop_process(&of(base)->table, pdid);
-    pw_smmu_invalidate_context(of(base)->smmu, pdid);
+    pw_odp_of(base)->counters->odp_invalidations +=
+        pw_odp_table_drop_process(&pw_odp_of(base)->table, pdid);
+    pw_smmu_invalidate_context(pw_odp_of(base)->smmu, pdid);
 }
 
 static void invalidate_all(pw_translation_unit *base)
 {
-    of(base)->counters->odp_invalidations += pw_odp_table_drop_process(&of(base)->table, 0);
-    pw_smmu_invalidate_all(of(base)->smmu);
+    pw_odp_of(base)->counters->odp_invalidations +=
+        pw_odp_table_drop_process(&pw_odp_of(base)->table, 0);
+    pw_smmu_invalidate_all(pw_odp_of(base)->smmu);
 }
 
 /* The driver brings the range in and writes the NIC's table; no fault, so no firmware. */
 static int advise(pw_translation_unit *base, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
                   pw_time at_ns)
 {
-    pw_odp *odp = of(base);
+    pw_odp *odp = pw_odp_of(base);
     odp->counters->odp_prefetches++;
     at_ns += odp->costs->page_in_fixed_ns;
     for (uint64_t done = 0; done < num_pages;) {
@@ -238,7 +238,7 @@ static int advise(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
 void pw_odp_init(pw_odp *odp, pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters, pw_memory *memory)
 {
-    static const pw_translation_ops ops = {
+    static const pw_translation_ops of_odp = {
         .access = access_page,
         .word = word,
         .latency_ns = latency_ns,
@@ -253,12 +253,27 @@ void pw_odp_init(pw_odp *odp, pw_smmu *smmu, const pw_costs *costs, const pw_set
         .advise = advise,
         .goes_back = true,
     };
-    *odp = (pw_odp){.base = {.ops = &ops, .memory = memory},
+    static const pw_translation_ops of_np = {
+        .access = pw_np_access,
+        .word = word,
+        .latency_ns = latency_ns,
+        .open = open_process,
+        .is_open = is_open,
+        .open_buffer = open_buffer,
+        .find_buffer = find_buffer,
+        .close_buffer = close_buffer,
+        .invalidate = invalidate,
+        .invalidate_context = invalidate_context,
+        .invalidate_all = invalidate_all,
+        .retries_two_sided = true,
+    };
+    bool is_np = settings->translation == PW_TRANSLATION_NP;
+    *odp = (pw_odp){.base = {.ops = is_np ? &of_np : &of_odp, .memory = memory},
                     .costs = costs,
                     .settings = settings,
                     .counters = counters,
                     .smmu = smmu};
-    pw_calendar_init(&odp->firmware);
+    pw_calendar_init(&odp->worker);
 }
 
 void pw_odp_destroy(pw_odp *odp) { pw_odp_table_destroy(&odp->table); }

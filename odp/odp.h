@@ -27,9 +27,14 @@ typedef struct {
     pw_counters *counters;
     pw_smmu *smmu; /* translation caches, and processes */
     pw_odp_table table;
-    pw_calendar firmware; /* handles one fault after the other */
+    pw_calendar worker; /* firmware, or software: handles one fault after the other */
 } pw_odp;
 
+static inline pw_odp *pw_odp_of(pw_translation_unit *base) { return (pw_odp *)(void *)base; }
+/* What the kernel allows of a page, by a walk of its state; PW_OK or why no access can be done. */
+int pw_odp_allows(int state);
+
+/* settings->translation says which of the two NICs it is: see np.h for the other. */
 void pw_odp_init(pw_odp *odp, pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters, pw_memory *memory);
 void pw_odp_destroy(pw_odp *odp);

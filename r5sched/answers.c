@@ -163,10 +163,12 @@ static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction)
 
 #define NACK_NOT_READY 8
 #define NACK_SEQUENCE 9
+#define NACK_MISSED 10
 
 static enum pw_block_event event_of_nack(uint32_t code)
 {
     switch (code) {
+    case NACK_MISSED:
     case 1: return PW_BLOCK_NACK_PAGE_FAULT;
     case NACK_NOT_READY: return PW_BLOCK_NACK_NOT_READY;
     case NACK_SEQUENCE: return PW_BLOCK_NACK_SEQUENCE;
@@ -212,11 +214,14 @@ static void count(pw_firmware *firmware, const pw_event *event, const pw_transac
     case PW_EVENT_NACK:
         if (code == NACK_NOT_READY) firmware->counters->rnr_nacks++;
         else if (code == NACK_SEQUENCE) firmware->counters->sequence_nacks++;
+        else if (code == NACK_MISSED) firmware->counters->blocks_missed++;
         else firmware->counters->nacks[code & 7]++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_NACK, transaction->id, code);
         return;
     case PW_EVENT_ERR:
-        firmware->counters->err_messages++;
+        if (firmware->settings->translation == PW_TRANSLATION_NP)
+            firmware->counters->two_sided_retries++;
+        else firmware->counters->err_messages++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_ERR, transaction->id, transaction->sequence);
         return;
     case PW_EVENT_TIMEOUT:
@@ -408,6 +413,7 @@ static void await_err(pw_firmware *firmware, pw_transaction *transaction, pw_tim
 void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = subject_of(answer);
+    bool is_missed = answer->kind == PW_EVENT_NACK && answer->code == NACK_MISSED;
     pw_transaction *transaction = current(firmware, subject, answer->identity);
     bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
     if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
@@ -415,7 +421,7 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
     if (answer->kind == PW_EVENT_ERR || pw_goes_back(firmware->settings))
         note_overtaken(firmware, answer);
     if (transaction) {
-        pw_time known_ns = answer->err_follows ? answer->err_ns : answer->at_ns;
+        pw_time known_ns = answer->err_follows || is_missed ? answer->err_ns : answer->at_ns;
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, known_ns);
         pw_timeout_decide(firmware, transaction, answer->identity);
@@ -425,6 +431,10 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
     }
     pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
                identity_of_event(firmware, answer));
+    if (is_missed) /* the other end's software says when */
+        pw_r5_push(firmware, PW_EVENT_ERR, PRIORITY_MAILBOX, answer->err_ns,
+                   pw_answers_subject(answer->transaction_id, answer->sequence, 0),
+                   identity_of_event(firmware, answer));
     if (!answer->err_follows && answer->kind == PW_EVENT_NACK && answer->code == 1)
         pw_firmware_no_answer(firmware, answer);
 }

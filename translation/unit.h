@@ -32,6 +32,7 @@ typedef struct {
     bool is_permission;     /* FAULT: the page's protection stops it, not its absence */
     bool block_waits;       /* the whole block waits for delay_ns, whichever of its pages this is */
     uint32_t how;           /* it was translated, for pw_translation_latency_ns */
+    pw_time ready_ns;       /* DROPPED: the page can be used from then on, if the unit knows */
     pw_time delay_ns;       /* of the translation; 0 when it was paid for */
     pw_time fault_until_ns; /* a fault of the bank is active until then; INT64_MIN: none is */
 } pw_access_result;
@@ -65,6 +66,7 @@ typedef struct {
                   pw_time at_ns);
     bool is_certain; /* a page that is present stays so: answers can be foreseen */
     bool has_random_keys;
+    bool retries_two_sided; /* DROPPED: answered, with when software has brought the page in */
     bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
 } pw_translation_ops;
 

@@ -41,6 +41,7 @@ static const pw_costs platform_costs = {
     .miss_pin_page_ns = 3000,
     .odp_fault_ns = 220000,
     .odp_fault_page_ns = 127,
+    .np_check_ns = 100,
     .handler_ns = 1000,
     .tasklet_other_ns = 4000,
     .page_in_fixed_ns = 6000,

@@ -196,6 +196,12 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "sequence_nacks": "gaps that the receiver told of",
         "blocks_gone_back": "blocks sent again behind another",
     },
+    "NP-RDMA": {
+        "signature_writes": "pages written to the signature page",
+        "signature_reads": "pages read from it",
+        "blocks_missed": "blocks that went there",
+        "two_sided_retries": "  sent again when software was ready",
+    },
     "emulator": {
         "lookahead_blocks": "answers foreseen",
         "lookahead_misses": "  that came at another time",

@@ -388,18 +388,19 @@ class Config:
             )
 
     def _check_odp(self) -> None:
-        if self.run.memory != "odp":
+        memory = self.run.memory
+        if memory not in ("odp", "np-rdma"):
             return
         if self.smmu.mode == "stall" or not self.smmu.hupcf:
             raise ConfigError(
                 f"smmu.mode = '{self.smmu.mode}', smmu.hupcf = {self.smmu.hupcf} with run.memory = "
-                "'odp': that NIC has no SMMU with fault registers; take smmu.mode = 'terminate' "
+                f"'{memory}': that NIC has no SMMU with fault registers; take smmu.mode = 'terminate' "
                 "and smmu.hupcf = 1"
             )
         if self.ni.interleave != "none":
             raise ConfigError(
-                f"ni.interleave = '{self.ni.interleave}' with run.memory = 'odp': that NIC takes "
-                "blocks in their order; take ni.interleave = 'none'"
+                f"ni.interleave = '{self.ni.interleave}' with run.memory = '{memory}': only "
+                "PART is told of packets of two blocks in turn; take ni.interleave = 'none'"
             )
 
     def _check_interleaving(self) -> None:
