@@ -278,6 +278,7 @@ def test_physical_order_of_bursts_changes_no_virtual_time() -> None:
 
 VALUES = st.fixed_dictionaries(
     {
+        "translation": st.sampled_from([lib.PW_TRANSLATION_ODP, lib.PW_TRANSLATION_NP]),
         "window_blocks": st.integers(1, 8),
         "timeout_ns": st.sampled_from([20_000, 100_000, 1_000_000]),
         "odp_rnr_ns": st.sampled_from([1_000, 10_000, 640_000, 3_000_000]),
@@ -302,12 +303,7 @@ def test_whatever_happens_the_bytes_are_right_and_nothing_is_left(
     order: int | None,
 ) -> None:
     plan = plan | dict.fromkeys(NOT_OF_ODP, "0:1:0")
-    pair = Pair(
-        3,
-        injected=plan if with_impairments else None,
-        translation=lib.PW_TRANSLATION_ODP,
-        **values,
-    )
+    pair = Pair(3, injected=plan if with_impairments else None, **values)
     buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
     events = run(pair, jobs, buffers, order, 0)
     failed = [event for event in events if event.error]
