@@ -44,6 +44,11 @@ void pw_nic_memory_of(const pw_settings *settings, pw_nic_memory *out)
         out->cbh_bytes = settings->static_buffers * CBH_STATIC_BYTES;
         out->imported_bytes = settings->mini_processes * IMPORTED_ENTRIES * IMPORTED_BYTES;
         break;
+    case PW_TRANSLATION_NP:
+    case PW_TRANSLATION_ODP: /* caches as the SMMU's; the table is in host memory, no NI FIFO */
+        of_smmu(settings, out);
+        out->buffer_bytes -= settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
+        break;
     default: of_smmu(settings, out);
     }
     out->total_bytes = out->code_bytes + out->buffer_bytes + out->vmh_bytes + out->cbh_bytes +

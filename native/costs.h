@@ -39,6 +39,9 @@ typedef struct {
     int64_t miss_fill_ns;  /* the thread finds the entries and fills the slot */
     int64_t miss_pin_fixed_ns;
     int64_t miss_pin_page_ns;
+    int64_t odp_fault_ns;      /* on-demand paging: a fault of the NIC for one page */
+    int64_t odp_fault_page_ns; /* each page more */
+    int64_t np_check_ns;       /* NP-RDMA: software compares the versions of a transfer's pages */
     int64_t handler_ns;
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;

@@ -68,7 +68,17 @@ typedef struct {
     uint64_t miss_works_10us, miss_works_20us, miss_works_50us, miss_works_100us, miss_works_200us,
         miss_works_500us, miss_works_longer; /* [MINI table 4.7] */
     uint64_t static_pages, static_refused;   /* entered in the static table; no room in it */
-    uint64_t table_full;                     /* times the transaction table had no free entry */
+    uint64_t odp_faults, odp_pending; /* of a NIC with on-demand paging; accesses to a page whose
+                                         fault is being handled */
+    uint64_t odp_pages_filled, odp_invalidations, odp_table_peak; /* entries of its table */
+    uint64_t odp_prefetches;
+    int64_t odp_fault_ns;                       /* sum of its faults */
+    uint64_t rnr_nacks, sequence_nacks;         /* receiver not ready; a block before is missing */
+    int64_t rnr_wait_ns;                        /* sum of the pauses */
+    uint64_t blocks_gone_back;                  /* sent again because one before them was */
+    uint64_t signature_writes, signature_reads; /* NP-RDMA: pages met that were not there */
+    uint64_t blocks_missed, two_sided_retries;  /* as seen at the source of the data */
+    uint64_t table_full;                        /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
         lookahead_misses; /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

@@ -38,6 +38,8 @@
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
+#define PW_TRANSLATION_ODP 3    /* the NIC's own page table, filled by its faults */
+#define PW_TRANSLATION_NP 4     /* a signature page for what is absent, software asks again */
 
 /* How long a miss takes: component costs, or as measured with an application [MINI 4]. */
 #define PW_MISS_TIMES_PLATFORM 0
@@ -109,6 +111,9 @@ typedef struct {
     int64_t mini_seed;
     int64_t static_pages, static_buffers; /* of the tables on the NIC of static */
     int64_t nic_memory_bytes;             /* in which all that stands on the NIC has room */
+    int64_t odp_rnr_ns;                   /* pause of a transfer whose receiver is not ready */
+    int64_t odp_fault_pages;              /* that a fault of that NIC brings in at most */
+    int64_t odp_prefetch;                 /* its driver is advised of destinations */
     int64_t lookahead_blocks;   /* blocks of a lone transfer sent before their answers are here; 0 =
                                    none */
     int64_t hash_received;      /* of long messages, for the report */
@@ -120,5 +125,11 @@ typedef struct {
     int64_t bounce_buffers;
 } pw_settings;
 /* cdef end */
+
+/* Go-back-N: what was sent behind a block that was not taken is sent again with it. */
+static inline bool pw_goes_back(const pw_settings *settings)
+{
+    return settings->translation == PW_TRANSLATION_ODP;
+}
 
 #endif

@@ -54,10 +54,12 @@ static bool answer_is_sane(const pw_frame_header *header)
 {
     const pw_control_frame *frame = (const pw_control_frame *)header;
     if (frame->argument1 > (uint64_t)header->time_ns) return false;
-    bool err_follows = header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER;
+    bool is_missed = header->kind == PW_FRAME_NACK && frame->code == PW_NACK_MISSED;
+    bool err_follows =
+        header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER || is_missed;
     if (err_follows && frame->argument0 > (uint64_t)PW_FRAME_TIME_MAX) return false;
     return header->kind != PW_FRAME_NACK ||
-           (frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL &&
+           (frame->code >= PW_NACK_PAGE_FAULT && frame->code < PW_NACK_CODES &&
             frame->code != PW_NACK_RESERVED);
 }
 
@@ -74,6 +76,7 @@ static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kin
                        .code = kind == PW_EVENT_NACK ? frame->code : 0,
                        .identity = identity_of(frame),
                        .peer = frame->header.source_node,
+                       .is_behind = frame->header.flags & PW_FLAG_BEHIND,
                        .err_follows = frame->header.flags & PW_FLAG_ERR_FOLLOWS,
                        .err_ns = (pw_time)frame->argument0,
                        .sent_ns = (pw_time)frame->argument1,
@@ -86,6 +89,8 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
+    if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
+        return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
     if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
         return PW_ERR_MALFORMED;

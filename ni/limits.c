@@ -2,6 +2,7 @@
 #include "native/tcache.h"
 #include "mini/mini.h"
 #include "mini/nic_memory.h"
+#include "odp/odp.h"
 #include "smmu/smmu.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static const limit of_settings[] = {
     POWER_OF_TWO(tlb_line_pages, PW_TCACHE_LINE_PAGES_MAX),
     SETTING(walk_cache_entries, 0, PW_TCACHE_WAYS_MAX),
     SETTING(prefetch_entries, 0, PW_TCACHE_WAYS_MAX),
-    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_STATIC),
+    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_NP),
     SETTING(mini_processes, 1, PW_MINI_PROCESSES_MAX),
     POWER_OF_TWO(vmh_entries, PW_VMH_ENTRIES_MAX),
     POWER_OF_TWO(vmh_line_pages, PW_LINE_PAGES_MAX),
@@ -62,6 +63,8 @@ static const limit of_settings[] = {
     SETTING(static_pages, 1, INT64_C(1) << 40),
     SETTING(static_buffers, 1, 1 << 20),
     SETTING(nic_memory_bytes, 1, INT64_MAX),
+    SETTING(odp_rnr_ns, 1, TIME_MAX_NS * 3600),
+    SETTING(odp_fault_pages, 1, PW_ODP_FAULT_PAGES_MAX),
 };
 
 static const limit of_costs[] = {
@@ -100,6 +103,9 @@ static const limit of_costs[] = {
     TIME(miss_fill_ns),
     TIME(miss_pin_fixed_ns),
     TIME(miss_pin_page_ns),
+    TIME(odp_fault_ns),
+    TIME(odp_fault_page_ns),
+    TIME(np_check_ns),
     TIME(handler_ns),
     TIME(tasklet_other_ns),
     TIME(page_in_fixed_ns),
@@ -168,6 +174,9 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
     } else if (settings->stall || !settings->hupcf || settings->ideal) {
         *because = "only the SMMU has fault registers, and pages that are not pinned; take "
                    "translation = 0, or stall = 0, hupcf = 1 and ideal = 0";
+    } else if (settings->translation >= PW_TRANSLATION_ODP &&
+               settings->interleave != PW_INTERLEAVE_NONE) {
+        *because = "only PART is told of packets of two blocks in turn; take interleave = 0";
     } else if (settings->timeout_ns < 0 && settings->translation == PW_TRANSLATION_MINI) {
         *because = "a packet that misses is dropped, and only a timeout brings it again; set "
                    "timeout_ns";

@@ -20,6 +20,11 @@ static int create_translation(pw_ni *ni)
                               ni->memory);
         ni->translation = &ni->static_tables.base;
         break;
+    case PW_TRANSLATION_ODP:
+    case PW_TRANSLATION_NP:
+        pw_odp_init(&ni->odp, &ni->smmu, &ni->costs, &ni->settings, &ni->counters, ni->memory);
+        ni->translation = &ni->odp.base;
+        break;
     default:
         pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
                           ni->settings.ideal);
@@ -99,6 +104,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_smmu_destroy(&ni->smmu);
     pw_mini_destroy(&ni->mini);
     pw_static_tables_destroy(&ni->static_tables);
+    pw_odp_destroy(&ni->odp);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
     free(ni->trace.records);

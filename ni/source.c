@@ -203,12 +203,15 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
                   (block.num_readable < block.num_packets || block.code < 0 || !ni->settings.hupcf);
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
+    pw_time *in_order_ns = &ni->firmware.transfers[transaction->channel].in_order_ns;
+    if (ni->translation->ops->goes_back) at_ns = pw_later(at_ns, *in_order_ns);
     if (block.code < 0) {
         pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(block.code),
                          failures, at_ns);
         return;
     }
     pw_time first_ns = occupy(ni, &block, at_ns);
+    *in_order_ns = first_ns;
     uint32_t num_sent = block.num_packets;
     if (!ni->settings.stall)
         num_sent = stop_at_fault(ni, &block, first_ns, ni->departure.interval_ps);

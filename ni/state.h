@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "translation/residency.h"
 #include "mini/static_tables.h"
+#include "odp/odp.h"
 #include "smmu/unit.h"
 #include "translation/unit.h"
 
@@ -60,7 +61,8 @@ struct pw_ni {
     pw_smmu_unit smmu_unit;
     pw_mini mini;
     pw_static_tables static_tables;
-    pw_translation_unit *translation; /* that of the three that runs */
+    pw_odp odp;
+    pw_translation_unit *translation; /* that of them that runs */
     pw_bounds bounds;                 /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame

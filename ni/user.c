@@ -127,8 +127,11 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes, int64_t at_ns)
 {
     if (num_bytes == 0 || pw_range_wraps(address, num_bytes)) return PW_OK; /* fetch will tell */
-    ni->advises = true;
     uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    if (ni->translation->ops->advise)
+        return ni->translation->ops->advise(ni->translation, pdid, first_page,
+                                            last_page - first_page + 1, at_ns);
+    ni->advises = true;
     return pw_driver_advise(&ni->driver, pdid, first_page, last_page - first_page + 1, at_ns);
 }
 

@@ -131,6 +131,8 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     own->active = true;
     firmware->num_active++;
     own->notified = own->queued = own->open = own->lookahead_off = own->awaits_confirmation = false;
+    own->paused = false;
+    own->in_order_ns = INT64_MIN;
     own->num_unconfirmed = 0;
     own->error = 0;
     uint64_t block_max = (uint64_t)firmware->settings->block_bytes;
@@ -234,7 +236,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     bool single = transfer->num_blocks == 1;
     pw_time id_ns =
         firmware->settings->ticket_queue ? costs->r5_queue_op_ns : costs->r5_id_search_ns;
-    while (transfer->next_block < transfer->num_blocks &&
+    while (!transfer->paused && transfer->next_block < transfer->num_blocks &&
            transfer->outstanding < transfer->window_blocks) {
         pw_transaction *transaction = pw_transactions_claim(&firmware->transactions);
         if (!transaction) {
@@ -409,6 +411,9 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
             pw_r5_finish(firmware, subject, actions, at_ns);
         return;
     case PW_EVENT_SCHEDULE: schedule(firmware, actions, at_ns); return;
+    case PW_EVENT_PAUSE_OVER:
+        pw_go_back_resume(firmware, subject, (uint32_t)event->detail, actions, at_ns);
+        return;
     case PW_EVENT_HOPELESS: pw_answers_handle(firmware, event, actions); return;
     default: arrive(firmware, event, actions);
     }

@@ -28,6 +28,7 @@ CODE = [
     "r5sched",
     "smmu",
     "mini",
+    "odp",
     "translation",
     "tests",
     "transport",

@@ -1,5 +1,5 @@
 """Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu |
-mini) > translation > native."""
+mini | odp > smmu) > translation > native."""
 
 import ast
 import pathlib
@@ -13,11 +13,22 @@ BELOW = {
     "translation": {"native"},
     "smmu": {"translation", "native"},
     "mini": {"translation", "native"},
+    "odp": {"smmu", "translation", "native"},
     "driver": {"smmu", "translation", "native"},
     "r5sched": {"native"},
-    "ni": {"r5sched", "driver", "smmu", "mini", "translation", "native"},
-    "transport": {"ni", "r5sched", "driver", "smmu", "mini", "translation", "native"},
-    "apps": {"transport", "ni", "r5sched", "driver", "smmu", "mini", "translation", "native"},
+    "ni": {"r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
+    "transport": {"ni", "r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
+    "apps": {
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
     "cli": {
         "apps",
         "transport",
@@ -26,6 +37,7 @@ BELOW = {
         "driver",
         "smmu",
         "mini",
+        "odp",
         "translation",
         "native",
     },
@@ -61,6 +73,7 @@ WITHOUT_MPI = (
     "translation/",
     "smmu/",
     "mini/",
+    "odp/",
     "r5sched/",
     "driver/",
     "ni/",

@@ -1,6 +1,7 @@
 /* One access of the NI to one page: can it be done, and when? Source, destination, notification and
  * stalled accesses all ask here. What stands behind it is a translation unit: the SMMU (smmu/),
- * miNI's caches or the static tables of its base system (mini/). Not thread-safe. */
+ * miNI's caches or the static tables of its base system (mini/), the table of a NIC with on-demand
+ * paging (odp/). Not thread-safe. */
 #ifndef PW_TRANSLATION_UNIT_H
 #define PW_TRANSLATION_UNIT_H
 #include "native/memory.h"
@@ -31,6 +32,7 @@ typedef struct {
     bool is_permission;     /* FAULT: the page's protection stops it, not its absence */
     bool block_waits;       /* the whole block waits for delay_ns, whichever of its pages this is */
     uint32_t how;           /* it was translated, for pw_translation_latency_ns */
+    pw_time ready_ns;       /* DROPPED: the page can be used from then on, if the unit knows */
     pw_time delay_ns;       /* of the translation; 0 when it was paid for */
     pw_time fault_until_ns; /* a fault of the bank is active until then; INT64_MIN: none is */
 } pw_access_result;
@@ -59,8 +61,13 @@ typedef struct {
                        uint64_t num_pages);
     void (*invalidate_context)(pw_translation_unit *unit, uint16_t pdid);
     void (*invalidate_all)(pw_translation_unit *unit);
+    /* The driver is told at at_ns of what will be written; NULL: the unit has no use for it. */
+    int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                  pw_time at_ns);
     bool is_certain; /* a page that is present stays so: answers can be foreseen */
     bool has_random_keys;
+    bool retries_two_sided; /* DROPPED: answered, with when software has brought the page in */
+    bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
 } pw_translation_ops;
 
 struct pw_translation_unit {

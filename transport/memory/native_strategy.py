@@ -31,6 +31,12 @@ def find(name: str) -> Any:
     return ops
 
 
+def unit_of(name: str) -> int:
+    """PW_TRANSLATION_* that a strategy needs in place of the SMMU; 0: none, or it is not in C."""
+    ops = lib.pw_strategy_find(name.encode())
+    return 0 if ops == ffi.NULL else int(ops.unit)
+
+
 def _cost(given: Any) -> Cost:
     return Cost(given.touch_ns, given.pin_ns, given.copy_ns)
 

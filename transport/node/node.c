@@ -35,7 +35,9 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
+    pw_settings settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &settings);
+    code = pw_ni_create(options->costs, &settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
     uint64_t secret;
@@ -52,6 +54,9 @@ static int create_strategy(pw_node *node, const pw_node_options *options, const 
     node->strategy = options->strategy;
     node->strategy_self = options->strategy_self;
     node->settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &node->settings);
+    node->advises = options->strategy->advises ||
+                    (options->strategy->unit == PW_TRANSLATION_ODP && node->settings.odp_prefetch);
     node->costs = *options->costs;
     node->context = (pw_strategy_context){.memory = node->memory,
                                           .tables = &node->tables,
@@ -86,7 +91,9 @@ static const char *refused(const pw_node_options *options)
         return "costs, settings, tables and strategy of a node must all be given";
     const char *reason = NULL;
     if (pw_cost_tables_check(options->tables, &reason) < 0) return reason;
-    if (pw_ni_refused(options->costs, options->settings))
+    pw_settings settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &settings);
+    if (pw_ni_refused(options->costs, &settings))
         return "a cost or a setting is out of its range; pw_ni_refused names it";
     return NULL;
 }

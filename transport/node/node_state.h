@@ -27,6 +27,7 @@ struct pw_node {
     bool owns_strategy;
     bool has_policy; /* of the host: PW_POLICY_HOST */
     bool lacks_marks;
+    bool advises;   /* the engine, of a message's destination when it is matched */
     bool is_posted; /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
     pw_strategy_cost strategy_cost; /* all of it so far */

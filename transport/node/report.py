@@ -108,7 +108,7 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
     entry.update({key: total[key] for key in PINNED_KEYS})
     entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.run.translation])
-    entry["nic_memory_bytes"] = nic_memory(config.engine_settings())["total_bytes"]
+    entry["nic_memory_bytes"] = nic_memory(config.unit_settings())["total_bytes"]
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
     entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]
     for site, counted in total["impairments"].items():

@@ -2,6 +2,7 @@
 #include "ni/limits.h"
 #include "transport/node/clock.h"
 #include "transport/node/quantity.h"
+#include "transport/node/strategy.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -237,7 +238,10 @@ int pw_node_settings_check(const pw_node_settings *settings, pw_sentence *reason
                   "large; raise it";
     if (because) return pw_sentence_refuse(reason, PW_ERR_INVALID, "%s", because);
     pw_sentence_clear(reason);
-    if (pw_ni_explain_refusal(&settings->costs, s, reason->text, sizeof reason->text))
+    pw_settings with_unit = *s;
+    const pw_strategy_ops *strategy = pw_strategy_find(settings->memory);
+    if (strategy) pw_strategy_choose_unit(strategy, &with_unit);
+    if (pw_ni_explain_refusal(&settings->costs, &with_unit, reason->text, sizeof reason->text))
         return PW_ERR_INVALID;
     return check_impairments(settings, reason);
 }

@@ -92,10 +92,13 @@ typedef struct {
      * the program says; whoever keeps anything of a mapping asks pw_memory_is_pinned or the walk
      * too, as the engine does, because most programs say nothing. */
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
+    int64_t unit; /* PW_TRANSLATION_* that it needs in place of the SMMU; 0: none */
     bool advises; /* the driver is told of a message's destination when it is matched */
     const pw_piece_ops *pieces; /* NULL: messages go as a whole */
 } pw_strategy_ops;
 
+/* The engine's settings with the unit that the strategy needs. */
+void pw_strategy_choose_unit(const pw_strategy_ops *strategy, pw_settings *settings);
 /* The built-in strategy of that name, NULL when there is none. */
 const pw_strategy_ops *pw_strategy_find(const char *name);
 /* The idx-th built-in one, NULL behind the last. */

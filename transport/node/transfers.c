@@ -193,8 +193,7 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     }
     if (lease) address = address - lease->span.address + lease->ni_address;
     int code = PW_OK;
-    if (node->strategy->advises)
-        code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
+    if (node->advises) code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
     if (code == PW_OK)
         code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
                            at_ns, &id);

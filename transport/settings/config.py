@@ -31,11 +31,13 @@ from pagewire.native.settings import (
     suggestion,
     validate,
 )
+from pagewire.odp.config import OdpConfig
 from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
 from pagewire.transport.memory.config import StrategyConfig
+from pagewire.transport.memory.native_strategy import unit_of
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -248,6 +250,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "memory_backend": MemoryBackendConfig,
         "smmu": SmmuConfig,
         "mini": MiniConfig,
+        "odp": OdpConfig,
         "driver": DriverConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
@@ -308,6 +311,7 @@ class Config:
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     mini: MiniConfig = dataclasses.field(default_factory=MiniConfig)
+    odp: OdpConfig = dataclasses.field(default_factory=OdpConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
@@ -357,6 +361,7 @@ class Config:
     def _check_translation(self) -> None:
         unit, run, smmu = self.run.translation, self.run, self.smmu
         if unit == "smmu":
+            self._check_odp()
             return
         if run.memory != "part":
             raise ConfigError(
@@ -380,6 +385,22 @@ class Config:
                 f"mini.memory = {self.mini.memory_bytes} B with run.translation = '{unit}': what "
                 f"stands on the NIC takes {needed} B; take smaller tables or caches, fewer "
                 "processes, or more memory"
+            )
+
+    def _check_odp(self) -> None:
+        memory = self.run.memory
+        if memory not in ("odp", "np-rdma"):
+            return
+        if self.smmu.mode == "stall" or not self.smmu.hupcf:
+            raise ConfigError(
+                f"smmu.mode = '{self.smmu.mode}', smmu.hupcf = {self.smmu.hupcf} with run.memory = "
+                f"'{memory}': that NIC has no SMMU with fault registers; take smmu.mode = 'terminate' "
+                "and smmu.hupcf = 1"
+            )
+        if self.ni.interleave != "none":
+            raise ConfigError(
+                f"ni.interleave = '{self.ni.interleave}' with run.memory = '{memory}': only "
+                "PART is told of packets of two blocks in turn; take ni.interleave = 'none'"
             )
 
     def _check_interleaving(self) -> None:
@@ -444,6 +465,11 @@ class Config:
         for section in SECTIONS:
             values |= engine_values(section, getattr(self, section))
         return values
+
+    def unit_settings(self) -> dict[str, int]:
+        """The same, with the translation unit that the memory strategy needs."""
+        unit = unit_of(self.run.memory)
+        return self.engine_settings() | ({"translation": unit} if unit else {})
 
 
 def load(
