@@ -60,6 +60,7 @@ struct pw_ni {
     pw_smmu_unit smmu_unit;
     pw_mini mini;
     pw_static_tables static_tables;
+    pw_utlb_cache utlb;
     pw_translation_unit *translation; /* that of the three that runs */
     pw_bounds bounds;                 /* that destinations want of this source */
     pw_impairments impairments;

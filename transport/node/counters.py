@@ -183,6 +183,11 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "static_pages": "pages entered in the static table",
         "static_refused": "pages refused, static table full",
     },
+    "UTLB": {
+        "utlb_hits": "hits in the NIC's cache",
+        "utlb_misses": "misses in it",
+        "utlb_prefetched": "  entries read along with them",
+    },
     "emulator": {
         "lookahead_blocks": "answers foreseen",
         "lookahead_misses": "  that came at another time",
@@ -243,6 +248,7 @@ UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "smmu": ("l2_misses",),
     "mini": ("vmh_misses_send", "vmh_misses_receive", "cbh_misses"),
     "static": (),
+    "utlb": ("utlb_misses",),
 }
 """Counters of look-ups that a translation unit's own caches did not answer, by run.translation; the
 tables of static hold all there is."""

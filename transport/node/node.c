@@ -28,14 +28,14 @@ static int create_memory(pw_node *node, const pw_settings *settings)
 
 static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
 {
-    int code = create_memory(node, options->settings);
+    int code = create_memory(node, &node->settings);
     if (code < 0) {
         const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
         *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
+    code = pw_ni_create(options->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
     uint64_t secret;
@@ -47,16 +47,23 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
     return pw_ni_open_domain(node->ni, node->pdid);
 }
 
+static void forget_translations(void *owner, uint64_t first_page, uint64_t num_pages)
+{
+    pw_node *node = owner;
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+}
+
 static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
 {
     node->strategy = options->strategy;
     node->strategy_self = options->strategy_self;
-    node->settings = *options->settings;
     node->costs = *options->costs;
     node->context = (pw_strategy_context){.memory = node->memory,
                                           .tables = &node->tables,
                                           .costs = &node->costs,
-                                          .settings = &node->settings};
+                                          .settings = &node->settings,
+                                          .unpinned = forget_translations,
+                                          .owner = node};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     int code = node->strategy->create(&node->context, &node->strategy_self);
@@ -106,6 +113,8 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     node->pdid = options->pdid;
     node->host = options->host;
     node->tables = *options->tables;
+    node->settings = *options->settings;
+    if (options->strategy->translation) node->settings.translation = options->strategy->translation;
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
     pw_calendar_init(&node->pieces.library);

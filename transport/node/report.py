@@ -24,7 +24,7 @@ from pagewire.transport.node.counters import (
     totals,
 )
 from pagewire.transport.node.report_table import table
-from pagewire.transport.settings.config import Config
+from pagewire.transport.settings.config import TRANSLATION_UNITS, Config
 
 
 class IncompleteError(RuntimeError):
@@ -107,8 +107,9 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
     entry.update({key: total[key] for key in PINNED_KEYS})
-    entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.run.translation])
-    entry["nic_memory_bytes"] = nic_memory(config.engine_settings())["total_bytes"]
+    entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.translation_unit])
+    unit = {"translation": TRANSLATION_UNITS[config.translation_unit]}
+    entry["nic_memory_bytes"] = nic_memory(config.engine_settings() | unit)["total_bytes"]
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
     entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]
     for site, counted in total["impairments"].items():

@@ -57,6 +57,9 @@ typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;
     int64_t now_ns; /* of the call under way: the host says so before it */
+    /* Told, with its owner, of pages whose translations the NI must not keep; NULL: nobody is. */
+    void (*unpinned)(void *owner, uint64_t first_page, uint64_t num_pages);
+    void *owner;
     pw_pinned pinned;
     pw_strategy_counters counters;
     pw_strategy_cost start_cost; /* what `create` took */
@@ -94,6 +97,7 @@ typedef struct {
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
     bool advises; /* the driver is told of a message's destination when it is matched */
     const pw_piece_ops *pieces; /* NULL: messages go as a whole */
+    int64_t translation; /* PW_TRANSLATION_* that it comes with, in place of the SMMU; 0: none */
 } pw_strategy_ops;
 
 /* The built-in strategy of that name, NULL when there is none. */

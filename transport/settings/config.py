@@ -34,6 +34,7 @@ from pagewire.native.settings import (
 from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
+from pagewire.transport.memory import native_strategy
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
 from pagewire.transport.memory.config import StrategyConfig
 
@@ -54,6 +55,14 @@ NOT_SETTINGS = frozenset(
     }
 )
 """Variables of the launcher and of mpirun.sh, which share the prefix."""
+
+TRANSLATION_UNITS: Mapping[str, int] = {
+    "smmu": int(lib.PW_TRANSLATION_SMMU),
+    "mini": int(lib.PW_TRANSLATION_MINI),
+    "static": int(lib.PW_TRANSLATION_STATIC),
+    "utlb": int(lib.PW_TRANSLATION_UTLB),
+}
+"""What can translate the NI's accesses, as the engine knows it; the last by run.memory alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,11 +144,7 @@ class RunConfig:
         "smmu",
         "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
         "tables in host memory, which pins; static: all tables on the NIC",
-        choices={
-            "smmu": int(lib.PW_TRANSLATION_SMMU),
-            "mini": int(lib.PW_TRANSLATION_MINI),
-            "static": int(lib.PW_TRANSLATION_STATIC),
-        },
+        choices={name: TRANSLATION_UNITS[name] for name in ("smmu", "mini", "static")},
         engine="translation",
     )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
@@ -341,6 +346,16 @@ class Config:
                 "send a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' "
                 "or another memory strategy"
             )
+
+    @property
+    def translation_unit(self) -> str:
+        """The unit that runs, by its name in TRANSLATION_UNITS: of run.translation, or the one that
+        the memory strategy comes with."""
+        if not MEMORY_STRATEGIES.is_native(self.run.memory):
+            return self.run.translation
+        own = int(native_strategy.find(self.run.memory).translation)
+        names = {value: name for name, value in TRANSLATION_UNITS.items()}
+        return names[own] if own else self.run.translation
 
     def check_without_python(self) -> None:
         """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
