@@ -11,11 +11,11 @@ enum {
     CBH_STATIC_BYTES = 36,
     CBH_CACHED_BYTES = 26,
     IMPORTED_BYTES = 16,
-    IMPORTED_ENTRIES = 4096,  /* a process */
-    TRANSLATION_BYTES = 8,    /* of a TLB: a descriptor of ARM's page table */
-    TRANSACTION_BYTES = 32,   /* assumed: the R5 thesis gives no size of an entry */
-    FIFO_ENTRY_BYTES = 16,    /* two words [PSI 3.2.3] */
-    CHANNEL_PAGE_BYTES = 4096, /* [R5 2.3.3] */
+    IMPORTED_ENTRIES = 4096,    /* a process */
+    TRANSLATION_BYTES = 8,      /* of a TLB: a descriptor of ARM's page table */
+    TRANSACTION_BYTES = 32,     /* assumed: the R5 thesis gives no size of an entry */
+    FIFO_ENTRY_BYTES = 16,      /* two words [PSI 3.2.3] */
+    CHANNEL_PAGE_BYTES = 4096,  /* [R5 2.3.3] */
     UTLB_DIRECTORY_BYTES = 4096 /* assumed: first level of a process's table, 512 entries */
 };
 

@@ -66,10 +66,10 @@ typedef struct {
     uint64_t miss_delays_10us, miss_delays_20us, miss_delays_50us, miss_delays_100us,
         miss_delays_200us, miss_delays_500us, miss_delays_longer; /* by bin [MINI table 4.6] */
     uint64_t miss_works_10us, miss_works_20us, miss_works_50us, miss_works_100us, miss_works_200us,
-        miss_works_500us, miss_works_longer; /* [MINI table 4.7] */
+        miss_works_500us, miss_works_longer;          /* [MINI table 4.7] */
     uint64_t utlb_hits, utlb_misses, utlb_prefetched; /* entries read beside the one that missed */
-    uint64_t static_pages, static_refused;   /* entered in the static table; no room in it */
-    uint64_t table_full;                     /* times the transaction table had no free entry */
+    uint64_t static_pages, static_refused; /* entered in the static table; no room in it */
+    uint64_t table_full;                   /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
         lookahead_misses; /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

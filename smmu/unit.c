@@ -80,8 +80,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
 static pw_time word(pw_translation_unit *base, uint16_t pdid, uint64_t page, pw_time at_ns)
 {
     uint32_t how;
-    if (of(base)->utlb)
-        return pw_utlb_cache_translate(of(base)->utlb, pdid, page, true, 0, &how);
+    if (of(base)->utlb) return pw_utlb_cache_translate(of(base)->utlb, pdid, page, true, 0, &how);
     return pw_smmu_translate(of(base)->smmu, pdid, page, true, false, at_ns, &how);
 }
 

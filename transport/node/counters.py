@@ -126,6 +126,9 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "copies": "copies",
         "copied_bytes": "bytes copied",
         "pool_waits": "copies that waited for a free buffer",
+        "firehose_moves": "round trips to move firehoses",
+        "firehose_pages": "  pages that they got hold of",
+        "firehose_waits": "reads that waited for a firehose in use",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",

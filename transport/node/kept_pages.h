@@ -1,7 +1,7 @@
 /* Pages that are kept, each with how many use it now. Those that nobody uses stand in a queue, who
  * came to it first at its head: that one goes first when room is needed. Found by a hash of tables
- * of 512 pages, which stay until the end; only a new table allocates. Knows no memory. One thread at
- * a time. */
+ * of 512 pages, which stay until the end; only a new table allocates. Knows no memory. One thread
+ * at a time. */
 #ifndef PW_NODE_KEPT_PAGES_H
 #define PW_NODE_KEPT_PAGES_H
 #include "native/types.h"
@@ -11,8 +11,8 @@
 typedef struct pw_kept_page {
     struct pw_kept_page *before, *behind; /* in the queue */
     uint64_t page;
-    int64_t from_ns; /* the owner's: it can be used, or given up, from then on */
-    uint64_t awaits; /* the owner's: what the page waits for */
+    int64_t ready_ns, idle_ns; /* the owner's: usable since; used last until */
+    uint64_t awaits;           /* the owner's: what the page waits for */
     uint32_t num_users;
     bool is_kept;
     bool is_good; /* the owner's; false for a new one */

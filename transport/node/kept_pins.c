@@ -11,7 +11,8 @@ static int unpin(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
     return pw_strategy_unpin_pages(context, first_page, num_pages);
 }
 
-/* Give up what has been in the queue for longest, at most num_pages of it. 1; 0 when it is empty. */
+/* Give up what has been in the queue for longest, at most num_pages of it. 1; 0 when it is empty.
+ */
 static int evict(pw_kept_pins *pins, uint64_t num_pages, pw_strategy_cost *cost)
 {
     uint64_t run = pw_kept_pages_run(&pins->pages, num_pages);
@@ -48,7 +49,8 @@ void pw_kept_pins_finish(pw_kept_pins *pins)
     pw_kept_pages_finish(&pins->pages);
 }
 
-/* From *page on: the next run of kept pages that are good, or not; its length, 0 behind the last. */
+/* From *page on: the next run of kept pages that are good, or not; its length, 0 behind the last.
+ */
 static uint64_t next_run(const pw_kept_pins *pins, uint64_t *page, uint64_t end_page, bool is_good)
 {
     for (; *page < end_page; ++*page) {
@@ -124,6 +126,7 @@ static void let_go(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages)
 {
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         pw_kept_page *each = pw_kept_pages_find(&pins->pages, page);
+        if (!each || !each->num_users) continue; /* a peer's word */
         pw_kept_pages_let_go(&pins->pages, each);
         if (!each->is_good && each->num_users == 0) pw_kept_pages_remove(&pins->pages, each);
     }
@@ -138,8 +141,7 @@ int pw_kept_pins_hold(pw_kept_pins *pins, uint64_t first_page, uint64_t num_page
     if (code < 0)
         return pw_strategy_failed(pins->context, code, "pin",
                                   pw_span_of_pages(first_page, num_pages));
-    for (uint64_t page = first_page; page < end_page; page++)
-        pw_kept_pages_use(&pins->pages, page);
+    for (uint64_t page = first_page; page < end_page; page++) pw_kept_pages_use(&pins->pages, page);
     code = checks ? find_gone(pins, first_page, end_page, cost) : PW_OK;
     if (code == PW_OK) code = trim(pins, cost);
     if (code == PW_OK) code = pin_missing(pins, first_page, end_page, cost, num_new);
@@ -159,8 +161,7 @@ int pw_kept_pins_renew(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pag
 {
     uint64_t num_new;
     int code = find_gone(pins, first_page, first_page + num_pages, cost);
-    return code < 0 ? code
-                    : pin_missing(pins, first_page, first_page + num_pages, cost, &num_new);
+    return code < 0 ? code : pin_missing(pins, first_page, first_page + num_pages, cost, &num_new);
 }
 
 int pw_kept_pins_invalidated(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages)

@@ -1,4 +1,5 @@
 #include "transport/node/node.h"
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
 #include "transport/node/pieces.h"
 #include "ni/limits.h"
@@ -62,7 +63,7 @@ static int create_strategy(pw_node *node, const pw_node_options *options, const 
                                           .tables = &node->tables,
                                           .costs = &node->costs,
                                           .settings = &node->settings,
-                                          .unpinned = forget_translations,
+                                          .unpinned = options->strategy->translation ? forget_translations : NULL,
                                           .owner = node};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
@@ -84,6 +85,11 @@ static int create_parts(pw_node *node, const pw_node_options *options, const cha
     code = pw_handles_init(&node->handles);
     if (code < 0) return code;
     code = create_engine(node, options, reason);
+    if (code < 0) return code;
+    *reason = "strategy.firehose_limit has no page of 4 KiB for each peer; raise it or take fewer "
+              "ranks";
+    code = options->strategy->firehoses ? pw_firehoses_init(node) : PW_OK;
+    if (code == PW_ERR_NOMEM) *reason = "no memory for the table of firehoses";
     return code < 0 ? code : create_strategy(node, options, reason);
 }
 
@@ -117,7 +123,7 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     if (options->strategy->translation) node->settings.translation = options->strategy->translation;
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
-    pw_calendar_init(&node->pieces.library);
+    pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();
     code = create_parts(node, options, reason);
     if (code < 0) goto destroy;
@@ -144,6 +150,7 @@ void pw_node_destroy(pw_node *node)
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
     pw_pieces_destroy(node);
+    pw_firehoses_destroy(node);
     pw_page_counts_finish(&node->context.pinned.of);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
