@@ -110,13 +110,13 @@ class StrategyConfig:
         maximum=2**50,
         engine="firehose_limit_bytes",
     )
-    firehose_victim_bytes: int = setting(
+    firehose_victims_bytes: int = setting(
         16 * 1024 * 1024,
         "firehose: memory that stays pinned although no peer holds it and no transfer uses it",
         kind="size",
         minimum=0,
         maximum=2**50,
-        engine="firehose_victim_bytes",
+        engine="firehose_victims_bytes",
     )
 
     def __post_init__(self) -> None:

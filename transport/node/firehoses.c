@@ -16,10 +16,11 @@
 
 typedef unsigned long long printed;
 
-int pw_firehoses_init(pw_node *node)
+int pw_firehoses_init(pw_node *node, uint32_t num_started)
 {
     pw_firehoses *all = &node->firehoses;
-    uint64_t num_peers = node->wire->num_nodes > 1 ? node->wire->num_nodes - 1 : 1;
+    uint32_t num_nodes = num_started ? num_started : node->wire->num_nodes;
+    uint64_t num_peers = num_nodes > 1 ? num_nodes - 1 : 1;
     all->max_pages = (uint64_t)node->settings.firehose_limit_bytes / (PW_PAGE_BYTES * num_peers);
     if (!all->max_pages) return PW_ERR_INVALID;
     all->peers = calloc(node->wire->num_nodes, sizeof *all->peers);

@@ -18,8 +18,8 @@
 
 #define PW_MESSAGE_OF_FIREHOSES (PW_MESSAGE_OF_NODES + 8) /* kinds from here on */
 
-/* PW_ERR_INVALID: the limit has no page for each peer. */
-int pw_firehoses_init(pw_node *node);
+/* num_started: nodes, of pw_node_options. PW_ERR_INVALID: the limit has no page for each peer. */
+int pw_firehoses_init(pw_node *node, uint32_t num_started);
 void pw_firehoses_destroy(pw_node *node);
 /* Expose what the handle is of, from address on, to its peer. 1: it is done by DONE; 0: it has no
  * more pages than firehoses, and is exposed as under any strategy. */

@@ -88,7 +88,7 @@ static int create_parts(pw_node *node, const pw_node_options *options, const cha
     if (code < 0) return code;
     *reason = "strategy.firehose_limit has no page of 4 KiB for each peer; raise it or take fewer "
               "ranks";
-    code = options->strategy->firehoses ? pw_firehoses_init(node) : PW_OK;
+    code = options->strategy->firehoses ? pw_firehoses_init(node, options->num_started) : PW_OK;
     if (code == PW_ERR_NOMEM) *reason = "no memory for the table of firehoses";
     return code < 0 ? code : create_strategy(node, options, reason);
 }

@@ -16,7 +16,7 @@ static int create(pw_strategy_context *context, void **self)
     if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
     made->context = context;
     made->max_pages = UINT64_MAX; /* what peers hold is theirs to limit */
-    made->max_idle_pages = (uint64_t)context->settings->firehose_victim_bytes >> PW_PAGE_SHIFT;
+    made->max_idle_pages = (uint64_t)context->settings->firehose_victims_bytes >> PW_PAGE_SHIFT;
     *self = made;
     return PW_OK;
 }
