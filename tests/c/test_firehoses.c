@@ -243,7 +243,7 @@ static void test_pages_that_cannot_be_pinned_end_the_read_alone(void)
     begin_firehoses(&all, 2, 8, 0);
     uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
     transfer made = start_read(&all, pages, 4, 1000);
-    munmap(pages, 4 * PW_PAGE_BYTES);
+    assert(mprotect(pages, 4 * PW_PAGE_BYTES, PROT_NONE) == 0);
     finish(&all, made.fetched);
     assert(made.fetched->error < 0 && pinned_pages(&all, 0) == 0);
     read_pages(&all, pages + 8 * PW_PAGE_BYTES, 8, 10000000);

@@ -23,7 +23,8 @@ int pw_firehoses_init(pw_node *node, uint32_t num_started)
     uint64_t num_peers = num_nodes > 1 ? num_nodes - 1 : 1;
     all->max_pages = (uint64_t)node->settings.firehose_limit_bytes / (PW_PAGE_BYTES * num_peers);
     if (!all->max_pages) return PW_ERR_INVALID;
-    all->peers = calloc(node->wire->num_nodes, sizeof *all->peers);
+    all->num_nodes = node->wire->num_nodes;
+    all->peers = calloc(all->num_nodes, sizeof *all->peers);
     return all->peers ? PW_OK : PW_ERR_NOMEM;
 }
 
@@ -38,7 +39,7 @@ static void free_reads(pw_firehose_read *each)
 void pw_firehoses_destroy(pw_node *node)
 {
     pw_firehoses *all = &node->firehoses;
-    for (uint32_t i = 0; all->peers && i < node->wire->num_nodes; i++) {
+    for (uint32_t i = 0; all->peers && i < all->num_nodes; i++) {
         free_reads(all->peers[i].moving.first);
         free_reads(all->peers[i].waiting.first);
         pw_kept_pages_finish(&all->peers[i].pages);
