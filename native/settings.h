@@ -123,7 +123,7 @@ typedef struct {
     int64_t utlb_cache_entries, utlb_cache_ways; /* on the NIC */
     int64_t utlb_fetch_entries;                  /* that a miss reads, at most */
     int64_t firehose_limit_bytes;                /* of own memory, for all peers together */
-    int64_t firehose_victims_bytes;               /* pinned, and held by nobody */
+    int64_t firehose_victims_bytes;              /* pinned, and held by nobody */
 } pw_settings;
 /* cdef end */
 

@@ -177,9 +177,7 @@ def test_pages_stay_pinned_behind_their_use_and_cost_a_look_up(name, bind, far):
     assert kept.use(far(1, 2))[0] == Cost(pin_ns=LOOKUP_NS)
     gaps = LOOKUP_NS + 2 * cost("pin_resident", 1)
     assert kept.use(far(6, 1))[0].pin_ns == LOOKUP_NS + cost("pin_resident", 1)
-    assert kept.use(far(3, 5))[0].pin_ns == gaps - cost("pin_resident", 1) + cost(
-        "pin_resident", 2
-    )
+    assert kept.use(far(3, 5))[0].pin_ns == gaps - cost("pin_resident", 1) + cost("pin_resident", 2)
     assert (kept.count("hits"), kept.count("misses"), kept.pinned_pages) == (1, 3, 8)
 
 

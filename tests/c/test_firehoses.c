@@ -259,8 +259,8 @@ static void test_what_peers_say_is_checked(void)
     const struct {
         uint8_t kind;
         uint64_t address, num_bytes, key;
-    } unsound[] = {{8, 1, 0, 0}, {9, 1, 9, 1}, {9, UINT64_MAX - 2, 4, 1}, {10, 0, 0, 1},
-                   {11, 0, 0, 1}, {12, 0, 0, 0}};
+    } unsound[] = {{8, 1, 0, 0},  {9, 1, 9, 1},  {9, UINT64_MAX - 2, 4, 1},
+                   {10, 0, 0, 1}, {11, 0, 0, 1}, {12, 0, 0, 0}};
     for (size_t i = 0; i < sizeof unsound / sizeof *unsound; i++) {
         uint8_t *sent = pw_node_take_frame(all.nodes[0]);
         pw_ni_control_write(pw_node_ni(all.nodes[0]), 1,

@@ -23,7 +23,8 @@ class StrategyConfig:
     check_mappings: bool = setting(
         True,
         "ask before each use of what pin-cache, utlb and pretouch-once keep whether its mapping is "
-        "still there; false: transfers of the first two go astray as on real hardware, and are counted",
+        "still there; false: transfers of the first two go astray as on real hardware, and are "
+        "counted",
         engine="strategy_checks_mappings",
     )
     pin_cache_limit_bytes: int | None = setting(

@@ -5,14 +5,16 @@
 
 #include "transport/node/library.h"
 #include "transport/node/node_state.h"
+#include "transport/node/strategy_pages.h"
 
 /* Pages: first in address, number in num_bytes. */
 #define KIND_LET_GO PW_MESSAGE_OF_FIREHOSES
 #define KIND_HOLD (PW_MESSAGE_OF_FIREHOSES + 1) /* key: the move; extra: runs that follow */
 #define KIND_HELD (PW_MESSAGE_OF_FIREHOSES + 2) /* key: the move */
-#define KIND_DONE (PW_MESSAGE_OF_FIREHOSES + 3) /* key: of the message; extra: its error, negated \
-                                                 */
-#define IN_CHUNKS (UINT64_C(1) << 62)           /* in an address: no program has memory there */
+#define KIND_DONE                                                                       \
+    (PW_MESSAGE_OF_FIREHOSES + 3)     /* key: of the message; extra: its error, negated \
+                                       */
+#define IN_CHUNKS (UINT64_C(1) << 62) /* in an address: no program has memory there */
 
 typedef unsigned long long printed;
 
@@ -79,11 +81,6 @@ static uint64_t first_page(const pw_firehose_read *read)
 static uint64_t end_page(const pw_firehose_read *read)
 {
     return pw_page_of(read->source_address + read->chunk_bytes - 1) + 1;
-}
-
-static uint64_t num_pages_of(uint64_t address, uint64_t num_bytes)
-{
-    return pw_page_of(address + num_bytes - 1) - pw_page_of(address) + 1;
 }
 
 /* -- the reader */
@@ -302,8 +299,8 @@ int pw_firehoses_finish(pw_node *node, pw_handle *chunk, const pw_host_event *ev
 
 int pw_firehoses_offer(pw_node *node, pw_handle *handle, uint64_t address)
 {
-    if (num_pages_of(address, handle->num_bytes) <= node->firehoses.max_pages ||
-        handle->peer == node->wire->node)
+    const pw_span span = {address, handle->num_bytes};
+    if (pw_span_num_pages(span) <= node->firehoses.max_pages || handle->peer == node->wire->node)
         return 0;
     int code = pw_ni_register(node->ni, address, handle->num_bytes, &handle->key);
     if (code < 0)

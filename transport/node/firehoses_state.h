@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     pw_firehose_peer *peers; /* by node; NULL: the strategy has none */
     uint32_t num_nodes;
-    uint64_t max_pages;      /* of each peer */
+    uint64_t max_pages; /* of each peer */
     pw_firehose_read *free;
 } pw_firehoses;
 #endif
