@@ -230,7 +230,13 @@ def memory(chosen: Options) -> Result:
     cases = [Case(size, max(1, int(num_frames * each) // pages)) for each in fractions]
     settings = ("memory_backend.backend=model", f"memory_backend.frame_limit_pages={num_frames}")
     no_limit = ("strategy.pin_cache_limit=none", "strategy.utlb_limit=none")
-    more = (*settings, *no_limit, "memory_backend.fault_fraction=1")
+    # What peers hold, and what miNI's cache holds, is not evicted: less than all must be promised.
+    promised = (
+        f"strategy.firehose_limit={num_frames // 2 * 4}KiB",
+        f"strategy.firehose_victims={num_frames // 8 * 4}KiB",
+        f"mini.vmh_entries={num_frames // 2}",
+    )
+    more = (*settings, *no_limit, *promised, "memory_backend.fault_fraction=1")
     names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
     rows: list[dict[str, Any]] = []
     for name in names:
@@ -275,8 +281,8 @@ def memory(chosen: Options) -> Result:
             ),
             (
                 "pin-cache and utlb without a limit of their own: they give something up when no "
-                "frame can be pinned. firehose cannot give up what its peer holds: it is refused "
-                "when that has more pages than there are frames."
+                "frame can be pinned. Half of the frames may be held by the peer (firehose), "
+                "or in miNI's cache, which evicts nothing that it holds; static never evicts."
             ),
         ],
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
