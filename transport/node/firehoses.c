@@ -3,18 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/node/firehoses_owner.h"
 #include "transport/node/library.h"
 #include "transport/node/node_state.h"
-#include "transport/node/strategy_pages.h"
-
-/* Pages: first in address, number in num_bytes. */
-#define KIND_LET_GO PW_MESSAGE_OF_FIREHOSES
-#define KIND_HOLD (PW_MESSAGE_OF_FIREHOSES + 1) /* key: the move; extra: runs that follow */
-#define KIND_HELD (PW_MESSAGE_OF_FIREHOSES + 2) /* key: the move */
-#define KIND_DONE                                                                       \
-    (PW_MESSAGE_OF_FIREHOSES + 3)     /* key: of the message; extra: its error, negated \
-                                       */
-#define IN_CHUNKS (UINT64_C(1) << 62) /* in an address: no program has memory there */
 
 typedef unsigned long long printed;
 
@@ -30,27 +21,39 @@ int pw_firehoses_init(pw_node *node, uint32_t num_started)
     return all->peers ? PW_OK : PW_ERR_NOMEM;
 }
 
-static void free_reads(pw_firehose_read *each)
-{
-    for (pw_firehose_read *next; each; each = next) {
-        next = each->next;
-        free(each);
-    }
-}
-
 void pw_firehoses_destroy(pw_node *node)
 {
     pw_firehoses *all = &node->firehoses;
-    for (uint32_t i = 0; all->peers && i < all->num_nodes; i++) {
-        free_reads(all->peers[i].moving.first);
-        free_reads(all->peers[i].waiting.first);
+    for (uint32_t i = 0; all->peers && i < all->num_nodes; i++)
         pw_kept_pages_finish(&all->peers[i].pages);
+    for (pw_firehose_read *each = all->made, *next; each; each = next) {
+        next = each->next_made;
+        free(each);
     }
-    free_reads(all->free);
     free(all->peers);
 }
 
 /* -- reads */
+
+/* From the pool. NULL: no memory. */
+static pw_firehose_read *take_read(pw_firehoses *all)
+{
+    pw_firehose_read *read = all->free;
+    if (read) {
+        all->free = read->next;
+        return read;
+    }
+    read = calloc(1, sizeof *read);
+    if (!read) return NULL;
+    read->next_made = all->made;
+    return all->made = read;
+}
+
+static void give_read(pw_firehoses *all, pw_firehose_read *read)
+{
+    read->next = all->free;
+    all->free = read;
+}
 
 static void append(pw_firehose_reads *reads, pw_firehose_read *read)
 {
@@ -82,8 +85,6 @@ static uint64_t end_page(const pw_firehose_read *read)
 {
     return pw_page_of(read->source_address + read->chunk_bytes - 1) + 1;
 }
-
-/* -- the reader */
 
 /* The chunk has all its firehoses: the NI reads. */
 static int start(pw_node *node, pw_firehose_read *read)
@@ -243,20 +244,19 @@ static int wake_waiting(pw_node *node, pw_firehose_peer *peer, int64_t at_ns)
 int pw_firehoses_fetch(pw_node *node, pw_handle *handle, uint64_t source_address, uint64_t key,
                        uint64_t address, int64_t at_ns)
 {
-    pw_firehose_read *read = node->firehoses.free;
-    if (read) node->firehoses.free = read->next;
-    else read = malloc(sizeof *read);
+    pw_firehose_read *read = take_read(&node->firehoses);
     if (!read)
         return pw_node_fail(node, PW_ERR_NOMEM, "no memory for a read from node %u", handle->peer);
-    *read = (pw_firehose_read){.handle = handle,
-                               .source_address = source_address & ~IN_CHUNKS,
-                               .key = key,
-                               .address = address,
-                               .num_bytes = handle->num_bytes,
-                               .at_ns = at_ns,
-                               .in_chunks = source_address & IN_CHUNKS};
+    read->handle = handle;
+    read->source_address = source_address & ~IN_CHUNKS;
+    read->key = key;
+    read->address = address;
+    read->num_bytes = handle->num_bytes;
+    read->at_ns = at_ns;
+    read->in_chunks = source_address & IN_CHUNKS;
+    read->has_waited = false;
     if (!pw_range_wraps(read->source_address, read->num_bytes)) return begin(node, read);
-    free(read);
+    give_read(&node->firehoses, read);
     return pw_node_fail(node, PW_ERR_MALFORMED, "read of %llu bytes at %#llx of node %u",
                         (printed)handle->num_bytes, (printed)source_address, handle->peer);
 }
@@ -269,8 +269,7 @@ static int end(pw_node *node, pw_firehose_read *read, int error)
     if (read->in_chunks)
         code = pw_library_tell(node, handle->peer, KIND_DONE, 0, 0, read->key, (uint64_t)-error,
                                at_ns);
-    read->next = node->firehoses.free;
-    node->firehoses.free = read;
+    give_read(&node->firehoses, read);
     int completed = pw_node_complete(node, handle, at_ns, error);
     return code < 0 ? code : completed;
 }
@@ -295,57 +294,7 @@ int pw_firehoses_finish(pw_node *node, pw_handle *chunk, const pw_host_event *ev
     return read->num_bytes && !event->error ? begin(node, read) : end(node, read, event->error);
 }
 
-/* -- the owner */
-
-int pw_firehoses_offer(pw_node *node, pw_handle *handle, uint64_t address)
-{
-    const pw_span span = {address, handle->num_bytes};
-    if (pw_span_num_pages(span) <= node->firehoses.max_pages || handle->peer == node->wire->node)
-        return 0;
-    int code = pw_ni_register(node->ni, address, handle->num_bytes, &handle->key);
-    if (code < 0)
-        return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
-                            handle->peer);
-    handle->address = address | IN_CHUNKS;
-    pw_handles_begin(&node->handles, handle, ~handle->key);
-    return 1;
-}
-
-static int done(pw_node *node, uint32_t source, const pw_envelope *envelope)
-{
-    pw_handle *handle = pw_handles_end(&node->handles, ~envelope->key);
-    if (!handle || handle->peer != source) return PW_ERR_MALFORMED;
-    pw_ni_unexpose(node->ni, envelope->key);
-    return pw_node_complete(node, handle, pw_library_read_ns(node, envelope),
-                            -(int)envelope->extra);
-}
-
-/* The progress thread holds pages for the peer, or lets them go. */
-static int serve(pw_node *node, uint32_t source, const pw_envelope *envelope)
-{
-    const pw_firehose_ops *ops = node->strategy->firehoses;
-    pw_firehose_peer *peer = &node->firehoses.peers[source];
-    bool is_hold = envelope->kind == KIND_HOLD;
-    pw_span span = {envelope->address << PW_PAGE_SHIFT, envelope->num_bytes << PW_PAGE_SHIFT};
-    pw_strategy_cost cost = {0};
-    int64_t at_ns = pw_library_read_ns(node, envelope);
-    if (!envelope->num_bytes || envelope->num_bytes > node->firehoses.max_pages ||
-        pw_range_wraps(envelope->address, envelope->num_bytes))
-        return PW_ERR_MALFORMED;
-    node->context.now_ns = at_ns;
-    uint64_t num_swapped = pw_node_count_swapped(node);
-    int code = (is_hold ? ops->hold : ops->let_go)(node->strategy_self, envelope->address,
-                                                   envelope->num_bytes, &cost);
-    if (code < 0) return pw_node_fail_span(node, code, is_hold ? "hold" : "let go", span);
-    pw_node_add_swapped(node, num_swapped, &cost);
-    int64_t cost_ns = pw_node_count_cost(node, &cost, "hold");
-    if (cost_ns < 0) return (int)cost_ns;
-    peer->held_ns = pw_later(peer->held_ns, pw_library_work(node, at_ns, cost_ns));
-    if (!is_hold || envelope->extra) return PW_OK;
-    return pw_library_tell(node, source, KIND_HELD, 0, 0, envelope->key, 0, peer->held_ns);
-}
-
-/* -- both */
+/* -- messages */
 
 /* The pages of a move are held: reads that waited for no later one start. */
 static int answered(pw_node *node, uint32_t source, const pw_envelope *envelope)
@@ -384,9 +333,9 @@ int pw_firehoses_message(pw_node *node, uint32_t source, const uint8_t *frame, u
                             source);
     switch (envelope.kind) {
     case KIND_LET_GO:
-    case KIND_HOLD: code = serve(node, source, &envelope); break;
+    case KIND_HOLD: code = pw_firehoses_serve(node, source, &envelope); break;
     case KIND_HELD: code = answered(node, source, &envelope); break;
-    case KIND_DONE: code = done(node, source, &envelope); break;
+    case KIND_DONE: code = pw_firehoses_done(node, source, &envelope); break;
     default: code = PW_ERR_MALFORMED;
     }
     if (code != PW_ERR_MALFORMED) return code;

@@ -12,7 +12,7 @@ typedef struct pw_firehose_read {
     uint64_t awaits; /* the move by which the chunk's last pages come */
     int64_t at_ns;
     bool in_chunks, has_waited;
-    struct pw_firehose_read *next;
+    struct pw_firehose_read *next, *next_made;
 } pw_firehose_read;
 
 typedef struct {
@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     pw_firehose_peer *peers; /* by node; NULL: the strategy has none */
     uint32_t num_nodes;
-    uint64_t max_pages; /* of each peer */
-    pw_firehose_read *free;
+    uint64_t max_pages;            /* of each peer */
+    pw_firehose_read *made, *free; /* all, by next_made; those of no message, by next */
 } pw_firehoses;
 #endif
