@@ -154,13 +154,19 @@ static int miss(pw_mini *mini, const pw_access *access, bool for_write, pw_cache
     return PW_OK;
 }
 
-/* A translation of a page that the OS has taken away, or made read-only, is of no use. */
+/* A translation of a page that the OS has taken away, or made read-only, is of no use. What went
+ * along with it is found at once, so that the line is filled with pages that are pinned. */
 static bool drop_if_stale(pw_mini *mini, const pw_access *access, pw_cache_line *line, int state)
 {
     if (state == PW_PAGE_PRESENT) return false;
     mini->counters->stale_translations++;
     line->is_used = false;
-    pw_vmh_table_forget(&mini->table, access->pdid, access->page, 1);
+    uint64_t first = line->line << mini->line_shift;
+    for (uint32_t entry = 0; entry < UINT32_C(1) << mini->line_shift; entry++)
+        if (first + entry == access->page ||
+            (pw_cache_line_has(line, entry) &&
+             pw_memory_is_pinned(mini->base.memory, first + entry, 1) == 0))
+            pw_vmh_table_forget(&mini->table, access->pdid, first + entry, 1);
     return true;
 }
 

@@ -11,11 +11,12 @@ enum {
     CBH_STATIC_BYTES = 36,
     CBH_CACHED_BYTES = 26,
     IMPORTED_BYTES = 16,
-    IMPORTED_ENTRIES = 4096,  /* a process */
-    TRANSLATION_BYTES = 8,    /* of a TLB: a descriptor of ARM's page table */
-    TRANSACTION_BYTES = 32,   /* assumed: the R5 thesis gives no size of an entry */
-    FIFO_ENTRY_BYTES = 16,    /* two words [PSI 3.2.3] */
-    CHANNEL_PAGE_BYTES = 4096 /* [R5 2.3.3] */
+    IMPORTED_ENTRIES = 4096,    /* a process */
+    TRANSLATION_BYTES = 8,      /* of a TLB: a descriptor of ARM's page table */
+    TRANSACTION_BYTES = 32,     /* assumed: the R5 thesis gives no size of an entry */
+    FIFO_ENTRY_BYTES = 16,      /* two words [PSI 3.2.3] */
+    CHANNEL_PAGE_BYTES = 4096,  /* [R5 2.3.3] */
+    UTLB_DIRECTORY_BYTES = 4096 /* assumed: first level of a process's table, 512 entries */
 };
 
 static void of_smmu(const pw_settings *settings, pw_nic_memory *out)
@@ -26,6 +27,13 @@ static void of_smmu(const pw_settings *settings, pw_nic_memory *out)
         PW_TRANSACTIONS * TRANSACTION_BYTES + settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
     out->vmh_bytes = (l1 + l2) * settings->tlb_line_pages * TRANSLATION_BYTES;
     out->process_bytes = settings->num_context_banks * CHANNEL_PAGE_BYTES;
+}
+
+static void of_utlb(const pw_settings *settings, pw_nic_memory *out)
+{
+    of_smmu(settings, out);
+    out->vmh_bytes = settings->utlb_cache_entries * (TRANSLATION_BYTES + VMH_TAG_BYTES);
+    out->process_bytes += settings->num_context_banks * UTLB_DIRECTORY_BYTES;
 }
 
 void pw_nic_memory_of(const pw_settings *settings, pw_nic_memory *out)
@@ -49,6 +57,7 @@ void pw_nic_memory_of(const pw_settings *settings, pw_nic_memory *out)
         of_smmu(settings, out);
         out->buffer_bytes -= settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
         break;
+    case PW_TRANSLATION_UTLB: of_utlb(settings, out); break;
     default: of_smmu(settings, out);
     }
     out->total_bytes = out->code_bytes + out->buffer_bytes + out->vmh_bytes + out->cbh_bytes +

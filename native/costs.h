@@ -35,6 +35,8 @@ typedef struct {
     int64_t vmh_lookup_ns; /* miNI: VMH cache of one way; static: its table */
     int64_t vmh_way_ns;    /* either cache, each way more */
     int64_t cbh_lookup_ns;
+    int64_t utlb_hit_ns;   /* UTLB: look-up in the NIC's cache */
+    int64_t utlb_miss_ns;  /* more: the NIC reads the table in host memory */
     int64_t miss_delay_ns; /* interrupt until the kernel thread runs */
     int64_t miss_fill_ns;  /* the thread finds the entries and fills the slot */
     int64_t miss_pin_fixed_ns;

@@ -38,8 +38,9 @@
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
-#define PW_TRANSLATION_ODP 3    /* the NIC's own page table, filled by its faults */
-#define PW_TRANSLATION_NP 4     /* a signature page for what is absent, software asks again */
+#define PW_TRANSLATION_UTLB 3   /* a cache on the NIC of the strategy utlb's table; else as SMMU */
+#define PW_TRANSLATION_ODP 4    /* the NIC's own page table, filled by its faults */
+#define PW_TRANSLATION_NP 5     /* a signature page for what is absent, software asks again */
 
 /* How long a miss takes: component costs, or as measured with an application [MINI 4]. */
 #define PW_MISS_TIMES_PLATFORM 0
@@ -123,6 +124,11 @@ typedef struct {
     int64_t pin_cache_limit_regions;
     int64_t piece_bytes; /* of strategies that take messages in pieces; whole pages */
     int64_t bounce_buffers;
+    int64_t utlb_limit_bytes;                    /* -1: none */
+    int64_t utlb_cache_entries, utlb_cache_ways; /* on the NIC */
+    int64_t utlb_fetch_entries;                  /* that a miss reads, at most */
+    int64_t firehose_limit_bytes;                /* of own memory, for all peers together */
+    int64_t firehose_victims_bytes;              /* pinned, and held by nobody */
 } pw_settings;
 /* cdef end */
 

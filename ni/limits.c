@@ -3,6 +3,7 @@
 #include "mini/mini.h"
 #include "mini/nic_memory.h"
 #include "odp/odp.h"
+#include "translation/utlb_cache.h"
 #include "smmu/smmu.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,6 +66,9 @@ static const limit of_settings[] = {
     SETTING(nic_memory_bytes, 1, INT64_MAX),
     SETTING(odp_rnr_ns, 1, TIME_MAX_NS * 3600),
     SETTING(odp_fault_pages, 1, PW_ODP_FAULT_PAGES_MAX),
+    POWER_OF_TWO(utlb_cache_entries, PW_UTLB_ENTRIES_MAX),
+    POWER_OF_TWO(utlb_cache_ways, PW_TCACHE_WAYS_MAX),
+    SETTING(utlb_fetch_entries, 1, PW_UTLB_FETCH_MAX),
 };
 
 static const limit of_costs[] = {
@@ -99,6 +103,8 @@ static const limit of_costs[] = {
     TIME(vmh_lookup_ns),
     TIME(vmh_way_ns),
     TIME(cbh_lookup_ns),
+    TIME(utlb_hit_ns),
+    TIME(utlb_miss_ns),
     TIME(miss_delay_ns),
     TIME(miss_fill_ns),
     TIME(miss_pin_fixed_ns),
@@ -165,7 +171,12 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
     } else if (settings->vmh_low_pages > settings->vmh_high_pages) {
         *name = "vmh_low_pages", *value = settings->vmh_low_pages;
         *because = "the low water mark is above the high one (vmh_high_pages); take a lower one";
-    } else if (settings->translation == PW_TRANSLATION_SMMU) {
+    } else if (settings->utlb_cache_ways > settings->utlb_cache_entries) {
+        *name = "utlb_cache_ways", *value = settings->utlb_cache_ways;
+        *because = "a set has at most as many ways as there are entries (utlb_cache_entries); take "
+                   "fewer";
+    } else if (settings->translation == PW_TRANSLATION_SMMU ||
+               settings->translation == PW_TRANSLATION_UTLB) {
         *name = NULL;
     } else if (is_above_nic_memory(settings)) {
         *name = "nic_memory_bytes", *value = settings->nic_memory_bytes;

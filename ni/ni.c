@@ -26,8 +26,10 @@ static int create_translation(pw_ni *ni)
         ni->translation = &ni->odp.base;
         break;
     default:
+        if (ni->settings.translation == PW_TRANSLATION_UTLB)
+            code = pw_utlb_cache_init(&ni->utlb, &ni->costs, &ni->settings, &ni->counters);
         pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
-                          ni->settings.ideal);
+                          ni->settings.ideal, ni->utlb.entries ? &ni->utlb : NULL);
         ni->translation = &ni->smmu_unit.base;
     }
     if (ni->translation->ops->has_random_keys)
@@ -103,6 +105,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
     pw_mini_destroy(&ni->mini);
+    pw_utlb_cache_destroy(&ni->utlb);
     pw_static_tables_destroy(&ni->static_tables);
     pw_odp_destroy(&ni->odp);
     pw_firmware_destroy(&ni->firmware);

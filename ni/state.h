@@ -62,6 +62,7 @@ struct pw_ni {
     pw_mini mini;
     pw_static_tables static_tables;
     pw_odp odp;
+    pw_utlb_cache utlb;
     pw_translation_unit *translation; /* that of them that runs */
     pw_bounds bounds;                 /* that destinations want of this source */
     pw_impairments impairments;

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from pagewire.cli.experiments import app_runs, apps, output, registry
+from pagewire.cli.experiments import app_runs, apps, output, registry, rivals
 from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
 from pagewire.cli.experiments.rig import GAP_NS, PAGE_BYTES, TARGET, Rig, all_pages
 from pagewire.cli.main import main
@@ -415,6 +415,14 @@ def test_rivals_churn_gives_up_what_was_unmapped():
     (gone,) = column(result, "strategy_invalidations", memory="pin-cache")
     (faults,) = column(result, "translation_faults", memory="part")
     assert gone > 0 < faults
+    assert column(result, "translation_faults", memory="mini") == [0], "the unit pins by itself"
+
+
+def test_rivals_never_call_a_bound_the_best():
+    times = {"ideal": 1.0, "static": 2.0, "mini": 4.0, "part": 3.0, "pin": None}
+    assert rivals.best(times) == "part"
+    assert rivals.best(times | {"mini": 2.5}) == "mini"
+    assert {"mini", "static", "utlb", "firehose"} <= set(rivals.strategies())
 
 
 def test_rivals_memory_goes_on_where_frames_are_short():

@@ -174,6 +174,19 @@ def test_stale_translation_is_noticed_and_paid_for() -> None:
     assert pair.counters(1).vmh_misses_receive == 2
 
 
+def test_mapping_that_went_costs_one_miss_a_line() -> None:
+    """Its other pages are found gone, and pinned anew, with the first."""
+    pair = mini_pair()
+    source, destination = resident(4 * PAGE)
+    write(pair, source, destination)
+    for page in range(4):
+        assert lib.pw_memory_unpin(pair.memories[1], destination.first_page + page, 1) == 0
+        destination.drop(page)
+    write(pair, source, destination, at_ns=50_000_000)
+    assert pair.counters(1).stale_translations == 1
+    assert pair.counters(1).vmh_misses_receive == 2
+
+
 def test_invalidation_drops_lines_and_pins() -> None:
     pair = mini_pair()
     source, destination = resident(PAGE)

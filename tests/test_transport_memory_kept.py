@@ -169,6 +169,78 @@ def test_pin_cache_is_told_of_a_fork(bind, far):
     assert cache.use(far(0, 4))[0].pin_ns == LOOKUP_NS + cost("pin_resident", 4)
 
 
+@pytest.mark.parametrize("name", ["utlb", "firehose"])
+def test_pages_stay_pinned_behind_their_use_and_cost_a_look_up(name, bind, far):
+    kept = bind(name)
+    first, released = kept.use(far(0, 4))
+    assert first == Cost(pin_ns=LOOKUP_NS + cost("pin_resident", 4)) and released == Cost()
+    assert kept.use(far(1, 2))[0] == Cost(pin_ns=LOOKUP_NS)
+    gaps = LOOKUP_NS + 2 * cost("pin_resident", 1)
+    assert kept.use(far(6, 1))[0].pin_ns == LOOKUP_NS + cost("pin_resident", 1)
+    assert kept.use(far(3, 5))[0].pin_ns == gaps - cost("pin_resident", 1) + cost("pin_resident", 2)
+    assert (kept.count("hits"), kept.count("misses"), kept.pinned_pages) == (1, 3, 8)
+
+
+def test_utlb_gives_up_pages_that_were_used_least_recently(bind, far):
+    kept = bind("utlb", "strategy.utlb_limit=16KiB")
+    kept.use(far(0, 4))
+    kept.use(far(0, 2))
+    passed, _ = kept.use(far(8, 1))  # page 2 goes, not the buffer that it came with
+    assert passed.pin_ns == LOOKUP_NS + cost("pin_resident", 1) + cost("unpin", 1)
+    pinned = [kept.pages.is_pinned(far(first, 1)) for first in (0, 1, 2, 3, 8)]
+    assert pinned == [True, True, False, True, True]
+    under_way = kept.strategy.acquire(span=far(10, 6), access=WRITE)
+    assert kept.pinned_pages == 6, "what is in use is let in above the limit"
+    _, released = kept.strategy.release(lease=under_way), kept.pinned_pages
+    assert released == 4
+
+
+def test_firehose_keeps_so_many_victims(bind, far):
+    kept = bind("firehose", "strategy.firehose_victims=8KiB")
+    kept.use(far(0, 4))
+    assert kept.pinned_pages == 2 and kept.count("evictions") == 1
+    assert kept.pages.is_pinned(far(2, 2)) and not kept.pages.is_pinned(far(0, 1))
+
+
+@pytest.mark.parametrize("name", ["utlb", "firehose"])
+def test_pages_whose_mapping_went_are_pinned_anew(name, bind, far):
+    kept = bind(name)
+    kept.use(far(0, 4))
+    map_at(far(1, 1).address, 2 * PAGE_BYTES)
+    kept.use(far(0, 4))
+    assert kept.count("invalidations") == 1 and kept.pages.is_pinned(far(0, 4))
+    kept.strategy.invalidated(first_page=0, num_pages=2**52)
+    assert kept.pinned_pages == 0
+    kept.use(far(0, 4))
+    unmap(far(0, 1).address, PAGE_BYTES)
+    with pytest.raises(EngineError, match="not mapped"):
+        kept.use(far(0, 4))
+    assert kept.pinned_pages <= 4
+    assert kept.use(far(8, 2))[0].pin_ns == LOOKUP_NS + cost("pin_resident", 2)
+
+
+@pytest.mark.parametrize("name", ["utlb", "firehose"])
+def test_room_is_made_at_the_limit_of_locked_memory(name, bind, far):
+    kept = bind(name, "strategy.locked_limit=8KiB")
+    kept.use(far(0, 2))
+    kept.use(far(4, 2))
+    assert kept.count("evictions") == 1 and kept.pinned_pages == 2
+    with pytest.raises(EngineError, match=r"3 pages would be locked, .*locked_limit allows 2"):
+        kept.use(far(10, 3))
+    kept.use(far(12, 1))
+    assert kept.pinned_pages <= 2
+
+
+def test_utlb_without_its_check_goes_astray_and_says_so(bind, far):
+    kept = bind("utlb", "strategy.check_mappings=false")
+    kept.use(far(0, 4))
+    map_at(far(0, 1).address, 4 * PAGE_BYTES)
+    lease = kept.strategy.acquire(span=far(0, 4), access=WRITE)
+    assert lease.token[1] not in (0, far(0, 1).address)
+    kept.strategy.release(lease=lease)
+    assert kept.pages.context.counters.stale_transfers == 1
+
+
 def test_pretouch_once_touches_again_when_the_mapping_changed(bind, far):
     once = bind("pretouch-once")
     map_at(far(0, 1).address, 4 * PAGE_BYTES)

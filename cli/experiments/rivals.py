@@ -17,6 +17,12 @@ from pagewire.transport.memory.built_in import REGISTRY
 BOUND = "ideal"
 """What no machine does: shown, and never the best."""
 
+UNITS = ("mini", "static")
+"""Translation units that pin by themselves, in place of a strategy."""
+
+BOUNDS = (BOUND, "static")
+"""Never the best: static's pins were paid for when the program registered its memory."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
@@ -39,20 +45,26 @@ class Outcome:
 
 
 def strategies() -> list[str]:
-    return [name for name in REGISTRY.names() if REGISTRY.is_native(name)]
+    """What is compared: strategies, and units that need none."""
+    return [*(name for name in REGISTRY.names() if REGISTRY.is_native(name)), *UNITS]
 
 
 def _run(
     chosen: Options, kind: str, memory: str, cases: Sequence[Case], settings: Sequence[str] = ()
 ) -> Outcome | None:
     """None: the strategy was refused, or failed."""
+    chosen_by = (
+        ["run.memory=part", f"run.translation={memory}"]
+        if memory in UNITS
+        else [f"run.memory={memory}"]
+    )
     with guarded_folder("pagewire-rivals-") as folder:
         times, report = pathlib.Path(folder, "times.json"), pathlib.Path(folder, "report.json")
         words = [str(times), kind, *(case.word for case in cases)]
         command = program.parse(["-m", "pagewire.cli.experiments.rivals_program", *words])
         environ = dict(chosen.environ)
         texts = [
-            f"run.memory={memory}",
+            *chosen_by,
             "run.policy=all",
             "run.compute=none",
             "run.quiet=true",
@@ -71,8 +83,10 @@ def _run(
 
 
 def best(times_us: dict[str, float | None]) -> str:
-    """The strategy that takes least; ideal takes no part."""
-    real = {name: time for name, time in times_us.items() if time is not None and name != BOUND}
+    """The strategy that takes least; bounds take no part."""
+    real = {
+        name: time for name, time in times_us.items() if time is not None and name not in BOUNDS
+    }
     if not real:
         raise ConfigError("rivals: every memory strategy was refused or failed")
     return min(real, key=lambda name: real[name])
@@ -102,7 +116,7 @@ def reuse(chosen: Options) -> Result:
                     [row for row in rows if row["num_bytes"] == size],
                     "times",
                     name,
-                    dashed=name == BOUND,
+                    dashed=name in BOUNDS,
                 )
                 for name in ended
             ],
@@ -117,7 +131,7 @@ def reuse(chosen: Options) -> Result:
         Panel(
             "times that a buffer is used",
             "message size",
-            title="who takes least (ideal apart)",
+            title="who takes least (ideal, static apart)",
             cells=cells,
             cell_columns=[str(count) for count in counts],
             cell_rows=[size_text(size) for size in sizes],
@@ -139,7 +153,11 @@ def reuse(chosen: Options) -> Result:
                 "written its own, nobody has touched the receiver's. What a strategy pins at its "
                 "start (pin-all, bounce) is not in it."
             ),
-            "ideal is what no machine does, and is never the best.",
+            (
+                "ideal is what no machine does. static has all its tables on the NIC and pins when "
+                "memory is registered, which costs nothing here. Neither is ever the best. mini "
+                "pins at a miss, of a packet that is dropped and comes again by the timeout."
+            ),
         ],
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
@@ -151,7 +169,7 @@ def churn(chosen: Options) -> Result:
     sizes = chosen.pick([256 << 10], [16 << 10, 64 << 10, 256 << 10, 1 << 20])
     num_messages = chosen.pick(4, 32, 128)
     cases = [Case(size, num_messages) for size in sizes]
-    names = chosen.pick(["part", "pin-cache", BOUND], strategies())
+    names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
     outcomes = {name: _run(chosen, "churn", name, cases) for name in names}
     rows: list[dict[str, Any]] = []
     for name, outcome in outcomes.items():
@@ -168,7 +186,7 @@ def churn(chosen: Options) -> Result:
             name,
             sizes,
             [outcomes[name].times_us[idx] for idx in range(len(sizes))],  # type: ignore[union-attr]
-            dashed=name == BOUND,
+            dashed=name in BOUNDS,
         )
         for name in ended
     ]
@@ -211,7 +229,14 @@ def memory(chosen: Options) -> Result:
     pages = size >> 12
     cases = [Case(size, max(1, int(num_frames * each) // pages)) for each in fractions]
     settings = ("memory_backend.backend=model", f"memory_backend.frame_limit_pages={num_frames}")
-    more = (*settings, "strategy.pin_cache_limit=none", "memory_backend.fault_fraction=1")
+    no_limit = ("strategy.pin_cache_limit=none", "strategy.utlb_limit=none")
+    # What peers hold, and what miNI's cache holds, is not evicted: less than all must be promised.
+    promised = (
+        f"strategy.firehose_limit={num_frames // 2 * 4}KiB",
+        f"strategy.firehose_victims={num_frames // 8 * 4}KiB",
+        f"mini.vmh_entries={num_frames // 2}",
+    )
+    more = (*settings, *no_limit, *promised, "memory_backend.fault_fraction=1")
     names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
     rows: list[dict[str, Any]] = []
     for name in names:
@@ -231,7 +256,7 @@ def memory(chosen: Options) -> Result:
             row["memory"],
             [each for each in fractions if row[f"us_{each}"] is not None],
             [row[f"us_{each}"] for each in fractions if row[f"us_{each}"] is not None],
-            dashed=row["memory"] == BOUND,
+            dashed=row["memory"] in BOUNDS,
         )
         for row in rows
         if any(row[f"us_{each}"] is not None for each in fractions)
@@ -255,8 +280,9 @@ def memory(chosen: Options) -> Result:
                 "was given up and what was pinned are those of the last column."
             ),
             (
-                "pin-cache without a limit of its own: it gives up regions when no frame can be "
-                "pinned."
+                "pin-cache and utlb without a limit of their own: they give something up when no "
+                "frame can be pinned. Half of the frames may be held by the peer (firehose), "
+                "or in miNI's cache, which evicts nothing that it holds; static never evicts."
             ),
         ],
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},

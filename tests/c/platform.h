@@ -35,6 +35,8 @@ static const pw_costs platform_costs = {
     .vmh_lookup_ns = 450,
     .vmh_way_ns = 75,
     .cbh_lookup_ns = 450,
+    .utlb_hit_ns = 10,
+    .utlb_miss_ns = 200,
     .miss_delay_ns = 15000,
     .miss_fill_ns = 15000,
     .miss_pin_fixed_ns = 3000,
@@ -102,6 +104,14 @@ static const pw_settings platform_settings = {
     .static_pages = 131072,
     .static_buffers = 1024,
     .nic_memory_bytes = 2097152,
+    .utlb_limit_bytes = 67108864,
+    .utlb_cache_entries = 8192,
+    .utlb_cache_ways = 1,
+    .utlb_fetch_entries = 8,
+    .firehose_limit_bytes = 67108864,
+    .firehose_victims_bytes = 16777216,
+    .strategy_checks_mappings = 1,
+    .locked_limit_bytes = -1,
     .lookahead_blocks = 128,
 };
 #endif

@@ -126,6 +126,9 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "copies": "copies",
         "copied_bytes": "bytes copied",
         "pool_waits": "copies that waited for a free buffer",
+        "firehose_moves": "round trips to move firehoses",
+        "firehose_pages": "  pages that they got hold of",
+        "firehose_waits": "reads that waited for a firehose in use",
     },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
@@ -202,6 +205,11 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "blocks_missed": "blocks that went there",
         "two_sided_retries": "  sent again when software was ready",
     },
+    "UTLB": {
+        "utlb_hits": "hits in the NIC's cache",
+        "utlb_misses": "misses in it",
+        "utlb_prefetched": "  entries read along with them",
+    },
     "emulator": {
         "lookahead_blocks": "answers foreseen",
         "lookahead_misses": "  that came at another time",
@@ -262,6 +270,9 @@ UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "smmu": ("l2_misses",),
     "mini": ("vmh_misses_send", "vmh_misses_receive", "cbh_misses"),
     "static": (),
+    "utlb": ("utlb_misses",),
+    "odp": ("l2_misses",),
+    "np-rdma": ("l2_misses",),
 }
 """Counters of look-ups that a translation unit's own caches did not answer, by run.translation; the
 tables of static hold all there is."""

@@ -1,4 +1,5 @@
 #include "transport/node/node.h"
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
 #include "transport/node/pieces.h"
 #include "ni/limits.h"
@@ -28,16 +29,14 @@ static int create_memory(pw_node *node, const pw_settings *settings)
 
 static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
 {
-    int code = create_memory(node, options->settings);
+    int code = create_memory(node, &node->settings);
     if (code < 0) {
         const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
         *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    pw_settings settings = *options->settings;
-    pw_strategy_choose_unit(options->strategy, &settings);
-    code = pw_ni_create(options->costs, &settings, node->wire->node, node->wire->num_nodes,
+    code = pw_ni_create(options->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
     uint64_t secret;
@@ -49,19 +48,26 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
     return pw_ni_open_domain(node->ni, node->pdid);
 }
 
+static void forget_translations(void *owner, uint64_t first_page, uint64_t num_pages)
+{
+    pw_node *node = owner;
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+}
+
 static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
 {
     node->strategy = options->strategy;
     node->strategy_self = options->strategy_self;
-    node->settings = *options->settings;
-    pw_strategy_choose_unit(options->strategy, &node->settings);
     node->advises = options->strategy->advises ||
                     (options->strategy->unit == PW_TRANSLATION_ODP && node->settings.odp_prefetch);
     node->costs = *options->costs;
-    node->context = (pw_strategy_context){.memory = node->memory,
-                                          .tables = &node->tables,
-                                          .costs = &node->costs,
-                                          .settings = &node->settings};
+    node->context = (pw_strategy_context){
+        .memory = node->memory,
+        .tables = &node->tables,
+        .costs = &node->costs,
+        .settings = &node->settings,
+        .unpinned = options->strategy->unit ? forget_translations : NULL,
+        .owner = node};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     int code = node->strategy->create(&node->context, &node->strategy_self);
@@ -82,6 +88,11 @@ static int create_parts(pw_node *node, const pw_node_options *options, const cha
     code = pw_handles_init(&node->handles);
     if (code < 0) return code;
     code = create_engine(node, options, reason);
+    if (code < 0) return code;
+    *reason = "strategy.firehose_limit has no page of 4 KiB for each peer; raise it or take fewer "
+              "ranks";
+    code = options->strategy->firehoses ? pw_firehoses_init(node, options->num_started) : PW_OK;
+    if (code == PW_ERR_NOMEM) *reason = "no memory for the table of firehoses";
     return code < 0 ? code : create_strategy(node, options, reason);
 }
 
@@ -113,9 +124,11 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     node->pdid = options->pdid;
     node->host = options->host;
     node->tables = *options->tables;
+    node->settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &node->settings);
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
-    pw_calendar_init(&node->pieces.library);
+    pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();
     code = create_parts(node, options, reason);
     if (code < 0) goto destroy;
@@ -142,6 +155,7 @@ void pw_node_destroy(pw_node *node)
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
     pw_pieces_destroy(node);
+    pw_firehoses_destroy(node);
     pw_page_counts_finish(&node->context.pinned.of);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);

@@ -45,6 +45,7 @@ typedef struct {
     pw_node_host host;
     uint16_t pdid;
     uint16_t reserved;
+    uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
 } pw_node_options;
 
 /* A transfer under way with a peer, or a posted buffer; from pw_node_expose, _fetch or _started

@@ -7,6 +7,8 @@
 #include "transport/node/node.h"
 #include "transport/node/idleness.h"
 #include "transport/node/pieces_state.h"
+#include "native/calendar.h"
+#include "transport/node/firehoses_state.h"
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
@@ -40,7 +42,9 @@ struct pw_node {
     char reason[PW_NODE_REASON_BYTES];
     pw_call_counts calls;
     pw_frame_pool frames;
+    pw_calendar library; /* what its progress thread does: see library.h */
     pw_pieces pieces;
+    pw_firehoses firehoses;
 };
 
 /* Note what a negative code is about, in words; the code. */

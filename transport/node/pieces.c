@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/node/library.h"
 #include "transport/node/node_state.h"
 
 #define KIND_OPEN \
@@ -79,30 +80,7 @@ void pw_pieces_destroy(pw_node *node)
     free(node->pieces.messages);
 }
 
-/* -- the progress thread */
-
-/* It works for so long, at the first time that it can; when it is through. */
-static int64_t work(pw_node *node, int64_t at_ns, int64_t duration_ns)
-{
-    return pw_calendar_book(&node->pieces.library, at_ns, duration_ns) + duration_ns;
-}
-
-/* Messages come between its other work and do not delay it: in which order both are noticed here is
- * chance. */
-static int64_t read_at_ns(const pw_node *node, const pw_envelope *envelope)
-{
-    return envelope->arrival_ns + node->costs.mailbox_read_ns;
-}
-
-static int tell(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address, uint64_t num_bytes,
-                uint64_t key, uint64_t extra, int64_t at_ns)
-{
-    if (node->frames.frame_bytes == 0) node->frames.frame_bytes = PW_ENVELOPE_BYTES;
-    uint8_t *frame = pw_node_take_frame(node);
-    if (!frame) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for a message to node %u", peer);
-    pw_ni_control_write(node->ni, peer, kind, address, num_bytes, key, extra, at_ns, frame);
-    return pw_node_send_frame(node, peer, frame, PW_ENVELOPE_BYTES);
-}
+/* -- pieces */
 
 /* Make the next piece ready. PW_ERR_FULL: the message waits until one is freed. */
 static int begin_piece(pw_node *node, pw_piece_message *message, pw_handle **out)
@@ -127,7 +105,8 @@ static int begin_piece(pw_node *node, pw_piece_message *message, pw_handle **out
     int64_t cost_ns = pw_node_count_cost(node, &piece->lease.cost, "acquire");
     if (cost_ns < 0) return (int)cost_ns;
     if (!piece->lease.ni_address) piece->lease.ni_address = span.address;
-    piece->complete_ns = work(node, pw_later(message->cause_ns, piece->lease.from_ns), cost_ns);
+    piece->complete_ns =
+        pw_library_work(node, pw_later(message->cause_ns, piece->lease.from_ns), cost_ns);
     piece->peer = message->peer;
     piece->num_bytes = span.num_bytes;
     piece->is_fetch = !message->is_sender;
@@ -175,7 +154,7 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
     pw_node_add_swapped(node, num_swapped, &cost);
     int64_t cost_ns = pw_node_count_cost(node, &cost, "release");
     if (cost_ns < 0) return cost_ns;
-    int64_t free_ns = work(node, at_ns, cost_ns);
+    int64_t free_ns = pw_library_work(node, at_ns, cost_ns);
     ops->freed(node->strategy_self, &piece->lease, free_ns);
     pw_handles_give(&node->handles, piece);
     return free_ns;
@@ -204,9 +183,9 @@ static int announce(pw_node *node, pw_piece_message *message)
 {
     while (message->num_ready) {
         const pw_handle *piece = pop_ready(message);
-        int code =
-            tell(node, message->peer, KIND_PIECE, piece->lease.ni_address, piece->num_bytes,
-                 piece->key, message->peer_id, pw_later(message->open_ns, piece->complete_ns));
+        int code = pw_library_tell(node, message->peer, KIND_PIECE, piece->lease.ni_address,
+                                   piece->num_bytes, piece->key, message->peer_id,
+                                   pw_later(message->open_ns, piece->complete_ns));
         if (code < 0) return code;
     }
     return PW_OK;
@@ -269,14 +248,15 @@ static int cut(pw_node *node, pw_piece_message *message, uint64_t wanted_bytes)
 static int open_sender(pw_node *node, pw_piece_message *message, const pw_envelope *envelope)
 {
     message->is_open = true;
-    message->open_ns = read_at_ns(node, envelope);
+    message->open_ns = pw_library_read_ns(node, envelope);
     message->cause_ns = pw_later(message->cause_ns, message->open_ns);
     message->peer_id = envelope->key;
     int code = cut(node, message, envelope->num_bytes);
     if (code < 0) return code;
     if (message->wanted_bytes) return advance_sender(node, message);
     message->end_ns = message->open_ns;
-    code = tell(node, message->peer, KIND_EMPTY, 0, 0, 0, message->peer_id, message->open_ns);
+    code = pw_library_tell(node, message->peer, KIND_EMPTY, 0, 0, 0, message->peer_id,
+                           message->open_ns);
     return code < 0 ? code : end_message(node, message);
 }
 
@@ -338,8 +318,8 @@ int pw_pieces_accept(pw_node *node, pw_handle *handle, uint64_t offered, int64_t
     pw_piece_message *message = new_message(node, handle, handle->address, at_ns);
     if (!message) return PW_ERR_NOMEM;
     uint64_t id = message->id; /* of a node's message to itself it may be over when this is told */
-    int code =
-        tell(node, handle->peer, KIND_OPEN, offered & ~NAME, handle->num_bytes, id, 0, at_ns);
+    int code = pw_library_tell(node, handle->peer, KIND_OPEN, offered & ~NAME, handle->num_bytes,
+                               id, 0, at_ns);
     node->is_posted = true;
     message = find(node, id, handle->peer, false);
     return code == PW_OK && message ? advance_receiver(node, message) : code;
@@ -352,7 +332,7 @@ static int take_announced(pw_node *node, pw_piece_message *message, const pw_env
     message->announced[at].address = envelope->address;
     message->announced[at].key = envelope->key;
     message->announced[at].num_bytes = envelope->num_bytes;
-    message->announced[at].arrival_ns = read_at_ns(node, envelope);
+    message->announced[at].arrival_ns = pw_library_read_ns(node, envelope);
     message->cause_ns = message->announced[at].arrival_ns;
     return advance_receiver(node, message);
 }

@@ -1,7 +1,6 @@
 /* What a node keeps of its messages in pieces: see pieces.h. */
 #ifndef PW_NODE_PIECES_STATE_H
 #define PW_NODE_PIECES_STATE_H
-#include "native/calendar.h"
 #include "transport/node/node.h"
 
 #define PW_PIECES_AHEAD 4 /* pieces of a message that are ready or under way at a time */
@@ -30,7 +29,6 @@ struct pw_piece_message {
 };
 
 typedef struct {
-    pw_calendar library;         /* what the progress thread does */
     pw_piece_message **messages; /* by index, in the low half of an id; NULL: free */
     uint32_t num_messages;
     uint32_t num_made; /* of ids */

@@ -107,7 +107,7 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
     entry.update({key: total[key] for key in PINNED_KEYS})
-    entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.run.translation])
+    entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.translation_unit])
     entry["nic_memory_bytes"] = nic_memory(config.unit_settings())["total_bytes"]
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
     entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]

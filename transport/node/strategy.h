@@ -47,7 +47,9 @@ typedef struct {
     uint64_t strategy_major_faults;          /* pages that it brought back from swap */
     uint64_t stale_transfers;                /* used what is kept of a mapping that had gone */
     uint64_t copies, copied_bytes;
-    uint64_t pool_waits; /* copies that waited for a free buffer */
+    uint64_t pool_waits;                     /* copies that waited for a free buffer */
+    uint64_t firehose_moves, firehose_pages; /* round trips to get hold of pages; how many pages */
+    uint64_t firehose_waits; /* reads that waited because all firehoses to the peer are in use */
 } pw_strategy_counters;
 
 /* What a strategy works with; lives as long as it. */
@@ -57,6 +59,9 @@ typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;
     int64_t now_ns; /* of the call under way: the host says so before it */
+    /* Told, with its owner, of pages whose translations the NI must not keep; NULL: nobody is. */
+    void (*unpinned)(void *owner, uint64_t first_page, uint64_t num_pages);
+    void *owner;
     pw_pinned pinned;
     pw_strategy_counters counters;
     pw_strategy_cost start_cost; /* what `create` took */
@@ -78,6 +83,16 @@ typedef struct {
     bool is_ahead; /* pieces are taken before the other end has asked for them */
 } pw_piece_ops;
 
+/* For a strategy under which peers hold pages of this node pinned, to read them when they like:
+ * what the library's progress thread does when it is told of it. */
+typedef struct {
+    /* A peer holds the pages from now on. Such as cannot be pinned, because they are not mapped,
+     * stay as they are: the NI refuses what it cannot read. */
+    int (*hold)(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost);
+    /* It does not any more. */
+    int (*let_go)(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost);
+} pw_firehose_ops;
+
 /* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
  * is written on success alone. All are there; only a host that brings its own object may leave out
  * create and destroy, which nobody calls for it. */
@@ -94,7 +109,8 @@ typedef struct {
     int (*invalidated)(void *self, uint64_t first_page, uint64_t num_pages);
     int64_t unit; /* PW_TRANSLATION_* that it needs in place of the SMMU; 0: none */
     bool advises; /* the driver is told of a message's destination when it is matched */
-    const pw_piece_ops *pieces; /* NULL: messages go as a whole */
+    const pw_piece_ops *pieces;       /* NULL: messages go as a whole */
+    const pw_firehose_ops *firehoses; /* NULL: peers hold no pages */
 } pw_strategy_ops;
 
 /* The engine's settings with the unit that the strategy needs. */

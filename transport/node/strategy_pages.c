@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent)
 {
@@ -153,4 +154,23 @@ int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, u
     pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);
     if (code == PW_OK) return PW_OK;
     return pw_strategy_failed(context, code, "unpin", pw_span_of_pages(first_page, num_pages));
+}
+
+int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
+{
+    context->counters.stale_transfers++;
+    if (access & PW_ACCESS_IN_PLACE) return PW_OK;
+    uint64_t in_page = span.address % PW_PAGE_BYTES;
+    void *frames = mmap(NULL, pw_span_num_pages(span) << PW_PAGE_SHIFT, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (frames == MAP_FAILED) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", span);
+    out->ni_address = (uintptr_t)frames + in_page;
+    return PW_OK;
+}
+
+void pw_strategy_end_astray(const pw_lease *lease)
+{
+    if (!lease->ni_address || lease->ni_address == lease->span.address) return;
+    munmap((void *)(uintptr_t)(lease->ni_address & ~(uint64_t)(PW_PAGE_BYTES - 1)),
+           pw_span_num_pages(lease->span) << PW_PAGE_SHIFT);
 }

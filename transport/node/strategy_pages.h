@@ -31,6 +31,12 @@ int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried
 /* For `invalidated` and `release` of strategies that keep nothing. */
 int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages);
 int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost);
+/* A transfer through what is kept of a mapping that had gone, as the NI sees it: frames that are
+ * the program's no more. Counted; *out then names pages of nobody, unless peers name the address.
+ */
+int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out);
+/* Give such pages back, if the lease names any. */
+void pw_strategy_end_astray(const pw_lease *lease);
 /* A pw_page_run for page counts whose pages stay as they are. */
 int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages);
 /* For `create` and `destroy` of strategies whose object is the context. */

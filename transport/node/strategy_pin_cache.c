@@ -8,7 +8,6 @@
  * (strategy.check_mappings = false) the NI would read and write frames that are the program's no
  * more: the transfer then goes to pages of nobody, and is counted. */
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "transport/node/page_regions.h"
 #include "transport/node/strategy_pages.h"
@@ -160,20 +159,6 @@ static int pin_gaps(cache *cache, uint64_t first_page, uint64_t end_page, pw_str
     return PW_OK;
 }
 
-/* What the NI sees of frames that are the program's no more: pages of nobody. */
-static int name_stale_frames(cache *cache, pw_span span, int access, pw_lease *out)
-{
-    pw_strategy_context *context = cache->context;
-    context->counters.stale_transfers++;
-    if (access & PW_ACCESS_IN_PLACE) return PW_OK; /* peers name the address: counted alone */
-    uint64_t in_page = span.address % PW_PAGE_BYTES;
-    void *frames = mmap(NULL, pw_span_num_pages(span) << PW_PAGE_SHIFT, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (frames == MAP_FAILED) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", span);
-    out->ni_address = (uintptr_t)frames + in_page;
-    return PW_OK;
-}
-
 /* Is the range in the cache, and what the cache says true? */
 static int look_up(cache *cache, uint64_t first_page, uint64_t end_page, bool *is_hit,
                    bool *is_stale, pw_strategy_cost *cost)
@@ -206,7 +191,7 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
     code = look_up(cache, first_page, end_page, &is_hit, &is_stale, &lease.cost);
     if (code == PW_OK && !is_hit) code = pin_gaps(cache, first_page, end_page, &lease.cost);
-    if (code == PW_OK && is_stale) code = name_stale_frames(cache, span, access, &lease);
+    if (code == PW_OK && is_stale) code = pw_strategy_go_astray(context, span, access, &lease);
     if (code != PW_OK) {
         (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token,
                                   pw_strategy_leave_pages, NULL);
@@ -223,9 +208,7 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     cache *cache = self;
     pw_strategy_cost passed = {0};
     uint64_t num_pages = pw_span_num_pages(lease->span);
-    if (lease->ni_address && lease->ni_address != lease->span.address)
-        munmap((void *)(uintptr_t)(lease->ni_address & ~(uint64_t)(PW_PAGE_BYTES - 1)),
-               num_pages << PW_PAGE_SHIFT);
+    pw_strategy_end_astray(lease);
     int code = pw_page_counts_drop(&cache->users, pw_span_first_page(lease->span), num_pages,
                                    lease->token, pw_strategy_leave_pages, NULL);
     if (code != PW_OK) return pw_strategy_failed(cache->context, code, "unpin", lease->span);

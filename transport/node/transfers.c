@@ -1,6 +1,7 @@
 /* Long messages: the sender exposes its buffer, the receiver's NI reads it. What the memory
  * strategy does before and after costs the CPU's clock. */
 #include "native/crc32c.h"
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
 #include "transport/node/pieces.h"
 
@@ -161,14 +162,19 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
     handle->num_bytes = num_bytes;
     handle->has_lease = num_bytes > 0;
     int code = PW_OK;
+    /* a node holds no firehoses at itself */
+    bool is_whole = node->strategy->firehoses && peer == node->wire->node;
     if (handle->has_lease)
         code = pw_node_acquire(node, (pw_span){address, num_bytes},
-                               PW_ACCESS_READ | PW_ACCESS_MESSAGE, &handle->lease);
+                               PW_ACCESS_READ | (is_whole ? 0 : PW_ACCESS_MESSAGE), &handle->lease);
     if (code == PW_OK && num_bytes && node->strategy->pieces) {
         code = pw_pieces_offer(node, handle, address);
     } else {
         handle->address = code == PW_OK && num_bytes ? handle->lease.ni_address : address;
+        if (code == PW_OK && num_bytes && node->strategy->firehoses)
+            code = pw_firehoses_offer(node, handle, address);
         if (code == PW_OK) code = post_exposed(node, handle);
+        if (code > 0) code = PW_OK; /* it is offered otherwise */
     }
     if (code == PW_OK) *out = handle;
     else pw_handles_give(&node->handles, handle);
@@ -192,6 +198,16 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
         return pw_pieces_accept(node, handle, source_address, at_ns);
     }
     if (lease) address = address - lease->span.address + lease->ni_address;
+    if (node->strategy->firehoses && num_bytes && peer != node->wire->node) {
+        if (lease) handle->lease = *lease;
+        handle->has_lease = lease != NULL;
+        handle->is_fetch = true;
+        handle->key = key;
+        handle->address = address;
+        handle->num_bytes = num_bytes;
+        *out = handle;
+        return pw_firehoses_fetch(node, handle, source_address, key, address, at_ns);
+    }
     int code = PW_OK;
     if (node->advises) code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
     if (code == PW_OK)
@@ -255,8 +271,9 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
 {
     pw_handle *handle = pw_handles_end(&node->handles, event->id);
     if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
-    return handle->piece_of ? pw_pieces_finish(node, handle, event)
-                            : pw_node_complete(node, handle, event->time_ns, event->error);
+    if (!handle->piece_of) return pw_node_complete(node, handle, event->time_ns, event->error);
+    return node->strategy->pieces ? pw_pieces_finish(node, handle, event)
+                                  : pw_firehoses_finish(node, handle, event);
 }
 
 void pw_node_free_handle(pw_node *node, pw_handle *handle)

@@ -57,6 +57,17 @@ NOT_SETTINGS = frozenset(
 )
 """Variables of the launcher and of mpirun.sh, which share the prefix."""
 
+TRANSLATION_UNITS: Mapping[str, int] = {
+    "smmu": int(lib.PW_TRANSLATION_SMMU),
+    "mini": int(lib.PW_TRANSLATION_MINI),
+    "static": int(lib.PW_TRANSLATION_STATIC),
+    "odp": int(lib.PW_TRANSLATION_ODP),
+    "np-rdma": int(lib.PW_TRANSLATION_NP),
+    "utlb": int(lib.PW_TRANSLATION_UTLB),
+}
+"""What can translate the NI's accesses, as the engine knows it; but for the first three by
+run.memory alone."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunConfig:
@@ -137,11 +148,7 @@ class RunConfig:
         "smmu",
         "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
         "tables in host memory, which pins; static: all tables on the NIC",
-        choices={
-            "smmu": int(lib.PW_TRANSLATION_SMMU),
-            "mini": int(lib.PW_TRANSLATION_MINI),
-            "static": int(lib.PW_TRANSLATION_STATIC),
-        },
+        choices={name: TRANSLATION_UNITS[name] for name in ("smmu", "mini", "static")},
         engine="translation",
     )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
@@ -346,6 +353,14 @@ class Config:
                 "or another memory strategy"
             )
 
+    @property
+    def translation_unit(self) -> str:
+        """The unit that runs, by its name in TRANSLATION_UNITS: of run.translation, or the one that
+        the memory strategy comes with."""
+        own = unit_of(self.run.memory)
+        names = {value: name for name, value in TRANSLATION_UNITS.items()}
+        return names[own] if own else self.run.translation
+
     def check_without_python(self) -> None:
         """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
         for registry in (MEMORY_STRATEGIES, page_in.REGISTRY, scheduling.REGISTRY):
@@ -468,8 +483,7 @@ class Config:
 
     def unit_settings(self) -> dict[str, int]:
         """The same, with the translation unit that the memory strategy needs."""
-        unit = unit_of(self.run.memory)
-        return self.engine_settings() | ({"translation": unit} if unit else {})
+        return self.engine_settings() | {"translation": TRANSLATION_UNITS[self.translation_unit]}
 
 
 def load(
