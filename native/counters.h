@@ -66,9 +66,9 @@ typedef struct {
     uint64_t miss_delays_10us, miss_delays_20us, miss_delays_50us, miss_delays_100us,
         miss_delays_200us, miss_delays_500us, miss_delays_longer; /* by bin [MINI table 4.6] */
     uint64_t miss_works_10us, miss_works_20us, miss_works_50us, miss_works_100us, miss_works_200us,
-        miss_works_500us, miss_works_longer; /* [MINI table 4.7] */
+        miss_works_500us, miss_works_longer;          /* [MINI table 4.7] */
     uint64_t utlb_hits, utlb_misses, utlb_prefetched; /* entries read beside the one that missed */
-    uint64_t static_pages, static_refused;   /* entered in the static table; no room in it */
+    uint64_t static_pages, static_refused; /* entered in the static table; no room in it */
     uint64_t odp_faults, odp_pending; /* of a NIC with on-demand paging; accesses to a page whose
                                          fault is being handled */
     uint64_t odp_pages_filled, odp_invalidations, odp_table_peak; /* entries of its table */

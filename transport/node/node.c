@@ -61,13 +61,13 @@ static int create_strategy(pw_node *node, const pw_node_options *options, const 
     node->advises = options->strategy->advises ||
                     (options->strategy->unit == PW_TRANSLATION_ODP && node->settings.odp_prefetch);
     node->costs = *options->costs;
-    node->context = (pw_strategy_context){
-        .memory = node->memory,
-        .tables = &node->tables,
-        .costs = &node->costs,
-        .settings = &node->settings,
-        .unpinned = options->strategy->unit ? forget_translations : NULL,
-        .owner = node};
+    node->context =
+        (pw_strategy_context){.memory = node->memory,
+                              .tables = &node->tables,
+                              .costs = &node->costs,
+                              .settings = &node->settings,
+                              .unpinned = options->strategy->unit ? forget_translations : NULL,
+                              .owner = node};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     int code = node->strategy->create(&node->context, &node->strategy_self);

@@ -8,8 +8,8 @@
 #define BUILT_IN(strategy)                                                            \
     strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once) \
         strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
-            strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma)
-            strategy(utlb) strategy(firehose)
+            strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma) \
+                strategy(utlb) strategy(firehose)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,
