@@ -110,13 +110,15 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append("Received data: nothing arrived by RDMA.")
     elif all(all(entry["received_alike"]) for entry in ended):
         lines.append("Received data: identical on each rank under every strategy.")
+    if any(not all(entry["received_alike"]) for entry in ended):
+        lines.append(
+            "Received data: DIFFERENT from the first row's as listed. Times that a program sends, as "
+            "lammps does at its end, or addresses are a reason; else it is an error."
+        )
     for entry in ended:
         ranks = [idx for idx, alike in enumerate(entry["received_alike"]) if not alike]
         if ranks:
-            lines.append(
-                f"Received data: under {row_name(entry)} DIFFERENT on rank "
-                f"{', '.join(map(str, ranks))} from the first row's."
-            )
+            lines.append(f"  {row_name(entry)}: DIFFERENT on rank {', '.join(map(str, ranks))}")
         if entry["stale_transfers"]:
             lines.append(
                 f"{row_name(entry)}: {entry['stale_transfers']:,} transfers went through pins of "
