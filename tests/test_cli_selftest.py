@@ -298,7 +298,8 @@ def test_file_of_tests_that_dies_takes_no_other_with_it(tmp_path):
     folder = tmp_path / "tests" / "mpi"
     folder.mkdir(parents=True)
     (tmp_path / "pyproject.toml").touch()
-    text = "import os, pytest\npytestmark = pytest.mark.mpi\ndef test_it():\n    {}\n"
+    # In two: this file has no such mark.
+    text = "import os, pytest\npytestmark = pytest.mark." + "mpi\ndef test_it():\n    {}\n"
     for name, line in {"a": "pass", "b": "os.kill(os.getpid(), 11)", "c": "assert True"}.items():
         (folder / f"test_{name}.py").write_text(text.format(line), encoding="utf-8")
     (folder / "conftest.py").write_text(

@@ -280,7 +280,10 @@ def test_waitall_completes_partitioned_requests(comm, has_ours):
     dest, source = ring(comm)
     for _ in range(5):
         sent, received = np.arange(30_000), np.zeros(30_000, int)
-        sending = comm.Psend_init([sent, 10_000, MPI.LONG], 3, dest, 5)
+        try:
+            sending = comm.Psend_init([sent, 10_000, MPI.LONG], 3, dest, 5)
+        except NotImplementedError:
+            pytest.skip("this MPI has no partitioned requests")
         receiving = comm.Precv_init([received, 10_000, MPI.LONG], 3, source, 5)
         requests = [sending, receiving]
         MPI.Prequest.Startall(requests)
