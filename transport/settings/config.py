@@ -394,8 +394,8 @@ class Config:
         if self.smmu.mode == "stall" or not self.smmu.hupcf:
             raise ConfigError(
                 f"smmu.mode = '{self.smmu.mode}', smmu.hupcf = {self.smmu.hupcf} with run.memory = "
-                f"'{memory}': that NIC has no SMMU with fault registers; take smmu.mode = 'terminate' "
-                "and smmu.hupcf = 1"
+                f"'{memory}': that NIC has no SMMU with fault registers; take smmu.mode = "
+                "'terminate' and smmu.hupcf = 1"
             )
         if self.ni.interleave != "none":
             raise ConfigError(
