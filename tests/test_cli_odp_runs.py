@@ -16,7 +16,8 @@ def plain_state(tmp_path_factory):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--memory", "odp", "--set", "odp.rnr_timer=100us", "--set", "impairments.packet_loss=1:2000:1"],
+        ["--memory", "odp", "--set", "odp.rnr_timer=100us",
+         "--set", "impairments.packet_loss=1:2000:1"],
         ["--memory", "odp", "--set", "odp.prefetch=true", "--transport", "fabric"],
         ["--memory", "np-rdma"],
     ],
