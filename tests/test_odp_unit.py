@@ -195,6 +195,19 @@ def test_what_was_sent_behind_the_fault_is_sent_again(window: int) -> None:
     assert sender.retransmitted_blocks == window
 
 
+def test_block_that_waits_for_its_fault_is_not_overtaken_by_the_next() -> None:
+    pair = odp_pair(window_blocks=4)
+    source, destination = resident(4 * BLOCK)
+    write(pair, source, destination)
+    lib.pw_ni_invalidate(pair.nis[0], PDID, source.first_page, 1)
+    pair.trace()
+    write(pair, source, destination, LATER_NS)
+    started = [row[3] for row in pair.log("block_started")]
+    assert [row[3] for row in pair.log("block_first_packet")] == started and len(started) == 4
+    sender = pair.counters(0)
+    assert (sender.odp_faults, sender.sequence_nacks, sender.rnr_nacks) == (2, 0, 1)
+
+
 def test_lost_block_is_told_by_the_one_behind_it() -> None:
     pair = odp_pair({"packet_loss": "1:1:0:64"}, timeout_ns=10_000_000, window_blocks=4)
     source, destination = resident(4 * BLOCK)
