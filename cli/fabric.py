@@ -65,6 +65,13 @@ _FOR_ALL = (
     # Else MPICH takes the provider that libfabric lists first.
     _Variable("FI_PROVIDER", NAME, "another provider is no NI"),
 )
+_PREFERRED = {
+    # MPICH 5.0.2 takes the address of a probed message's sender from nowhere when its type has gaps
+    # and it lets the provider fill these. The provider gathers them in a buffer as MPICH does.
+    "mpich": {"MPIR_CVAR_CH4_OFI_ENABLE_PT2PT_NOPACK": "0"},
+    "openmpi": {},
+}
+"""Set unless the user has."""
 _REFUSED = {
     "mpich": (_Variable("MPIR_CVAR_OFI_USE_PROVIDER", NAME, "another provider is no NI"),),
     "openmpi": (
@@ -139,6 +146,9 @@ def environment(environ: Mapping[str, str], mpi: Mpi) -> dict[str, str]:
     for each in (*_FOR_ALL, *_VARIABLES[mpi.kind]):
         if result.get(each.name, "").strip() not in each.others:
             result[each.name] = each.value
+    for name, value in _PREFERRED[mpi.kind].items():
+        if not any(each in environ for each in _spellings(name)):
+            result[name] = value
     here = folder()
     result["FI_PROVIDER_PATH"] = _joined(str(here), environ.get("FI_PROVIDER_PATH", ""))
     # The user's first: a sanitizer's library must be.

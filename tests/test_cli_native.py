@@ -191,6 +191,15 @@ def test_mpiexec_of_open_mpi_is_not_taken_for_mpich(tmp_path, monkeypatch):
         mpi_choice.find("mpich", ask=True)
 
 
+@pytest.mark.parametrize("prefix", ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_"])
+def test_mpich_packs_types_with_gaps_unless_the_user_wants_otherwise(prefix):
+    mpich = mpi_choice.Mpi("mpiexec", "", "mpich")
+    name = "CH4_OFI_ENABLE_PT2PT_NOPACK"
+    assert fabric.environment({}, mpich)[f"MPIR_CVAR_{name}"] == "0"
+    chosen = fabric.environment({prefix + name: "1"}, mpich)
+    assert [chosen[each] for each in chosen if each.endswith(name)] == ["1"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [

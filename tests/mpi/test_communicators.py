@@ -22,6 +22,12 @@ def check(comm):
     assert comm.allgather(comm.rank) == list(range(comm.size))
 
 
+def idup(comm, name="Idup", *args):
+    made, request = getattr(comm, name)(*args)
+    request.Wait()
+    return made
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -38,6 +44,9 @@ def check(comm):
         ),
         lambda comm: comm.Create_dist_graph_adjacent([comm.rank], [comm.rank]),
         lambda comm: comm.Create_group(comm.group),
+        idup,
+        lambda comm: idup(comm, "Idup_with_info", MPI.INFO_NULL),
+        lambda comm: idup(idup(comm)),
     ],
 )
 def test_made_communicators_carry_messages(comm, make):
@@ -66,6 +75,37 @@ def test_a_pending_rendezvous_does_not_block_dup(comm):
             assert (received == np.arange(100_000)).all()
         duplicate = comm.Dup()
     duplicate.Free()
+
+
+def test_a_pending_rendezvous_does_not_block_a_window_of_what_idup_made(comm):
+    if comm.size == 1:
+        return
+    made = idup(comm)
+    if comm.rank == 0:
+        request = comm.Isend(np.arange(100_000), 1, 1)
+        window = MPI.Win.Allocate(8, comm=made)
+        request.Wait()
+    else:
+        if comm.rank == 1:
+            received = np.empty(100_000, int)
+            comm.Recv(received, 0, 1)
+            assert (received == np.arange(100_000)).all()
+        window = MPI.Win.Allocate(8, comm=made)
+    window.Free()
+    made.Free()
+
+
+def test_idup_waits_for_nobody_and_copies_attributes_once(comm):
+    copies = []
+    keyval = MPI.Comm.Create_keyval(copy_fn=lambda *_: copies.append(0) or 1)
+    comm.Set_attr(keyval, 1)
+    made, request = comm.Idup()
+    comm.Sendrecv(np.ones(5000), (comm.rank + 1) % comm.size, 0, np.ones(5000))
+    request.Wait()
+    assert len(copies) == 1
+    comm.Delete_attr(keyval)
+    MPI.Comm.Free_keyval(keyval)
+    made.Free()
 
 
 def test_excluded_ranks_get_no_communicator(comm):

@@ -2,7 +2,7 @@
 
 Each intracommunicator whose members all belong to this COMM_WORLD gets two private ones: one for
 the user's point-to-point envelopes, one for collectives. Others (intercommunicators, groups joined
-with spawned programs, results of Idup) have no state: their calls go to MPI itself.
+with spawned programs) have no state: their calls go to MPI itself.
 
 Calls that synchronise inside MPI are preceded by `arrive`, which keeps this rank's NI alive until
 every member is there and merges the clocks by maximum.
@@ -24,6 +24,7 @@ from pagewire.transport.node.patching import native, replace_all
 _split = native(MPI.Comm, "Split")
 _free = native(MPI.Comm, "Free")
 _iallreduce = native(MPI.Comm, "Iallreduce")
+_idup = native(MPI.Comm, "Idup")
 _test = native(MPI.Request, "Test")
 
 
@@ -32,10 +33,12 @@ class State:
 
     __slots__ = ("collective", "handle", "point_to_point")
 
-    def __init__(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
-        self.handle = comm.handle
-        self.point_to_point = Channel(private(comm), world_ranks)
-        self.collective = Channel(private(comm), world_ranks)
+    def __init__(
+        self, handle: int, privates: tuple[MPI.Intracomm, MPI.Intracomm], world_ranks: list[int]
+    ) -> None:
+        self.handle = handle
+        self.point_to_point = Channel(privates[0], world_ranks)
+        self.collective = Channel(privates[1], world_ranks)
 
     def free(self) -> None:
         for channel in (self.point_to_point, self.collective):
@@ -43,7 +46,51 @@ class State:
             _free(channel.comm)
 
 
-class States(dict[int, State]):
+class Begun:
+    """The state of what Idup makes. Its private communicators are made meanwhile, and waited for
+    when it is used first: by then the user's own is there, so each member has called Idup."""
+
+    __slots__ = ("_comm", "_is_settling", "_parts", "_state", "_world_ranks")
+
+    def __init__(self, comm: MPI.Intracomm, parent: State, world_ranks: list[int]) -> None:
+        self._comm = comm
+        # Of a private one: the user's attributes and topology are not copied.
+        self._parts = [_idup(parent.collective.comm) for _ in range(2)]
+        self._world_ranks = world_ranks
+        self._is_settling = False
+        self._state: State | None = None
+
+    def settle(self) -> State:
+        """Wait for it, progressing."""
+        if not self._is_settling:
+            self._is_settling = True
+            self._finish()
+        while self._state is None:  # another thread is about it
+            turn(partial(_describe_arrival, self._comm))
+        return self._state
+
+    def _finish(self) -> None:
+        for _, request in self._parts:
+            while not _test(request):
+                turn(partial(_describe_arrival, self._comm))
+        (first, _), (second, _) = self._parts
+        for each in (first, second):
+            each.Set_errhandler(MPI.ERRORS_RETURN)
+        self._state = here.states.keep(self._comm, (first, second), self._world_ranks)
+
+    @property
+    def point_to_point(self) -> Channel:
+        return self.settle().point_to_point
+
+    @property
+    def collective(self) -> Channel:
+        return self.settle().collective
+
+    def free(self) -> None:
+        self.settle().free()
+
+
+class States(dict[int, State | Begun]):
     """By the communicator's handle."""
 
     def __init__(self) -> None:
@@ -57,8 +104,18 @@ class States(dict[int, State]):
 
     def add(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
         """Collective over `comm`."""
-        self[comm.handle] = State(comm, world_ranks)
+        self.keep(comm, (private(comm), private(comm)), world_ranks)
+
+    def keep(
+        self,
+        comm: MPI.Intracomm,
+        privates: tuple[MPI.Intracomm, MPI.Intracomm],
+        world_ranks: list[int],
+    ) -> State:
+        """A state for `comm` of two communicators of its group."""
+        state = self[comm.handle] = State(comm.handle, privates, world_ranks)
         comm.Set_attr(self._keyval, comm.handle)
+        return state
 
 
 def private(comm: MPI.Intracomm) -> MPI.Intracomm:
@@ -73,17 +130,21 @@ def attach(comm: Any) -> None:
     """Give `comm` a state. Collective over `comm`; does nothing for those that cannot have one."""
     if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL or comm.handle in here.states:
         return
+    world_ranks = _world_ranks(comm)
+    if MPI.UNDEFINED not in world_ranks:
+        here.states.add(comm, world_ranks)
+
+
+def _world_ranks(comm: MPI.Intracomm) -> list[int]:
     group = comm.Get_group()
     world = MPI.COMM_WORLD.Get_group()
-    world_ranks = list(MPI.Group.Translate_ranks(group, range(group.Get_size()), world))
+    ranks = list(MPI.Group.Translate_ranks(group, range(group.Get_size()), world))
     group.Free()
     world.Free()
-    if MPI.UNDEFINED in world_ranks:
-        return
-    here.states.add(comm, world_ranks)
+    return ranks
 
 
-def arrive(state: State) -> None:
+def arrive(state: State | Begun) -> None:
     """Wait until every member is here, progressing; then all clocks are at the latest one's."""
     arrive_on(state.collective.comm)
 
@@ -115,6 +176,21 @@ def _synchronising(owner: type, name: str) -> Callable[..., Any]:
         return result
 
     return bracket(name, synchronise)
+
+
+def _duplicating(name: str) -> Callable[..., Any]:
+    """Idup: what it makes gets a state that is still being made."""
+    original = native(MPI.Comm, name)
+
+    def duplicate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made, request = original(self, *args, **kwargs)
+        parent = here.states.get(self.handle)
+        if parent is not None:
+            whole = parent if isinstance(parent, State) else parent.settle()
+            here.states[made.handle] = Begun(made, whole, _world_ranks(self))
+        return made, request
+
+    return bracket(name, duplicate)
 
 
 def _freeing(name: str) -> Callable[..., Any]:
@@ -154,3 +230,11 @@ def install() -> None:
             {name: _synchronising(owner, name) for name in names if name in owner.__dict__},
         )
     replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect")})
+    replace_all(
+        MPI.Comm,
+        {
+            name: _duplicating(name)
+            for name in ("Idup", "Idup_with_info")
+            if hasattr(MPI.Comm, name)
+        },
+    )
