@@ -106,7 +106,7 @@ static void test_strategies(pw_memory *memory)
     assert(pw_cost_tables_check(&tables, &reason) == PW_OK && !reason);
     uint32_t num_strategies = 0;
     while (pw_strategy_at(num_strategies)) num_strategies++;
-    assert(num_strategies == 12 && !pw_strategy_find("pim"));
+    assert(num_strategies == 14 && !pw_strategy_find("pim"));
     char *pages = new_pages();
     for (uint32_t i = 0; i < num_strategies; i++) {
         const pw_strategy_ops *ops = pw_strategy_at(i);
