@@ -6,11 +6,11 @@ made since the launch began and that no process has open or mapped. Only the ker
 /proc shows neither the processes of other containers nor a file that is just being opened.
 """
 
-import contextlib
 import fcntl
 import os
 import re
 import stat
+import time
 
 _FOLDER = "/dev/shm"
 _MPICH = re.compile(r"mpich_(shm|vci)_[0-9a-f]+_\d+|sm_segment\..+")
@@ -21,12 +21,29 @@ _CLOCK_S = 0.1
 """Times of files may lag behind the clock by a tick."""
 
 
+_PATIENCE_S = 0.5
+"""A process that was killed holds its files for a moment when it seems gone."""
+
+
 def remove_left(since_s: float) -> None:
     """Remove what is left since a time of time.time(). SIGIO has to be blocked or ignored."""
-    for entry in _entries():
-        if _is_left(entry, since_s - _CLOCK_S):
-            with contextlib.suppress(OSError):
-                _remove_unused(entry)
+    end_s = time.monotonic() + _PATIENCE_S
+    left = [entry for entry in _entries() if _is_left(entry, since_s - _CLOCK_S)]
+    while left := [entry for entry in left if not _is_removed(entry)]:
+        if time.monotonic() > end_s:
+            return
+        time.sleep(0.01)
+
+
+def _is_removed(entry: "os.DirEntry[str]") -> bool:
+    """False: somebody has it, now."""
+    try:
+        _remove_unused(entry)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _entries() -> "list[os.DirEntry[str]]":

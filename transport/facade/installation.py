@@ -173,7 +173,7 @@ class Ending:
             self._wire.free()
 
 
-def _let_sends_through(world: communicators.State) -> None:
+def _let_sends_through(world: communicators.State | communicators.Begun) -> None:
     communicators.arrive(world)
     in_vain = 0
     while in_vain < _PATIENCE_TURNS and not _sent():
