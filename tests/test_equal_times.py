@@ -5,6 +5,7 @@ PAGEWIRE_TEST_RUNS: runs of each case that are held against each other (3). The 
 a folder that nobody writes to: a folder that changes makes Python's import system read it again.
 """
 
+import ast
 import json
 import os
 import pathlib
@@ -67,6 +68,16 @@ MOST_SPREAD = 1e-4
 """Of the virtual time. Most sets of runs are equal in every figure; some differ by tens of ns."""
 
 
+def are_alike(texts: list[str], most_ns: float) -> bool:
+    """The same steps in each run's log, at the same times but for most_ns. Last in a line: when."""
+    runs = [[ast.literal_eval(line) for line in text.splitlines()] for text in texts]
+    return all(
+        len({line[:-1] for line in lines}) == 1
+        and max(line[-1] for line in lines) - min(line[-1] for line in lines) <= most_ns
+        for lines in zip(*runs, strict=True)
+    )
+
+
 @pytest.mark.timeout(120 + 60 * NUM_RUNS)
 @pytest.mark.parametrize(("transport", "name"), cases())
 def test_one_flow_at_a_time_takes_as_long_in_every_run(tmp_path, transport, name):
@@ -89,7 +100,7 @@ def test_one_flow_at_a_time_takes_as_long_in_every_run(tmp_path, transport, name
     for rank in range(3):
         texts = [path.read_text() for path in sorted(logs.glob(f"{rank}.*"))]
         assert len(texts) == NUM_RUNS + recorded
-        assert recorded or repeated["differences"] or len(set(texts)) == 1
+        assert recorded or repeated["differences"] or are_alike(texts, MOST_SPREAD * max(times_ns))
 
 
 def test_runs_with_measured_compute_differ_and_are_an_error(tmp_path):
