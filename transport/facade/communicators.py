@@ -52,7 +52,9 @@ class Begun:
 
     __slots__ = ("_comm", "_is_settling", "_parts", "_state", "_world_ranks")
 
-    def __init__(self, comm: MPI.Intracomm, parent: State, world_ranks: list[int]) -> None:
+    def __init__(
+        self, comm: MPI.Intracomm, parent: "State | Begun", world_ranks: list[int]
+    ) -> None:
         self._comm = comm
         # Of a private one: the user's attributes and topology are not copied.
         self._parts = [_idup(parent.collective.comm) for _ in range(2)]
@@ -186,8 +188,7 @@ def _duplicating(name: str) -> Callable[..., Any]:
         made, request = original(self, *args, **kwargs)
         parent = here.states.get(self.handle)
         if parent is not None:
-            whole = parent if isinstance(parent, State) else parent.settle()
-            here.states[made.handle] = Begun(made, whole, _world_ranks(self))
+            here.states[made.handle] = Begun(made, parent, _world_ranks(self))
         return made, request
 
     return bracket(name, duplicate)
