@@ -200,7 +200,7 @@ void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault)
     pw_faulting_block *block = pw_faulting_blocks_find(&driver->blocks, fault);
     if (!block || !block->err_pending) return;
     block->err_lost = true;
-    pw_library_thread_lose_err(&driver->thread, block);
+    pw_library_thread_lose_err(block);
 }
 
 bool pw_driver_next_err(pw_driver *driver, pw_time known_ns, pw_err_order *out)

@@ -23,12 +23,14 @@ typedef struct {
 typedef struct pw_faulting_block {
     struct pw_faulting_block *next; /* hash chain, or free list */
     pw_fault fault;
-    uint32_t num_entries;  /* in the FIFO, not read yet */
-    uint32_t message_span; /* the tasklet run that last sent a message about it */
-    bool err_ordered;      /* it has its ERR, sent or not yet */
-    bool err_pending;      /* ordered, and not sent yet */
-    bool err_drawn;        /* whether an impairment takes it has been drawn */
-    bool err_lost;         /* and one does */
+    uint32_t num_entries;         /* in the FIFO, not read yet */
+    uint32_t message_span;        /* the tasklet run that last sent a message about it */
+    struct pw_wakeup *err_wakeup; /* of the library thread, in which the ERR is sent */
+    uint32_t err_message;         /* the message of that wake-up which orders it */
+    bool err_ordered;             /* it has its ERR, sent or not yet */
+    bool err_pending;             /* ordered, and not sent yet */
+    bool err_drawn;               /* whether an impairment takes it has been drawn */
+    bool err_lost;                /* and one does */
 } pw_faulting_block;
 
 #define PW_FAULTING_BUCKETS 1024

@@ -53,9 +53,15 @@ static pw_time wakes_ns(const pw_library_thread *thread, const pw_wakeup *wakeup
                                         : pw_cpu_end(thread->cpu, wakeup->first_span));
 }
 
+/* The thread has its core, and looks at what waits. */
+static pw_time awake_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
+{
+    return work(thread, wakes_ns(thread, wakeup), thread->costs->user_wakeup_ns);
+}
+
 static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
 {
-    pw_time at_ns = work(thread, wakes_ns(thread, wakeup), thread->costs->user_wakeup_ns);
+    pw_time at_ns = awake_ns(thread, wakeup);
     for (uint32_t i = 0, end = 0; i < wakeup->num_messages; i = end) {
         while (end < wakeup->num_messages &&
                pw_cpu_time(thread->cpu, wakeup->messages[end].sent) <= at_ns)
@@ -81,15 +87,18 @@ static void refresh(const pw_library_thread *thread, pw_wakeup *wakeup)
     update_wakeup(thread, wakeup);
 }
 
-static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup)
+/* When the thread touches the pages as things are now. */
+static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup, bool is_known)
 {
-    refresh(thread, wakeup);
-    wakeup->is_noted = true;
+    if (is_known) refresh(thread, wakeup);
+    wakeup->is_noted = wakeup->was_noted = is_known;
+    wakeup->noted_version = thread->version;
     for (uint32_t i = 0; i < wakeup->num_messages; i++) {
         const pw_library_message *message = &wakeup->messages[i];
         if (!message->notes_presence) continue;
-        pw_presence_add(thread->presence, message->page,
-                        (pw_cpu_instant){.ns = message->touched_ns}, message->is_permission);
+        const pw_time at_ns = is_known ? message->touched_ns : PW_NEVER;
+        pw_presence_add(thread->presence, message->page, (pw_cpu_instant){.ns = at_ns},
+                        message->is_permission);
     }
 }
 
@@ -99,22 +108,18 @@ void pw_library_thread_update(pw_library_thread *thread)
     thread->touches_are_stale = true;
 }
 
-/* The list's first need not be the earliest: faults become known out of order. */
-static bool was_awake(const pw_library_thread *thread, pw_time at_ns)
-{
-    for (const pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
-        if (wakes_ns(thread, wakeup) <= at_ns) return true;
-    return false;
-}
-
+/* What a thread touches that is kept from its core until after at_ns may stay unknown: else each
+ * access would ask for the times of all that waits. */
 void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
 {
     if (!thread->touches_are_stale || thread->settings->page_in != PW_PAGE_IN_TOUCH_A_PAGE) return;
-    if (!was_awake(thread, at_ns)) return;
     thread->touches_are_stale = false;
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
-        bool may_move = wakeup->num_errs || wakeup == thread->last;
-        if (may_move || !wakeup->is_noted) note_presence(thread, wakeup);
+        const bool may_move = wakeup->num_errs || wakeup == thread->last;
+        if (wakeup->is_noted && (!may_move || wakeup->noted_version == thread->version)) continue;
+        const bool is_known = awake_ns(thread, wakeup) <= at_ns;
+        if (is_known || wakeup->was_noted) note_presence(thread, wakeup, is_known);
+        thread->touches_are_stale |= !is_known;
     }
 }
 
@@ -129,6 +134,7 @@ static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time s
     pw_library_message *messages = wakeup->messages;
     *wakeup = (pw_wakeup){.first_span = span,
                           .oldest_span = span,
+                          .newest_span = span,
                           .since_ns = since_ns,
                           .work_ns = thread->costs->user_wakeup_ns,
                           .messages = messages,
@@ -227,6 +233,7 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     if (!message) return PW_ERR_NOMEM;
     wakeup->last_span = sent.span;
     if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;
+    if (sent.span > wakeup->newest_span) wakeup->newest_span = sent.span;
     *message = (pw_library_message){.sent = sent, .page = fields.page, .err_ns = PW_NEVER};
     pw_library_thread_update(thread);
     if (touch) touch_page(thread, &fields, message, out);
@@ -238,8 +245,11 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     wakeup->is_noted = false;
     if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered) {
         block->err_ordered = block->err_pending = true;
+        block->err_wakeup = wakeup;
+        block->err_message = (uint32_t)(message - wakeup->messages);
         message->block = block;
         message->err_ns = 0;
+        message->err_ordinal = ++wakeup->num_errs_ordered;
         wakeup->num_errs++;
         wakeup->work_ns += thread->costs->err_send_ns;
         thread->counters->errs_sent++;
@@ -250,33 +260,49 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
 /* --- ERRs ---------------------------------------------------------------------------------------
  */
 
-static pw_library_message *message_of(const pw_library_thread *thread,
-                                      const pw_faulting_block *block, pw_wakeup **out)
+/* The message that orders the block's ERR, while that is not sent. */
+static pw_library_message *message_of(const pw_faulting_block *block)
 {
-    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
-        for (uint32_t i = wakeup->num_messages; i-- > 0;)
-            if (wakeup->messages[i].block == block) {
-                *out = wakeup;
-                return &wakeup->messages[i];
-            }
-    return NULL;
+    return block->err_pending ? &block->err_wakeup->messages[block->err_message] : NULL;
+}
+
+/* All messages wait at at_ns, when the thread looks for some: it touches all pages first. */
+static bool is_one_batch(const pw_library_thread *thread, const pw_wakeup *wakeup, pw_time at_ns)
+{
+    for (uint32_t span = wakeup->oldest_span; span <= wakeup->newest_span; span++)
+        if (pw_cpu_time(thread->cpu, pw_cpu_end(thread->cpu, span)) > at_ns) return false;
+    return true;
+}
+
+/* Without the time of each message while the tasklet keeps the thread from its core: as many may
+ * wait as there are blocks sent again. */
+static pw_time err_ns_of(const pw_library_thread *thread, pw_wakeup *wakeup,
+                         const pw_library_message *message)
+{
+    const pw_costs *costs = thread->costs;
+    const pw_time begins_ns = awake_ns(thread, wakeup);
+    if (has_own_core(thread) || !is_one_batch(thread, wakeup, begins_ns)) {
+        refresh(thread, wakeup);
+        return message->err_ns;
+    }
+    const uint32_t num_later = wakeup->num_errs_ordered - message->err_ordinal;
+    return work(thread, begins_ns,
+                wakeup->work_ns - costs->user_wakeup_ns - num_later * costs->err_send_ns);
 }
 
 pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_block *block)
 {
-    pw_wakeup *wakeup;
-    pw_library_message *message = message_of(thread, block, &wakeup);
+    const pw_library_message *message = message_of(block);
     if (!message) return PW_NEVER;
+    pw_wakeup *wakeup = block->err_wakeup;
     bool is_last = wakeup == thread->last && message == &wakeup->messages[wakeup->num_messages - 1];
     if (is_last) return sleeps_ns(thread, wakeup); /* all others come before */
-    refresh(thread, wakeup);
-    return message->err_ns;
+    return err_ns_of(thread, wakeup, message);
 }
 
-void pw_library_thread_lose_err(pw_library_thread *thread, const pw_faulting_block *block)
+void pw_library_thread_lose_err(const pw_faulting_block *block)
 {
-    pw_wakeup *wakeup;
-    pw_library_message *message = message_of(thread, block, &wakeup);
+    pw_library_message *message = message_of(block);
     if (message) message->is_lost = true;
 }
 
@@ -309,10 +335,17 @@ static void send_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_library_me
     wakeup->num_errs--;
 }
 
+/* No ERR of the wake-up leaves earlier: short of the touches. */
+static pw_time earliest_err_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
+{
+    const pw_time work_ns = thread->costs->user_wakeup_ns + thread->costs->err_send_ns;
+    return work(thread, wakes_ns(thread, wakeup), work_ns);
+}
+
 bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out)
 {
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
-        if (!wakeup->num_errs || wakes_ns(thread, wakeup) > known_ns) continue;
+        if (!wakeup->num_errs || earliest_err_ns(thread, wakeup) > known_ns) continue;
         refresh(thread, wakeup);
         while (!wakeup->messages[wakeup->first_unsent].block) wakeup->first_unsent++;
         for (uint32_t i = wakeup->first_unsent; i < wakeup->num_messages; i++) {
@@ -342,12 +375,9 @@ bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_ti
             const pw_library_message *message = &wakeup->messages[i];
             if (!message->block || message->block->fault.bound_ns != bound_ns) continue;
             *out = order_of(message);
-            pw_time first_ns = thread->costs->user_wakeup_ns + thread->costs->err_send_ns;
-            out->at_ns =
-                work(thread, wakes_ns(thread, wakeup), first_ns); /* short of the touches */
+            out->at_ns = earliest_err_ns(thread, wakeup);
             if (out->at_ns > *bound_ns) return true;
-            refresh(thread, wakeup);
-            out->at_ns = message->err_ns;
+            out->at_ns = err_ns_of(thread, wakeup, message);
             return true;
         }
     return false;
@@ -358,7 +388,7 @@ bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_ti
 static void forget_first(pw_library_thread *thread)
 {
     pw_wakeup *wakeup = thread->first;
-    if (!wakeup->is_noted) note_presence(thread, wakeup);
+    if (!wakeup->is_noted) note_presence(thread, wakeup, true);
     thread->first = wakeup->next;
     if (!thread->first) thread->last = NULL;
     if (wakeup->capacity > KEPT_MESSAGES) {

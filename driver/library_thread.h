@@ -37,6 +37,7 @@ typedef struct {
     pw_time touch_ns;           /* the touch takes; 0: none */
     pw_time touched_ns, err_ns; /* as things were at the wake-up's version */
     uint32_t record_idx;        /* of the trace's record of the touch, whose time still moves */
+    uint32_t err_ordinal;       /* of the wake-up's ERRs: 1 is the first */
     bool has_record;
     bool notes_presence; /* the page is present when it is touched */
     bool is_permission;
@@ -46,16 +47,19 @@ typedef struct {
 /* From a wake-up until the thread sleeps again. */
 typedef struct pw_wakeup {
     struct pw_wakeup *next;
-    uint32_t first_span, last_span; /* tasklet runs that sent its messages */
-    uint32_t oldest_span; /* of them all: a fault that comes late belongs to an earlier run */
-    pw_time since_ns;     /* the fault that led to it */
+    uint32_t first_span, last_span;    /* tasklet runs that sent its messages */
+    uint32_t oldest_span, newest_span; /* a fault that comes late belongs to an earlier run */
+    pw_time since_ns;                  /* the fault that led to it */
     pw_time work_ns;
     pw_time asleep_ns; /* as things were at that version */
     uint64_t version;
-    bool is_noted;         /* the presence of what was touched, at least once */
+    bool is_noted;  /* the presence of all that was touched, at least once */
+    bool was_noted; /* of some of it: those times may have moved */
+    uint64_t noted_version;
     uint32_t first_unsent; /* messages before this one have no ERR to send */
     pw_library_message *messages;
-    uint32_t num_messages, capacity, num_errs; /* ERRs not sent yet */
+    uint32_t num_messages, capacity;
+    uint32_t num_errs, num_errs_ordered; /* ERRs not sent yet, and all of them */
 } pw_wakeup;
 
 typedef struct {
@@ -66,7 +70,7 @@ typedef struct {
     pw_memory *memory;
     pw_presence *presence;
     pw_faulting_blocks *blocks;
-    const pw_cpu *cpu;
+    pw_cpu *cpu;
     pw_wakeup *first, *last, *free_wakeups;
     uint64_t version; /* counts changes of the tasklet's runs */
     bool
@@ -98,7 +102,7 @@ pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_bl
  * changed. False: none. */
 bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out);
 /* An impairment takes the block's ERR. */
-void pw_library_thread_lose_err(pw_library_thread *thread, const pw_faulting_block *block);
+void pw_library_thread_lose_err(const pw_faulting_block *block);
 /* No block of the transfer that the bound is of arrives any more: its ERRs are final. */
 void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_ns);
 /* One ERR of the transfer that is not sent, and a time before which none of them leaves. False:

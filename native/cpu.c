@@ -14,6 +14,7 @@ void pw_cpu_destroy(pw_cpu *cpu)
 {
     for (uint32_t i = 0; i < cpu->num_slots; i++) free(cpu->spans[i].interrupts);
     free(cpu->spans);
+    free(cpu->stretches);
     pw_cpu_init(cpu, cpu->interrupt_ns);
 }
 
@@ -95,6 +96,7 @@ pw_time pw_cpu_interrupt(pw_cpu *cpu, pw_time at_ns, bool *preempts)
         pw_cpu_span *span = span_of(cpu, id);
         if (span->id != id || start_ns < span->start_ns) continue;
         *preempts |= start_ns < time_in(cpu, span, span->work_ns);
+        cpu->stretches_are_stale = true;
         if (preempt(span, start_ns) < 0) return PW_ERR_NOMEM; /* the span may still reach it */
     }
     return start_ns;
@@ -104,7 +106,12 @@ static int more_slots(pw_cpu *cpu)
 {
     uint32_t num_slots = cpu->num_slots ? 2 * cpu->num_slots : FIRST_SLOTS;
     pw_cpu_span *spans = calloc(num_slots, sizeof *spans);
-    if (!spans) return PW_ERR_NOMEM;
+    pw_cpu_stretch *stretches = malloc(num_slots * sizeof *stretches);
+    if (!spans || !stretches) {
+        free(spans);
+        free(stretches);
+        return PW_ERR_NOMEM;
+    }
     uint32_t num_open = cpu->next_id - cpu->first_id;
     for (uint32_t i = 0; i < cpu->num_slots; i++) {
         pw_cpu_span *span = &cpu->spans[i];
@@ -112,7 +119,10 @@ static int more_slots(pw_cpu *cpu)
         else free(span->interrupts);
     }
     free(cpu->spans);
+    free(cpu->stretches);
     cpu->spans = spans;
+    cpu->stretches = stretches;
+    cpu->stretches_are_stale = true;
     cpu->num_slots = num_slots;
     return PW_OK;
 }
@@ -150,6 +160,7 @@ uint32_t pw_cpu_find(const pw_cpu *cpu, pw_time at_ns)
 pw_cpu_instant pw_cpu_extend(pw_cpu *cpu, uint32_t span, pw_time work_ns)
 {
     span_of(cpu, span)->work_ns += work_ns;
+    cpu->stretches_are_stale = true;
     return pw_cpu_end(cpu, span);
 }
 
@@ -163,42 +174,86 @@ pw_time pw_cpu_time(const pw_cpu *cpu, pw_cpu_instant instant)
     return instant.span ? time_in(cpu, span_of(cpu, instant.span), instant.ns) : instant.ns;
 }
 
-/* The earliest stretch above a thread's level that ends after at_ns; false: none. */
-static bool next_above(const pw_cpu *cpu, pw_time at_ns, pw_time *start_ns, pw_time *end_ns)
+static void add_stretch(pw_cpu *cpu, pw_cpu_stretch added)
 {
-    *start_ns = *end_ns = PW_NEVER;
-    bool any = cpu->num_busy && busy_ns(cpu, cpu->num_busy - 1) + cpu->interrupt_ns > at_ns;
-    for (uint32_t i = 0; any && i < cpu->num_busy; i++) {
-        if (busy_ns(cpu, i) + cpu->interrupt_ns <= at_ns) continue;
-        *start_ns = busy_ns(cpu, i);
-        *end_ns = *start_ns + cpu->interrupt_ns;
-        break;
-    }
-    for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {
-        const pw_cpu_span *span = span_of(cpu, id);
-        if (span->id != id || span->start_ns >= *start_ns) continue;
-        pw_time ends_ns = time_in(cpu, span, span->work_ns);
-        if (ends_ns <= at_ns) continue;
-        *start_ns = span->start_ns;
-        *end_ns = ends_ns;
-    }
-    return *start_ns != PW_NEVER;
+    uint32_t place = cpu->num_stretches++;
+    for (; place && cpu->stretches[place - 1].start_ns > added.start_ns; place--)
+        cpu->stretches[place] = cpu->stretches[place - 1]; /* spans open nearly in order */
+    cpu->stretches[place] = added;
 }
 
-pw_time pw_cpu_thread(const pw_cpu *cpu, pw_time at_ns, pw_time work_ns)
+/* Make one of those that overlap, so that their ends ascend too. */
+static void merge_stretches(pw_cpu *cpu)
 {
-    pw_time start_ns, end_ns;
-    while (next_above(cpu, at_ns, &start_ns, &end_ns) && start_ns < at_ns + work_ns) {
-        if (start_ns > at_ns) work_ns -= start_ns - at_ns;
-        at_ns = end_ns;
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < cpu->num_stretches; i++) {
+        const pw_cpu_stretch it = cpu->stretches[i];
+        pw_cpu_stretch *last = num_kept ? &cpu->stretches[num_kept - 1] : NULL;
+        if (!last || it.start_ns >= last->end_ns) cpu->stretches[num_kept++] = it;
+        else if (it.end_ns > last->end_ns) last->end_ns = it.end_ns;
     }
-    return at_ns + work_ns;
+    cpu->num_stretches = num_kept;
+}
+
+static void find_stretches(pw_cpu *cpu)
+{
+    cpu->stretches_are_stale = false;
+    cpu->num_stretches = 0;
+    for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {
+        const pw_cpu_span *span = span_of(cpu, id);
+        if (span->id != id) continue;
+        const pw_time end_ns = time_in(cpu, span, span->work_ns);
+        if (end_ns > span->start_ns) add_stretch(cpu, (pw_cpu_stretch){span->start_ns, end_ns});
+    }
+    merge_stretches(cpu);
+}
+
+/* The first interrupt that ends after at_ns. */
+static uint32_t next_busy(const pw_cpu *cpu, pw_time at_ns)
+{
+    uint32_t low = 0, high = cpu->num_busy;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (busy_ns(cpu, middle) + cpu->interrupt_ns <= at_ns) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static uint32_t next_stretch(const pw_cpu *cpu, pw_time at_ns)
+{
+    uint32_t low = 0, high = cpu->num_stretches;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (cpu->stretches[middle].end_ns <= at_ns) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+pw_time pw_cpu_thread(pw_cpu *cpu, pw_time at_ns, pw_time work_ns)
+{
+    if (cpu->stretches_are_stale) find_stretches(cpu);
+    uint32_t busy = next_busy(cpu, at_ns), stretch = next_stretch(cpu, at_ns);
+    for (;;) {
+        while (busy < cpu->num_busy && busy_ns(cpu, busy) + cpu->interrupt_ns <= at_ns) busy++;
+        while (stretch < cpu->num_stretches && cpu->stretches[stretch].end_ns <= at_ns) stretch++;
+        pw_cpu_stretch next = {PW_NEVER, PW_NEVER};
+        if (busy < cpu->num_busy)
+            next = (pw_cpu_stretch){busy_ns(cpu, busy), busy_ns(cpu, busy) + cpu->interrupt_ns};
+        if (stretch < cpu->num_stretches && cpu->stretches[stretch].start_ns < next.start_ns)
+            next = cpu->stretches[stretch];
+        if (next.start_ns >= at_ns + work_ns) return at_ns + work_ns;
+        if (next.start_ns > at_ns) work_ns -= next.start_ns - at_ns;
+        at_ns = next.end_ns;
+    }
 }
 
 void pw_cpu_close(pw_cpu *cpu, uint32_t span)
 {
     pw_cpu_span *closed = span_of(cpu, span);
     closed->id = 0;
+    cpu->stretches_are_stale = true;
     if (closed->capacity > KEPT_INTERRUPTS) { /* else every slot grows to the longest run's */
         free(closed->interrupts);
         closed->interrupts = NULL;

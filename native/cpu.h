@@ -22,6 +22,11 @@ typedef struct {
     uint32_t num_interrupts, capacity;
 } pw_cpu_span;
 
+/* From its start to its end; several that overlap may be one. */
+typedef struct {
+    pw_time start_ns, end_ns;
+} pw_cpu_stretch;
+
 /* An instant: a time (span 0), or work done in a span. */
 typedef struct {
     pw_time ns;
@@ -34,6 +39,9 @@ typedef struct {
     uint32_t first_busy, num_busy;
     pw_cpu_span *spans;                    /* by id: a ring, a power of two */
     uint32_t num_slots, next_id, first_id; /* open ones: first_id <= id < next_id */
+    pw_cpu_stretch *stretches;             /* what the open spans take up, ascending; num_slots */
+    uint32_t num_stretches;
+    bool stretches_are_stale; /* a span has changed since */
 } pw_cpu;
 
 void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns);
@@ -55,7 +63,7 @@ pw_cpu_instant pw_cpu_end(const pw_cpu *cpu, uint32_t span);
 pw_time pw_cpu_time(const pw_cpu *cpu, pw_cpu_instant instant);
 /* When work_ns of a thread's work are done that begins at at_ns or as soon as nothing above runs.
  */
-pw_time pw_cpu_thread(const pw_cpu *cpu, pw_time at_ns, pw_time work_ns);
+pw_time pw_cpu_thread(pw_cpu *cpu, pw_time at_ns, pw_time work_ns);
 /* No instant of the span is asked for any more. */
 void pw_cpu_close(pw_cpu *cpu, uint32_t span);
 #endif
