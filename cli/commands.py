@@ -75,7 +75,11 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 def compare(
     ranks: Ranks,
     memory: Annotated[
-        str, typer.Option(help="memory strategies to compare, separated by commas")
+        str,
+        typer.Option(
+            help="memory strategies to compare, separated by commas, units mini and static too; "
+            "or all"
+        ),
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
@@ -104,6 +108,9 @@ def compare(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
+    ] = None,
     *,
     given: Given,
 ) -> int:
@@ -124,6 +131,7 @@ def compare(
         num_runs=runs,
         with_noise=noise,
         must_be_equal=equal,
+        plot_path=plot or "",
     )
 
 
@@ -265,6 +273,9 @@ def info(
     smmu: Annotated[
         bool, typer.Option("--smmu", help="print the SMMU's settings and its registers' layout")
     ] = False,
+    mini: Annotated[
+        bool, typer.Option("--mini", help="print miNI's settings and what stands on the NIC")
+    ] = False,
     *,
     given: Given,
 ) -> int:
@@ -277,6 +288,8 @@ def info(
         information.print_config_file(environ)
     elif smmu:
         information.print_smmu(environ)
+    elif mini:
+        information.print_mini(environ)
     else:
         information.print_all(environ)
     return 0

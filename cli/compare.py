@@ -2,7 +2,8 @@
 with several runs of each, whether equal runs give equal figures.
 
 Compute time between MPI calls is noise of this host, so by default the first run's is recorded and
-replayed in the others: what is left is what the strategies do.
+replayed in the others: what is left is what the strategies do. Each rank hashes what it received by
+RDMA, so that a strategy that loses bytes is seen.
 """
 
 import dataclasses
@@ -11,33 +12,24 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pagewire.cli import launch, noise, options, repetitions
+from pagewire.cli import compare_table, launch, noise, options, repetitions
 from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
+from pagewire.transport.memory.built_in import REGISTRY
 from pagewire.transport.node.report import write_json
 from pagewire.transport.settings import config
 
 COMPUTE = ("replay", "measured", "model", "none")
-
-COLUMNS = (
-    ("faults", "translation_faults"),
-    ("handler", "fault_interrupts"),
-    ("ERRs", "err_messages"),
-    ("NACKs", "nacks"),
-    ("timeouts", "timeouts"),
-    ("retransmitted blocks", "retransmitted_blocks"),
-    ("pages paged in", "pages_paged_in"),
-)
-"""Heads of the table's counters, and their keys in an entry."""
+ALL = "all"
+"""Of --memory: every strategy that comes with pagewire, and every unit."""
+UNITS = ("mini", "static")
+"""Of --memory: values of run.translation whose unit pins by itself and needs no strategy."""
 
 MAX_RUNS = 10_000
 """Bound against a mistyped number."""
-
-MAX_LINES = 12
-"""Differing figures that the terminal shows of a strategy; JSON has all."""
 
 
 def compare(
@@ -50,14 +42,16 @@ def compare(
     compute: str,
     quiet_app: bool,
     json_path: str,
+    plot_path: str = "",
     num_runs: int = 1,
     with_noise: bool = False,
     must_be_equal: bool = False,
 ) -> int:
-    """Run, print the table, write JSON; returns the exit code of the run that failed, or 0.
+    """Run, print the table, write JSON and picture; the exit code of the run that failed, or 0.
 
-    With several runs of each strategy, what is shown is the first one's, and what equal runs differ
-    in; 1 when they must be equal and are not.
+    Of `all` strategies each may fail but the first: a host's limit refuses some, and the table
+    says so. With several runs of each strategy, what is shown is the first one's, and what equal
+    runs differ in; 1 when they must be equal and are not.
     """
     if compute not in COMPUTE:
         raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
@@ -66,18 +60,30 @@ def compare(
     if must_be_equal and num_runs == 1:
         raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
     launch.check_writable("--json", json_path)
+    launch.check_writable("--plot", plot_path)
+    if plot_path:
+        compare_table.check_picture(plot_path)
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
-    choices = _choices(memory, policy, base.run.policy)
+    may_fail = memory.strip() == ALL
+    choices = _choices(memory, policy, base)
+    failures: dict[_Choice, str] = {}
     with guarded_folder("pagewire-compare-") as directory:
         plan = _plan(choices, compute, num_runs, directory)
         for each in plan:
             each.environ = dict(environ)
             options.apply(options.as_environment(each.assignments), each.environ)
-            launch.check_settings(each.environ, chosen)
+            try:
+                launch.check_settings(each.environ, chosen)
+            except ConfigError as error:
+                if not may_fail or each.choice == choices[0]:
+                    raise
+                failures[each.choice] = str(error)
         with noise.beside(with_noise):
             for idx, each in enumerate(plan):
+                if each.choice in failures:
+                    continue
                 _say(
                     f"run {idx + 1} of {len(plan)}: {chosen.label} on {num_ranks} ranks, "
                     f"{each.name}"
@@ -85,25 +91,32 @@ def compare(
                 is_shown = not quiet_app and each.is_first
                 output = None if is_shown else subprocess.DEVNULL
                 outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output)
-                if outcome.failure:
+                if outcome.failure and (not may_fail or each.choice == choices[0]):
                     _say(f"{outcome.failure}; comparison ended at {each.name}")
                     return outcome.exit_code
+                if outcome.failure:
+                    _say(f"{outcome.failure}; the comparison goes on without {each.name}")
+                    failures[each.choice] = outcome.failure
+                    continue
                 each.document = _read_report(each.report, chosen)
                 each.report.unlink()
-    by_choice = [
-        [each.document for each in plan if each.choice == choice and each.counts]
-        for choice in choices
-    ]
-    documents = [runs[0] for runs in by_choice]
-    entries: list[dict[str, Any]] = [document["summary"] for document in documents]
-    for entry, runs in zip(entries, by_choice, strict=True):
-        first_s = entries[0]["virtual_time_s"]
-        entry["slowdown"] = entry["virtual_time_s"] / first_s - 1 if first_s else 0.0
+    documents: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
+    for choice in choices:
+        if choice in failures:
+            entries.append({**choice._asdict(), "failure": failures[choice]})
+            continue
+        runs = [each.document for each in plan if each.choice == choice and each.counts]
+        documents.append(runs[0])
+        entry: dict[str, Any] = runs[0]["summary"]
+        entries.append(entry)
+        _add_differences(entry, runs, documents[0]["summary"])
         if num_runs > 1:
-            entry["repetitions"] = _repetitions(runs)
-    _print_table(entries, chosen, num_ranks, compute)
+            entry["repetitions"] = repetitions.of_reports(runs)
+    title = f"{chosen.label}, {num_ranks} ranks, compute {compute}"
+    compare_table.show(entries, title)
     if num_runs > 1:
-        _print_repetitions(entries)
+        repetitions.show(entries)
     if json_path:
         result = {
             "program": chosen.label,
@@ -114,18 +127,29 @@ def compare(
             "reports": documents,
         }
         write_json(json_path, result)
-    if must_be_equal and any(entry["repetitions"]["differences"] for entry in entries):
+    if plot_path:
+        compare_table.draw(entries, title, plot_path)
+    if must_be_equal and any(
+        entry["repetitions"]["differences"] for entry in entries if "repetitions" in entry
+    ):
         _say("equal runs differ")
         return 1
     return 0
+
+
+class _Choice(NamedTuple):
+    """What is compared: settings of section run."""
+
+    memory: str
+    policy: str
+    translation: str
 
 
 @dataclasses.dataclass(slots=True)
 class _Run:
     """One run of the program."""
 
-    choice: tuple[str, str]
-    """Memory strategy and page-in policy."""
+    choice: _Choice
     assignments: list[str]
     report: pathlib.Path
     is_first: bool
@@ -136,20 +160,20 @@ class _Run:
 
     @property
     def name(self) -> str:
-        strategy, page_in = self.choice
-        name = f"{strategy}/{page_in}" if strategy == "part" else strategy
+        entry = self.choice._asdict()
+        name = compare_table.row_name(entry)
+        if compare_table.has_policy(entry):
+            name = f"{name}/{self.choice.policy}"
         return name if self.counts else f"{name}, compute times recorded"
 
 
-def _plan(
-    choices: Sequence[tuple[str, str]], compute: str, num_runs: int, directory: str
-) -> list[_Run]:
+def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: str) -> list[_Run]:
     """The runs in their order. The one whose compute times are recorded is itself not equal to
     those that replay them, so with several runs it is one of its own."""
     record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
     recording = ["run.compute=measured", record]
     replaying = ["run.compute=replay", replay]
-    wanted: list[tuple[tuple[str, str], list[str], bool, bool]] = []
+    wanted: list[tuple[_Choice, list[str], bool, bool]] = []
     for choice in choices:
         for run in range(num_runs):
             times = [f"run.compute={compute}"]
@@ -165,9 +189,9 @@ def _plan(
         _Run(
             choice,
             [
-                f"run.memory={choice[0]}",
-                f"run.policy={choice[1]}",
+                *(f"run.{name}={text}" for name, text in choice._asdict().items()),
                 f"run.json={directory}/{idx:05}.json",
+                "run.hash_received=true",
                 *times,
             ],
             pathlib.Path(f"{directory}/{idx:05}.json"),
@@ -178,25 +202,47 @@ def _plan(
     ]
 
 
-def _choices(memory: str, policy: str | None, default_policy: str) -> list[tuple[str, str]]:
-    """Pairs of memory strategy and page-in policy; only part is run with each policy."""
-    strategies = [each.strip() for each in memory.split(",") if each.strip()]
-    policies = [each.strip() for each in (policy or default_policy).split(",") if each.strip()]
-    if not strategies:
+def _add_differences(
+    entry: dict[str, Any], runs: Sequence[Mapping[str, Any]], first: Mapping[str, Any]
+) -> None:
+    """What the runs of a strategy are against the first strategy's."""
+    first_s = first["virtual_time_s"]
+    entry["slowdown"] = entry["virtual_time_s"] / first_s - 1 if first_s else 0.0
+    entry["received_alike"] = [
+        all(run["summary"]["received_hashes"][idx] == expected for run in runs)
+        for idx, expected in enumerate(first["received_hashes"])
+    ]
+
+
+def _choices(memory: str, policy: str | None, base: config.Config) -> list[_Choice]:
+    """Strategies under the unit of the settings, and units; only part is run with each policy."""
+    names = [each.strip() for each in memory.split(",") if each.strip()]
+    if names == [ALL]:
+        names = [name for name in REGISTRY.names() if REGISTRY.is_native(name)] + [*UNITS]
+    policies = [each.strip() for each in (policy or base.run.policy).split(",") if each.strip()]
+    if not names:
         raise ConfigError(
-            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}"
+            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}, "
+            f"{', '.join(UNITS)}, or all"
         )
     if not policies:
         raise ConfigError(
             f"--policy '{policy}': name at least {allowed(config.lookup('run.policy'))}"
         )
+    unit = base.run.translation
+    if unit != "smmu" and any(name in UNITS for name in names):
+        raise ConfigError(
+            f"--memory '{memory}' with run.translation = '{unit}': {' and '.join(UNITS)} in it "
+            "name the unit; leave run.translation out"
+        )
+    strategies = [name for name in names if name not in UNITS]
     for name, texts in (("run.memory", strategies), ("run.policy", policies)):
         for text in texts:
             config.load([f"{name}={text}"], environ={})
     return [
-        (strategy, page_in)
-        for strategy in strategies
-        for page_in in (policies if strategy == "part" else policies[:1])
+        _Choice("part", policies[0], name) if name in UNITS else _Choice(name, page_in, unit)
+        for name in names
+        for page_in in (policies if name == "part" and unit == "smmu" else policies[:1])
     ]
 
 
@@ -218,64 +264,6 @@ def _common_settings(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for name, text in first.items()
         if all(document["settings"][name] == text for document in documents)
     }
-
-
-def _repetitions(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What equal runs have in common, and what not."""
-    runs = [repetitions.figures(document) for document in documents]
-    return {
-        "runs": len(runs),
-        "figures": len(runs[0]),
-        "virtual_times_ns": [document["totals"]["virtual_time_ns"] for document in documents],
-        "differences": [
-            {**dataclasses.asdict(each), "spread": each.spread}
-            for each in repetitions.differences(runs)
-        ],
-    }
-
-
-def _print_repetitions(entries: Sequence[Mapping[str, Any]]) -> None:
-    for entry in entries:
-        name, found = f"{entry['memory']}, {entry['policy']}", entry["repetitions"]
-        if not found["differences"]:
-            print(f"{name}: {found['runs']} runs equal in all {found['figures']} figures")
-            continue
-        print(f"{name}: {found['runs']} runs differ in")
-        for each in found["differences"][:MAX_LINES]:
-            print(
-                f"  {each['name']}: {each['smallest']:,} to {each['largest']:,} "
-                f"({each['spread']:.4%}), another than in the first in {each['num_runs']} runs, "
-                f"on {each['num_ranks']} ranks"
-            )
-        if len(found["differences"]) > MAX_LINES:
-            print(f"  and {len(found['differences']) - MAX_LINES} more; --json has all")
-
-
-def _print_table(
-    entries: Sequence[Mapping[str, Any]], chosen: Program, num_ranks: int, compute: str
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    table = Table(title=f"{chosen.label}, {num_ranks} ranks, compute {compute}")
-    table.add_column("memory")
-    table.add_column("policy")
-    heads = ["virtual time (s)", "slowdown", *(head for head, _ in COLUMNS), "wall time (s)"]
-    for head in heads:
-        table.add_column(head, justify="right")
-    for idx, entry in enumerate(entries):
-        table.add_row(
-            entry["memory"],
-            entry["policy"] if entry["memory"] == "part" else "",
-            f"{entry['virtual_time_s']:.6f}",
-            f"{entry['slowdown']:+.2%}" if idx else "",
-            *(f"{entry[key]:,}" for _, key in COLUMNS),
-            f"{entry['wall_time_s']:.2f}",
-        )
-    console.print(table)
 
 
 def _say(text: str) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagewire.cli import fabric, mpi_choice
+from pagewire.mini.config import PARTS, nic_memory
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.smmu import registers
@@ -50,6 +51,35 @@ def print_smmu(environ: Mapping[str, str]) -> None:
     console.print(_settings_table(current, "smmu"))
     console.print(_settings_table(current, "driver"))
     console.print(_registers_table(current))
+
+
+def print_mini(environ: Mapping[str, str]) -> None:
+    """Settings of miNI, and what stands in the NIC's memory with each translation unit."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "mini"))
+    console.print(_memory_table(current))
+
+
+def _memory_table(current: config.Config) -> Table:
+    unit_setting = config.REGISTRY["run.translation"]
+    units = unit_setting.choices or ()
+    chosen = current.run.translation
+    sizes = {
+        unit: nic_memory(
+            current.engine_settings() | {unit_setting.engine: unit_setting.encode(unit)}
+        )
+        for unit in units
+    }
+    table = Table(title=f"memory of the NIC in bytes; this run has {chosen}", title_justify="left")
+    table.add_column("part")
+    for unit in units:
+        table.add_column(unit, justify="right", style="bold" if unit == chosen else None)
+    for part, name in PARTS.items():
+        table.add_row(name, *(f"{sizes[unit][part]:,}" for unit in units))
+    return table
 
 
 def print_config_file(environ: Mapping[str, str]) -> None:

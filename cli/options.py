@@ -33,7 +33,9 @@ SETTING_FLAGS: Mapping[str, str] = {
 }
 """Options without a value."""
 
-VALUE_OPTIONS = frozenset({*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks", "--runs"})
+VALUE_OPTIONS = frozenset(
+    {*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks", "--runs", "--plot"}
+)
 """Every option of run, launch and compare that takes a value."""
 
 

@@ -5,10 +5,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pagewire.cli.compare_table import row_name
 from pagewire.transport.node.counters import COUNTER_GROUPS
 
 OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
 """Figures of this machine and of the emulator's speed, which nobody promises to repeat."""
+
+MAX_LINES = 12
+"""Differing figures that the terminal shows of a strategy; JSON has all."""
 
 Figures = Mapping[tuple[str, int], float]
 """By name and rank."""
@@ -70,3 +74,36 @@ def differences(runs: Sequence[Figures]) -> list[Difference]:
             differing = sum(len(set(column)) > 1 for column in zip(*rows, strict=True))
             found.append(Difference(name, min(values), max(values), differing, num_runs))
     return sorted(found, key=lambda each: each.name != "virtual_time_ns")
+
+
+def of_reports(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the reports of equal runs have in common, and what not."""
+    runs = [figures(document) for document in documents]
+    return {
+        "runs": len(runs),
+        "figures": len(runs[0]),
+        "virtual_times_ns": [document["totals"]["virtual_time_ns"] for document in documents],
+        "differences": [
+            {**dataclasses.asdict(each), "spread": each.spread} for each in differences(runs)
+        ],
+    }
+
+
+def show(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print it, of each strategy that ended."""
+    for entry in entries:
+        if "repetitions" not in entry:
+            continue
+        name, found = f"{row_name(entry)}, {entry['policy']}", entry["repetitions"]
+        if not found["differences"]:
+            print(f"{name}: {found['runs']} runs equal in all {found['figures']} figures")
+            continue
+        print(f"{name}: {found['runs']} runs differ in")
+        for each in found["differences"][:MAX_LINES]:
+            print(
+                f"  {each['name']}: {each['smallest']:,} to {each['largest']:,} "
+                f"({each['spread']:.4%}), another than in the first in {each['num_runs']} runs, "
+                f"on {each['num_ranks']} ranks"
+            )
+        if len(found["differences"]) > MAX_LINES:
+            print(f"  and {len(found['differences']) - MAX_LINES} more; --json has all")

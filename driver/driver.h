@@ -112,6 +112,10 @@ int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *
                    pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
                    pw_impairments *impairments);
 void pw_driver_destroy(pw_driver *driver);
+/* Bring in pages that a transfer will write, asked for at at_ns; each is there from its time on.
+ * What cannot come in is left to the transfer. PW_ERR_NOMEM, PW_ERR_HOST. */
+int pw_driver_advise(pw_driver *driver, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                     pw_time at_ns);
 /* One packet's access to the page was terminated at at_ns. PW_ERR_NOMEM, or PW_OK. */
 int pw_driver_packet_fault(pw_driver *driver, pw_context_bank *bank, const pw_fault *fault,
                            uint64_t page, pw_time at_ns);

@@ -32,6 +32,18 @@ typedef struct {
     int64_t tlb_l2_hit_clocks;
     int64_t walk_ns;
     int64_t walk_accesses; /* to memory, of a full walk: one a level */
+    int64_t vmh_lookup_ns; /* miNI: VMH cache of one way; static: its table */
+    int64_t vmh_way_ns;    /* either cache, each way more */
+    int64_t cbh_lookup_ns;
+    int64_t utlb_hit_ns;   /* UTLB: look-up in the NIC's cache */
+    int64_t utlb_miss_ns;  /* more: the NIC reads the table in host memory */
+    int64_t miss_delay_ns; /* interrupt until the kernel thread runs */
+    int64_t miss_fill_ns;  /* the thread finds the entries and fills the slot */
+    int64_t miss_pin_fixed_ns;
+    int64_t miss_pin_page_ns;
+    int64_t odp_fault_ns;      /* on-demand paging: a fault of the NIC for one page */
+    int64_t odp_fault_page_ns; /* each page more */
+    int64_t np_check_ns;       /* NP-RDMA: software compares the versions of a transfer's pages */
     int64_t handler_ns;
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;
@@ -48,6 +60,7 @@ typedef struct {
     int64_t mpi_call_ns;
     int64_t poll_ns;
     int64_t clock_read_ns; /* the program reads the virtual clock */
+    int64_t lookup_ns;     /* of a memory strategy, in what it keeps of buffers */
     int64_t nodes_per_qfdb;
 } pw_costs;
 /* cdef end */

@@ -51,7 +51,35 @@ typedef struct {
     uint64_t walk_accesses; /* to memory; a walk cache saves some */
     uint64_t walks_delayed; /* that waited for one of the parallel walkers */
     uint64_t shootdowns_address, shootdowns_context, shootdowns_all, translations_dropped;
-    uint64_t table_full; /* times the transaction table had no free entry */
+    uint64_t vmh_lookups_send, vmh_lookups_receive, vmh_misses_send, vmh_misses_receive;
+    uint64_t vmh_cold_send, vmh_cold_receive; /* of the misses: the page was never in the cache */
+    uint64_t vmh_pending;  /* look-ups of a line that is reserved, not filled yet */
+    uint64_t vmh_set_full; /* misses that found every slot of their set locked or reserved */
+    uint64_t vmh_lines_replaced;
+    uint64_t vmh_pages_pinned, vmh_pages_unpinned, vmh_pinned_peak;
+    uint64_t vmh_evictions;  /* runs of the table's water mark */
+    uint64_t blocks_behind;  /* dropped behind one that was: order of a node */
+    uint64_t blocks_dropped; /* arrived without a translation: no answer */
+    uint64_t cbh_lookups, cbh_misses, cbh_invalid, requests_retried;
+    uint64_t miss_interrupts;
+    int64_t miss_delay_ns, miss_work_ns; /* sums */
+    uint64_t miss_delays_10us, miss_delays_20us, miss_delays_50us, miss_delays_100us,
+        miss_delays_200us, miss_delays_500us, miss_delays_longer; /* by bin [MINI table 4.6] */
+    uint64_t miss_works_10us, miss_works_20us, miss_works_50us, miss_works_100us, miss_works_200us,
+        miss_works_500us, miss_works_longer;          /* [MINI table 4.7] */
+    uint64_t utlb_hits, utlb_misses, utlb_prefetched; /* entries read beside the one that missed */
+    uint64_t static_pages, static_refused; /* entered in the static table; no room in it */
+    uint64_t odp_faults, odp_pending; /* of a NIC with on-demand paging; accesses to a page whose
+                                         fault is being handled */
+    uint64_t odp_pages_filled, odp_invalidations, odp_table_peak; /* entries of its table */
+    uint64_t odp_prefetches;
+    int64_t odp_fault_ns;                       /* sum of its faults */
+    uint64_t rnr_nacks, sequence_nacks;         /* receiver not ready; a block before is missing */
+    int64_t rnr_wait_ns;                        /* sum of the pauses */
+    uint64_t blocks_gone_back;                  /* sent again because one before them was */
+    uint64_t signature_writes, signature_reads; /* NP-RDMA: pages met that were not there */
+    uint64_t blocks_missed, two_sided_retries;  /* as seen at the source of the data */
+    uint64_t table_full;                        /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
         lookahead_misses; /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

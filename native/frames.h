@@ -41,13 +41,22 @@ enum pw_nack_code {
     PW_NACK_CORRUPT = 4,
     PW_NACK_PROTECTION = 5,
     PW_NACK_RESERVED = 6,
-    PW_NACK_BUFFER_FULL = 7
+    PW_NACK_BUFFER_FULL = 7,
+    /* Of a NIC that goes back, no codes of [R5]: */
+    PW_NACK_NOT_READY = 8, /* the receiver has no translation yet: pause, then from this block on */
+    PW_NACK_SEQUENCE = 9,  /* a block, or a packet, before this one is missing */
+    /* Of NP-RDMA's software: the block went to the signature page; argument0: when its pages are in
+     */
+    PW_NACK_MISSED = 10,
+    PW_NACK_CODES
 };
 
 #define PW_FLAG_ERR_FOLLOWS 1 /* on NACK: an ERR comes for this attempt, not before argument0 */
 #define PW_FLAG_NOTIFY 2      /* on BLOCK: the arrival of this block completes the transfer */
 #define PW_FLAG_COPY \
     4 /* on BLOCK: the network made it of an attempt that has its own answer; on its answers */
+#define PW_FLAG_BEHIND \
+    32 /* on NO_ANSWER: dropped behind a block of its transfer that brings it again */
 #define PW_FLAG_PAIR \
     16 /* on BLOCK: the next frame's block is on the link at the same time, packet by packet */
 #define PW_FLAG_IMPAIRED 8 /* on NACK, NO_ANSWER: an injected fault took (a part of) the answer */

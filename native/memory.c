@@ -241,6 +241,34 @@ int pw_memory_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
     return code;
 }
 
+int pw_memory_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    pw_mappings_forget(&memory->mappings); /* pins cut mappings */
+    return num_pages > 0 ? memory->ops->is_pinned(memory, first_page, num_pages) : 1;
+}
+
+int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *first_page,
+                           uint64_t *num_pages)
+{
+    if (memory->maps < 0) {
+        errno = ENOTSUP;
+        return PW_ERR_HOST;
+    }
+    pw_mapping mapping;
+    pw_mappings_forget(&memory->mappings);
+    for (uint64_t page = from_page;; page = mapping.end_page) {
+        if (!is_range(page, 1)) return PW_ERR_ADDRESS;
+        int code = pw_mappings_find(memory, page, &mapping);
+        if (code < 0) return code;
+        if (!mapping.is_file && (mapping.flags & VMA_WRITABLE) && !(mapping.flags & VMA_SHARED))
+            break;
+    }
+    *first_page = mapping.first_page;
+    *num_pages = mapping.end_page - mapping.first_page;
+    return PW_OK;
+}
+
 int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;

@@ -135,6 +135,14 @@ void pw_memory_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, ui
  * nothing is pinned. Pin also fails as populate does. */
 int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
 int pw_memory_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+/* Are these very pages pinned, 1 or 0? So 0 when a mapping went since the pin, whatever is mapped
+ * there now. PW_ERR_HOST. */
+int pw_memory_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+/* The first anonymous, private mapping that can be written and ends behind from_page, as the host's
+ * kernel has it. PW_ERR_ADDRESS: there is none; PW_ERR_HOST, ENOTSUP: before Linux 6.11 nobody
+ * tells. */
+int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *first_page,
+                           uint64_t *num_pages);
 /* Take the pages away (host: MADV_DONTNEED, contents are lost; model: marks absent). For tests and
  * experiments that fault on purpose. PW_ERR_ADDRESS when part is not mapped, then nothing is
  * dropped; PW_ERR_PROTECTION when a page is pinned. */

@@ -19,6 +19,9 @@
 #include "native/memory_huge.h"
 #include "native/procmap.h"
 
+#ifndef MADV_COLD
+#define MADV_COLD 20 /* since Linux 5.4 */
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* since Linux 6.1 */
 #endif
@@ -410,6 +413,28 @@ static int host_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return errno == ENOMEM ? PW_ERR_ADDRESS : PW_ERR_HOST;
 }
 
+/* The kernel will not age the pages of a locked mapping: EINVAL. One page stands for the mapping,
+ * in which all are alike. */
+static int is_locked(uint64_t page)
+{
+    if (madvise(address_of(page), PW_PAGE_BYTES, MADV_COLD) == 0 || errno == ENOMEM) return 0;
+    return errno == EINVAL ? 1 : PW_ERR_HOST;
+}
+
+static int host_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    uint64_t end_page = first_page + num_pages;
+    for (uint64_t page = first_page; page < end_page;) {
+        pw_mapping mapping = {.first_page = page, .end_page = page + 1};
+        int code = memory->maps < 0 ? PW_OK : pw_mappings_find(memory, page, &mapping);
+        if (code == PW_ERR_ADDRESS || (code == PW_OK && mapping.first_page > page)) return 0;
+        if (code == PW_OK) code = is_locked(page);
+        if (code <= 0) return code;
+        page = mapping.end_page;
+    }
+    return 1;
+}
+
 static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     struct outlook outlook;
@@ -438,6 +463,7 @@ static const struct pw_memory_ops host_ops = {
     .populate = host_populate,
     .pin = host_pin,
     .unpin = host_unpin,
+    .is_pinned = host_is_pinned,
     .drop = host_drop,
 };
 

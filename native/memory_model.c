@@ -353,6 +353,14 @@ static int model_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_page
     return PW_OK;
 }
 
+static int model_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    struct model *model = (struct model *)memory;
+    for (uint64_t page = first_page; page < first_page + num_pages; page++)
+        if (!model->entries[*find_bucket(model, page)].is_pinned) return 0; /* nor the sentinel */
+    return 1;
+}
+
 /* Nothing is known of the page any more but its state and what its mapping allows. */
 static int set_page(struct model *model, uint64_t page, uint8_t state)
 {
@@ -500,6 +508,7 @@ static const struct pw_memory_ops model_ops = {
     .populate = model_populate,
     .pin = model_pin,
     .unpin = model_unpin,
+    .is_pinned = model_is_pinned,
     .drop = model_drop,
     .extent = model_extent,
     .collapse = model_collapse,

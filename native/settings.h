@@ -35,6 +35,24 @@
 #define PW_INTERLEAVE_NONE 0   /* blocks of a transfer leave one after the other */
 #define PW_INTERLEAVE_PACKET 1 /* packets of two outstanding blocks take turns on the link */
 
+#define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
+#define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
+#define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
+#define PW_TRANSLATION_UTLB 3   /* a cache on the NIC of the strategy utlb's table; else as SMMU */
+#define PW_TRANSLATION_ODP 4    /* the NIC's own page table, filled by its faults */
+#define PW_TRANSLATION_NP 5     /* a signature page for what is absent, software asks again */
+
+/* How long a miss takes: component costs, or as measured with an application [MINI 4]. */
+#define PW_MISS_TIMES_PLATFORM 0
+#define PW_MISS_TIMES_WATER_NSQUARED 1
+#define PW_MISS_TIMES_WATER_SPATIAL 2
+#define PW_MISS_TIMES_FFT 3
+#define PW_MISS_TIMES_RADIX 4
+#define PW_MISS_TIMES_LU 5
+#define PW_MISS_TIMES_OCEAN 6
+#define PW_MISS_TIMES_VOLREND 7
+#define PW_MISS_TIMES_RAYTRACE 8
+
 typedef struct {
     int64_t err_enabled;        /* the driver's library sends ERRs */
     int64_t timeout_ns;         /* per block; -1 = none */
@@ -59,8 +77,9 @@ typedef struct {
     int64_t prefetch_entries;   /* translations of next pages fetched ahead; 0: none */
     int64_t parallel_walks;
     int64_t outstanding_accesses; /* stalled ones at a time; more hold the NI's engine */
-    int64_t hupcf; /* 0: an active fault terminates, or stalls, every access of its bank */
-    int64_t stall; /* a faulting access waits for RESUME instead of being terminated */
+    int64_t hupcf;       /* 0: an active fault terminates, or stalls, every access of its bank */
+    int64_t stall;       /* a faulting access waits for RESUME instead of being terminated */
+    int64_t block_bytes; /* largest block: PW_BLOCK_BYTES or a smaller power of two */
     int64_t window_blocks;
     int64_t high_limit_bytes;
     int64_t medium_limit_bytes;
@@ -82,9 +101,41 @@ typedef struct {
     int64_t ni_fifo_depth;
     int64_t tasklet_entries;
     int64_t eager_limit_bytes;
-    int64_t lookahead_blocks; /* blocks of a lone transfer sent before their answers are here; 0 =
-                                 none */
+    int64_t translation; /* PW_TRANSLATION_* */
+    int64_t mini_processes;
+    int64_t vmh_entries, vmh_line_pages, vmh_ways; /* of the NIC's cache */
+    int64_t cbh_entries, cbh_ways;
+    int64_t vmh_high_pages, vmh_low_pages; /* water marks of the VMH table; high 0: none */
+    int64_t vmh_check_ns;                  /* between two looks at them */
+    int64_t keeps_order; /* behind a dropped block every later one of its source is dropped */
+    int64_t miss_times;  /* PW_MISS_TIMES_* */
+    int64_t mini_seed;
+    int64_t static_pages, static_buffers; /* of the tables on the NIC of static */
+    int64_t nic_memory_bytes;             /* in which all that stands on the NIC has room */
+    int64_t odp_rnr_ns;                   /* pause of a transfer whose receiver is not ready */
+    int64_t odp_fault_pages;              /* that a fault of that NIC brings in at most */
+    int64_t odp_prefetch;                 /* its driver is advised of destinations */
+    int64_t lookahead_blocks;   /* blocks of a lone transfer sent before their answers are here; 0 =
+                                   none */
+    int64_t hash_received;      /* of long messages, for the report */
+    int64_t locked_limit_bytes; /* that memory strategies may pin; -1: the host's own limit */
+    int64_t strategy_checks_mappings; /* before what a strategy keeps of a buffer is used */
+    int64_t pin_cache_limit_bytes;    /* -1: none */
+    int64_t pin_cache_limit_regions;
+    int64_t piece_bytes; /* of strategies that take messages in pieces; whole pages */
+    int64_t bounce_buffers;
+    int64_t utlb_limit_bytes;                    /* -1: none */
+    int64_t utlb_cache_entries, utlb_cache_ways; /* on the NIC */
+    int64_t utlb_fetch_entries;                  /* that a miss reads, at most */
+    int64_t firehose_limit_bytes;                /* of own memory, for all peers together */
+    int64_t firehose_victims_bytes;              /* pinned, and held by nobody */
 } pw_settings;
 /* cdef end */
+
+/* Go-back-N: what was sent behind a block that was not taken is sent again with it. */
+static inline bool pw_goes_back(const pw_settings *settings)
+{
+    return settings->translation == PW_TRANSLATION_ODP;
+}
 
 #endif

@@ -51,11 +51,13 @@ void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by)
 {
     static const enum pw_frame_kind frames[] = {[PW_VERDICT_ACK] = PW_FRAME_ACK,
                                                 [PW_VERDICT_NACK] = PW_FRAME_NACK,
-                                                [PW_VERDICT_NO_ANSWER] = PW_FRAME_NO_ANSWER};
+                                                [PW_VERDICT_NO_ANSWER] = PW_FRAME_NO_ANSWER,
+                                                [PW_VERDICT_BEHIND] = PW_FRAME_NO_ANSWER};
     if (by.kind == PW_VERDICT_ANSWERED) return;
     pw_answer_send(ni, arrival->block, arrival->sent_ns,
                    (pw_reply){.kind = frames[by.kind],
                               .code = by.code,
+                              .flags = by.kind == PW_VERDICT_BEHIND ? PW_FLAG_BEHIND : 0,
                               .part = PW_BLOCK_PACKETS,
                               .at_ns = arrival->end_ns});
 }

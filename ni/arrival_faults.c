@@ -33,7 +33,7 @@ pw_fault pw_passage_fault(const pw_arrival *arrival)
 /* Does an active fault terminate a packet of the block, its page present or not? */
 static bool is_blocked(const pw_ni *ni, const pw_passage *way)
 {
-    if (ni->settings.stall || way->bank->sctlr & PW_SCTLR_HUPCF) return false;
+    if (ni->settings.stall || ni->settings.hupcf) return false;
     for (uint32_t packet = 0; packet < way->arrival.block->num_packets; packet++)
         if ((way->arrival.block->packet_mask >> packet & 1) &&
             pw_smmu_is_blocked(&ni->smmu, way->bank, pw_passage_packet_ns(way, packet)))

@@ -9,14 +9,16 @@ static bool is_transfer_sane(const pw_block_frame *block)
 }
 
 /* The block that the transfer has at this index, and no other. */
-static bool is_place_sane(const pw_block_frame *block)
+static bool is_place_sane(const pw_block_frame *block, uint64_t block_max)
 {
-    uint32_t first_bytes = pw_first_block_bytes(block->transfer_address, block->transfer_bytes);
-    return block->block_idx < pw_num_blocks(block->transfer_address, block->transfer_bytes) &&
+    uint32_t first_bytes =
+        pw_first_block_bytes(block_max, block->transfer_address, block->transfer_bytes);
+    return block->block_idx <
+               pw_num_blocks(block_max, block->transfer_address, block->transfer_bytes) &&
            block->destination_address - block->transfer_address ==
-               pw_block_offset(first_bytes, block->block_idx) &&
+               pw_block_offset(block_max, first_bytes, block->block_idx) &&
            block->block_bytes ==
-               pw_block_bytes(block->transfer_bytes, first_bytes, block->block_idx);
+               pw_block_bytes(block_max, block->transfer_bytes, first_bytes, block->block_idx);
 }
 
 static bool are_packets_sane(const pw_block_frame *block)
@@ -37,8 +39,8 @@ static bool are_times_sane(const pw_block_frame *block)
            block->held_ns <= block->header.time_ns;
 }
 
-bool pw_block_is_sane(const pw_block_frame *block)
+bool pw_block_is_sane(const pw_block_frame *block, uint64_t block_max)
 {
-    return is_transfer_sane(block) && is_place_sane(block) && are_packets_sane(block) &&
+    return is_transfer_sane(block) && is_place_sane(block, block_max) && are_packets_sane(block) &&
            are_times_sane(block);
 }

@@ -4,6 +4,7 @@
 #define PW_NI_BLOCK_FIELDS_H
 #include "native/frames.h"
 
-bool pw_block_is_sane(const pw_block_frame *block);
+/* block_max: the largest block here, which its source must have too. */
+bool pw_block_is_sane(const pw_block_frame *block, uint64_t block_max);
 
 #endif

@@ -17,6 +17,7 @@ uint32_t pw_nack_of_error(int code)
     switch (code) {
     case PW_ERR_ADDRESS: return PW_NACK_DECODE;
     case PW_ERR_CONTEXT: return PW_NACK_NO_CONTEXT;
+    case PW_ERR_FULL: /* no room to pin or register: not what the peer may use */
     case PW_ERR_PROTECTION: return PW_NACK_PROTECTION;
     default: return PW_UNRECOVERABLE;
     }

@@ -3,7 +3,7 @@
  */
 #ifndef PW_NI_COPIES_H
 #define PW_NI_COPIES_H
-#include "smmu/residency.h"
+#include "translation/residency.h"
 
 /* Read the packets of the mask and compute their CRCs; the others are zero. walk: of these bytes.
  * PW_ERR_ADDRESS when they cannot be read any more. */

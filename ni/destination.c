@@ -51,8 +51,9 @@ static pw_verdict find_transfer(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     const pw_frame_header *header = &block->header;
+    if (!pw_translation_is_open(ni->translation, header->pdid))
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
     way->bank = pw_smmu_bank(&ni->smmu, header->pdid);
-    if (!way->bank) return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NO_CONTEXT};
     pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
     if (!inbound && !(header->stream & PW_STREAM_READ)) {
         if (!pw_senders_admit(ni, header->source_node, header->stream))
@@ -149,6 +150,84 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
     return (pw_verdict){arrival->whole ? PW_VERDICT_ACK : PW_VERDICT_NO_ANSWER, 0};
 }
 
+/* What was written is not where it should be: the other end's software hears of it, and when it can
+ * send the block again. A block that lacks packets has no end. */
+static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    if (!way->arrival.whole) return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+    pw_time ready_ns = pw_later(way->ready_ns, way->arrival.end_ns);
+    pw_answer_send(ni, block, way->arrival.sent_ns,
+                   (pw_reply){.kind = PW_FRAME_NACK,
+                              .code = PW_NACK_MISSED,
+                              .part = PW_BLOCK_PACKETS,
+                              .err_ns = ready_ns + ni->paths[block->header.source_node].latency_ns,
+                              .at_ns = way->arrival.end_ns});
+    return (pw_verdict){PW_VERDICT_ANSWERED, 0};
+}
+
+/* A page has no translation yet: the source's timer brings the block again, or the source is told.
+ */
+static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_path *path = &ni->paths[block->header.source_node];
+    ni->counters.blocks_dropped++;
+    if (ni->translation->ops->retries_two_sided) return tell_missed(ni, way);
+    if (ni->translation->ops->goes_back) {
+        way->arrival.inbound->refused = true;
+        return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NOT_READY};
+    }
+    if (ni->settings.keeps_order && !path->lost.is_set) {
+        path->lost.is_set = true;
+        path->lost.stream = block->header.stream;
+        path->lost.block_idx = block->block_idx;
+        path->lost.at_ns = block->header.time_ns;
+    }
+    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+}
+
+/* Is a packet missing before one that came? */
+static bool has_gap(const pw_block_frame *block)
+{
+    return (block->packet_mask & (block->packet_mask + 1)) != 0;
+}
+
+/* The receiver takes the blocks of a transfer in their order. It tells once that one is missing,
+ * or that it was not ready for one; until that comes again it drops what comes behind in silence.
+ */
+static pw_verdict keep_sequence(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_inbound *inbound = way->arrival.inbound;
+    bool is_next = block->block_idx == inbound->num_delivered;
+    if (is_next && !has_gap(block)) {
+        inbound->refused &= !way->arrival.whole;
+        return pw_pass;
+    }
+    ni->counters.blocks_behind += !is_next;
+    if (inbound->refused)
+        return (pw_verdict){is_next ? PW_VERDICT_NO_ANSWER : PW_VERDICT_BEHIND, 0};
+    inbound->refused = true;
+    return (pw_verdict){PW_VERDICT_NACK, PW_NACK_SEQUENCE};
+}
+
+/* The receiver buffers nothing: behind a block that it dropped, it drops all that the same node
+ * sends until that one has come again [MINI 1.2]. */
+static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    pw_path *path = &ni->paths[block->header.source_node];
+    if (ni->translation->ops->goes_back) return keep_sequence(ni, way);
+    if (!path->lost.is_set || block->header.time_ns < path->lost.at_ns) return pw_pass;
+    if (path->lost.stream == block->header.stream && path->lost.block_idx == block->block_idx) {
+        path->lost.is_set = false; /* set again if it is dropped again */
+        return pw_pass;
+    }
+    ni->counters.blocks_behind++;
+    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+}
+
 /* Translate each page at its first packet. PW_OK, or why one can never be written. */
 static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
 {
@@ -166,9 +245,12 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
             .at_ns = pw_passage_packet_ns(way, (uint32_t)(first_byte / PW_PACKET_BYTES)),
             .pdid = block->header.pdid,
             .is_further = i > 0};
-        pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
+        access.use_ns = pw_later(way->arrival.end_ns - access.at_ns, 0);
+        pw_translate(ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;
+        way->is_dropped |= result.outcome == PW_ACCESS_DROPPED;
+        way->ready_ns = pw_later(way->ready_ns, result.ready_ns);
         way->present[i] = result.outcome != PW_ACCESS_FAULT;
         way->is_permission[i] = result.is_permission;
         way->num_absent += !way->present[i];
@@ -185,8 +267,8 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
     pw_driver_catch_up(&ni->driver, way->arrival.end_ns);
     way->granted = pw_lookahead_holds(ni, inbound, block);
     if (way->granted)
-        delay_ns = pw_smmu_latency_ns(
-            &ni->smmu, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
+        delay_ns = pw_translation_latency_ns(
+            ni->translation, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     else code = look_at_pages(ni, way, &delay_ns);
     way->start_ns += delay_ns;
     way->arrival.end_ns += delay_ns;
@@ -194,7 +276,8 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
         code = write_stalling(ni, way);
         way->num_absent = 0;
     }
-    return code < 0 ? refused(code) : pw_pass;
+    if (code < 0) return refused(code);
+    return way->is_dropped ? drop_block(ni, way) : pw_pass;
 }
 
 /* The last block brings its transfer's notification: can that be written? If not, its page faults
@@ -224,14 +307,20 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
                         .at_ns = end_ns,
                         .pdid = way->arrival.block->header.pdid,
                         .is_translated = true}; /* paid for when it is written */
-    pw_translate(&ni->translation, &walk, &access, &result);
+    pw_translate(ni->translation, &walk, &access, &result);
     if (result.outcome == PW_ACCESS_REFUSED) return refused(result.code);
     if (result.outcome == PW_ACCESS_PRESENT) return pw_pass;
+    if (result.outcome == PW_ACCESS_DROPPED) {
+        access.is_translated = false;
+        pw_translate(ni->translation, &walk, &access, &result);
+        way->ready_ns = result.ready_ns;
+        return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni, way);
+    }
     way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
     if (result.outcome == PW_ACCESS_BLOCKED) ni->counters.accesses_blocked++;
     else {
         access.is_translated = false;
-        pw_translate(&ni->translation, &walk, &access, &result);
+        pw_translate(ni->translation, &walk, &access, &result);
         ni->counters.translation_faults_destination++;
     }
     pw_faults_tell(ni, way, &fault, page, end_ns);
@@ -300,7 +389,7 @@ void pw_passage_note(pw_ni *ni, const pw_passage *way)
 
 pw_verdict pw_passage_check(pw_ni *ni, pw_passage *way)
 {
-    static stage *const stages[] = {check_crcs, know_duplicate};
+    static stage *const stages[] = {check_crcs, know_duplicate, keep_order};
     return go_through(ni, way, stages, sizeof stages / sizeof *stages);
 }
 

@@ -43,7 +43,8 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 static int on_block(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_block_frame *block = (const pw_block_frame *)header;
-    if (pw_block_is_sane(block)) pw_destination_block(ni, block);
+    if (pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes))
+        pw_destination_block(ni, block);
     else refuse_block(ni, block);
     if (!ni->decision_wanted) pw_destination_answered(ni, block);
     return PW_OK;
@@ -53,10 +54,12 @@ static bool answer_is_sane(const pw_frame_header *header)
 {
     const pw_control_frame *frame = (const pw_control_frame *)header;
     if (frame->argument1 > (uint64_t)header->time_ns) return false;
-    bool err_follows = header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER;
+    bool is_missed = header->kind == PW_FRAME_NACK && frame->code == PW_NACK_MISSED;
+    bool err_follows =
+        header->flags & PW_FLAG_ERR_FOLLOWS || header->kind == PW_FRAME_ERR_LATER || is_missed;
     if (err_follows && frame->argument0 > (uint64_t)PW_FRAME_TIME_MAX) return false;
     return header->kind != PW_FRAME_NACK ||
-           (frame->code >= PW_NACK_PAGE_FAULT && frame->code <= PW_NACK_BUFFER_FULL &&
+           (frame->code >= PW_NACK_PAGE_FAULT && frame->code < PW_NACK_CODES &&
             frame->code != PW_NACK_RESERVED);
 }
 
@@ -73,6 +76,7 @@ static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kin
                        .code = kind == PW_EVENT_NACK ? frame->code : 0,
                        .identity = identity_of(frame),
                        .peer = frame->header.source_node,
+                       .is_behind = frame->header.flags & PW_FLAG_BEHIND,
                        .err_follows = frame->header.flags & PW_FLAG_ERR_FOLLOWS,
                        .err_ns = (pw_time)frame->argument0,
                        .sent_ns = (pw_time)frame->argument1,
@@ -85,6 +89,8 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
+    if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
+        return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
     if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
         return PW_ERR_MALFORMED;
@@ -153,7 +159,7 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
                 !pw_range_wraps(request->destination_address, request->num_bytes) &&
                 request->notification.address % PW_NOTIFICATION_BYTES == 0;
     if (!sane) return PW_NACK_DECODE;
-    if (!pw_smmu_bank(&ni->smmu, header->pdid) ||
+    if (!pw_translation_is_open(ni->translation, header->pdid) ||
         !pw_firmware_has_page(&ni->firmware, header->pdid))
         return PW_NACK_NO_CONTEXT;
     *region = pw_regions_find(&ni->regions, request->key);
@@ -179,10 +185,14 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     const pw_read_request_frame *request = (const pw_read_request_frame *)header;
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
+    pw_time found_ns = header->time_ns;
+    if (request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT)
+        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid, request->key,
+                                                     region != NULL, header->time_ns);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,
-                              refusal, header->time_ns);
+                              refusal, found_ns);
         return PW_OK;
     }
     pw_read_request kept = {
@@ -200,8 +210,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
         kept.hint = (uint8_t)region->scheduling.hint;
         kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
     }
-    if (pw_firmware_read_request(&ni->firmware, &kept, header->time_ns) < 0)
-        pw_ni_latch(ni, PW_ERR_NOMEM);
+    if (pw_firmware_read_request(&ni->firmware, &kept, found_ns) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
     return PW_OK;
 }
 
@@ -340,7 +349,7 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
         !is_sound(ni, header, source) || header->source_node != source)
         return NULL;
     const pw_block_frame *block = (const pw_block_frame *)header;
-    return pw_block_is_sane(block) ? block : NULL;
+    return pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes) ? block : NULL;
 }
 
 /* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */

@@ -120,6 +120,13 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
     if (!transfer->active || transfer->stream != block->header.stream ||
         transfer->peer != kept->peer) {
         ni->impairments.sites[kept->site].late_after_end++;
+        const pw_answer none = {.kind = PW_EVENT_NACK,
+                                .transaction_id = block->transaction_id,
+                                .sequence = block->sequence,
+                                .identity = pw_identity(block->header.stream, block->block_idx),
+                                .peer = kept->peer,
+                                .at_ns = event->time_ns};
+        if (!(block->header.flags & PW_FLAG_COPY)) pw_firmware_no_answer(&ni->firmware, &none);
         free(kept);
         return;
     }

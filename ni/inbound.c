@@ -23,7 +23,8 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
                               uint64_t destination_address, uint64_t num_bytes,
                               const pw_notification *notification)
 {
-    uint32_t num_blocks = pw_num_blocks(destination_address, num_bytes);
+    uint32_t num_blocks =
+        pw_num_blocks((uint64_t)ni->settings.block_bytes, destination_address, num_bytes);
     uint32_t num_words = (num_blocks + 63) / 64;
     pw_inbound *inbound = ni->free_inbounds;
     if (inbound) ni->free_inbounds = inbound->next;
@@ -61,8 +62,10 @@ static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;
     pw_bounds_release(ni, inbound);
+    pw_path *path = &ni->paths[inbound->peer];
+    if (path->lost.stream == inbound->stream) path->lost.is_set = false; /* it never comes */
     if (inbound->delivered != inbound->small) free(inbound->delivered);
-    if (inbound->has_page_ins && inbound->num_bytes)
+    if ((inbound->has_page_ins || ni->advises) && inbound->num_bytes)
         pw_presence_forget(&ni->driver.presence, pw_page_of(inbound->destination_address),
                            pw_page_of(inbound->destination_address + inbound->num_bytes - 1) -
                                pw_page_of(inbound->destination_address) + 1);

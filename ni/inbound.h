@@ -4,7 +4,7 @@
 #define PW_NI_INBOUND_H
 #include "native/frames.h"
 #include "ni/ni.h"
-#include "smmu/residency.h"
+#include "translation/residency.h"
 
 typedef struct pw_inbound {
     struct pw_inbound *next; /* hash chain, or free list */
@@ -17,6 +17,7 @@ typedef struct pw_inbound {
     uint16_t pdid;
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
+    bool refused; /* going back: the source was told of the next block, and has not sent it again */
     uint64_t granted_generation;               /* of the memory, when the blocks were granted */
     uint32_t granted_end;                      /* blocks before this one are translated already */
     uint8_t translations[2 * PW_GRANT_BLOCKS]; /* ring by block: how its first page is translated */

@@ -1,5 +1,9 @@
 #include "ni/limits.h"
 #include "native/tcache.h"
+#include "mini/mini.h"
+#include "mini/nic_memory.h"
+#include "odp/odp.h"
+#include "translation/utlb_cache.h"
 #include "smmu/smmu.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,6 +31,7 @@ typedef struct {
 
 static const limit of_settings[] = {
     SETTING(window_blocks, 1, PW_WINDOW_MAX),
+    {offsetof(pw_settings, block_bytes), PW_PAGE_BYTES, PW_BLOCK_BYTES, "block_bytes", true},
     SETTING(tick_ns, 1, INT64_MAX),
     SETTING(mailbox_entries, 1, UINT32_MAX),
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),
@@ -44,6 +49,26 @@ static const limit of_settings[] = {
     POWER_OF_TWO(tlb_line_pages, PW_TCACHE_LINE_PAGES_MAX),
     SETTING(walk_cache_entries, 0, PW_TCACHE_WAYS_MAX),
     SETTING(prefetch_entries, 0, PW_TCACHE_WAYS_MAX),
+    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_NP),
+    SETTING(mini_processes, 1, PW_MINI_PROCESSES_MAX),
+    POWER_OF_TWO(vmh_entries, PW_VMH_ENTRIES_MAX),
+    POWER_OF_TWO(vmh_line_pages, PW_LINE_PAGES_MAX),
+    POWER_OF_TWO(vmh_ways, PW_TCACHE_WAYS_MAX),
+    POWER_OF_TWO(cbh_entries, PW_VMH_ENTRIES_MAX),
+    POWER_OF_TWO(cbh_ways, PW_TCACHE_WAYS_MAX),
+    SETTING(vmh_high_pages, 0, INT64_MAX),
+    SETTING(vmh_low_pages, 0, INT64_MAX),
+    SETTING(vmh_check_ns, 1, INT64_MAX),
+    SETTING(miss_times, PW_MISS_TIMES_PLATFORM, PW_MISS_TIMES_RAYTRACE),
+    SETTING(mini_seed, 0, UINT32_MAX),
+    SETTING(static_pages, 1, INT64_C(1) << 40),
+    SETTING(static_buffers, 1, 1 << 20),
+    SETTING(nic_memory_bytes, 1, INT64_MAX),
+    SETTING(odp_rnr_ns, 1, TIME_MAX_NS * 3600),
+    SETTING(odp_fault_pages, 1, PW_ODP_FAULT_PAGES_MAX),
+    POWER_OF_TWO(utlb_cache_entries, PW_UTLB_ENTRIES_MAX),
+    POWER_OF_TWO(utlb_cache_ways, PW_TCACHE_WAYS_MAX),
+    SETTING(utlb_fetch_entries, 1, PW_UTLB_FETCH_MAX),
 };
 
 static const limit of_costs[] = {
@@ -75,6 +100,18 @@ static const limit of_costs[] = {
     TIME(ni_send_ns),
     TIME(ni_receive_ns),
     TIME(walk_ns),
+    TIME(vmh_lookup_ns),
+    TIME(vmh_way_ns),
+    TIME(cbh_lookup_ns),
+    TIME(utlb_hit_ns),
+    TIME(utlb_miss_ns),
+    TIME(miss_delay_ns),
+    TIME(miss_fill_ns),
+    TIME(miss_pin_fixed_ns),
+    TIME(miss_pin_page_ns),
+    TIME(odp_fault_ns),
+    TIME(odp_fault_page_ns),
+    TIME(np_check_ns),
     TIME(handler_ns),
     TIME(tasklet_other_ns),
     TIME(page_in_fixed_ns),
@@ -89,6 +126,7 @@ static const limit of_costs[] = {
     TIME(mpi_call_ns),
     TIME(poll_ns),
     TIME(clock_read_ns),
+    TIME(lookup_ns),
 };
 
 static bool is_refused(const limit *limit, int64_t value)
@@ -106,6 +144,54 @@ static bool first_outside(const void *values, const limit *limits, size_t num_li
         return true;
     }
     return false;
+}
+
+static bool is_above_nic_memory(const pw_settings *settings)
+{
+    pw_nic_memory memory;
+    pw_nic_memory_of(settings, &memory);
+    return memory.total_bytes > settings->nic_memory_bytes;
+}
+
+/* What miNI and its base system do not go with, and what their caches are made of. */
+static void first_clash_of_units(const pw_settings *settings, const char **name, int64_t *value,
+                                 const char **because)
+{
+    *name = "translation", *value = settings->translation;
+    if (settings->vmh_ways < 2 ||
+        settings->vmh_line_pages * settings->vmh_ways > settings->vmh_entries) {
+        *name = "vmh_ways", *value = settings->vmh_ways;
+        *because = "a set has at least two ways, since a line in use cannot be replaced, and "
+                   "pages of a line x ways are at most the entries; take fewer ways, shorter "
+                   "lines or a larger cache";
+    } else if (settings->cbh_ways < 2 || settings->cbh_ways > settings->cbh_entries) {
+        *name = "cbh_ways", *value = settings->cbh_ways;
+        *because = "a set has at least two ways, and at most as many as there are entries; take "
+                   "another number";
+    } else if (settings->vmh_low_pages > settings->vmh_high_pages) {
+        *name = "vmh_low_pages", *value = settings->vmh_low_pages;
+        *because = "the low water mark is above the high one (vmh_high_pages); take a lower one";
+    } else if (settings->utlb_cache_ways > settings->utlb_cache_entries) {
+        *name = "utlb_cache_ways", *value = settings->utlb_cache_ways;
+        *because = "a set has at most as many ways as there are entries (utlb_cache_entries); take "
+                   "fewer";
+    } else if (settings->translation == PW_TRANSLATION_SMMU ||
+               settings->translation == PW_TRANSLATION_UTLB) {
+        *name = NULL;
+    } else if (is_above_nic_memory(settings)) {
+        *name = "nic_memory_bytes", *value = settings->nic_memory_bytes;
+        *because = "what stands on the NIC does not fit; take smaller tables or caches, fewer "
+                   "processes, or more memory";
+    } else if (settings->stall || !settings->hupcf || settings->ideal) {
+        *because = "only the SMMU has fault registers, and pages that are not pinned; take "
+                   "translation = 0, or stall = 0, hupcf = 1 and ideal = 0";
+    } else if (settings->translation >= PW_TRANSLATION_ODP &&
+               settings->interleave != PW_INTERLEAVE_NONE) {
+        *because = "only PART is told of packets of two blocks in turn; take interleave = 0";
+    } else if (settings->timeout_ns < 0 && settings->translation == PW_TRANSLATION_MINI) {
+        *because = "a packet that misses is dropped, and only a timeout brings it again; set "
+                   "timeout_ns";
+    } else *name = NULL;
 }
 
 /* Settings that are fine alone, and not together. */
@@ -134,7 +220,7 @@ static bool first_clash(const pw_settings *settings, refusal *out)
                PW_TCACHE_TRANSLATIONS_MAX) {
         name = "l2_sets", value = settings->l2_sets;
         because = "sets x ways x pages of a line are above 2^24; take smaller ones";
-    }
+    } else first_clash_of_units(settings, &name, &value, &because);
     *out = (refusal){name, value, NULL, because};
     return name != NULL;
 }

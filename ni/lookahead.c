@@ -8,7 +8,8 @@
 static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 {
     const pw_settings *settings = &ni->settings;
-    bool is_certain = settings->hupcf && !settings->receive_buffer_blocks && !ni->impairments.any &&
+    bool is_certain = ni->translation->ops->is_certain && settings->hupcf &&
+                      !settings->receive_buffer_blocks && !ni->impairments.any &&
                       ni->smmu.num_walkers > 1;
     return settings->lookahead_blocks > 0 && is_certain && inbound->is_read &&
            inbound->num_blocks > 2 && ni->num_inbounds == 1 && inbound->peer != ni->node;
@@ -17,24 +18,27 @@ static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 /* Translate the pages of a block ahead. False at the first page that would fault. */
 static bool grant_block(pw_ni *ni, pw_inbound *inbound, uint32_t block_idx)
 {
-    uint32_t first_bytes = pw_first_block_bytes(inbound->destination_address, inbound->num_bytes);
-    uint64_t address = inbound->destination_address + pw_block_offset(first_bytes, block_idx);
+    uint64_t block_max = (uint64_t)ni->settings.block_bytes;
+    uint32_t first_bytes =
+        pw_first_block_bytes(block_max, inbound->destination_address, inbound->num_bytes);
+    uint64_t address =
+        inbound->destination_address + pw_block_offset(block_max, first_bytes, block_idx);
     uint64_t first_page = pw_page_of(address);
-    uint64_t last_page =
-        pw_page_of(address + pw_block_bytes(inbound->num_bytes, first_bytes, block_idx) - 1);
+    uint64_t last_page = pw_page_of(
+        address + pw_block_bytes(block_max, inbound->num_bytes, first_bytes, block_idx) - 1);
     uint64_t end_page = pw_page_of(inbound->destination_address + inbound->num_bytes - 1) + 1;
     pw_access access = {.end_page = end_page, .at_ns = PW_NEVER, .pdid = inbound->pdid};
     pw_access_result result;
     access.is_translated = true;
     for (access.page = first_page; access.page <= last_page; access.page++) {
-        pw_translate(&ni->translation, &inbound->walk, &access, &result);
+        pw_translate(ni->translation, &inbound->walk, &access, &result);
         if (result.outcome != PW_ACCESS_PRESENT ||
             pw_presence_present_ns(&ni->driver.presence, access.page) != INT64_MIN)
             return false;
     }
     access.is_translated = false;
     for (access.page = first_page; access.page <= last_page; access.page++) {
-        pw_translate(&ni->translation, &inbound->walk, &access, &result);
+        pw_translate(ni->translation, &inbound->walk, &access, &result);
         if (access.page == first_page)
             inbound->translations[block_idx % (2 * PW_GRANT_BLOCKS)] = (uint8_t)result.how;
     }
@@ -109,6 +113,7 @@ bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_trans
         return false;
     uint32_t how = grant->translations[i / 16] >> 4 * (i % 16) & 15;
     *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) +
-              pw_smmu_latency_ns(&ni->smmu, how) + ni->paths[transfer->peer].latency_ns;
+              pw_translation_latency_ns(ni->translation, how) +
+              ni->paths[transfer->peer].latency_ns;
     return *ack_ns <= transaction->deadline_ns;
 }

@@ -20,18 +20,28 @@ static uint32_t envelope_crc(const pw_envelope *envelope)
     return pw_crc32c(0, &copy, sizeof copy);
 }
 
-int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
-                            uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
-                            int64_t now_ns, uint8_t *frame)
+/* Send the packets of a message: when it arrives. A lone packet slips in between those of blocks
+ * (is_lone): it waits for no more than one of them, which is left out, so that its time does not
+ * depend on what else was booked physically before. */
+static int64_t send_packets(pw_ni *ni, uint32_t peer, uint32_t payload_bytes, bool is_lone,
+                            int64_t now_ns, int64_t *posted_ns)
 {
     pw_path *path = &ni->paths[peer];
     int64_t packets = num_packets(ni, payload_bytes);
-    int64_t posted_ns =
-        now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
+    *posted_ns = now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
     uint64_t wire_bytes = (uint64_t)packets * (uint64_t)(ni->costs.packet_header_bytes +
                                                          ni->costs.packetizer_payload_bytes);
     int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
-    int64_t sent_ns = pw_calendar_book(&path->link, posted_ns, wire_ns) + wire_ns;
+    ni->counters.message_packets += (uint64_t)packets;
+    int64_t begun_ns = is_lone ? *posted_ns : pw_calendar_book(&path->link, *posted_ns, wire_ns);
+    return begun_ns + wire_ns + path->latency_ns;
+}
+
+int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
+                            uint64_t num_bytes, uint64_t key, uint64_t extra, int64_t now_ns,
+                            uint8_t *frame)
+{
+    int64_t posted_ns;
     pw_envelope envelope = {
         .magic = PW_ENVELOPE_MAGIC,
         .kind = kind,
@@ -39,7 +49,27 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
         .num_bytes = num_bytes,
         .address = address,
         .key = key,
-        .arrival_ns = sent_ns + path->latency_ns,
+        .arrival_ns = send_packets(ni, peer, 0, true, now_ns, &posted_ns),
+        .extra = extra,
+    };
+    envelope.envelope_crc = envelope_crc(&envelope);
+    memcpy(frame, &envelope, sizeof envelope);
+    return posted_ns;
+}
+
+int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
+                            uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
+                            int64_t now_ns, uint8_t *frame)
+{
+    int64_t posted_ns;
+    pw_envelope envelope = {
+        .magic = PW_ENVELOPE_MAGIC,
+        .kind = kind,
+        .source_node = ni->node,
+        .num_bytes = num_bytes,
+        .address = address,
+        .key = key,
+        .arrival_ns = send_packets(ni, peer, payload_bytes, false, now_ns, &posted_ns),
         .payload_bytes = payload_bytes,
     };
     if (payload_bytes) {
@@ -55,7 +85,6 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
         ni->counters.eager_messages++;
         ni->counters.eager_bytes += num_bytes;
     }
-    ni->counters.message_packets += (uint64_t)packets;
     return posted_ns;
 }
 

@@ -7,6 +7,37 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
+static int create_translation(pw_ni *ni)
+{
+    int code = PW_OK;
+    switch (ni->settings.translation) {
+    case PW_TRANSLATION_MINI:
+        code = pw_mini_init(&ni->mini, &ni->costs, &ni->settings, &ni->counters, ni->memory);
+        ni->translation = &ni->mini.base;
+        break;
+    case PW_TRANSLATION_STATIC:
+        pw_static_tables_init(&ni->static_tables, &ni->costs, &ni->settings, &ni->counters,
+                              ni->memory);
+        ni->translation = &ni->static_tables.base;
+        break;
+    case PW_TRANSLATION_ODP:
+    case PW_TRANSLATION_NP:
+        pw_odp_init(&ni->odp, &ni->smmu, &ni->costs, &ni->settings, &ni->counters, ni->memory);
+        ni->translation = &ni->odp.base;
+        break;
+    default:
+        if (ni->settings.translation == PW_TRANSLATION_UTLB)
+            code = pw_utlb_cache_init(&ni->utlb, &ni->costs, &ni->settings, &ni->counters);
+        pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
+                          ni->settings.ideal, ni->utlb.entries ? &ni->utlb : NULL);
+        ni->translation = &ni->smmu_unit.base;
+    }
+    if (ni->translation->ops->has_random_keys)
+        pw_regions_draw_keys(&ni->regions, PW_MINI_BUFFER_BITS,
+                             (uint64_t)ni->settings.mini_seed << 32 | ni->node);
+    return code;
+}
+
 static int create_parts(pw_ni *ni)
 {
     int code = pw_event_queue_create(1024, &ni->events);
@@ -19,8 +50,8 @@ static int create_parts(pw_ni *ni)
         code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
                               ni->memory, &ni->smmu, &ni->impairments);
     if (code < 0) return code;
-    pw_translation_init(&ni->translation, &ni->smmu, ni->memory, &ni->driver.presence,
-                        ni->settings.ideal);
+    code = create_translation(ni);
+    if (code < 0) return code;
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
     return ni->paths && ni->senders ? PW_OK : PW_ERR_NOMEM;
@@ -73,6 +104,10 @@ void pw_ni_destroy(pw_ni *ni)
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
     pw_smmu_destroy(&ni->smmu);
+    pw_mini_destroy(&ni->mini);
+    pw_utlb_cache_destroy(&ni->utlb);
+    pw_static_tables_destroy(&ni->static_tables);
+    pw_odp_destroy(&ni->odp);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
     free(ni->trace.records);
@@ -84,11 +119,11 @@ void pw_ni_destroy(pw_ni *ni)
 
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
 {
-    if (pdid == 0 || pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_INVALID;
+    if (pdid == 0 || pw_translation_is_open(ni->translation, pdid)) return PW_ERR_INVALID;
     pw_residency *walks = calloc(PW_CHANNELS_PER_PAGE, sizeof *walks);
     if (!walks) return PW_ERR_NOMEM;
     int page = pw_firmware_open_page(&ni->firmware, pdid);
-    if (page < 0 || pw_smmu_bind(&ni->smmu, pdid) < 0) {
+    if (page < 0 || ni->translation->ops->open(ni->translation, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
         return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
@@ -171,6 +206,7 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
     pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
     if (region && !region->stays) {
+        ni->translation->ops->close_buffer(ni->translation, region->key);
         pw_regions_close(&ni->regions, region);
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
                        transfer->num_bytes, transfer->peer);
@@ -312,19 +348,19 @@ void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    pw_smmu_invalidate(&ni->smmu, pdid, first_page, num_pages);
+    ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
     pw_memory_changed(ni->memory);
 }
 
 void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
 {
-    pw_smmu_invalidate_context(&ni->smmu, pdid);
+    ni->translation->ops->invalidate_context(ni->translation, pdid);
     pw_memory_changed(ni->memory);
 }
 
 void pw_ni_invalidate_all(pw_ni *ni)
 {
-    pw_smmu_invalidate_all(&ni->smmu);
+    ni->translation->ops->invalidate_all(ni->translation);
     pw_memory_changed(ni->memory);
 }
 

@@ -176,6 +176,9 @@ void pw_ni_enter(pw_ni *ni);
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid);
 void pw_ni_invalidate_all(pw_ni *ni);
+/* The library tells the driver at at_ns what a fetch will write: its pages come in at once, on a
+ * core of their own. Before pw_ni_fetch. PW_ERR_NOMEM, PW_ERR_HOST. */
+int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes, int64_t at_ns);
 /* Keep the first capacity trace records from now on (0: off). */
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);
@@ -196,13 +199,18 @@ typedef struct {
     uint32_t payload_crc;
     uint32_t envelope_crc;
     uint32_t reserved1;
-    uint64_t reserved2;
+    uint64_t extra; /* of pw_ni_control_write */
 } pw_envelope;
 /* Write an envelope and, when payload_bytes > 0, the payload behind it. Returns when the CPU has
  * posted the message, given that it began at now_ns. frame has room for both. */
 int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
                             uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
                             int64_t now_ns, uint8_t *frame);
+/* The same for what nodes tell each other about a message, in one packet; no message of MPI. What
+ * the numbers mean is the kind's. The CPU began at now_ns, and has posted it when this says. */
+int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
+                            uint64_t num_bytes, uint64_t key, uint64_t extra, int64_t now_ns,
+                            uint8_t *frame);
 /* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
 /* The host can make nothing of a message that was sound: it is counted like one that was not. */

@@ -14,9 +14,8 @@ int pw_notification_write(pw_ni *ni, const pw_inbound *inbound, pw_time *at_ns)
         .for_write = true}; /* the OS may have changed the mapping since the last block came */
     int code = pw_residency_check_mapping(&walk, ni->memory, page);
     if (code < 0) return code;
-    uint32_t how;
     *at_ns = pw_later(*at_ns, inbound->notification_ns);
-    *at_ns += pw_smmu_translate(&ni->smmu, inbound->pdid, page, true, false, *at_ns, &how);
+    *at_ns += ni->translation->ops->word(ni->translation, inbound->pdid, page, *at_ns);
     return pw_safe_copy_out((void *)(uintptr_t)notification->address, notification->data,
                             sizeof notification->data);
 }

@@ -38,7 +38,7 @@ static bool lacks_page(pw_ni *ni, const pw_passage *way, pw_time at_ns)
     for (access.page = pw_page_of(block->destination_address); access.page <= last_page;
          access.page++) {
         pw_access_result result;
-        pw_translate(&ni->translation, &way->arrival.inbound->walk, &access, &result);
+        pw_translate(ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (result.outcome == PW_ACCESS_FAULT) return true;
         access.is_further = true;
     }
@@ -51,7 +51,7 @@ static bool meets_fault(const pw_ni *ni, const pw_passage ways[2])
 {
     const pw_block_frame *block = ways[0].arrival.block;
     uint64_t num_slots = (uint64_t)block->num_packets + ways[1].arrival.block->num_packets;
-    if (ways[0].bank->sctlr & PW_SCTLR_HUPCF) return false;
+    if (ni->settings.hupcf) return false;
     for (uint64_t slot = 0; slot < num_slots; slot++)
         if (pw_smmu_is_blocked(&ni->smmu, ways[0].bank,
                                ways[0].start_ns +

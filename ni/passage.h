@@ -11,6 +11,7 @@ enum pw_verdict_kind {
     PW_VERDICT_ACK,
     PW_VERDICT_NACK,
     PW_VERDICT_NO_ANSWER,
+    PW_VERDICT_BEHIND, /* no answer either: a block before it brings it again */
     PW_VERDICT_ANSWERED
 };
 typedef struct {
@@ -22,13 +23,15 @@ static const pw_verdict pw_pass = {PW_VERDICT_PASS, 0};
 
 typedef struct {
     pw_arrival arrival;
-    pw_context_bank *bank;
+    pw_context_bank *bank; /* NULL: the translation unit has no fault registers */
     const uint32_t *crcs;
     const uint8_t *payload;
     pw_time start_ns; /* first packet, behind what the receive engine still did */
     pw_lane lane;     /* where its packets stand among those of the block that it shares the link
                          with; none: one behind the other */
     bool has_engine;  /* the receive engine took it */
+    pw_time ready_ns; /* dropped: its pages are there from then on, if the unit knows */
+    bool is_dropped;  /* the NI has no translation of a page: no answer */
     bool granted;     /* translated already, as its source knows */
     /* its pages: */
     uint64_t first_page;

@@ -12,6 +12,11 @@ typedef struct {
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
+    struct {
+        bool is_set;
+        uint32_t stream, block_idx;
+        pw_time at_ns;
+    } lost; /* a block of the peer that was dropped here and has not come again */
 } pw_path;
 
 void pw_path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, uint32_t node,

@@ -1,16 +1,20 @@
 #include "ni/regions.h"
+#include "native/impairments.h"
 #include <stdlib.h>
 
-void pw_regions_init(pw_regions *regions) { *regions = (pw_regions){.first_free = -1}; }
+void pw_regions_init(pw_regions *regions)
+{
+    *regions = (pw_regions){.first_free = -1, .id_bits = 32};
+}
+
+void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed)
+{
+    regions->id_bits = id_bits;
+    regions->is_random = true;
+    regions->seed = pw_impairment_mix(seed + UINT64_C(0x9e3779b97f4a7c15));
+}
 
 void pw_regions_destroy(pw_regions *regions) { free(regions->list); }
-
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
-}
 
 /* A slot's generations in an order that nobody guesses who does not know the secret. Four rounds of
  * a Feistel network: whatever mix is, no two generations get the same. */
@@ -18,12 +22,20 @@ static uint32_t shuffle(uint64_t secret, uint32_t slot, uint32_t generation)
 {
     uint16_t left = (uint16_t)(generation >> 16), right = (uint16_t)generation;
     for (uint64_t round = 0; round < 4; round++) {
-        uint64_t drawn = mix(secret + mix((uint64_t)slot << 32 | round << 16 | right));
+        uint64_t drawn = pw_impairment_mix(
+            secret + pw_impairment_mix((uint64_t)slot << 32 | round << 16 | right));
         uint16_t next = left ^ (uint16_t)(drawn >> 48);
         left = right;
         right = next;
     }
     return (uint32_t)left << 16 | right;
+}
+
+static uint64_t upper_bits(pw_regions *regions, uint32_t slot, uint32_t generation)
+{
+    if (!regions->is_random) return shuffle(regions->secret, slot, generation);
+    uint64_t drawn = regions->seed ^ pw_impairment_mix(++regions->num_drawn);
+    return pw_impairment_mix(regions->secret + pw_impairment_mix(drawn));
 }
 
 static int grow(pw_regions *regions)
@@ -50,7 +62,7 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
     *region =
         (pw_region){.address = address,
                     .num_bytes = num_bytes,
-                    .key = (uint64_t)shuffle(regions->secret, (uint32_t)slot, generation) << 32 |
+                    .key = upper_bits(regions, (uint32_t)slot, generation) << regions->id_bits |
                            (uint64_t)(slot + 1),
                     .peer = peer,
                     .generation = generation};
@@ -60,7 +72,7 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
 
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key)
 {
-    uint64_t slot = (key & UINT32_MAX) - 1; /* of key 0: no slot */
+    uint64_t id = key & ((UINT64_C(1) << regions->id_bits) - 1), slot = id - 1; /* 0: no slot */
     if (slot >= regions->capacity || regions->list[slot].key != key) return NULL;
     return &regions->list[slot];
 }

@@ -44,8 +44,9 @@ static reading reading_of(pw_ni *ni, pw_transaction *transaction)
         .transaction = transaction,
         .transfer = transfer,
         .walk = &ni->source_walks[page][transaction->channel % PW_CHANNELS_PER_PAGE],
-        .address = transfer->source_address +
-                   pw_block_offset(transfer->first_block_bytes, transaction->block_idx),
+        .address = transfer->source_address + pw_block_offset((uint64_t)ni->settings.block_bytes,
+                                                              transfer->first_block_bytes,
+                                                              transaction->block_idx),
         .num_bytes = transaction->block_bytes,
         .num_packets = num_packets,
         .num_readable = num_packets,
@@ -67,10 +68,13 @@ static void translate(pw_ni *ni, reading *block, pw_time at_ns)
         pw_access access = {.page = page,
                             .end_page = source_end_page(block->transfer),
                             .at_ns = at_ns,
+                            .use_ns =
+                                (pw_time)(block->num_bytes * ni->engine_byte_ps_1000 / 1000000),
                             .pdid = block->transfer->pdid,
                             .is_further = page > first_page};
-        pw_translate(&ni->translation, block->walk, &access, &result);
-        if (page == first_page) block->delay_ns = result.delay_ns;
+        pw_translate(ni->translation, block->walk, &access, &result);
+        if (page == first_page || (result.block_waits && result.delay_ns > block->delay_ns))
+            block->delay_ns = result.delay_ns;
         if (result.outcome == PW_ACCESS_REFUSED) {
             block->code = result.code;
             return;
@@ -199,12 +203,15 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
                   (block.num_readable < block.num_packets || block.code < 0 || !ni->settings.hupcf);
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
+    pw_time *in_order_ns = &ni->firmware.transfers[transaction->channel].in_order_ns;
+    if (ni->translation->ops->goes_back) at_ns = pw_later(at_ns, *in_order_ns);
     if (block.code < 0) {
         pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(block.code),
                          failures, at_ns);
         return;
     }
     pw_time first_ns = occupy(ni, &block, at_ns);
+    *in_order_ns = first_ns;
     uint32_t num_sent = block.num_packets;
     if (!ni->settings.stall)
         num_sent = stop_at_fault(ni, &block, first_ns, ni->departure.interval_ps);

@@ -16,7 +16,7 @@ pw_time pw_stall_access(pw_ni *ni, pw_residency *walk, const pw_fault *fault, ui
                             .at_ns = at_ns,
                             .pdid = fault->pdid,
                             .is_translated = true};
-        pw_translate(&ni->translation, walk, &access, &result);
+        pw_translate(ni->translation, walk, &access, &result);
         if (result.outcome == PW_ACCESS_REFUSED &&
             (ni->settings.ideal || result.code == PW_ERR_HOST)) {
             *code = result.code;
@@ -41,7 +41,7 @@ pw_time pw_stall_access(pw_ni *ni, pw_residency *walk, const pw_fault *fault, ui
     pw_access_result again;
     pw_access access = {
         .page = page, .end_page = fault->transfer_end_page, .at_ns = at_ns, .pdid = fault->pdid};
-    pw_translate(&ni->translation, walk, &access, &again);
+    pw_translate(ni->translation, walk, &access, &again);
     at_ns += again.delay_ns;
     ni->counters.accesses_stalled++;
     ni->counters.stalled_ns += at_ns - since_ns;

@@ -3,7 +3,7 @@
 #define PW_NI_STALL_H
 #include "driver/faulting_blocks.h"
 #include "ni/ni.h"
-#include "smmu/residency.h"
+#include "translation/residency.h"
 
 /* An access to the page, translated at at_ns: returns when it is done, or can never be, with
  * *code < 0. */

@@ -13,8 +13,11 @@
 #include "native/frames.h"
 #include "r5sched/firmware.h"
 #include "driver/driver.h"
-#include "smmu/residency.h"
-#include "smmu/translation.h"
+#include "translation/residency.h"
+#include "mini/static_tables.h"
+#include "odp/odp.h"
+#include "smmu/unit.h"
+#include "translation/unit.h"
 
 #define PW_INBOUND_BUCKETS 1024
 #define PW_GRANTS_KEPT 16
@@ -55,8 +58,13 @@ struct pw_ni {
     pw_firmware firmware;
     pw_smmu smmu;
     pw_driver driver;
-    pw_translation_unit translation;
-    pw_bounds bounds; /* that destinations want of this source */
+    pw_smmu_unit smmu_unit;
+    pw_mini mini;
+    pw_static_tables static_tables;
+    pw_odp odp;
+    pw_utlb_cache utlb;
+    pw_translation_unit *translation; /* that of them that runs */
+    pw_bounds bounds;                 /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame
         *copies_under_way; /* copies of blocks whose answers are not here, in the order they left */
@@ -75,6 +83,7 @@ struct pw_ni {
     struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;
+    bool advises; /* of fetches, before their transfers begin */
     pw_host_events host_events;
     int32_t failure; /* PW_ERR_* of the host's own that cost a frame or an event: nothing goes on */
     pw_actions actions; /* of the event under way */

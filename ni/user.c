@@ -21,14 +21,24 @@ static bool is_valid(const pw_ni *ni, uint32_t peer, uint64_t num_bytes,
            scheduling->hint <= PW_HINT_LOW && scheduling->window_blocks <= PW_WINDOW_MAX;
 }
 
+static int open_region(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                       pw_region **region)
+{
+    if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
+    int code = ni->translation->ops->open_buffer(ni->translation, ni->regions.num_open);
+    if (code < 0) return code;
+    *region = pw_regions_open(&ni->regions, peer, address, num_bytes);
+    return *region ? PW_OK : PW_ERR_NOMEM;
+}
+
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
                  const pw_scheduling *scheduling, uint64_t *key)
 {
     if (!scheduling) scheduling = &by_size;
     if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
-    if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
-    pw_region *region = pw_regions_open(&ni->regions, peer, address, num_bytes);
-    if (!region) return PW_ERR_NOMEM;
+    pw_region *region;
+    int code = open_region(ni, peer, address, num_bytes, &region);
+    if (code < 0) return code;
     region->scheduling = *scheduling;
     *key = region->key;
     return PW_OK;
@@ -36,9 +46,9 @@ int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
 
 int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key)
 {
-    if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
-    pw_region *region = pw_regions_open(&ni->regions, ni->node, address, num_bytes);
-    if (!region) return PW_ERR_NOMEM;
+    pw_region *region;
+    int code = open_region(ni, ni->node, address, num_bytes, &region);
+    if (code < 0) return code;
     region->scheduling = by_size;
     region->stays = true;
     *key = region->key;
@@ -51,6 +61,7 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 {
     pw_region *region = pw_regions_find(&ni->regions, key);
     if (!region) return PW_ERR_INVALID;
+    ni->translation->ops->close_buffer(ni->translation, key);
     pw_regions_close(&ni->regions, region);
     return PW_OK;
 }
@@ -63,7 +74,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
     if (pw_range_wraps(descriptor->source_address, num_bytes) ||
         pw_range_wraps(descriptor->destination_address, num_bytes))
         return PW_ERR_ADDRESS;
-    if (!pw_smmu_bank(&ni->smmu, pdid)) return PW_ERR_CONTEXT;
+    if (!pw_translation_is_open(ni->translation, pdid)) return PW_ERR_CONTEXT;
     pw_ni_enter(ni); /* whose program calls; the grant looks at the pages at once */
     pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
     if (!frame) return PW_ERR_NOMEM;
@@ -111,6 +122,17 @@ int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
                                       .destination_address = destination_address};
     int64_t posted_ns = request_read(ni, pdid, peer, key, &descriptor, num_bytes, at_ns, id);
     return posted_ns < 0 ? (int)posted_ns : PW_OK;
+}
+
+int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes, int64_t at_ns)
+{
+    if (num_bytes == 0 || pw_range_wraps(address, num_bytes)) return PW_OK; /* fetch will tell */
+    uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    if (ni->translation->ops->advise)
+        return ni->translation->ops->advise(ni->translation, pdid, first_page,
+                                            last_page - first_page + 1, at_ns);
+    ni->advises = true;
+    return pw_driver_advise(&ni->driver, pdid, first_page, last_page - first_page + 1, at_ns);
 }
 
 /* Start what the transfer says on a channel that is free. When the CPU has done so, or a code. */

@@ -92,7 +92,7 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
     if (!all_out && !transfer->queued) pw_r5_requeue(firmware, channel, at_ns);
 }
 
-/* A timeout sends the block again while its ERR is still to come. */
+/* The block is sent again while an answer to the attempt is still to come. */
 static void overtake(pw_firmware *firmware, pw_transaction *transaction)
 {
     const pw_overtaken overtaken = {.identity = identity_of(firmware, transaction),
@@ -126,6 +126,14 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
         pw_r5_notify(firmware, transaction->channel, actions, at_ns);
 }
 
+void pw_answers_go_back(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
+                        pw_time at_ns)
+{
+    if (transaction->unanswered) overtake(firmware, transaction);
+    step(firmware, transaction, PW_BLOCK_GO_BACK, at_ns);
+    retransmit(firmware, transaction, actions, at_ns);
+}
+
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions,
                       pw_time at_ns)
 {
@@ -153,10 +161,17 @@ static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction)
     pw_transactions_disarm(&firmware->transactions, transaction);
 }
 
+#define NACK_NOT_READY 8
+#define NACK_SEQUENCE 9
+#define NACK_MISSED 10
+
 static enum pw_block_event event_of_nack(uint32_t code)
 {
     switch (code) {
+    case NACK_MISSED:
     case 1: return PW_BLOCK_NACK_PAGE_FAULT;
+    case NACK_NOT_READY: return PW_BLOCK_NACK_NOT_READY;
+    case NACK_SEQUENCE: return PW_BLOCK_NACK_SEQUENCE;
     case 2:
     case 3:
     case 5:
@@ -179,9 +194,7 @@ static enum pw_block_event event_of(const pw_event *event, const pw_transaction 
     }
 }
 
-/* Would the block be sent again after as many attempts in vain as there are sequence numbers, or
- * after twice as many in all? */
-static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
+bool pw_answers_is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
 {
     if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT)
         return false;
@@ -199,11 +212,16 @@ static void count(pw_firmware *firmware, const pw_event *event, const pw_transac
     uint32_t code = (uint32_t)(event->subject >> 32);
     switch ((enum pw_event_kind)event->kind) {
     case PW_EVENT_NACK:
-        firmware->counters->nacks[code & 7]++;
+        if (code == NACK_NOT_READY) firmware->counters->rnr_nacks++;
+        else if (code == NACK_SEQUENCE) firmware->counters->sequence_nacks++;
+        else if (code == NACK_MISSED) firmware->counters->blocks_missed++;
+        else firmware->counters->nacks[code & 7]++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_NACK, transaction->id, code);
         return;
     case PW_EVENT_ERR:
-        firmware->counters->err_messages++;
+        if (firmware->settings->translation == PW_TRANSLATION_NP)
+            firmware->counters->two_sided_retries++;
+        else firmware->counters->err_messages++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_ERR, transaction->id, transaction->sequence);
         return;
     case PW_EVENT_TIMEOUT:
@@ -273,7 +291,13 @@ static void react(pw_firmware *firmware, pw_transaction *transaction,
     case PW_REACT_COMPLETE: acked(firmware, transaction, false, actions, at_ns); return;
     case PW_REACT_HOLD: acked(firmware, transaction, true, actions, at_ns); return;
     case PW_REACT_WAIT: wait_for_err(firmware, transaction); return;
-    case PW_REACT_RETRANSMIT: retransmit(firmware, transaction, actions, at_ns); return;
+    case PW_REACT_RETRANSMIT:
+        retransmit(firmware, transaction, actions, at_ns);
+        if (pw_goes_back(firmware->settings))
+            pw_go_back(firmware, transaction->channel, transaction->block_idx + 1, actions, at_ns);
+        return;
+    case PW_REACT_PAUSE: pw_go_back_pause(firmware, transaction->channel, at_ns); return;
+    case PW_REACT_GO_BACK: pw_go_back(firmware, transaction->channel, 0, actions, at_ns); return;
     case PW_REACT_FAIL:
         pw_firmware_fail(firmware, transaction->channel,
                          block_event == PW_BLOCK_NACK_FATAL ? code : PW_UNRECOVERABLE, actions,
@@ -300,7 +324,7 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
     }
     count(firmware, event, transaction, at_ns);
     uint32_t code = (uint32_t)(event->subject >> 32);
-    if (is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
+    if (pw_answers_is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
     react(firmware, transaction, block_event, code, actions, at_ns);
 }
 
@@ -372,8 +396,8 @@ static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer
     return overtaken && overtaken->peer == answer->peer ? overtaken : NULL;
 }
 
-/* An ERR is here, be it of the present attempt or of one that a timeout overtook. */
-static void note_err(pw_firmware *firmware, const pw_answer *answer)
+/* What an attempt waited for is here, be it the present one or one that was overtaken. */
+static void note_overtaken(pw_firmware *firmware, const pw_answer *answer)
 {
     pw_overtaken *overtaken = overtaken_by(firmware, answer);
     if (overtaken) pw_transactions_overtaken_answered(&firmware->transactions, overtaken);
@@ -389,13 +413,15 @@ static void await_err(pw_firmware *firmware, pw_transaction *transaction, pw_tim
 void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = subject_of(answer);
+    bool is_missed = answer->kind == PW_EVENT_NACK && answer->code == NACK_MISSED;
     pw_transaction *transaction = current(firmware, subject, answer->identity);
     bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
     if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
         return;
-    if (answer->kind == PW_EVENT_ERR) note_err(firmware, answer);
+    if (answer->kind == PW_EVENT_ERR || pw_goes_back(firmware->settings))
+        note_overtaken(firmware, answer);
     if (transaction) {
-        pw_time known_ns = answer->err_follows ? answer->err_ns : answer->at_ns;
+        pw_time known_ns = answer->err_follows || is_missed ? answer->err_ns : answer->at_ns;
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, known_ns);
         pw_timeout_decide(firmware, transaction, answer->identity);
@@ -405,6 +431,10 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
     }
     pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
                identity_of_event(firmware, answer));
+    if (is_missed) /* the other end's software says when */
+        pw_r5_push(firmware, PW_EVENT_ERR, PRIORITY_MAILBOX, answer->err_ns,
+                   pw_answers_subject(answer->transaction_id, answer->sequence, 0),
+                   identity_of_event(firmware, answer));
     if (!answer->err_follows && answer->kind == PW_EVENT_NACK && answer->code == 1)
         pw_firmware_no_answer(firmware, answer);
 }
@@ -473,14 +503,16 @@ void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);
     pw_transaction *transaction = current(firmware, subject, answer->identity);
+    if (pw_goes_back(firmware->settings)) note_overtaken(firmware, answer);
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);
     bool timer_helps = transaction->deadline_ns != PW_NEVER &&
                        !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
     transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = PW_NEVER;
+    bool comes_again = answer->is_behind || firmware->transfers[transaction->channel].paused;
     if (timer_helps) pw_timeout_decide(firmware, transaction, answer->identity);
-    else
+    else if (!comes_again)
         pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,
                    answer->identity);
 }

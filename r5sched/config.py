@@ -9,6 +9,15 @@ from pagewire.r5sched import scheduling
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FirmwareConfig:
+    block_bytes: int = setting(
+        16 * 1024,
+        "largest block of a transfer; blocks end at its multiples in the destination",
+        kind="size",
+        minimum=4096,
+        maximum=16 * 1024,
+        power_of_two=True,
+        engine="block_bytes",
+    )
     window_blocks: int = setting(
         2,
         "blocks of one transfer that are outstanding at a time",

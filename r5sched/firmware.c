@@ -131,10 +131,14 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     own->active = true;
     firmware->num_active++;
     own->notified = own->queued = own->open = own->lookahead_off = own->awaits_confirmation = false;
+    own->paused = false;
+    own->in_order_ns = INT64_MIN;
     own->num_unconfirmed = 0;
     own->error = 0;
-    own->first_block_bytes = pw_first_block_bytes(own->destination_address, own->num_bytes);
-    own->num_blocks = pw_num_blocks(own->destination_address, own->num_bytes);
+    uint64_t block_max = (uint64_t)firmware->settings->block_bytes;
+    own->first_block_bytes =
+        pw_first_block_bytes(block_max, own->destination_address, own->num_bytes);
+    own->num_blocks = pw_num_blocks(block_max, own->destination_address, own->num_bytes);
     own->next_block = own->outstanding = own->num_acked = 0;
     own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH)
                            : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
@@ -210,7 +214,8 @@ void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
     pw_transfer *transfer = &firmware->transfers[channel];
     if (firmware->settings->requeue_dynamic && !transfer->hint) {
         uint64_t rest = transfer->num_bytes -
-                        pw_block_offset(transfer->first_block_bytes, transfer->next_block);
+                        pw_block_offset((uint64_t)firmware->settings->block_bytes,
+                                        transfer->first_block_bytes, transfer->next_block);
         enum pw_class queue = pw_scheduler_classify(&firmware->scheduler, rest);
         if (queue != transfer->queue) set_open(firmware, transfer, false, at_ns);
         transfer->queue = (uint8_t)queue;
@@ -231,7 +236,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     bool single = transfer->num_blocks == 1;
     pw_time id_ns =
         firmware->settings->ticket_queue ? costs->r5_queue_op_ns : costs->r5_id_search_ns;
-    while (transfer->next_block < transfer->num_blocks &&
+    while (!transfer->paused && transfer->next_block < transfer->num_blocks &&
            transfer->outstanding < transfer->window_blocks) {
         pw_transaction *transaction = pw_transactions_claim(&firmware->transactions);
         if (!transaction) {
@@ -240,8 +245,9 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         }
         transaction->channel = channel;
         transaction->block_idx = transfer->next_block++;
-        transaction->block_bytes = pw_block_bytes(transfer->num_bytes, transfer->first_block_bytes,
-                                                  transaction->block_idx);
+        transaction->block_bytes =
+            pw_block_bytes((uint64_t)firmware->settings->block_bytes, transfer->num_bytes,
+                           transfer->first_block_bytes, transaction->block_idx);
         transaction->last_block = transaction->block_idx + 1 == transfer->num_blocks;
         transfer->outstanding++;
         /* id; table and timeout list; start; and for the only block its completion message */
@@ -405,6 +411,9 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
             pw_r5_finish(firmware, subject, actions, at_ns);
         return;
     case PW_EVENT_SCHEDULE: schedule(firmware, actions, at_ns); return;
+    case PW_EVENT_PAUSE_OVER:
+        pw_go_back_resume(firmware, subject, (uint32_t)event->detail, actions, at_ns);
+        return;
     case PW_EVENT_HOPELESS: pw_answers_handle(firmware, event, actions); return;
     default: arrive(firmware, event, actions);
     }

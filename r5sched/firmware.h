@@ -27,8 +27,10 @@ typedef struct {
     bool active, notified, queued;
     bool open;                /* counted in the scheduler: it has blocks to issue */
     bool lookahead_off;       /* a foreseen answer was wrong: wait for each from now on */
+    bool paused;              /* its receiver is not ready */
     bool awaits_confirmation; /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
+    pw_time in_order_ns; /* its last block went to the link then: none before it goes earlier */
     pw_time finished_ns; /* when the user may see that it is over */
     uint32_t num_unconfirmed;
     uint8_t hint;          /* PW_HINT_*; none: the class is by size */
@@ -86,10 +88,11 @@ enum pw_event_kind {
     PW_EVENT_NACK,
     PW_EVENT_ERR,
     PW_EVENT_TIMEOUT,
-    PW_EVENT_CONFIRMED, /* subject: channel; the last foreseen answer is here */
-    PW_EVENT_HOPELESS,  /* nothing configured can bring the block through */
-    PW_EVENT_DEPARTURE  /* the engine's own, never the firmware's: a frame that the network keeps
-                           leaves */
+    PW_EVENT_CONFIRMED,  /* subject: channel; the last foreseen answer is here */
+    PW_EVENT_PAUSE_OVER, /* subject: channel; detail: stream */
+    PW_EVENT_HOPELESS,   /* nothing configured can bring the block through */
+    PW_EVENT_DEPARTURE   /* the engine's own, never the firmware's: a frame that the network keeps
+                            leaves */
 };
 
 /* Acknowledgements, and read requests when these share it; else the second is theirs. */
@@ -102,6 +105,7 @@ typedef struct {
     uint32_t code;     /* of a NACK */
     uint64_t identity; /* stream << 32 | block */
     uint32_t peer;     /* who answers */
+    bool is_behind;    /* NO_ANSWER: a block before this one brings it again */
     bool err_follows;  /* not before err_ns; else no further answer to this attempt can come */
     pw_time err_ns;
     pw_time sent_ns; /* until when flow control kept the block in this NI; INT64_MIN: it does not

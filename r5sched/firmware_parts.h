@@ -1,5 +1,5 @@
 /* What the firmware's files use of each other: firmware.c (channels, new transfers, scheduler),
- * reads.c (read requests), answers.c (acknowledgements), timeouts.c. */
+ * reads.c (read requests), answers.c (acknowledgements), timeouts.c, go_back.c. */
 #ifndef PW_R5SCHED_FIRMWARE_PARTS_H
 #define PW_R5SCHED_FIRMWARE_PARTS_H
 #include "r5sched/firmware.h"
@@ -47,6 +47,22 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
 void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
                            enum pw_block_event event, pw_time at_ns);
 uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code);
+
+/* Send a block again because one before it is. */
+void pw_answers_go_back(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
+                        pw_time at_ns);
+/* Would the block be sent again after as many attempts in vain as there are sequence numbers, or
+ * after twice as many in all? */
+bool pw_answers_is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code);
+
+/* go_back.c; only when pw_goes_back */
+/* Send the transfer's blocks from first_block on again that are not acknowledged. */
+void pw_go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_block, pw_actions *actions,
+                pw_time at_ns);
+/* The receiver is not ready: nothing of the transfer is sent for a while. */
+void pw_go_back_pause(pw_firmware *firmware, uint32_t channel, pw_time at_ns);
+void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
+                       pw_actions *actions, pw_time at_ns);
 
 /* timeouts.c */
 /* (Re-)start the block's timer at at_ns. */

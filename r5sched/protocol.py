@@ -51,7 +51,8 @@ STATE_TEXTS = MappingProxyType(
         "issued": "sent for the first time, no answer yet",
         "acked": "completed by an ACK that was foreseen and is not physically here "
         "(emulation only)",
-        "nacked": "the destination met an absent page: the ERR or the timeout resumes",
+        "nacked": "the destination met an absent page: the ERR, the timeout or the end of the "
+        "transfer's pause resumes",
         "retransmitted": "sent again with the next sequence number, no answer yet",
     }
 )
@@ -66,11 +67,16 @@ EVENT_TEXTS = MappingProxyType(
         "nack_page_fault": "NACK 1",
         "nack_retry": "NACK 4 (corrupted packet), 7 (destination buffer full)",
         "nack_fatal": "NACK 2 (bad address), 3 (no context), 5 (protection domain)",
+        "nack_not_ready": "receiver not ready (RNR): its NIC is handling a fault "
+        "(`run.memory = odp`)",
+        "nack_sequence": "a block, or a packet, before this one is missing (`run.memory = odp`)",
         "err": "retransmit request after a page fault (ERR)",
         "timeout": "the block's timer has expired",
         "err_while_sent": "ERR before the attempt has left the NI (retransmission bit)",
         "timeout_while_sent": "timer expired before the attempt has left the NI "
         "(retransmission bit)",
+        "go_back": "a block before this one is sent again, or the transfer's pause is over "
+        "(`run.memory = odp`)",
         "hopeless": "no answer will come and no timer runs; or 4096 attempts were impaired",
         "abandoned": "the block's transfer has failed",
     }
@@ -87,6 +93,8 @@ REACTION_TEXTS = MappingProxyType(
         "retransmit": "next sequence number, start the timer, send",
         "rearm": "start the timer when the attempt has left",
         "defer": "look at it again when the attempt has left",
+        "pause": "stop the timers of the transfer's blocks; after `odp.rnr_timer` it goes back",
+        "go_back": "send every block of the transfer that is not acknowledged again, in order",
         "fail": "end the transfer with an error; its blocks are abandoned",
     }
 )

@@ -13,7 +13,7 @@ import uuid
 
 import pytest
 
-from pagewire.cli import launch, options, program
+from pagewire.cli import compare_table, launch, options, program
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config
 
@@ -120,7 +120,7 @@ def marked() -> set[int]:
         (["launch", "-n", "2", "/etc/passwd"], "is not a .py file"),
         (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
         (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
-        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, pretouch, ideal, pin"),
+        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, part-prefetch, pretouch"),
         (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
         (
             ["launch", "-n", "2", "--set", "firmware.scheduling=nil:B", "SELF"],
@@ -496,6 +496,45 @@ class TestLaunch:
         assert faults[0] < faults[1]
         assert all(entry["virtual_time_s"] > 0 for entry in document["entries"])
         assert "slowdown" in done.stdout
+
+    def test_compare_all_says_that_the_same_bytes_arrived(self, script, tmp_path):
+        """With a limit of locked memory that refuses some, which has a row and ends nothing."""
+        path = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "data = np.full(1 << 18, 7 * (1 - comm.rank), np.uint8)\n"
+            "if comm.rank == 0:\n    comm.Send(data, 1)\n"
+            "else:\n    comm.Recv(data, 0)\n"
+        )
+        file, picture = tmp_path / "compare.json", tmp_path / "compare.png"
+        words = ["--json", str(file), "--plot", str(picture)]
+        words += ["--set", "strategy.locked_limit=128KiB", "--compute", "none"]
+        done = pagewire("compare", "-n", "2", "--memory", "all", *words, path)
+        assert done.returncode == 0, done.stderr
+        entries = {
+            compare_table.row_name(entry): entry
+            for entry in json.loads(file.read_text())["entries"]
+        }
+        refused = {name for name, entry in entries.items() if "failure" in entry}
+        assert refused == {
+            *("pin", "pin-all", "pin-cache", "pin-rendezvous", "bounce", "utlb", "firehose")
+        }
+        others = [entry for name, entry in entries.items() if name not in refused]
+        assert all(all(entry["received_alike"]) for entry in others)
+        assert all(entry["received_hashes"][1] for entry in others)
+        assert {"mini", "static"} <= set(entries)
+        assert entries["part"]["nic_memory_bytes"] != entries["mini"]["nic_memory_bytes"]
+        mini = entries["mini"]
+        misses = ("vmh_misses_send", "vmh_misses_receive", "cbh_misses")
+        assert mini["translation_misses"] == sum(mini[key] for key in misses) > 0
+        assert entries["static"]["translation_misses"] == 0 < entries["part"]["translation_misses"]
+        assert "identical on each rank" in done.stdout and picture.stat().st_size > 1000
+
+    def test_unit_of_the_settings_beside_units_of_memory_is_refused(self, script):
+        words = ["--set", "run.translation=mini", script("print('hello')")]
+        for memory in ("all", "part,static"):
+            done = pagewire("compare", "-n", "2", "--memory", memory, *words)
+            assert done.returncode == 2
+            assert "leave run.translation out" in done.stderr
 
     def test_program_without_mpi_gives_no_comparison(self, script):
         done = pagewire("compare", "-n", "2", script("print('hello')"))

@@ -109,7 +109,7 @@ def test_setting_that_only_the_facade_carries_is_refused(assignment, expected):
     ("assignment", "expected"),
     [
         ("run.policy=mine:Policy", "take one of page, block, all"),
-        ("run.memory=mine:Memory", "take one of part, pretouch"),
+        ("run.memory=mine:Memory", "take one of part, part-prefetch"),
         ("firmware.scheduling=mine:Scheduling", "take one of size"),
     ],
 )

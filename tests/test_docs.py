@@ -27,6 +27,9 @@ CODE = [
     "ni",
     "r5sched",
     "smmu",
+    "mini",
+    "odp",
+    "translation",
     "tests",
     "transport",
 ]

@@ -1,5 +1,5 @@
-"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu) >
-native."""
+"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu |
+mini | odp > smmu) > translation > native."""
 
 import ast
 import pathlib
@@ -10,13 +10,37 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BELOW = {
     "native": set(),
-    "smmu": {"native"},
-    "driver": {"smmu", "native"},
+    "translation": {"native"},
+    "smmu": {"translation", "native"},
+    "mini": {"translation", "native"},
+    "odp": {"smmu", "translation", "native"},
+    "driver": {"smmu", "translation", "native"},
     "r5sched": {"native"},
-    "ni": {"r5sched", "driver", "smmu", "native"},
-    "transport": {"ni", "r5sched", "driver", "smmu", "native"},
-    "apps": {"transport", "ni", "r5sched", "driver", "smmu", "native"},
-    "cli": {"apps", "transport", "ni", "r5sched", "driver", "smmu", "native"},
+    "ni": {"r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
+    "transport": {"ni", "r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
+    "apps": {
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
+    "cli": {
+        "apps",
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
 }
 """What each room may use; the rooms at the top of the tree."""
 
@@ -44,7 +68,17 @@ WITH_MPI = (
 """Who may import mpi4py: wire, facade, users' programs; info asks for the library's
 version, a rank of the bench is plain MPI, and what the self test and stress run are programs."""
 
-WITHOUT_MPI = ("native/", "smmu/", "r5sched/", "driver/", "ni/", "transport/node/")
+WITHOUT_MPI = (
+    "native/",
+    "translation/",
+    "smmu/",
+    "mini/",
+    "odp/",
+    "r5sched/",
+    "driver/",
+    "ni/",
+    "transport/node/",
+)
 """The rooms whose C knows neither Python nor MPI."""
 
 PYTHON_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.py"))

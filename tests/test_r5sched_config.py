@@ -10,6 +10,7 @@ from pagewire.transport.settings.config import load
 
 def test_defaults_are_the_machine() -> None:
     assert engine_values("firmware", FirmwareConfig()) == {
+        "block_bytes": 16384,
         "window_blocks": 2,
         "high_limit_bytes": 16384,
         "medium_limit_bytes": 524288,

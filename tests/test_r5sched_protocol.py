@@ -274,5 +274,9 @@ def test_traffic_meets_every_step_of_the_table() -> None:
         met |= traffic(None, True, BLOCK, costs=QUICK, timeout_ns=timeout_ns, tamper=early_nack())
     met |= unmapped_at(0) | unmapped_at(1)
     met |= unmapped_at(1, {"packet_corruption": "1:100:1", "lost_nack": "1:2:1"})
+    odp = {"translation": lib.PW_TRANSLATION_ODP, "window_blocks": 8, "odp_rnr_ns": 20_000}
+    met |= traffic({"packet_loss": "1:50:1"}, **odp)
+    for code in (8, 9):
+        met |= traffic(None, True, tamper=second_nack(code), **odp)
     missing = set(TRANSITIONS) - met
     assert not missing, sorted(missing)

@@ -168,7 +168,17 @@ def test_prefix_holds_the_library_and_nothing_of_python(prefix: pathlib.Path) ->
 
 
 def test_core_of_the_library_never_aborts() -> None:
-    rooms = ("native", "smmu", "r5sched", "driver", "ni", "transport", "include")
+    rooms = (
+        "native",
+        "translation",
+        "smmu",
+        "mini",
+        "r5sched",
+        "driver",
+        "ni",
+        "transport",
+        "include",
+    )
     found = [path for room in rooms for path in (ROOT / room).rglob("*.[ch]")]
     # The preloaded marks end a program whose MPI lacks a function, as the dynamic linker would.
     sources = [path for path in found if path.parent.name != "marks"]

@@ -281,20 +281,23 @@ def test_error_of_pages_keeps_its_code_through_c(pages):
     assert asked.ops.acquire(asked.handle, span, lib.PW_ACCESS_READ, lease) == lib.PW_ERR_HOST
     failure = asked.take_failure()
     assert isinstance(failure, EngineError) and failure.code == lib.PW_ERR_ADDRESS
-    assert "run.memory = 'mine': pin of 1 bytes" in str(failure)
+    assert "run.memory = 'mine': pin of 4096 bytes" in str(failure)
 
 
 def test_built_in_strategies_are_those_in_c():
+    entries = built_in.REGISTRY.entries()
     expected = {
         "part": "let pages fault; the driver pages in and the ERR resumes the block (PART)",
         "pretouch": "touch each page of a buffer before each transfer",
         "ideal": "accesses never fault, at no extra cost",
         "pin": "pin buffers for each transfer",
     }
-    found = built_in.REGISTRY.entries()
-    assert [(name, each.help) for name, each in found.items()] == [*expected.items()]
+    assert {name: entries[name].help for name in expected} == expected
+    assert "pin-cache" in entries, "an underscore in C is a dash"
     assert all(built_in.REGISTRY.is_native(name) for name in expected)
-    with pytest.raises(KeyError, match="no memory strategy 'pim' in C; there are part, pretouch"):
+    with pytest.raises(
+        KeyError, match="no memory strategy 'pim' in C; there are part, part-prefetch"
+    ):
         NativeStrategy("pim")
 
 
@@ -307,8 +310,9 @@ def test_setting_takes_names_and_classes():
         load(["run.memory=pim"], environ={})
 
 
-@pytest.mark.parametrize("name", built_in.REGISTRY.names())
+@pytest.mark.parametrize("name", [name for name in built_in.REGISTRY.names() if name != "pin-all"])
 def test_built_in_strategies_conform(name):
+    """Not pin-all: its costs depend on what else this process maps meanwhile."""
     assert conformance.check_strategy(lambda: NativeStrategy(name)) > 100
 
 

@@ -66,7 +66,9 @@ def draw(title: str, panels: list[Panel], paths: list[pathlib.Path]) -> None:
 
 
 def _draw_panel(panel: Panel, axes: Any) -> None:
-    if panel.categories:
+    if panel.cells:
+        _draw_cells(panel, axes)
+    elif panel.categories:
         _draw_stacks(panel, axes)
     else:
         _draw_lines(panel, axes)
@@ -74,7 +76,8 @@ def _draw_panel(panel: Panel, axes: Any) -> None:
     axes.set_ylabel(panel.y_label)
     axes.set_title(panel.title)
     axes.set_axisbelow(True)
-    axes.grid(axis="both" if panel.series else "y", color="#dddddd", linewidth=0.6)
+    if not panel.cells:
+        axes.grid(axis="both" if panel.series else "y", color="#dddddd", linewidth=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
@@ -171,6 +174,17 @@ def _draw_stacks(panel: Panel, axes: Any) -> None:
     axes.set_xticks(list(places), panel.categories)
     if len(panel.categories) == 1:
         axes.set_xlim(-1.4, 1.4)
+
+
+def _draw_cells(panel: Panel, axes: Any) -> None:
+    names = sorted({name for row in panel.cells for name in row})
+    for row_idx, row in enumerate(panel.cells):
+        for column_idx, name in enumerate(row):
+            colour = COLOURS[names.index(name) % len(COLOURS)]
+            axes.barh(row_idx, 0.96, 0.9, column_idx - 0.48, color=colour, alpha=0.55)
+            axes.text(column_idx, row_idx, name, ha="center", va="center", fontsize=7)
+    axes.set_xticks(range(len(panel.cell_columns)), panel.cell_columns)
+    axes.set_yticks(range(len(panel.cell_rows)), panel.cell_rows)
 
 
 def _legends(axes: list[Any]) -> None:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from pagewire.cli.experiments import (
+    mini_caches,
+    mini_memory,
+    mini_ratios,
     part_apps,
     part_breakdown,
     part_isend,
@@ -15,6 +18,7 @@ from pagewire.cli.experiments import (
     r5_losses,
     r5_optimisations,
     r5_transfers,
+    rivals,
 )
 from pagewire.cli.experiments.result import Experiment
 from pagewire.native.settings import ConfigError, suggestion
@@ -246,6 +250,91 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "R5, 3.4: livelock",
             r5_losses.livelock,
             platform="exanest-10g",
+        ),
+        Experiment(
+            "rivals-reuse",
+            "memory strategies over how often a buffer is used",
+            "no paper's: what PART is compared with",
+            rivals.reuse,
+            repeats=False,
+        ),
+        Experiment(
+            "rivals-churn",
+            "memory strategies when each message has new memory",
+            "no paper's: what PART is compared with",
+            rivals.churn,
+            repeats=False,
+        ),
+        Experiment(
+            "rivals-memory",
+            "memory strategies with more memory in use than there is",
+            "no paper's: what PART is compared with",
+            rivals.memory,
+            repeats=False,
+        ),
+        Experiment(
+            "mini-table1.1",
+            "memory of the NIC, by part and translation unit",
+            "MINI, table 1.1",
+            mini_memory.table_1_1,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-fig4.1",
+            "4 KB writes over the miss ratio of pages",
+            "MINI, figure 4.1",
+            mini_ratios.figure_4_1,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-fig4.2",
+            "miss ratio of six kernels over size, line and ways of the cache",
+            "MINI, figure 4.2",
+            mini_caches.figure_4_2,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-fig4.3",
+            "speedup of six kernels over size, line and ways of the cache",
+            "MINI, figure 4.3",
+            mini_caches.figure_4_3,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-fig4.4",
+            "4 KB reads over the miss ratio of buffers",
+            "MINI, figure 4.4",
+            mini_ratios.figure_4_4,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-table4.5",
+            "six kernels: miNI against its base system",
+            "MINI, table 4.5",
+            mini_caches.table_4_5,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-table4.6",
+            "delay of a miss until the thread runs",
+            "MINI, table 4.6",
+            mini_caches.table_4_6,
+            repeats=False,
+            platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "mini-table4.7",
+            "the thread's work for a miss",
+            "MINI, table 4.7",
+            mini_caches.table_4_7,
+            repeats=False,
+            platform="vmmc-myrinet",
         ),
     )
 }

@@ -116,6 +116,10 @@ class Panel:
     categories: Sequence[str] = ()
     stacks: Sequence[tuple[str, Sequence[float]]] = ()
     """Parts of the bars from the bottom up: label, and a value for each category."""
+    cells: Sequence[Sequence[str]] = ()
+    """A map: a name for each row and column, one colour a name, with their labels:"""
+    cell_rows: Sequence[str] = ()
+    cell_columns: Sequence[str] = ()
     marks: Sequence[tuple[str, Sequence[float]]] = ()
     """Values to be drawn as a bar of their own beside each stack."""
 

@@ -258,7 +258,7 @@ class Rig:
         host_pages = Pages(self.nodes.engines[destination_node].memory, self.platform.tables)
         with contextlib.closing(memory_host.create(strategy, host_pages)) as preparing:
             lease = preparing.acquire(destination.address, num_bytes, Access.WRITE)
-            prepare_ns = lease.cost.touch_ns + lease.cost.pin_ns
+            prepare_ns = sum(lease.cost)
             if traced:
                 self.nodes.trace_start(TRACE_RECORDS)
             before = self.nodes.counters()

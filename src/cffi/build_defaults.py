@@ -65,7 +65,8 @@ class Headers:
         listed = STRATEGIES.search((root / "transport/node/strategies.c").read_text("utf-8"))
         if listed is None:
             raise SystemExit("build_defaults: no list BUILT_IN in transport/node/strategies.c")
-        self.strategies = re.findall(r"strategy\((\w+)\)", listed[1])
+        listed_names = re.findall(r"strategy\((\w+)\)", listed[1])
+        self.strategies = [name.replace("_", "-") for name in listed_names]
         text = "\n".join(
             "".join(PART.findall((root / name).read_text(encoding="utf-8")))
             for name in names

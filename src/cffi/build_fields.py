@@ -16,6 +16,7 @@ STRUCTS = {
     "settings": ("pw_settings", "native/settings.h"),
     "run": ("pw_node_run", "transport/node/config_file.h"),
     "counters": ("pw_counters", "native/counters.h"),
+    "strategy_counters": ("pw_strategy_counters", "transport/node/strategy.h"),
     "call_count": ("pw_call_count", "transport/node/call_counts.h"),
 }
 """By the name of the table: the struct and its header."""

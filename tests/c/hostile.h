@@ -224,8 +224,8 @@ static inline pw_frame_header header_of(rig *all, uint8_t kind, uint32_t stream,
 static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num_bytes,
                                         uint32_t block_idx)
 {
-    uint32_t first_bytes = pw_first_block_bytes(address, num_bytes);
-    uint32_t block_bytes = pw_block_bytes(num_bytes, first_bytes, block_idx);
+    uint32_t first_bytes = pw_first_block_bytes(PW_BLOCK_BYTES, address, num_bytes);
+    uint32_t block_bytes = pw_block_bytes(PW_BLOCK_BYTES, num_bytes, first_bytes, block_idx);
     uint32_t num_packets = (block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
     uint32_t crc_bytes = (num_packets * 4 + 7) & ~7u;
     uint32_t frame_bytes = (uint32_t)(sizeof(pw_block_frame) + crc_bytes + block_bytes + 7) & ~7u;
@@ -236,7 +236,7 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
         .header = header_of(all, PW_FRAME_BLOCK, all->next_stream, frame_bytes),
         .block_idx = block_idx,
         .transaction_id = all->next_stream & 0x3fff,
-        .destination_address = address + pw_block_offset(first_bytes, block_idx),
+        .destination_address = address + pw_block_offset(PW_BLOCK_BYTES, first_bytes, block_idx),
         .transfer_address = address,
         .transfer_bytes = num_bytes,
         .packet_mask = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets),
@@ -244,7 +244,8 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
         .num_packets = num_packets,
         .packet_interval_ps = 100000,
     };
-    if (pw_num_blocks(address, num_bytes) == 1) block->header.flags = PW_FLAG_NOTIFY;
+    if (pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes) == 1)
+        block->header.flags = PW_FLAG_NOTIFY;
     block->last_packet_ns = block->header.time_ns + 1000;
     pw_crc32c_packets(payload, block_bytes, PW_PACKET_BYTES, (uint32_t *)(block + 1));
     return block;

@@ -190,33 +190,34 @@ static void segmentation(void)
         uint64_t num_bytes =
             1 + (step % 3 ? draw(200000) : PW_TRANSFER_MAX_BYTES - 1 - draw(70000));
         uint64_t address = ((uint64_t)draw(1u << 30) << 18) + draw(1 << 18);
-        uint32_t first = pw_first_block_bytes(address, num_bytes),
-                 num_blocks = pw_num_blocks(address, num_bytes);
+        uint32_t first = pw_first_block_bytes(PW_BLOCK_BYTES, address, num_bytes),
+                 num_blocks = pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes);
         for (uint32_t i = 0; i < num_blocks;
              i += 1 + (num_blocks > 100 ? draw(num_blocks / 50) : 0)) {
-            uint64_t begin = pw_block_offset(first, i),
-                     end = begin + pw_block_bytes(num_bytes, first, i);
+            uint64_t begin = pw_block_offset(PW_BLOCK_BYTES, first, i),
+                     end = begin + pw_block_bytes(PW_BLOCK_BYTES, num_bytes, first, i);
             assert(end > begin && end - begin <= PW_BLOCK_BYTES);
             assert(i == 0 ? begin == 0 : (address + begin) % PW_BLOCK_BYTES == 0);
-            assert(i + 1 < num_blocks ? end == pw_block_offset(first, i + 1) : end == num_bytes);
+            assert(i + 1 < num_blocks ? end == pw_block_offset(PW_BLOCK_BYTES, first, i + 1)
+                                      : end == num_bytes);
         }
     }
     for (int step = 0; step < 20; step++) { /* every block of the longest transfers */
         uint64_t num_bytes = PW_TRANSFER_MAX_BYTES - (uint64_t)step * draw(40000), sum = 0;
         uint64_t address = ((uint64_t)draw(1u << 30) << 12) + draw(1 << 15);
-        uint32_t first = pw_first_block_bytes(address, num_bytes),
-                 num_blocks = pw_num_blocks(address, num_bytes);
+        uint32_t first = pw_first_block_bytes(PW_BLOCK_BYTES, address, num_bytes),
+                 num_blocks = pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes);
         for (uint32_t i = 0; i < num_blocks; i++) {
-            uint32_t block_bytes = pw_block_bytes(num_bytes, first, i);
+            uint32_t block_bytes = pw_block_bytes(PW_BLOCK_BYTES, num_bytes, first, i);
             assert(block_bytes > 0 && block_bytes <= PW_BLOCK_BYTES &&
-                   pw_block_offset(first, i) == sum);
+                   pw_block_offset(PW_BLOCK_BYTES, first, i) == sum);
             assert(i == 0 || (address + sum) % PW_BLOCK_BYTES == 0);
             sum += block_bytes;
         }
         assert(sum == num_bytes);
     }
-    assert(pw_num_blocks(16384, PW_TRANSFER_MAX_BYTES) == 262144 &&
-           pw_num_blocks(1, PW_TRANSFER_MAX_BYTES) == 262145);
+    assert(pw_num_blocks(PW_BLOCK_BYTES, 16384, PW_TRANSFER_MAX_BYTES) == 262144 &&
+           pw_num_blocks(PW_BLOCK_BYTES, 1, PW_TRANSFER_MAX_BYTES) == 262145);
 }
 
 int main(void)

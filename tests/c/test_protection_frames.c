@@ -259,7 +259,7 @@ static void test_frames_in_another_order(rig *all)
         }
         for (uint32_t i = 0; i < 8; i++) {
             pw_control_frame *control;
-            if (order[i] < 3 && order[i] < pw_num_blocks(address, BYTES))
+            if (order[i] < 3 && order[i] < pw_num_blocks(PW_BLOCK_BYTES, address, BYTES))
                 seal_block(add_block(all, address, BYTES, order[i]));
             else {
                 control = add_control(all, order[i] == 3 ? PW_FRAME_COMPLETION : PW_FRAME_CLOSE,

@@ -96,7 +96,7 @@ class FabricHost:
             )
         if self._strategy is not None:
             tables = platform.load(config.run.platform).tables
-            self._strategy.bind(Pages(lib.pw_node_memory(node), tables))
+            self._strategy.bind(Pages.of_node(node, tables))
 
     def _decide(self, _context: Any, decision_id: int) -> None:
         if self._policy is None:

@@ -14,7 +14,8 @@ int pw_fi_acquire_buffer(pw_fi_process *process, pw_fi_operation *receive)
 {
     if (receive->capacity_bytes <= process->eager_limit_bytes) return PW_OK;
     const pw_span span = {receive->address, receive->capacity_bytes};
-    const int code = pw_node_acquire(process->node, span, PW_ACCESS_WRITE, &receive->lease);
+    const int code =
+        pw_node_acquire(process->node, span, PW_ACCESS_WRITE | PW_ACCESS_MESSAGE, &receive->lease);
     receive->has_lease = code == PW_OK;
     return code;
 }

@@ -158,8 +158,8 @@ static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame) return PW_ERR_NOMEM;
     const uint32_t frame_bytes =
-        pw_node_write_message(process->node, peer->node, PW_MESSAGE_RENDEZVOUS, operation->address,
-                              num_bytes, operation->handle->key, frame);
+        pw_node_write_message(process->node, peer->node, PW_MESSAGE_RENDEZVOUS,
+                              operation->handle->address, num_bytes, operation->handle->key, frame);
     return post_frame(process, peer->node, frame, frame_bytes, &header);
 }
 

@@ -143,6 +143,7 @@ static int create_node(pw_fi_process *process, uint32_t machine_nodes)
     options.strategy = hooks.strategy ? hooks.strategy : pw_strategy_find(config.run.memory);
     options.strategy_self = hooks.strategy_self;
     options.pdid = PW_FI_PDID;
+    options.num_started = machine_nodes;
     const int code = pw_node_create(&options, process->wire, &process->node, &why);
     pw_durations_free(replay_ns);
     if (code < 0) {

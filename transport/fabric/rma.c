@@ -21,9 +21,10 @@ typedef struct {
 static pw_descriptor describe(const pw_fi_operation *operation)
 {
     const bool is_read = operation->kind == PW_FI_READ;
+    const uint64_t address = operation->lease.ni_address;
     return (pw_descriptor){
-        .source_address = is_read ? operation->remote_address : operation->address,
-        .destination_address = is_read ? operation->address : operation->remote_address,
+        .source_address = is_read ? operation->remote_address : address,
+        .destination_address = is_read ? address : operation->remote_address,
         .transfer_bytes = (uint32_t)operation->num_bytes,
     };
 }

@@ -73,8 +73,8 @@ int pw_post_send(pw_messaging *messaging, pw_channel *channel, uint64_t address,
     int code =
         pw_node_expose(messaging->node, operation->peer, address, num_bytes, &operation->handle);
     if (code == PW_OK)
-        code = post_envelope(messaging, channel, PW_MESSAGE_RENDEZVOUS, address, num_bytes,
-                             operation->handle->key, dest, tag);
+        code = post_envelope(messaging, channel, PW_MESSAGE_RENDEZVOUS, operation->handle->address,
+                             num_bytes, operation->handle->key, dest, tag);
     if (code < 0) {
         if (operation->handle) pw_node_free_handle(messaging->node, operation->handle);
         pw_operation_recycle(messaging, operation);
@@ -99,7 +99,8 @@ static int acquire(pw_messaging *messaging, pw_operation *receive)
 {
     if (receive->capacity_bytes <= messaging->eager_limit_bytes) return PW_OK;
     pw_span span = {receive->address, receive->capacity_bytes};
-    int code = pw_node_acquire(messaging->node, span, PW_ACCESS_WRITE, &receive->lease);
+    int code = pw_node_acquire(messaging->node, span, PW_ACCESS_WRITE | PW_ACCESS_MESSAGE,
+                               &receive->lease);
     receive->has_lease = code == PW_OK;
     return code;
 }

@@ -132,7 +132,9 @@ class StrategyHost:
     def asked_to_acquire(self, span: Any, access: int, out: Any) -> int:
         """pw_strategy_ops.acquire."""
         try:
-            lease = self.acquire(span.address, span.num_bytes, _OF_ENGINE[access])
+            lease = self.acquire(
+                span.address, span.num_bytes, _OF_ENGINE[access & int(lib.PW_ACCESS_WRITE)]
+            )
             self._last_token += 1
             self._leases[self._last_token] = lease
             out.span = span
@@ -145,7 +147,8 @@ class StrategyHost:
     def asked_to_release(self, lease: Any, cost: Any) -> int:
         """pw_strategy_ops.release."""
         try:
-            cost.touch_ns, cost.pin_ns = self.release(self._leases.pop(lease.token))
+            passed = self.release(self._leases.pop(lease.token))
+            cost.touch_ns, cost.pin_ns, cost.copy_ns = passed
         except BaseException as error:  # noqa: BLE001, kept for the caller of C
             return self._keep("release", error)
         return int(lib.PW_OK)

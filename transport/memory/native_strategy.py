@@ -31,6 +31,16 @@ def find(name: str) -> Any:
     return ops
 
 
+def unit_of(name: str) -> int:
+    """PW_TRANSLATION_* that a strategy needs in place of the SMMU; 0: none, or it is not in C."""
+    ops = lib.pw_strategy_find(name.encode())
+    return 0 if ops == ffi.NULL else int(ops.unit)
+
+
+def _cost(given: Any) -> Cost:
+    return Cost(given.touch_ns, given.pin_ns, given.copy_ns)
+
+
 class NativeStrategy(MemoryStrategy):
     """Calls the strategy of that name in C. `close` it before the memory of its pages ends: only
     then what it keeps is given back."""
@@ -52,15 +62,15 @@ class NativeStrategy(MemoryStrategy):
     def acquire(self, *, span: Span, access: Access) -> Lease:
         out = self._lease
         self._check(self._ops.acquire(self._self, tuple(span), ACCESSES[access], out))
-        return Lease(span, Cost(out.cost.touch_ns, out.cost.pin_ns), int(out.token))
+        return Lease(span, _cost(out.cost), (int(out.token), int(out.ni_address)))
 
     def release(self, *, lease: Lease) -> Cost:
         given, out = self._lease, self._cost
         given.span.address, given.span.num_bytes = lease.span
-        given.cost.touch_ns, given.cost.pin_ns = lease.cost
-        given.token = lease.token
+        given.cost = tuple(lease.cost)
+        given.token, given.ni_address = lease.token
         self._check(self._ops.release(self._self, given, out))
-        return Cost(out.touch_ns, out.pin_ns)
+        return _cost(out)
 
     def invalidated(self, *, first_page: int, num_pages: int) -> None:
         self._check(self._ops.invalidated(self._self, first_page, num_pages))

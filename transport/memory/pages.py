@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.transport.memory.strategy import Access, Span
@@ -16,6 +16,7 @@ TABLES = (
     "unpin",
     "mmap",
     "munmap",
+    "copy",
 )
 """Piecewise costs over size that every platform file states, in the order of PW_COST_*."""
 
@@ -60,13 +61,41 @@ class Pages:
     reached.
     """
 
-    def __init__(self, memory: Any, tables: Mapping[str, Table]) -> None:
-        """memory: the engine's backend (pw_memory). tables: by name, as in the platform file."""
+    def __init__(
+        self,
+        memory: Any,
+        tables: Mapping[str, Table],
+        *,
+        costs: Any = None,
+        settings: Any = None,
+        context: Any = None,
+    ) -> None:
+        """memory: the engine's backend (pw_memory). tables: by name, as in the platform file.
+
+        costs, settings: pw_costs and pw_settings, the defaults without. context: a node's
+        pw_strategy_context, which then counts what is pinned.
+        """
         self._memory = memory
         self._tables = engine_tables(tables)
-        self.context = ffi.new("pw_strategy_context *", {"memory": memory, "tables": self._tables})
+        default = ffi.addressof(lib.pw_node_settings_default)
+        self._alive = costs, settings
+        self.context = context or ffi.new(
+            "pw_strategy_context *",
+            {
+                "memory": memory,
+                "tables": self._tables,
+                "costs": costs or ffi.addressof(default, "costs"),
+                "settings": settings or ffi.addressof(default, "settings"),
+            },
+        )
         """The same for a strategy in C."""
         self._absent = ffi.new("uint64_t *")
+
+    @classmethod
+    def of_node(cls, node: Any, tables: Mapping[str, Table]) -> Self:
+        """The pages of a node (pw_node)."""
+        context = lib.pw_node_strategy_context(node)
+        return cls(lib.pw_node_memory(node), tables, context=context)
 
     def touch(self, span: Span, access: Access = Access.WRITE) -> int:
         """Make every page present, for reading or writing; how many were absent before.
@@ -83,20 +112,23 @@ class Pages:
 
     def pin(self, span: Span) -> int:
         """Make every page present and keep it so (mlock); how many were absent before."""
-        code = lib.pw_memory_pin(self._memory, span.first_page, span.num_pages, self._absent)
-        if code == lib.PW_ERR_FULL:
-            raise EngineError(
-                code,
-                f"{span.num_bytes} bytes cannot be pinned, the limit of locked memory is reached; "
-                "raise it (ulimit -l) or take another memory strategy (run.memory)",
-            )
-        check(code, f"pin of {span.num_bytes} bytes at {span.address:#x}")
+        self._check_pin(
+            lib.pw_strategy_pin_pages(self.context, span.first_page, span.num_pages, self._absent)
+        )
         return int(self._absent[0])
 
     def unpin(self, span: Span) -> None:
         """Undo every pin of these pages (munlock): pins do not nest."""
-        code = lib.pw_memory_unpin(self._memory, span.first_page, span.num_pages)
-        check(code, f"unpin of {span.num_bytes} bytes at {span.address:#x}")
+        self._check_pin(lib.pw_strategy_unpin_pages(self.context, span.first_page, span.num_pages))
+
+    def is_pinned(self, span: Span) -> bool:
+        """Are these very pages pinned? Not when a mapping went since, whatever is there now."""
+        code = lib.pw_memory_is_pinned(self._memory, span.first_page, span.num_pages)
+        return check(code, f"pins of {span.num_bytes} bytes at {span.address:#x}") == 1
+
+    def _check_pin(self, code: int) -> None:
+        if code < 0:
+            raise EngineError(code, ffi.string(self.context.reason).decode())
 
     def resident(self, span: Span) -> tuple[bool, ...]:
         """Which pages of the span are in memory."""

@@ -55,6 +55,7 @@ class Cost(NamedTuple):
 
     touch_ns: int = 0
     pin_ns: int = 0
+    copy_ns: int = 0
 
 
 NOTHING = Cost()

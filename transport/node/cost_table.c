@@ -27,12 +27,10 @@ int pw_cost_tables_check(const pw_cost_tables *tables, const char **reason)
     return PW_OK;
 }
 
-int64_t pw_cost_ns(const pw_cost_tables *tables, int table, uint64_t num_pages)
+/* 128 bits: a slope times a size, and the bytes of 2^52 pages. */
+static int64_t cost_ns(const pw_cost_table *line, __int128 num_bytes)
 {
-    const pw_cost_table *line = &tables->table[table];
-    /* 128 bits: a slope times a size, and the bytes of 2^52 pages. */
-    __int128 num_bytes = (__int128)num_pages << PW_PAGE_SHIFT;
-    if (num_pages == 0) return 0;
+    if (num_bytes == 0) return 0;
     if (num_bytes <= line->num_bytes[0] || line->num_points == 1) return line->cost_ns[0];
     uint32_t right = 1;
     while (right < line->num_points - 1 && line->num_bytes[right] < num_bytes) right++;
@@ -40,6 +38,16 @@ int64_t pw_cost_ns(const pw_cost_tables *tables, int table, uint64_t num_pages)
     __int128 rise_ns = (__int128)(line->cost_ns[right] - line->cost_ns[left]) *
                        (num_bytes - line->num_bytes[left]) /
                        (line->num_bytes[right] - line->num_bytes[left]);
-    __int128 cost_ns = line->cost_ns[left] + rise_ns;
-    return cost_ns > INT64_MAX ? INT64_MAX : (int64_t)cost_ns;
+    __int128 sum_ns = line->cost_ns[left] + rise_ns;
+    return sum_ns > INT64_MAX ? INT64_MAX : (int64_t)sum_ns;
+}
+
+int64_t pw_cost_bytes_ns(const pw_cost_tables *tables, int table, uint64_t num_bytes)
+{
+    return cost_ns(&tables->table[table], num_bytes);
+}
+
+int64_t pw_cost_ns(const pw_cost_tables *tables, int table, uint64_t num_pages)
+{
+    return cost_ns(&tables->table[table], (__int128)num_pages << PW_PAGE_SHIFT);
 }

@@ -13,7 +13,8 @@
 #define PW_COST_UNPIN 4
 #define PW_COST_MMAP 5
 #define PW_COST_MUNMAP 6
-#define PW_COST_TABLES 7
+#define PW_COST_COPY 7
+#define PW_COST_TABLES 8
 
 typedef struct {
     uint32_t num_points;
@@ -29,8 +30,10 @@ typedef struct {
 /* PW_ERR_INVALID, and a sentence in *reason, when a table is empty or too long, its sizes do not
  * rise, or its costs fall or are below 0. Whoever takes tables from outside asks this once. */
 int pw_cost_tables_check(const pw_cost_tables *tables, const char **reason);
-/* Time of one operation on num_pages pages, rounded down to a whole ns; 0 pages cost nothing. Below
- * the first point: its cost. What is beyond INT64_MAX is INT64_MAX. The tables must be sound. */
+/* Time of one operation on num_bytes, or on num_pages pages, rounded down to a whole ns; nothing
+ * costs nothing. Below the first point: its cost. What is beyond INT64_MAX is INT64_MAX. The tables
+ * must be sound. */
+int64_t pw_cost_bytes_ns(const pw_cost_tables *tables, int table, uint64_t num_bytes);
 int64_t pw_cost_ns(const pw_cost_tables *tables, int table, uint64_t num_pages);
 /* cdef end */
 #endif

@@ -9,10 +9,12 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 - interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of
   counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, sleep_ns, page_in_ns, touch_ns,
-pin_ns:
-  parts
+  pin_ns, copy_ns: parts
+- pinned_peak_bytes, pinned_mean_bytes: memory that the strategy had pinned, at most and on average
+  over virtual time
 - wall_time_s: float; peak_rss_bytes: int
 - page_sources: list, what this host's kernel tells of pages; empty with the model's
+- received_hash: text, with run.hash_received, of a rank that received by RDMA
 - without_marks: 1, of a rank over the fabric whose MPI calls nobody marked: its compute is the time
   between the provider's calls
 
@@ -114,6 +116,20 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "touch_segfaults": "  segmentation faults of a touch",
         "errs_sent": "ERRs sent",
     },
+    "memory strategy": {
+        "strategy_hits": "buffers that were ready",
+        "strategy_misses": "buffers that were not",
+        "strategy_evictions": "ranges given up for a limit",
+        "strategy_invalidations": "ranges whose mapping had gone",
+        "strategy_major_faults": "pages brought back from swap",
+        "stale_transfers": "transfers through pins of mappings that had gone",
+        "copies": "copies",
+        "copied_bytes": "bytes copied",
+        "pool_waits": "copies that waited for a free buffer",
+        "firehose_moves": "round trips to move firehoses",
+        "firehose_pages": "  pages that they got hold of",
+        "firehose_waits": "reads that waited for a firehose in use",
+    },
     "SMMU": {
         "l1_hits": "L1 TLB hits",
         "l1_misses": "L1 TLB misses",
@@ -129,6 +145,70 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "shootdowns_all": "shootdowns of all",
         "translations_dropped": "  translations dropped by them",
         "stale_translations": "stale translations",
+    },
+    "miNI": {
+        "vmh_lookups_send": "look-ups of pages, send",
+        "vmh_lookups_receive": "look-ups of pages, receive",
+        "vmh_misses_send": "  misses, send",
+        "vmh_misses_receive": "  misses, receive",
+        "vmh_cold_send": "    of these cold, send",
+        "vmh_cold_receive": "    of these cold, receive",
+        "vmh_pending": "  of a line that is being filled",
+        "vmh_set_full": "  no slot free in the set",
+        "vmh_lines_replaced": "lines replaced",
+        "vmh_pages_pinned": "pages pinned",
+        "vmh_pages_unpinned": "pages unpinned",
+        "vmh_pinned_peak": "  most pinned at a time",
+        "vmh_evictions": "runs at the water mark",
+        "blocks_dropped": "blocks dropped for a miss",
+        "blocks_behind": "blocks dropped behind one",
+        "cbh_lookups": "look-ups of buffers",
+        "cbh_misses": "  misses",
+        "cbh_invalid": "  of unknown buffers",
+        "requests_retried": "requests sent again for a miss",
+        "miss_interrupts": "interrupts for misses",
+        "miss_delay_ns": "  sum of delays (ns)",
+        "miss_delays_10us": "    below 10 us",
+        "miss_delays_20us": "    below 20 us",
+        "miss_delays_50us": "    below 50 us",
+        "miss_delays_100us": "    below 100 us",
+        "miss_delays_200us": "    below 200 us",
+        "miss_delays_500us": "    below 500 us",
+        "miss_delays_longer": "    longer",
+        "miss_work_ns": "  sum of the thread's work (ns)",
+        "miss_works_10us": "    below 10 us",
+        "miss_works_20us": "    below 20 us",
+        "miss_works_50us": "    below 50 us",
+        "miss_works_100us": "    below 100 us",
+        "miss_works_200us": "    below 200 us",
+        "miss_works_500us": "    below 500 us",
+        "miss_works_longer": "    longer",
+        "static_pages": "pages entered in the static table",
+        "static_refused": "pages refused, static table full",
+    },
+    "on-demand paging": {
+        "odp_faults": "faults of the NIC",
+        "odp_fault_ns": "  sum of their times (ns)",
+        "odp_pages_filled": "entries made in the NIC's table",
+        "odp_invalidations": "entries taken out by the OS",
+        "odp_table_peak": "most entries at a time",
+        "odp_pending": "accesses during the page's fault",
+        "odp_prefetches": "prefetches",
+        "rnr_nacks": "receiver not ready",
+        "rnr_wait_ns": "  sum of the pauses (ns)",
+        "sequence_nacks": "gaps that the receiver told of",
+        "blocks_gone_back": "blocks sent again behind another",
+    },
+    "NP-RDMA": {
+        "signature_writes": "pages written to the signature page",
+        "signature_reads": "pages read from it",
+        "blocks_missed": "blocks that went there",
+        "two_sided_retries": "  sent again when software was ready",
+    },
+    "UTLB": {
+        "utlb_hits": "hits in the NIC's cache",
+        "utlb_misses": "misses in it",
+        "utlb_prefetched": "  entries read along with them",
     },
     "emulator": {
         "lookahead_blocks": "answers foreseen",
@@ -176,8 +256,26 @@ TIME_KEYS: Mapping[str, str] = {
     "page_in_ns": "page-in",
     "touch_ns": "touch",
     "pin_ns": "pin",
+    "copy_ns": "copy",
 }
 """Virtual times of a rank, in ns."""
+
+PINNED_KEYS: Mapping[str, str] = {
+    "pinned_peak_bytes": "at most",
+    "pinned_mean_bytes": "on average",
+}
+"""Memory that a rank's strategy has pinned, in bytes; the average is over virtual time."""
+
+UNIT_MISSES: Mapping[str, Sequence[str]] = {
+    "smmu": ("l2_misses",),
+    "mini": ("vmh_misses_send", "vmh_misses_receive", "cbh_misses"),
+    "static": (),
+    "utlb": ("utlb_misses",),
+    "odp": ("l2_misses",),
+    "np-rdma": ("l2_misses",),
+}
+"""Counters of look-ups that a translation unit's own caches did not answer, by run.translation; the
+tables of static hold all there is."""
 
 NACK_NAMES = (
     "",
@@ -191,7 +289,7 @@ NACK_NAMES = (
 )
 """NACK codes of docs/machine.md, "Answers", by index."""
 
-_MAXIMUM_KEYS = (*TIME_KEYS, "wall_time_s", "peak_rss_bytes")
+_MAXIMUM_KEYS = (*TIME_KEYS, *PINNED_KEYS, "wall_time_s", "peak_rss_bytes")
 _NOT_COUNTERS = frozenset(
     (*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
 )

@@ -167,7 +167,7 @@ class Engine(EngineView):
             own_policy = OwnPolicy(policy.load(config.run.policy), config.run.policy)
         return cls(
             platform.costs.as_dict(),
-            config.engine_settings(),
+            config.unit_settings(),
             node=node,
             num_nodes=num_nodes,
             own_policy=own_policy,

@@ -25,11 +25,12 @@ typedef struct {
     uint32_t num_fields;
 } pw_field_table;
 
-extern const pw_field_table pw_fields_costs;      /* pw_costs */
-extern const pw_field_table pw_fields_settings;   /* pw_settings */
-extern const pw_field_table pw_fields_run;        /* pw_node_run */
-extern const pw_field_table pw_fields_counters;   /* pw_counters */
-extern const pw_field_table pw_fields_call_count; /* pw_call_count */
+extern const pw_field_table pw_fields_costs;             /* pw_costs */
+extern const pw_field_table pw_fields_settings;          /* pw_settings */
+extern const pw_field_table pw_fields_run;               /* pw_node_run */
+extern const pw_field_table pw_fields_counters;          /* pw_counters */
+extern const pw_field_table pw_fields_call_count;        /* pw_call_count */
+extern const pw_field_table pw_fields_strategy_counters; /* pw_strategy_counters */
 
 extern const char *const pw_impairment_names[PW_IMPAIRMENT_SITES]; /* by enum pw_impairment_id */
 extern const char *const pw_cost_table_names[PW_COST_TABLES];      /* by PW_COST_* */

@@ -1,5 +1,7 @@
 #include "transport/node/node.h"
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
 #include "ni/limits.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -27,14 +29,14 @@ static int create_memory(pw_node *node, const pw_settings *settings)
 
 static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
 {
-    int code = create_memory(node, options->settings);
+    int code = create_memory(node, &node->settings);
     if (code < 0) {
         const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
         *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    code = pw_ni_create(options->costs, options->settings, node->wire->node, node->wire->num_nodes,
+    code = pw_ni_create(options->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
     uint64_t secret;
@@ -46,16 +48,34 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
     return pw_ni_open_domain(node->ni, node->pdid);
 }
 
+static void forget_translations(void *owner, uint64_t first_page, uint64_t num_pages)
+{
+    pw_node *node = owner;
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+}
+
 static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
 {
     node->strategy = options->strategy;
     node->strategy_self = options->strategy_self;
-    node->context = (pw_strategy_context){.memory = node->memory, .tables = &node->tables};
+    node->advises = options->strategy->advises ||
+                    (options->strategy->unit == PW_TRANSLATION_ODP && node->settings.odp_prefetch);
+    node->costs = *options->costs;
+    node->context =
+        (pw_strategy_context){.memory = node->memory,
+                              .tables = &node->tables,
+                              .costs = &node->costs,
+                              .settings = &node->settings,
+                              .unpinned = options->strategy->unit ? forget_translations : NULL,
+                              .owner = node};
     if (options->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     int code = node->strategy->create(&node->context, &node->strategy_self);
     node->owns_strategy = code == PW_OK;
-    return code;
+    if (code == PW_ERR_FULL)
+        *reason = "the memory strategy needs more locked memory at its start than there may be; "
+                  "raise the limit (ulimit -l, strategy.locked_limit) or take another run.memory";
+    return code == PW_OK ? pw_node_pass(node, &node->context.start_cost, "create") : code;
 }
 
 static int create_parts(pw_node *node, const pw_node_options *options, const char **reason)
@@ -68,6 +88,11 @@ static int create_parts(pw_node *node, const pw_node_options *options, const cha
     code = pw_handles_init(&node->handles);
     if (code < 0) return code;
     code = create_engine(node, options, reason);
+    if (code < 0) return code;
+    *reason = "strategy.firehose_limit has no page of 4 KiB for each peer; raise it or take fewer "
+              "ranks";
+    code = options->strategy->firehoses ? pw_firehoses_init(node, options->num_started) : PW_OK;
+    if (code == PW_ERR_NOMEM) *reason = "no memory for the table of firehoses";
     return code < 0 ? code : create_strategy(node, options, reason);
 }
 
@@ -77,7 +102,9 @@ static const char *refused(const pw_node_options *options)
         return "costs, settings, tables and strategy of a node must all be given";
     const char *reason = NULL;
     if (pw_cost_tables_check(options->tables, &reason) < 0) return reason;
-    if (pw_ni_refused(options->costs, options->settings))
+    pw_settings settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &settings);
+    if (pw_ni_refused(options->costs, &settings))
         return "a cost or a setting is out of its range; pw_ni_refused names it";
     return NULL;
 }
@@ -97,8 +124,11 @@ int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
     node->pdid = options->pdid;
     node->host = options->host;
     node->tables = *options->tables;
+    node->settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &node->settings);
     node->has_policy = options->settings->policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
+    pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();
     code = create_parts(node, options, reason);
     if (code < 0) goto destroy;
@@ -124,6 +154,9 @@ void pw_node_destroy(pw_node *node)
     if (node->ni) pw_node_reclaim(node);
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    pw_pieces_destroy(node);
+    pw_firehoses_destroy(node);
+    pw_page_counts_finish(&node->context.pinned.of);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
     pw_handles_destroy(&node->handles);
@@ -165,6 +198,7 @@ pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
 pw_call_counts *pw_node_calls(pw_node *node) { return &node->calls; }
 uint32_t pw_node_number(const pw_node *node) { return node->wire->node; }
 uint32_t pw_node_count(const pw_node *node) { return node->wire->num_nodes; }
+pw_strategy_context *pw_node_strategy_context(pw_node *node) { return &node->context; }
 int64_t pw_node_next_ns(const pw_node *node) { return node->next_ns; }
 const pw_handle *pw_node_under_way(const pw_node *node) { return node->handles.under_way; }
 
@@ -176,8 +210,14 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
     pw_wire_counts sent = {0, 0, 0, 0};
     if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
-    *out = (pw_node_counters){.touch_ns = node->touch_ns,
-                              .pin_ns = node->pin_ns,
+    *out = (pw_node_counters){.touch_ns = node->strategy_cost.touch_ns,
+                              .pin_ns = node->strategy_cost.pin_ns,
+                              .copy_ns = node->strategy_cost.copy_ns,
+                              .pinned_peak_bytes = node->context.pinned.peak_pages << PW_PAGE_SHIFT,
+                              .pinned_mean_bytes =
+                                  pw_pinned_mean_bytes(&node->context.pinned, node->clock.now_ns),
+                              .strategy = node->context.counters,
+                              .received_hash = node->received_hash,
                               .yields = node->idleness.yields,
                               .sleeps = node->idleness.sleeps,
                               .bursts_short = sent.num_short,

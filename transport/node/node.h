@@ -45,13 +45,15 @@ typedef struct {
     pw_node_host host;
     uint16_t pdid;
     uint16_t reserved;
+    uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
 } pw_node_options;
 
 /* A transfer under way with a peer, or a posted buffer; from pw_node_expose, _fetch or _started
  * until pw_node_free_handle. */
 struct pw_handle {
     int64_t complete_ns;
-    uint64_t key; /* of an exposed span: what the peer's fetch needs */
+    uint64_t key,
+        address; /* of an exposed span: what the peer's fetch needs; of a fetch: its own */
     uint64_t num_bytes;
     uint32_t peer;
     int32_t error; /* PW_OK or PW_ERR_* */
@@ -62,7 +64,8 @@ struct pw_handle {
     pw_lease lease;
     pw_handle *next, *previous; /* of those under way; or the next free one */
     uint64_t id;
-    void *owner; /* the host's; NULL: `finished` is not called */
+    void *piece_of; /* the message in pieces that this is one of */
+    void *owner;    /* the host's; NULL: `finished` is not called */
 };
 
 /* The node takes the wire and closes it; also when it fails. What options point to is copied, but
@@ -90,6 +93,8 @@ void pw_node_set_host(pw_node *node, const pw_node_host *host);
 /* The memory strategy's part of posting a span (num_bytes > 0): its cost passes. */
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out);
 int pw_node_release(pw_node *node, const pw_lease *lease);
+/* What the strategy works with; of the node. */
+pw_strategy_context *pw_node_strategy_context(pw_node *node);
 /* The program gave pages back: translations and what the strategy knows of them go. */
 int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages);
 /* This process was forked; async-signal-safe: acted on at the next turn. */
@@ -142,6 +147,7 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
 
 #define PW_MESSAGE_EAGER 1 /* the payload stands behind the envelope */
 #define PW_MESSAGE_RENDEZVOUS 2
+#define PW_MESSAGE_OF_NODES 128 /* from here on: between nodes, no host sees them */
 /* A message through packetizer and mailbox, the CPU's cost included: frame has room for envelope
  * and payload. Returns the frame's bytes, 0 when there is no such peer or no frame is that long.
  * Read it by pw_ni_message_*. */
@@ -153,12 +159,16 @@ pw_call_counts *pw_node_calls(pw_node *node);
  * those between calls of the layer below. */
 void pw_node_set_without_marks(pw_node *node);
 
-/* CPU time of the memory strategy, and host facts, for the report. */
+/* What the memory strategy took and counted, and host facts, for the report. */
 typedef struct {
-    int64_t touch_ns, pin_ns;
+    int64_t touch_ns, pin_ns, copy_ns;             /* CPU time */
+    uint64_t pinned_peak_bytes, pinned_mean_bytes; /* the mean over virtual time */
+    pw_strategy_counters strategy;
     uint64_t yields, sleeps;
     uint64_t bursts_short, bursts_in_place, bursts_copied, bursts_by_message; /* pw_wire_counts */
     int64_t started_wall_ns;
+    uint64_t
+        received_hash; /* of what was fetched, in any order; 0 without settings.hash_received */
     uint64_t without_marks; /* 1: see pw_node_set_without_marks */
 } pw_node_counters;
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out);

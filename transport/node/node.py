@@ -113,7 +113,7 @@ class Node:
             why = ffi.string(reason[0]).decode() if reason[0] else describe(code)
             raise EngineError(code, f"node: {why}")
         if self._strategy is not None:
-            self._strategy.bind(Pages(lib.pw_node_memory(made[0]), self.platform.tables))
+            self._strategy.bind(Pages.of_node(made[0], self.platform.tables))
         return made[0]
 
     # -- what C asks
@@ -191,10 +191,13 @@ class Node:
     # -- for the RDMA library
 
     def acquire(self, address: int, num_bytes: int, access: Access = Access.WRITE) -> Any:
-        """The memory strategy's part of posting a buffer; what it returns is for `release`."""
+        """The memory strategy's part of registering a buffer, which peers name by its address; what
+        it returns is for `release`."""
         lease = ffi.new("pw_lease *")
         span = ffi.new("pw_span *", {"address": address, "num_bytes": num_bytes})
-        code = lib.pw_node_acquire(self.c, span[0], ACCESSES[access], lease)
+        code = lib.pw_node_acquire(
+            self.c, span[0], ACCESSES[access] | lib.PW_ACCESS_IN_PLACE, lease
+        )
         self.check(code, f"buffer of {num_bytes} bytes at {address:#x}")
         return lease
 

@@ -62,6 +62,7 @@ static void insert(pw_page_counts *counts, uint64_t first_page, uint64_t end_pag
     if (idx) counts->free = all[idx].left;
     else idx = ++counts->num_made;
     counts->num_intervals++;
+    counts->num_held_pages += end_page - first_page;
     all[idx] = (pw_page_interval){.first_page = first_page,
                                   .end_page = end_page,
                                   .since = since,
@@ -108,6 +109,7 @@ static void remove_interval(pw_page_counts *counts, uint32_t idx)
     all[idx].left = counts->free;
     counts->free = idx;
     counts->num_intervals--;
+    counts->num_held_pages -= all[idx].end_page - all[idx].first_page;
 }
 
 /* Ranges. */
@@ -120,6 +122,7 @@ static void cut(pw_page_counts *counts, uint64_t page)
     pw_page_interval *low = &counts->intervals[i];
     uint64_t end_page = low->end_page;
     low->end_page = page;
+    counts->num_held_pages -= end_page - page;
     insert(counts, page, end_page, low->since, low->num_holders);
 }
 
@@ -133,6 +136,7 @@ static void join(pw_page_counts *counts, uint64_t page)
         low->num_holders != high->num_holders)
         return;
     low->end_page = high->end_page;
+    counts->num_held_pages += high->end_page - high->first_page;
     remove_interval(counts, next);
 }
 

@@ -23,6 +23,7 @@ typedef struct {
     uint32_t num_intervals, num_made, capacity;
     uint32_t num_priorities;
     uint64_t last_hold;
+    uint64_t num_held_pages; /* with any holder */
 } pw_page_counts;
 /* cdef end */
 

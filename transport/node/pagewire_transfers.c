@@ -45,7 +45,7 @@ static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
     if (code < 0)
         return pw_door_fail(node, code, "registration of %llu bytes at %#llx: %s",
                             (printed)span.num_bytes, (printed)span.address, pw_status_text(code));
-    code = pw_node_acquire(node->node, span, PW_ACCESS_WRITE, &made.lease);
+    code = pw_node_acquire(node->node, span, PW_ACCESS_WRITE | PW_ACCESS_IN_PLACE, &made.lease);
     if (code < 0) {
         pw_ni_unexpose(pw_node_ni(node->node), made.key);
         return pw_door_fail_as_node(node, code);
@@ -163,14 +163,18 @@ typedef struct {
     pw_descriptor descriptor;
 } transfer;
 
-static int64_t post_to_engine(pagewire_node *node, const transfer *wanted, uint64_t *id)
+/* local_address: where the NI finds the local bytes. */
+static int64_t post_to_engine(pagewire_node *node, const transfer *wanted, uint64_t local_address,
+                              uint64_t *id)
 {
     pw_ni *ni = pw_node_ni(node->node);
     int64_t now_ns = pw_node_clock(node->node)->now_ns;
-    return wanted->is_read ? pw_ni_read(ni, node->pdid, wanted->peer, &wanted->descriptor,
-                                        wanted->key, now_ns, id)
-                           : pw_ni_write_descriptor(ni, node->pdid, wanted->peer,
-                                                    &wanted->descriptor, now_ns, id);
+    pw_descriptor descriptor = wanted->descriptor;
+    if (wanted->is_read) descriptor.destination_address = local_address;
+    else descriptor.source_address = local_address;
+    return wanted->is_read
+               ? pw_ni_read(ni, node->pdid, wanted->peer, &descriptor, wanted->key, now_ns, id)
+               : pw_ni_write_descriptor(ni, node->pdid, wanted->peer, &descriptor, now_ns, id);
 }
 
 static int post(pagewire_node *node, const transfer *wanted, pagewire_operation **out)
@@ -181,7 +185,7 @@ static int post(pagewire_node *node, const transfer *wanted, pagewire_operation 
     int access = wanted->is_read ? PW_ACCESS_WRITE : PW_ACCESS_READ;
     int code = pw_node_acquire(node->node, wanted->local, access, &lease);
     if (code < 0) return pw_door_fail_as_node(node, code);
-    int64_t posted_ns = post_to_engine(node, wanted, &id);
+    int64_t posted_ns = post_to_engine(node, wanted, lease.ni_address, &id);
     if (posted_ns < 0) {
         code = (int)posted_ns;
         pw_node_release(node->node, &lease);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "transport/node/page_counts.h"
+#include "transport/node/strategy_pages.h"
 
 struct pw_pins {
     pw_memory *memory;
@@ -20,23 +21,9 @@ int pw_pins_create(pw_memory *memory, pw_pins **out)
     return PW_OK;
 }
 
-/* A mapping that went took its pins along. The kernel stops at the first hole, and only single
- * pages tell where the holes are. */
 static int unpin(void *memory, uint64_t first_page, uint64_t num_pages)
 {
-    int code = pw_memory_unpin(memory, first_page, num_pages);
-    if (code != PW_ERR_ADDRESS) return code;
-    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        code = pw_memory_unpin(memory, page, 1);
-        if (code != PW_OK && code != PW_ERR_ADDRESS) return code;
-    }
-    return PW_OK;
-}
-
-static int leave_alone(void *context, uint64_t first_page, uint64_t num_pages)
-{
-    (void)context, (void)first_page, (void)num_pages;
-    return PW_OK;
+    return pw_memory_unpin_mapped(memory, first_page, num_pages);
 }
 
 void pw_pins_destroy(pw_pins *pins)
@@ -73,7 +60,8 @@ int pw_pins_acquire(pw_pins *pins, uint64_t first_page, uint64_t num_pages, uint
     code = pw_memory_pin(pins->memory, first_page, num_pages, &absent);
     if (code != PW_OK) {
         int error = errno;
-        pw_page_counts_drop(&pins->counts, first_page, num_pages, hold, leave_alone, NULL);
+        pw_page_counts_drop(&pins->counts, first_page, num_pages, hold, pw_strategy_leave_pages,
+                            NULL);
         restore(pins, first_page, num_pages);
         errno = error;
         return code;
@@ -109,3 +97,5 @@ uint64_t pw_pins_count(const pw_pins *pins, uint64_t page)
     const pw_page_interval *held = pw_page_counts_from(&pins->counts, page);
     return held && held->first_page <= page ? held->num_holders : 0;
 }
+
+uint64_t pw_pins_num_pages(const pw_pins *pins) { return pins->counts.num_held_pages; }

@@ -26,5 +26,7 @@ int pw_pins_invalidated(pw_pins *pins, uint64_t first_page, uint64_t num_pages);
 int pw_pins_cover(const pw_pins *pins, uint64_t first_page, uint64_t num_pages);
 /* How many have pinned a page and not released it. */
 uint64_t pw_pins_count(const pw_pins *pins, uint64_t page);
+/* Pages that anybody has pinned. */
+uint64_t pw_pins_num_pages(const pw_pins *pins);
 /* cdef end */
 #endif

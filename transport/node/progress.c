@@ -1,5 +1,8 @@
 /* The turn: bursts in, engine, events, bursts out. */
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
+#include <stddef.h>
 #include <string.h>
 
 #define EVENTS_AT_ONCE 32
@@ -19,6 +22,10 @@ static bool is_message(const uint8_t *data, uint32_t num_bytes)
 
 static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
+    if (data[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_FIREHOSES)
+        return pw_firehoses_message(node, source, data, num_bytes);
+    if (data[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_NODES)
+        return pw_pieces_message(node, source, data, num_bytes);
     if (!node->host.message)
         return pw_node_fail(node, PW_ERR_MALFORMED,
                             "message of %u bytes from node %u, but the host takes none", num_bytes,

@@ -175,12 +175,26 @@ static void put_times(json *out, const pw_report_input *input)
                clock->compute_ns);
     put_format(out, ", \"mpi_ns\": %" PRId64 ", \"sleep_ns\": %" PRId64, clock->mpi_ns,
                clock->sleep_ns);
-    put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64, input->node->touch_ns,
-               input->node->pin_ns);
+    put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64 ", \"copy_ns\": %" PRId64,
+               input->node->touch_ns, input->node->pin_ns, input->node->copy_ns);
     if (clock->compute == PW_COMPUTE_REPLAY)
         put_format(out, ", \"replay_missing\": %" PRIu64 ", \"replay_unused\": %" PRIu64,
                    clock->replay_missing, clock->num_replay - clock->next_replay);
+    if (input->node->received_hash) /* a text, which nobody adds up */
+        put_format(out, ", \"received_hash\": \"%016" PRIx64 "\"", input->node->received_hash);
     if (input->node->without_marks) put_format(out, ", \"without_marks\": 1");
+}
+
+static void put_strategy(json *out, const pw_node_counters *node)
+{
+    const pw_field_table *table = &pw_fields_strategy_counters;
+    for (uint32_t i = 0; i < table->num_fields; i++) {
+        put(out, ", ", 2);
+        put_name(out, table->fields[i].name, strlen(table->fields[i].name));
+        put_field(out, &table->fields[i], &node->strategy);
+    }
+    put_format(out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
+               node->pinned_peak_bytes, node->pinned_mean_bytes);
 }
 
 static void put_wire(json *out, const pw_node_counters *node)
@@ -227,6 +241,7 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_sites(&out, input->sites);
     put_calls(&out, input->calls);
     put_times(&out, input);
+    put_strategy(&out, input->node);
     put_host(&out, input);
     return out.length;
 }

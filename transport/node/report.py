@@ -14,8 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from pagewire.mini.config import nic_memory
 from pagewire.native.output import write_file
-from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, totals
+from pagewire.transport.node.counters import (
+    COUNTER_GROUPS,
+    PINNED_KEYS,
+    TIME_KEYS,
+    UNIT_MISSES,
+    totals,
+)
 from pagewire.transport.node.report_table import table
 from pagewire.transport.settings.config import Config
 
@@ -91,6 +98,7 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     entry: dict[str, Any] = {
         "memory": config.run.memory,
         "policy": config.run.policy,
+        "translation": config.run.translation,
         "ranks": len(per_rank),
         "virtual_time_s": total["virtual_time_ns"] / 1e9,
         "wall_time_s": total["wall_time_s"],
@@ -98,7 +106,11 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     for group in COUNTER_GROUPS.values():
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
+    entry.update({key: total[key] for key in PINNED_KEYS})
+    entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.translation_unit])
+    entry["nic_memory_bytes"] = nic_memory(config.unit_settings())["total_bytes"]
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]
+    entry["received_hashes"] = [each.get("received_hash", "") for each in per_rank]
     for site, counted in total["impairments"].items():
         entry.update({f"{site}_{key}": count for key, count in counted.items()})
     return entry

@@ -7,6 +7,7 @@ from pagewire.transport.node.counters import (
     ALWAYS_SHOWN,
     COUNTER_GROUPS,
     NACK_NAMES,
+    PINNED_KEYS,
     TIME_KEYS,
     other_keys,
     totals,
@@ -59,6 +60,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         _add_others(made)
         _add_impairments(made)
         _add_times(made)
+        _add_pinned(made)
         _add_host(made)
     over = ["over the fabric"] if config.run.transport == "fabric" else []
     title = ", ".join(filter(None, [program, f"{len(per_rank)} ranks", *over]))
@@ -121,6 +123,15 @@ def _add_times(made: _Table) -> None:
         indent = "  " if key == "virtual_time_ns" else "    "
         whole = _milliseconds(made.total[key])
         made.add(indent + TIME_KEYS[key], made.values_of(key), whole, _milliseconds)
+
+
+def _add_pinned(made: _Table) -> None:
+    keys = made.shown(PINNED_KEYS)
+    if keys:
+        made.add_title("pinned (MiB; total is the maximum)")
+    for key in keys:
+        whole = _mebibytes(made.total[key])
+        made.add(f"  {PINNED_KEYS[key]}", made.values_of(key), whole, _mebibytes)
 
 
 def _add_host(made: _Table) -> None:

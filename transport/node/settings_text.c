@@ -2,6 +2,7 @@
 #include "ni/limits.h"
 #include "transport/node/clock.h"
 #include "transport/node/quantity.h"
+#include "transport/node/strategy.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -229,12 +230,18 @@ int pw_node_settings_check(const pw_node_settings *settings, pw_sentence *reason
         because = "run.err = false and run.timeout = none with run.memory = 'part': nothing would "
                   "send a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' "
                   "or another memory strategy";
+    else if (s->translation != PW_TRANSLATION_SMMU && strcmp(settings->memory, "part") != 0)
+        because = "run.translation = 'mini' or 'static' with another run.memory than 'part': the "
+                  "unit itself keeps pages pinned; take run.memory = 'part'";
     else if (s->medium_limit_bytes < s->high_limit_bytes)
         because = "firmware.medium_limit is below firmware.high_limit: classes go from small to "
                   "large; raise it";
     if (because) return pw_sentence_refuse(reason, PW_ERR_INVALID, "%s", because);
     pw_sentence_clear(reason);
-    if (pw_ni_explain_refusal(&settings->costs, s, reason->text, sizeof reason->text))
+    pw_settings with_unit = *s;
+    const pw_strategy_ops *strategy = pw_strategy_find(settings->memory);
+    if (strategy) pw_strategy_choose_unit(strategy, &with_unit);
+    if (pw_ni_explain_refusal(&settings->costs, &with_unit, reason->text, sizeof reason->text))
         return PW_ERR_INVALID;
     return check_impairments(settings, reason);
 }

@@ -3,8 +3,13 @@
 
 #include <string.h>
 
-/* A new one is a line here and a file that defines pw_strategy_<name>. */
-#define BUILT_IN(strategy) strategy(part) strategy(pretouch) strategy(ideal) strategy(pin)
+/* A new one is a line here and a file that defines pw_strategy_<name>; its name for the user has a
+ * dash for each underscore. */
+#define BUILT_IN(strategy)                                                            \
+    strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once) \
+        strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
+            strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma) \
+                strategy(utlb) strategy(firehose)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,
@@ -18,6 +23,11 @@ static const pw_strategy_ops *const built_in[] = {BUILT_IN(ADDRESS)};
 const pw_strategy_ops *pw_strategy_at(uint32_t idx)
 {
     return idx < NUM_BUILT_IN ? built_in[idx] : NULL;
+}
+
+void pw_strategy_choose_unit(const pw_strategy_ops *strategy, pw_settings *settings)
+{
+    if (strategy->unit) settings->translation = strategy->unit;
 }
 
 const pw_strategy_ops *pw_strategy_find(const char *name)

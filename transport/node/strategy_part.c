@@ -1,5 +1,7 @@
-/* Memory strategies `part` and `ideal`, which do nothing: with the one pages fault at the NI and
- * are brought in (PART), with the other the engine never lets a mapped page fault. */
+/* Memory strategies `part`, `part-prefetch` and `ideal`, which do nothing themselves: with the
+ * first pages fault at the NI and are brought in (PART), with the second the driver is told of a
+ * message's destination too when it is matched, with the third the engine never lets a mapped page
+ * fault. */
 #include "transport/node/strategy_pages.h"
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
@@ -17,6 +19,17 @@ const pw_strategy_ops pw_strategy_part = {
     .acquire = acquire,
     .release = pw_strategy_nothing_to_undo,
     .invalidated = pw_strategy_nothing_known,
+};
+
+const pw_strategy_ops pw_strategy_part_prefetch = {
+    .name = "part-prefetch",
+    .summary = "PART, and the receiver's driver pages in while the request travels",
+    .create = pw_strategy_use_context,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+    .advises = true,
 };
 
 const pw_strategy_ops pw_strategy_ideal = {

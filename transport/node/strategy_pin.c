@@ -5,11 +5,25 @@
 
 #include "transport/node/pins.h"
 #include "transport/node/strategy_pages.h"
+#include "transport/node/strategy_whole_pins.h"
 
 struct pin {
     pw_strategy_context *context;
     pw_pins *pins;
+    uint64_t num_others; /* pages that somebody else keeps pinned */
 };
+
+pw_strategy_context *pw_strategy_pin_context(void *self) { return ((struct pin *)self)->context; }
+
+void pw_strategy_pin_add_pages(void *self, uint64_t num_pages)
+{
+    ((struct pin *)self)->num_others += num_pages;
+}
+
+static uint64_t num_pinned(const struct pin *pin)
+{
+    return pin->num_others + pw_pins_num_pages(pin->pins);
+}
 
 static int create(pw_strategy_context *context, void **self)
 {
@@ -39,6 +53,15 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     uint64_t num_pages = pw_span_num_pages(span), num_absent, token;
     int code = pw_pins_acquire(pin->pins, pw_span_first_page(span), num_pages, &num_absent, &token);
     if (code != PW_OK) return pw_strategy_failed(pin->context, code, "pin", span);
+    pw_pinned *pinned = &pin->context->pinned;
+    if (num_pinned(pin) > pinned->num_pages) {
+        code = pw_strategy_check_limit(pin->context, num_pinned(pin), span);
+        if (code != PW_OK) {
+            (void)pw_pins_release(pin->pins, pw_span_first_page(span), num_pages, token);
+            return code;
+        }
+    }
+    pw_pinned_set(pinned, num_pinned(pin), pin->context->now_ns);
     const pw_cost_tables *tables = pin->context->tables;
     int64_t pin_ns = pw_cost_ns(tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
                      pw_cost_ns(tables, PW_COST_PIN_ABSENT, num_absent);
@@ -52,6 +75,7 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     uint64_t num_pages = pw_span_num_pages(lease->span);
     int code = pw_pins_release(pin->pins, pw_span_first_page(lease->span), num_pages, lease->token);
     if (code != PW_OK) return pw_strategy_failed(pin->context, code, "unpin", lease->span);
+    pw_pinned_set(&pin->context->pinned, num_pinned(pin), pin->context->now_ns);
     *cost =
         (pw_strategy_cost){.pin_ns = pw_cost_ns(pin->context->tables, PW_COST_UNPIN, num_pages)};
     return PW_OK;

@@ -1,13 +1,15 @@
 /* Long messages: the sender exposes its buffer, the receiver's NI reads it. What the memory
  * strategy does before and after costs the CPU's clock. */
+#include "native/crc32c.h"
+#include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
+#include "transport/node/pieces.h"
 
 #define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
 
 typedef unsigned long long printed;
 
-/* The strategy's own reason stands last. */
-static int fail_span(pw_node *node, int code, const char *call, pw_span span)
+int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span)
 {
     const char *reason = node->context.reason;
     return pw_node_fail(node, code, "memory strategy %s: %s of %llu bytes at %#llx%s%s",
@@ -15,44 +17,75 @@ static int fail_span(pw_node *node, int code, const char *call, pw_span span)
                         *reason ? ": " : "", reason);
 }
 
-static int count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
+int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
 {
-    if (cost->touch_ns < 0 || cost->pin_ns < 0)
+    if (cost->touch_ns < 0 || cost->pin_ns < 0 || cost->copy_ns < 0)
         return pw_node_fail(node, PW_ERR_INVALID,
-                            "memory strategy %s: %s took %lld + %lld ns; allowed are times from 0",
+                            "memory strategy %s: %s took %lld + %lld + %lld ns; allowed are times "
+                            "from 0",
                             node->strategy->name, call, (long long)cost->touch_ns,
-                            (long long)cost->pin_ns);
-    node->touch_ns += cost->touch_ns;
-    node->pin_ns += cost->pin_ns;
+                            (long long)cost->pin_ns, (long long)cost->copy_ns);
+    node->strategy_cost.touch_ns += cost->touch_ns;
+    node->strategy_cost.pin_ns += cost->pin_ns;
+    node->strategy_cost.copy_ns += cost->copy_ns;
+    return cost->touch_ns + cost->pin_ns + cost->copy_ns;
+}
+
+uint64_t pw_node_count_swapped(const pw_node *node)
+{
+    pw_memory_counters counters;
+    pw_memory_read_counters(node->memory, &counters);
+    return counters.major_faults;
+}
+
+void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost *cost)
+{
+    uint64_t num_swapped = pw_node_count_swapped(node) - count_before;
+    node->context.counters.strategy_major_faults += num_swapped;
+    cost->touch_ns += (int64_t)num_swapped * node->costs.major_fault_ns;
+}
+
+int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
+{
+    int64_t passed_ns = pw_node_count_cost(node, cost, call);
+    if (passed_ns < 0) return (int)passed_ns;
+    node->clock.now_ns += passed_ns;
     return PW_OK;
 }
 
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
     *out = (pw_lease){.span = span};
+    node->context.now_ns = node->clock.now_ns;
+    uint64_t num_swapped = pw_node_count_swapped(node);
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
-    if (code < 0) return fail_span(node, code, "acquire", span);
+    if (code < 0) return pw_node_fail_span(node, code, "acquire", span);
+    pw_node_add_swapped(node, num_swapped, &out->cost);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
                             node->strategy->name);
-    code = count_cost(node, &out->cost, "acquire");
-    if (code == PW_OK) node->clock.now_ns += out->cost.touch_ns + out->cost.pin_ns;
-    return code;
+    if (!out->ni_address) out->ni_address = span.address;
+    if (out->ni_address != span.address && (access & PW_ACCESS_IN_PLACE))
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "memory strategy %s: a lease of another place for memory that peers "
+                            "know by its address",
+                            node->strategy->name);
+    return pw_node_pass(node, &out->cost, "acquire");
 }
 
 /* Time that the release takes, or a code. */
-static int64_t release_ns(pw_node *node, const pw_lease *lease)
+static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
 {
-    pw_strategy_cost cost = {0, 0};
+    pw_strategy_cost cost = {0};
+    node->context.now_ns = now_ns;
     int code = node->strategy->release(node->strategy_self, lease, &cost);
-    if (code < 0) return fail_span(node, code, "release", lease->span);
-    code = count_cost(node, &cost, "release");
-    return code < 0 ? code : cost.touch_ns + cost.pin_ns;
+    if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
+    return pw_node_count_cost(node, &cost, "release");
 }
 
 int pw_node_release(pw_node *node, const pw_lease *lease)
 {
-    int64_t passed_ns = release_ns(node, lease);
+    int64_t passed_ns = release_ns(node, lease, node->clock.now_ns);
     if (passed_ns < 0) return (int)passed_ns;
     node->clock.now_ns += passed_ns;
     return PW_OK;
@@ -60,6 +93,7 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
 
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
+    node->context.now_ns = node->clock.now_ns;
     int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
     if (code >= 0) return PW_OK;
     return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
@@ -96,7 +130,7 @@ static pw_handle *take_handle(pw_node *node, uint32_t peer)
 }
 
 /* Post what pw_node_expose has a handle for. */
-static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
+static int post_exposed(pw_node *node, pw_handle *handle)
 {
     pw_scheduling scheduling = {PW_HINT_NONE, 0};
     int code = PW_OK;
@@ -104,7 +138,7 @@ static int post_exposed(pw_node *node, pw_handle *handle, uint64_t address)
         code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
                                    node->clock.now_ns, &scheduling);
     if (code >= 0)
-        code = pw_ni_expose(node->ni, handle->peer, address, handle->num_bytes, &scheduling,
+        code = pw_ni_expose(node->ni, handle->peer, handle->address, handle->num_bytes, &scheduling,
                             &handle->key);
     if (code >= 0) {
         pw_handles_begin(&node->handles, handle, handle->key);
@@ -128,9 +162,20 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
     handle->num_bytes = num_bytes;
     handle->has_lease = num_bytes > 0;
     int code = PW_OK;
+    /* a node holds no firehoses at itself */
+    bool is_whole = node->strategy->firehoses && peer == node->wire->node;
     if (handle->has_lease)
-        code = pw_node_acquire(node, (pw_span){address, num_bytes}, PW_ACCESS_READ, &handle->lease);
-    if (code == PW_OK) code = post_exposed(node, handle, address);
+        code = pw_node_acquire(node, (pw_span){address, num_bytes},
+                               PW_ACCESS_READ | (is_whole ? 0 : PW_ACCESS_MESSAGE), &handle->lease);
+    if (code == PW_OK && num_bytes && node->strategy->pieces) {
+        code = pw_pieces_offer(node, handle, address);
+    } else {
+        handle->address = code == PW_OK && num_bytes ? handle->lease.ni_address : address;
+        if (code == PW_OK && num_bytes && node->strategy->firehoses)
+            code = pw_firehoses_offer(node, handle, address);
+        if (code == PW_OK) code = post_exposed(node, handle);
+        if (code > 0) code = PW_OK; /* it is offered otherwise */
+    }
     if (code == PW_OK) *out = handle;
     else pw_handles_give(&node->handles, handle);
     return code;
@@ -143,7 +188,30 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     uint64_t id;
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
-    int code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
+    if (node->strategy->pieces && pw_pieces_are_offered(source_address)) {
+        if (lease) handle->lease = *lease;
+        handle->has_lease = lease != NULL;
+        handle->is_fetch = true;
+        handle->address = address;
+        handle->num_bytes = num_bytes;
+        *out = handle;
+        return pw_pieces_accept(node, handle, source_address, at_ns);
+    }
+    if (lease) address = address - lease->span.address + lease->ni_address;
+    if (node->strategy->firehoses && num_bytes && peer != node->wire->node) {
+        if (lease) handle->lease = *lease;
+        handle->has_lease = lease != NULL;
+        handle->is_fetch = true;
+        handle->key = key;
+        handle->address = address;
+        handle->num_bytes = num_bytes;
+        *out = handle;
+        return pw_firehoses_fetch(node, handle, source_address, key, address, at_ns);
+    }
+    int code = PW_OK;
+    if (node->advises) code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
+    if (code == PW_OK)
+        code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
                            at_ns, &id);
     if (code < 0) {
         pw_handles_give(&node->handles, handle);
@@ -151,6 +219,7 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
                             peer);
     }
     handle->key = key;
+    handle->address = lease ? address - lease->ni_address + lease->span.address : address;
     handle->num_bytes = num_bytes;
     handle->is_fetch = true;
     handle->has_lease = lease != NULL;
@@ -171,13 +240,23 @@ int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out)
     return PW_OK;
 }
 
-int pw_node_finish(pw_node *node, const pw_host_event *event)
+/* A sum, so that the order of messages does not count. */
+static void note_received(pw_node *node, const pw_handle *handle)
 {
-    pw_handle *handle = pw_handles_end(&node->handles, event->id);
-    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
-    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease) : 0;
-    handle->complete_ns = event->time_ns + (passed_ns > 0 ? passed_ns : 0);
-    handle->error = event->error;
+    const void *data = (const void *)(uintptr_t)handle->address;
+    uint64_t hash = pw_crc32c(0, data, handle->num_bytes) + (handle->num_bytes << 32);
+    hash = (hash ^ hash >> 31) * UINT64_C(0x9E3779B97F4A7C15);
+    node->received_hash += hash ^ hash >> 29;
+}
+
+int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error)
+{
+    if (handle->is_fetch && !error) handle->lease.landed_bytes = handle->num_bytes;
+    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, time_ns) : 0;
+    if (node->settings.hash_received && handle->is_fetch && handle->address && !error)
+        note_received(node, handle);
+    handle->complete_ns = time_ns + (passed_ns > 0 ? passed_ns : 0);
+    handle->error = error;
     handle->has_lease = false;
     handle->done = true;
     if (handle->is_dropped) pw_handles_give(&node->handles, handle);
@@ -186,6 +265,15 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
         if (code < 0) return pw_node_fail(node, code, "end of a transfer: the host failed");
     }
     return passed_ns < 0 ? (int)passed_ns : PW_OK;
+}
+
+int pw_node_finish(pw_node *node, const pw_host_event *event)
+{
+    pw_handle *handle = pw_handles_end(&node->handles, event->id);
+    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
+    if (!handle->piece_of) return pw_node_complete(node, handle, event->time_ns, event->error);
+    return node->strategy->pieces ? pw_pieces_finish(node, handle, event)
+                                  : pw_firehoses_finish(node, handle, event);
 }
 
 void pw_node_free_handle(pw_node *node, pw_handle *handle)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pagewire.driver import policy as page_in
 from pagewire.driver.config import DriverConfig
+from pagewire.mini.config import MiniConfig, nic_memory
 from pagewire.native import lib
 from pagewire.native.config import MemoryBackendConfig, NetworkInterfaceConfig
 from pagewire.native.extension import Registry
@@ -30,10 +31,13 @@ from pagewire.native.settings import (
     suggestion,
     validate,
 )
+from pagewire.odp.config import OdpConfig
 from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
 from pagewire.smmu.config import SmmuConfig
 from pagewire.transport.memory.built_in import REGISTRY as MEMORY_STRATEGIES
+from pagewire.transport.memory.config import StrategyConfig
+from pagewire.transport.memory.native_strategy import unit_of
 
 __all__ = ["Config", "ConfigError", "RunConfig", "Setting", "load"]
 
@@ -52,6 +56,17 @@ NOT_SETTINGS = frozenset(
     }
 )
 """Variables of the launcher and of mpirun.sh, which share the prefix."""
+
+TRANSLATION_UNITS: Mapping[str, int] = {
+    "smmu": int(lib.PW_TRANSLATION_SMMU),
+    "mini": int(lib.PW_TRANSLATION_MINI),
+    "static": int(lib.PW_TRANSLATION_STATIC),
+    "odp": int(lib.PW_TRANSLATION_ODP),
+    "np-rdma": int(lib.PW_TRANSLATION_NP),
+    "utlb": int(lib.PW_TRANSLATION_UTLB),
+}
+"""What can translate the NI's accesses, as the engine knows it; but for the first three by
+run.memory alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,6 +144,13 @@ class RunConfig:
         "host's; virtual: as MPI_Wtime, for programs that time themselves",
         choices={"host": lib.PW_CLOCKS_HOST, "virtual": lib.PW_CLOCKS_VIRTUAL},
     )
+    translation: str = setting(
+        "smmu",
+        "what translates the NI's accesses: smmu: page-table walks; mini: caches on the NIC of "
+        "tables in host memory, which pins; static: all tables on the NIC",
+        choices={name: TRANSLATION_UNITS[name] for name in ("smmu", "mini", "static")},
+        engine="translation",
+    )
     platform: str = setting("exanest-qfdb", "name or path (.toml) of the platform file")
     huge_pages: str = setting(
         "never",
@@ -181,6 +203,12 @@ class RunConfig:
         "network interface, by name or address, that tcp takes between the hosts of a run over the "
         "fabric; empty: the first",
     )
+    hash_received: bool = setting(
+        False,
+        "report a hash of the bytes that arrived by RDMA: two runs in which the same messages "
+        "arrived, in whatever order, have the same; `pagewire compare` turns it on",
+        engine="hash_received",
+    )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
 
@@ -225,8 +253,11 @@ class RunConfig:
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {
         "run": RunConfig,
+        "strategy": StrategyConfig,
         "memory_backend": MemoryBackendConfig,
         "smmu": SmmuConfig,
+        "mini": MiniConfig,
+        "odp": OdpConfig,
         "driver": DriverConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
@@ -283,8 +314,11 @@ class Config:
     """All settings of a run."""
 
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
+    strategy: StrategyConfig = dataclasses.field(default_factory=StrategyConfig)
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
+    mini: MiniConfig = dataclasses.field(default_factory=MiniConfig)
+    odp: OdpConfig = dataclasses.field(default_factory=OdpConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
@@ -310,6 +344,7 @@ class Config:
                 "smmu.mode = 'terminate'"
             )
         self._check_interleaving()
+        self._check_translation()
         waits_for_ever = run.memory == "part" and not run.err and run.timeout_ns is None
         if waits_for_ever and self.smmu.mode == "terminate":
             raise ConfigError(
@@ -317,6 +352,14 @@ class Config:
                 "send a faulted block again; allow ERRs, set a timeout, take smmu.mode = 'stall' "
                 "or another memory strategy"
             )
+
+    @property
+    def translation_unit(self) -> str:
+        """The unit that runs, by its name in TRANSLATION_UNITS: of run.translation, or the one that
+        the memory strategy comes with."""
+        own = unit_of(self.run.memory)
+        names = {value: name for name, value in TRANSLATION_UNITS.items()}
+        return names[own] if own else self.run.translation
 
     def check_without_python(self) -> None:
         """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
@@ -329,6 +372,51 @@ class Config:
                     f"{registry.setting} = '{chosen}' is a class in Python, which a program "
                     f"without Python cannot ask; take one of {', '.join(own)}"
                 )
+
+    def _check_translation(self) -> None:
+        unit, run, smmu = self.run.translation, self.run, self.smmu
+        if unit == "smmu":
+            self._check_odp()
+            return
+        if run.memory != "part":
+            raise ConfigError(
+                f"run.memory = '{run.memory}' with run.translation = '{unit}': the unit itself "
+                "keeps pages pinned; take run.memory = 'part'"
+            )
+        if smmu.mode == "stall" or not smmu.hupcf:
+            raise ConfigError(
+                f"smmu.mode = '{smmu.mode}', smmu.hupcf = {smmu.hupcf} with run.translation = "
+                f"'{unit}': only the SMMU has fault registers; take smmu.mode = 'terminate' and "
+                "smmu.hupcf = 1"
+            )
+        if unit == "mini" and run.timeout_ns is None:
+            raise ConfigError(
+                "run.timeout = none with run.translation = 'mini': a packet that misses is "
+                "dropped, and only a timeout brings it again; set run.timeout"
+            )
+        needed = nic_memory(self.engine_settings())["total_bytes"]
+        if needed > self.mini.memory_bytes:
+            raise ConfigError(
+                f"mini.memory = {self.mini.memory_bytes} B with run.translation = '{unit}': what "
+                f"stands on the NIC takes {needed} B; take smaller tables or caches, fewer "
+                "processes, or more memory"
+            )
+
+    def _check_odp(self) -> None:
+        memory = self.run.memory
+        if memory not in ("odp", "np-rdma"):
+            return
+        if self.smmu.mode == "stall" or not self.smmu.hupcf:
+            raise ConfigError(
+                f"smmu.mode = '{self.smmu.mode}', smmu.hupcf = {self.smmu.hupcf} with run.memory = "
+                f"'{memory}': that NIC has no SMMU with fault registers; take smmu.mode = "
+                "'terminate' and smmu.hupcf = 1"
+            )
+        if self.ni.interleave != "none":
+            raise ConfigError(
+                f"ni.interleave = '{self.ni.interleave}' with run.memory = '{memory}': only "
+                "PART is told of packets of two blocks in turn; take ni.interleave = 'none'"
+            )
 
     def _check_interleaving(self) -> None:
         if self.ni.interleave == "none":
@@ -392,6 +480,10 @@ class Config:
         for section in SECTIONS:
             values |= engine_values(section, getattr(self, section))
         return values
+
+    def unit_settings(self) -> dict[str, int]:
+        """The same, with the translation unit that the memory strategy needs."""
+        return self.engine_settings() | {"translation": TRANSLATION_UNITS[self.translation_unit]}
 
 
 def load(

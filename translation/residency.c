@@ -1,4 +1,4 @@
-#include "smmu/residency.h"
+#include "translation/residency.h"
 #include "native/memory_backend.h"
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * one probe of the memory backend, so that no block needs a system call and no TLB hit can hide a
  * page that the OS took away before the transfer. A shootdown makes it forget; after pw_ni_enter it
  * asks once whether the mapping is still there. Not thread-safe. */
-#ifndef PW_SMMU_RESIDENCY_H
-#define PW_SMMU_RESIDENCY_H
+#ifndef PW_TRANSLATION_RESIDENCY_H
+#define PW_TRANSLATION_RESIDENCY_H
 #include "native/memory.h"
 
 #define PW_RESIDENCY_PAGES 1024 /* 4 MB */

@@ -1,0 +1,215 @@
+"""MINI figures 4.1 and 4.4: latency and bandwidth of 4 KB transfers over the miss ratio.
+
+The ratio is made, the misses are the mechanism's: a transfer uses a page (or buffer) that is always
+used, or one of a round of more of them than the cache has lines, so that it always misses. The
+pages are pinned already: what a miss costs is delay, look-up in the driver's table, fill.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, mean
+from pagewire.cli.experiments.rig import PAGE_BYTES, Buffer, Nodes
+from pagewire.native import check, ffi, lib
+from pagewire.transport.node.engine import PDID
+from pagewire.transport.settings.config import Config
+from pagewire.transport.settings.platform import load as load_platform
+
+RATIOS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+WAYS = 4
+ENTRIES = 16 * WAYS
+"""Small, but more than NUM_OUTSTANDING: else lines go before what waits for them comes again."""
+ROUND = 3 * ENTRIES
+"""Pages, or buffers, that always miss: more than the cache has entries."""
+NUM_OUTSTANDING = 8
+SETTINGS = (
+    "run.translation=mini",
+    "run.memory=part",
+    "memory_backend.backend=model",
+    f"mini.vmh_entries={ENTRIES}",
+    "mini.vmh_line_pages=1",
+    f"mini.vmh_ways={WAYS}",
+    f"mini.cbh_entries={ENTRIES}",
+    f"mini.cbh_ways={WAYS}",
+)
+AS_VMMC = ("run.timeout=250us", "firmware.block=4KiB")
+SEND, RECEIVE, BUFFER = "send", "receive", "buffer"
+TITLES = {
+    SEND: "page misses on sending (write)",
+    RECEIVE: "page misses on arrival (write)",
+    BUFFER: "buffer misses at the owner (read)",
+}
+
+
+def as_vmmc(options: Options, *assignments: str) -> Config:
+    """The user's settings; the thesis's timer and packets unless they choose others."""
+    chosen = options.settings().sources
+    own = [each for each in AS_VMMC if each.partition("=")[0] not in chosen]
+    return options.settings(*own, *assignments)
+
+
+class _Transfers:
+    """Two nodes; transfer i uses page or buffer choice[i] at the end that misses, 0 elsewhere."""
+
+    def __init__(self, config: Config, where: str) -> None:
+        self.nodes = Nodes(config, load_platform(config.run.platform), 2)
+        self.where = where
+        self.near, self.far = (Buffer((ROUND + 1) * PAGE_BYTES) for _ in range(2))
+        self.near.touch()
+        self.far.touch()
+        self.now_ns = 0
+        self._id, self._stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        self._keys = [self._register() for _ in range(ROUND + 1)] if where == BUFFER else []
+        for page in range(ROUND + 1):  # pinned once, and the hot one last
+            self.one(page)
+        self.one(0)
+
+    def _register(self) -> int:
+        key = ffi.new("uint64_t *")
+        code = lib.pw_ni_register(self.nodes.engines[1].ni, self.far.address, PAGE_BYTES, key)
+        check(code, "register")
+        return int(key[0])
+
+    def _post(self, page: int, at_ns: int) -> int:
+        near, far = self.near.address, self.far.address
+        ni = self.nodes.engines[0].ni
+        if self.where == BUFFER:
+            key = self._keys[page]
+            code = lib.pw_ni_fetch(ni, PDID, 1, far, key, near, PAGE_BYTES, at_ns, self._id)
+            check(code, "read")
+            return int(self._id[0])
+        near += page * PAGE_BYTES if self.where == SEND else 0
+        far += page * PAGE_BYTES if self.where == RECEIVE else 0
+        code = lib.pw_ni_write(
+            ni, PDID, 1, near, far, PAGE_BYTES, ffi.NULL, at_ns, self._id, self._stream
+        )
+        check(code, "write")
+        return int(self._id[0])
+
+    def one(self, page: int) -> int:
+        """Latency of a transfer at rest: until a write has arrived, a read is done."""
+        start_ns = self.now_ns
+        self._post(page, start_ns)
+        times = self.nodes.times()
+        self.now_ns = max(times.values()) + 1_000_000
+        read, written = (0, lib.PW_HOST_FETCH_DONE), (1, lib.PW_HOST_ARRIVED)
+        return times[read if self.where == BUFFER else written] - start_ns
+
+    def stream_mbps(self, pages: Sequence[int]) -> float:
+        """Rate in MB/s, NUM_OUTSTANDING transfers on their way at a time."""
+        start_ns = end_ns = self.now_ns
+        waiting = iter(pages)
+        done_kind = lib.PW_HOST_FETCH_DONE if self.where == BUFFER else lib.PW_HOST_WRITE_DONE
+
+        def handle(node: int, event: Any) -> None:
+            nonlocal end_ns
+            check(event.error, "transfer")
+            end_ns = max(end_ns, event.time_ns)
+            page = next(waiting, None) if event.kind == done_kind else None
+            if page is not None:
+                self._post(page, event.time_ns)
+
+        for _ in range(NUM_OUTSTANDING):
+            self._post(next(waiting), start_ns)
+        self.nodes.watch(handle)
+        self.now_ns = end_ns + 1_000_000
+        return len(pages) * PAGE_BYTES * 1e3 / (end_ns - start_ns)
+
+
+def _choices(count: int, ratio: float, seed: int) -> list[int]:
+    """Page 0 is always used; the others take turns, each of them a miss."""
+    draw = random.Random(seed)
+    pages, cold = [], 0
+    for _ in range(count):
+        if draw.random() < ratio:
+            pages.append(1 + cold % ROUND)
+            cold += 1
+        else:
+            pages.append(0)
+    return pages
+
+
+def _misses(counters: dict[str, int], where: str) -> int:
+    names = {
+        SEND: "vmh_misses_send",
+        RECEIVE: "vmh_misses_receive",
+        BUFFER: "cbh_misses",
+    }
+    return counters[names[where]]
+
+
+def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, float | str]:
+    transfers = _Transfers(config, where)
+    choices = _choices(2 * count, ratio, 1)
+    pages, streamed = choices[:count], choices[count:]
+    before = transfers.nodes.counters()
+    latency_us = mean([transfers.one(page) / 1e3 for page in pages])
+    after = transfers.nodes.counters()
+    return {
+        "where": TITLES[where],
+        "made": 100 * ratio,
+        "seen": 100 * (_misses(after, where) - _misses(before, where)) / count,
+        "latency_us": latency_us,
+        "mbps": transfers.stream_mbps(streamed),
+        "retried": (after["blocks_dropped"] - before["blocks_dropped"])
+        + (after["requests_retried"] - before["requests_retried"]),
+    }
+
+
+def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> Result:
+    config = as_vmmc(options, *SETTINGS)
+    count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
+    rows = [_measure(config, where, ratio, count) for where in wheres for ratio in ratios]
+
+    def lines(key: str) -> list[Series]:
+        return [
+            Series.of(title, [row for row in rows if row["where"] == TITLES[where]], "seen", key)
+            for where, title in zip(wheres, titles, strict=True)
+        ]
+
+    return Result(
+        columns=[
+            Column("where", "misses"),
+            Column("made", "made", "%", 1),
+            Column("seen", "miss ratio", "%", 1),
+            Column("latency_us", "latency", "us", 1),
+            Column("mbps", "bandwidth", "MB/s", 1),
+            Column("retried", "sent again"),
+        ],
+        rows=rows,
+        panels=[
+            Panel("miss ratio (%)", "mean latency of 4 KB (us)", lines("latency_us")),
+            Panel("miss ratio (%)", "bandwidth (MB/s)", lines("mbps")),
+        ],
+        notes=[
+            (
+                f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver "
+                f"has the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time."
+            ),
+            (
+                f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of "
+                f"a round of {ROUND} pages or buffers. Pages are pinned already."
+            ),
+            (
+                f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival "
+                "comes again then, and what that node sent behind it. On sending the block waits."
+            ),
+        ],
+        varied={
+            "run.translation": "mini",
+            "mini.vmh_*, mini.cbh_*": f"{ENTRIES} entries, {WAYS} ways, lines of one",
+        },
+    )
+
+
+def figure_4_1(options: Options) -> Result:
+    """Over the VMH cache's miss ratio, by the end that misses."""
+    return _result(options, (SEND, RECEIVE), ("on sending", "on arrival"))
+
+
+def figure_4_4(options: Options) -> Result:
+    """Over the CBH cache's miss ratio, of reads."""
+    return _result(options, (BUFFER,), ("buffers",))

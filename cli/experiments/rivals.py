@@ -1,0 +1,290 @@
+"""Which memory strategy pays where: buffers used again and again (rivals-reuse), memory mapped
+and freed between messages (rivals-churn), more memory in use than there is (rivals-memory)."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from pagewire.cli import launch, options, program
+from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, size_text
+from pagewire.cli.guard import guarded_folder
+from pagewire.native.settings import ConfigError
+from pagewire.transport.memory.built_in import REGISTRY
+
+BOUND = "ideal"
+"""What no machine does: shown, and never the best."""
+
+UNITS = ("mini", "static")
+"""Translation units that pin by themselves, in place of a strategy."""
+
+BOUNDS = (BOUND, "static")
+"""Never the best: static's pins were paid for when the program registered its memory."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """One measurement of the program."""
+
+    num_bytes: int
+    count: int
+
+    @property
+    def word(self) -> str:
+        return f"{self.num_bytes}:{self.count}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one strategy: microseconds a message by case, and the run's totals."""
+
+    times_us: list[float]
+    totals: dict[str, Any]
+
+
+def strategies() -> list[str]:
+    """What is compared: strategies, and units that need none."""
+    return [*(name for name in REGISTRY.names() if REGISTRY.is_native(name)), *UNITS]
+
+
+def _run(
+    chosen: Options, kind: str, memory: str, cases: Sequence[Case], settings: Sequence[str] = ()
+) -> Outcome | None:
+    """None: the strategy was refused, or failed."""
+    chosen_by = (
+        ["run.memory=part", f"run.translation={memory}"]
+        if memory in UNITS
+        else [f"run.memory={memory}"]
+    )
+    with guarded_folder("pagewire-rivals-") as folder:
+        times, report = pathlib.Path(folder, "times.json"), pathlib.Path(folder, "report.json")
+        words = [str(times), kind, *(case.word for case in cases)]
+        command = program.parse(["-m", "pagewire.cli.experiments.rivals_program", *words])
+        environ = dict(chosen.environ)
+        texts = [
+            *chosen_by,
+            "run.policy=all",
+            "run.compute=none",
+            "run.quiet=true",
+            f"run.json={report}",
+            *settings,
+        ]
+        options.apply(options.as_environment(texts), environ)
+        chosen.say(f"rivals-{kind}: {memory}")
+        outcome = launch.launch(2, command, environ, stdout=subprocess.DEVNULL)
+        if outcome.failure:
+            chosen.say(f"rivals-{kind}: {memory}: {outcome.failure}")
+            return None
+        seconds = json.loads(times.read_text(encoding="utf-8"))
+        totals = json.loads(report.read_text(encoding="utf-8"))["totals"]
+        return Outcome([round(each * 1e9) / 1e3 for each in seconds], totals)
+
+
+def best(times_us: dict[str, float | None]) -> str:
+    """The strategy that takes least; bounds take no part."""
+    real = {
+        name: time for name, time in times_us.items() if time is not None and name not in BOUNDS
+    }
+    if not real:
+        raise ConfigError("rivals: every memory strategy was refused or failed")
+    return min(real, key=lambda name: real[name])
+
+
+def reuse(chosen: Options) -> Result:
+    """Time a message over how often its buffers are used, by size."""
+    sizes = chosen.pick([4 << 10, 1 << 20], [4 << 10, 64 << 10, 1 << 20, 4 << 20])
+    counts = chosen.pick([1, 16], [1, 4, 16, 64], [1 << idx for idx in range(11)])
+    cases = [Case(size, count) for size in sizes for count in counts]
+    names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
+    outcomes = {name: _run(chosen, "reuse", name, cases) for name in names}
+    rows: list[dict[str, Any]] = []
+    for idx, case in enumerate(cases):
+        times = {name: each.times_us[idx] if each else None for name, each in outcomes.items()}
+        rows.append(
+            {"num_bytes": case.num_bytes, "times": case.count, "best": best(times), **times}
+        )
+    ended = [name for name, each in outcomes.items() if each]
+    panels = [
+        Panel(
+            "times that a buffer is used",
+            "time a message (us)",
+            [
+                Series.of(
+                    name,
+                    [row for row in rows if row["num_bytes"] == size],
+                    "times",
+                    name,
+                    dashed=name in BOUNDS,
+                )
+                for name in ended
+            ],
+            log_x=True,
+            log_y=True,
+            title=size_text(size),
+        )
+        for size in sizes
+    ]
+    cells = [[row["best"] for row in rows if row["num_bytes"] == size] for size in sizes]
+    panels.append(
+        Panel(
+            "times that a buffer is used",
+            "message size",
+            title="who takes least (ideal, static apart)",
+            cells=cells,
+            cell_columns=[str(count) for count in counts],
+            cell_rows=[size_text(size) for size in sizes],
+        )
+    )
+    return Result(
+        columns=[
+            Column("num_bytes", "size", "B"),
+            Column("times", "times used"),
+            Column("best", "best"),
+            *(Column(name, name, "us", 1) for name in names),
+        ],
+        rows=rows,
+        panels=panels,
+        notes=[
+            (
+                "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
+                "measurement; both ends' buffers are new, used so many times; the sender has "
+                "written its own, nobody has touched the receiver's. What a strategy pins at its "
+                "start (pin-all, bounce) is not in it."
+            ),
+            (
+                "ideal is what no machine does. static has all its tables on the NIC and pins when "
+                "memory is registered, which costs nothing here. Neither is ever the best. mini "
+                "pins at a miss, of a packet that is dropped and comes again by the timeout."
+            ),
+        ],
+        varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
+        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+    )
+
+
+def churn(chosen: Options) -> Result:
+    """Memory mapped and unmapped for each message: what is kept of a buffer is worth nothing."""
+    sizes = chosen.pick([256 << 10], [16 << 10, 64 << 10, 256 << 10, 1 << 20])
+    num_messages = chosen.pick(4, 32, 128)
+    cases = [Case(size, num_messages) for size in sizes]
+    names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
+    outcomes = {name: _run(chosen, "churn", name, cases) for name in names}
+    rows: list[dict[str, Any]] = []
+    for name, outcome in outcomes.items():
+        totals = outcome.totals if outcome else {}
+        row: dict[str, Any] = {"memory": name}
+        for idx, case in enumerate(cases):
+            row[f"us_{case.num_bytes}"] = outcome.times_us[idx] if outcome else None
+        for key in ("translation_faults", "strategy_misses", "strategy_invalidations"):
+            row[key] = totals.get(key)
+        rows.append(row)
+    ended = [name for name, each in outcomes.items() if each]
+    series = [
+        Series(
+            name,
+            sizes,
+            [outcomes[name].times_us[idx] for idx in range(len(sizes))],  # type: ignore[union-attr]
+            dashed=name in BOUNDS,
+        )
+        for name in ended
+    ]
+    return Result(
+        columns=[
+            Column("memory", "memory"),
+            *(Column(f"us_{size}", size_text(size), "us", 1) for size in sizes),
+            Column("translation_faults", "faults"),
+            Column("strategy_misses", "misses"),
+            Column("strategy_invalidations", "mappings gone"),
+        ],
+        rows=rows,
+        panels=[
+            Panel(
+                "message size",
+                "time a message (us)",
+                series,
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+            )
+        ],
+        notes=[
+            (
+                f"{num_messages} messages of each size; each in memory that was just mapped and is "
+                "unmapped after it, as allocators do with large blocks. The kernel gives the same "
+                "addresses to new pages."
+            ),
+        ],
+        varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
+        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+    )
+
+
+def memory(chosen: Options) -> Result:
+    """Buffers in turn, fewer and more than there are frames (model backend)."""
+    size = 256 << 10
+    num_frames = chosen.pick(512, 2048, 8192)
+    fractions = chosen.pick([0.5, 1.5], [0.5, 0.9, 1.25, 2.0])
+    pages = size >> 12
+    cases = [Case(size, max(1, int(num_frames * each) // pages)) for each in fractions]
+    settings = ("memory_backend.backend=model", f"memory_backend.frame_limit_pages={num_frames}")
+    no_limit = ("strategy.pin_cache_limit=none", "strategy.utlb_limit=none")
+    # What peers hold, and what miNI's cache holds, is not evicted: less than all must be promised.
+    promised = (
+        f"strategy.firehose_limit={num_frames // 2 * 4}KiB",
+        f"strategy.firehose_victims={num_frames // 8 * 4}KiB",
+        f"mini.vmh_entries={num_frames // 2}",
+    )
+    more = (*settings, *no_limit, *promised, "memory_backend.fault_fraction=1")
+    names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        row: dict[str, Any] = {"memory": name}
+        for fraction, case in zip(fractions, cases, strict=True):
+            outcome = _run(chosen, "memory", name, [case], more)
+            row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
+            totals = outcome.totals if outcome else {}
+            row["major_faults"] = (
+                totals["major_faults"] + totals["strategy_major_faults"] if totals else None
+            )
+            row["evictions"] = totals.get("strategy_evictions")
+            row["pinned"] = totals["pinned_peak_bytes"] / 1024**2 if totals else None
+        rows.append(row)
+    series = [
+        Series(
+            row["memory"],
+            [each for each in fractions if row[f"us_{each}"] is not None],
+            [row[f"us_{each}"] for each in fractions if row[f"us_{each}"] is not None],
+            dashed=row["memory"] in BOUNDS,
+        )
+        for row in rows
+        if any(row[f"us_{each}"] is not None for each in fractions)
+    ]
+    return Result(
+        columns=[
+            Column("memory", "memory"),
+            *(Column(f"us_{each}", f"{each:g} of the frames", "us", 1) for each in fractions),
+            Column("major_faults", "major faults"),
+            Column("evictions", "given up"),
+            Column("pinned", "pinned peak", "MiB"),
+        ],
+        rows=rows,
+        panels=[
+            Panel("memory in use / frames", "time a message (us)", series, log_y=True),
+        ],
+        notes=[
+            (
+                f"Buffers of {size_text(size)} in turn, three rounds, of a model page table with "
+                f"{num_frames} frames a node; - is a strategy that was refused. Major faults, what "
+                "was given up and what was pinned are those of the last column."
+            ),
+            (
+                "pin-cache and utlb without a limit of their own: they give something up when no "
+                "frame can be pinned. Half of the frames may be held by the peer (firehose), "
+                "or in miNI's cache, which evicts nothing that it holds; static never evicts."
+            ),
+        ],
+        varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
+        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+    )

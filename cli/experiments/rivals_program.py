@@ -1,0 +1,91 @@
+"""The two ranks of the rivals experiments: rank 0 times messages to rank 1 by MPI.Wtime (virtual)
+and writes JSON: the list of its measurements in the order of the words.
+
+rivals_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
+rivals_program PATH churn SIZE:MESSAGES ...   buffers mapped and unmapped for each message
+rivals_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three rounds
+"""
+
+import json
+import mmap
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagewire.transport import MPI
+
+ALIGNMENT_BYTES = 65536
+ROUNDS = 3
+
+
+def fresh(num_bytes: int) -> NDArray[np.uint8]:
+    """Pages that nobody has touched; blocks of 16 KB end alike in every run."""
+    pages = np.frombuffer(mmap.mmap(-1, num_bytes + ALIGNMENT_BYTES), np.uint8)
+    skew = -pages.ctypes.data % ALIGNMENT_BYTES
+    return pages[skew : skew + num_bytes]
+
+
+def send(world: MPI.Intracomm, buffer: NDArray[np.uint8]) -> None:
+    if world.Get_rank() == 0:
+        world.Send(buffer, 1)
+    else:
+        world.Recv(buffer, 0)
+
+
+def finish(world: MPI.Intracomm) -> None:
+    """Rank 0 knows that all has arrived."""
+    answer = np.zeros(1, np.uint8)
+    if world.Get_rank() == 1:
+        world.Send(answer, 0)
+    else:
+        world.Recv(answer, 1)
+
+
+def time_of(world: MPI.Intracomm, buffers: list[NDArray[np.uint8]], num_messages: int) -> float:
+    """Seconds a message, over the buffers in turn; the sender has written what it sends."""
+    if world.Get_rank() == 0:
+        for buffer in buffers:
+            buffer.fill(1)
+    world.Barrier()
+    start_s = MPI.Wtime()
+    for idx in range(num_messages):
+        send(world, buffers[idx % len(buffers)])
+    finish(world)
+    return float((MPI.Wtime() - start_s) / num_messages)
+
+
+def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
+    """The same, each message in memory that was just mapped and is unmapped at once."""
+    world.Barrier()
+    start_s = MPI.Wtime()
+    for _ in range(num_messages):
+        buffer = fresh(num_bytes)
+        if world.Get_rank() == 0:
+            buffer.fill(1)
+        send(world, buffer)
+        del buffer
+    finish(world)
+    return float((MPI.Wtime() - start_s) / num_messages)
+
+
+def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float:
+    if kind == "reuse":
+        return time_of(world, [fresh(num_bytes)], count)
+    if kind == "churn":
+        return churn(world, num_bytes, count)
+    return time_of(world, [fresh(num_bytes) for _ in range(count)], ROUNDS * count)
+
+
+def main() -> int:
+    path, kind, *words = sys.argv[1:]
+    world = MPI.COMM_WORLD
+    found = [measure(world, kind, *map(int, word.split(":"))) for word in words]
+    if world.Get_rank() == 0:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,65 @@
+#include "mini/nic_memory.h"
+#include "native/types.h"
+
+enum {
+    CODE_BYTES = 131072, /* assumed: the thesis's figure is an outcome of its own program */
+    CHUNK_BYTES = 4096,
+    NUM_CHUNKS = 64, /* assumed: 32 each for send and receive keep three DMA engines busy */
+    POST_QUEUE_BYTES = 16384, /* the largest of the thesis's 4 to 16 KB */
+    VMH_ENTRY_BYTES = 4,
+    VMH_TAG_BYTES = 8, /* assumed: tag, process, lock bits and age of a line, two words */
+    CBH_STATIC_BYTES = 36,
+    CBH_CACHED_BYTES = 26,
+    IMPORTED_BYTES = 16,
+    IMPORTED_ENTRIES = 4096,    /* a process */
+    TRANSLATION_BYTES = 8,      /* of a TLB: a descriptor of ARM's page table */
+    TRANSACTION_BYTES = 32,     /* assumed: the R5 thesis gives no size of an entry */
+    FIFO_ENTRY_BYTES = 16,      /* two words [PSI 3.2.3] */
+    CHANNEL_PAGE_BYTES = 4096,  /* [R5 2.3.3] */
+    UTLB_DIRECTORY_BYTES = 4096 /* assumed: first level of a process's table, 512 entries */
+};
+
+static void of_smmu(const pw_settings *settings, pw_nic_memory *out)
+{
+    int64_t l1 = settings->l1_sets * settings->l1_ways, l2 = settings->l2_sets * settings->l2_ways;
+    out->code_bytes = 0; /* in the R5's own memory, of which the sources give no figure */
+    out->buffer_bytes =
+        PW_TRANSACTIONS * TRANSACTION_BYTES + settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
+    out->vmh_bytes = (l1 + l2) * settings->tlb_line_pages * TRANSLATION_BYTES;
+    out->process_bytes = settings->num_context_banks * CHANNEL_PAGE_BYTES;
+}
+
+static void of_utlb(const pw_settings *settings, pw_nic_memory *out)
+{
+    of_smmu(settings, out);
+    out->vmh_bytes = settings->utlb_cache_entries * (TRANSLATION_BYTES + VMH_TAG_BYTES);
+    out->process_bytes += settings->num_context_banks * UTLB_DIRECTORY_BYTES;
+}
+
+void pw_nic_memory_of(const pw_settings *settings, pw_nic_memory *out)
+{
+    *out = (pw_nic_memory){.code_bytes = CODE_BYTES,
+                           .buffer_bytes = NUM_CHUNKS * CHUNK_BYTES,
+                           .process_bytes = settings->mini_processes * POST_QUEUE_BYTES};
+    switch (settings->translation) {
+    case PW_TRANSLATION_MINI:
+        out->vmh_bytes = settings->vmh_entries * VMH_ENTRY_BYTES +
+                         settings->vmh_entries / settings->vmh_line_pages * VMH_TAG_BYTES;
+        out->cbh_bytes = settings->cbh_entries * CBH_CACHED_BYTES;
+        break;
+    case PW_TRANSLATION_STATIC:
+        out->vmh_bytes = settings->static_pages * VMH_ENTRY_BYTES;
+        out->cbh_bytes = settings->static_buffers * CBH_STATIC_BYTES;
+        out->imported_bytes = settings->mini_processes * IMPORTED_ENTRIES * IMPORTED_BYTES;
+        break;
+    case PW_TRANSLATION_NP:
+    case PW_TRANSLATION_ODP: /* caches as the SMMU's; the table is in host memory, no NI FIFO */
+        of_smmu(settings, out);
+        out->buffer_bytes -= settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
+        break;
+    case PW_TRANSLATION_UTLB: of_utlb(settings, out); break;
+    default: of_smmu(settings, out);
+    }
+    out->total_bytes = out->code_bytes + out->buffer_bytes + out->vmh_bytes + out->cbh_bytes +
+                       out->imported_bytes + out->process_bytes;
+}

@@ -1,0 +1,93 @@
+/* One access of the NI to one page: can it be done, and when? Source, destination, notification and
+ * stalled accesses all ask here. What stands behind it is a translation unit: the SMMU (smmu/),
+ * miNI's caches or the static tables of its base system (mini/), the table of a NIC with on-demand
+ * paging (odp/). Not thread-safe. */
+#ifndef PW_TRANSLATION_UNIT_H
+#define PW_TRANSLATION_UNIT_H
+#include "native/memory.h"
+#include "translation/residency.h"
+
+typedef struct {
+    uint64_t page;
+    uint64_t end_page; /* behind the transfer: so far a walk may look ahead */
+    pw_time at_ns;     /* PW_NEVER: ahead of time, books nothing */
+    pw_time use_ns;    /* so long the engine's DMA uses the page from then on */
+    uint16_t pdid;
+    bool is_translated; /* the translation was paid for: a further packet, or the access retried */
+    bool is_further;    /* another page of the same block was just asked for */
+} pw_access;
+
+enum pw_access_outcome {
+    PW_ACCESS_PRESENT,
+    PW_ACCESS_FAULT,   /* the page is not there, or not for this access; page-in may help */
+    PW_ACCESS_BLOCKED, /* the page is there, an active fault of the bank stops the access */
+    PW_ACCESS_DROPPED, /* the NI has no translation yet: a packet that arrives is dropped without
+                          an answer */
+    PW_ACCESS_REFUSED  /* the access can never be done */
+};
+
+typedef struct {
+    enum pw_access_outcome outcome;
+    int code;               /* REFUSED: PW_ERR_* */
+    bool is_permission;     /* FAULT: the page's protection stops it, not its absence */
+    bool block_waits;       /* the whole block waits for delay_ns, whichever of its pages this is */
+    uint32_t how;           /* it was translated, for pw_translation_latency_ns */
+    pw_time ready_ns;       /* DROPPED: the page can be used from then on, if the unit knows */
+    pw_time delay_ns;       /* of the translation; 0 when it was paid for */
+    pw_time fault_until_ns; /* a fault of the bank is active until then; INT64_MIN: none is */
+} pw_access_result;
+
+typedef struct pw_translation_unit pw_translation_unit;
+
+typedef struct {
+    void (*access)(pw_translation_unit *unit, pw_residency *residency, const pw_access *access,
+                   pw_access_result *result);
+    /* The same page again, for a word that is written beside the data: only what it takes. */
+    pw_time (*word)(pw_translation_unit *unit, uint16_t pdid, uint64_t page, pw_time at_ns);
+    /* What a translation takes that waits for nothing. */
+    pw_time (*latency_ns)(const pw_translation_unit *unit, uint32_t how);
+    /* A process with this protection domain; PW_ERR_CONTEXT when there is no room for one more. */
+    int (*open)(pw_translation_unit *unit, uint16_t pdid);
+    bool (*is_open)(pw_translation_unit *unit, uint16_t pdid);
+    /* A buffer is registered; PW_ERR_FULL when the unit has no room for one more. */
+    int (*open_buffer)(pw_translation_unit *unit, uint32_t num_open);
+    /* When a request that names the buffer and came at at_ns is answered. is_known: it is
+     * registered. */
+    pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
+                           pw_time at_ns);
+    void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);
+    /* Shootdown: translations of a range, of a process, all. */
+    void (*invalidate)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page,
+                       uint64_t num_pages);
+    void (*invalidate_context)(pw_translation_unit *unit, uint16_t pdid);
+    void (*invalidate_all)(pw_translation_unit *unit);
+    /* The driver is told at at_ns of what will be written; NULL: the unit has no use for it. */
+    int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                  pw_time at_ns);
+    bool is_certain; /* a page that is present stays so: answers can be foreseen */
+    bool has_random_keys;
+    bool retries_two_sided; /* DROPPED: answered, with when software has brought the page in */
+    bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
+} pw_translation_ops;
+
+struct pw_translation_unit {
+    const pw_translation_ops *ops;
+    pw_memory *memory;
+};
+
+static inline void pw_translate(pw_translation_unit *unit, pw_residency *residency,
+                                const pw_access *access, pw_access_result *result)
+{
+    unit->ops->access(unit, residency, access, result);
+}
+
+static inline pw_time pw_translation_latency_ns(const pw_translation_unit *unit, uint32_t how)
+{
+    return unit->ops->latency_ns(unit, how);
+}
+
+static inline bool pw_translation_is_open(pw_translation_unit *unit, uint16_t pdid)
+{
+    return unit->ops->is_open(unit, pdid);
+}
+#endif
