@@ -122,6 +122,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY)
         return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
+    pw_firmware_settle_overtaken(&ni->firmware, &answer);
     pw_firmware_no_answer(&ni->firmware, &answer);
     return PW_OK;
 }
@@ -135,6 +136,7 @@ static int on_err(pw_ni *ni, const pw_frame_header *header)
     answer.err_follows = false;
     if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
         ni->counters.errs_refused++;
+        pw_firmware_settle_overtaken(&ni->firmware, &answer);
         pw_firmware_no_answer(&ni->firmware, &answer);
         return PW_OK;
     }
