@@ -86,8 +86,7 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
-    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
-        return PW_ERR_MALFORMED;
+    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, frame)) return PW_ERR_MALFORMED;
     if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY) pw_firmware_extra_answer(&ni->firmware, &answer);

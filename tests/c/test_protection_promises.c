@@ -131,6 +131,39 @@ static void write_to_hostile(rig *all, uint32_t way)
     all->now_ns += 2 * behind_timeout_ns;
 }
 
+/* A promise for a copy that the network has made of the block; but it has made none of that. */
+static void promise_for_no_copy(rig *all)
+{
+    seen sent = {.count = 0};
+    uint64_t id;
+    uint32_t stream;
+    pw_ni_enter(all->nis[VICTIM]);
+    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
+                       1000, NULL, all->now_ns, &id, &stream) == PW_OK);
+    assert(!run_victim(all, &sent) && sent.count == 2);
+    assert(sent.block.header.flags & PW_FLAG_COPY);
+    add_ack(all, &sent.block, 5000); /* to the block itself, which was the first of the two */
+    add_promise(all, &sent.block, true, 1000, 2000);
+    pw_control_frame *promise = (void *)(all->burst + all->burst_bytes - sizeof *promise);
+    promise->sequence++;
+    promise->header.flags |= PW_FLAG_COPY;
+    seal_control(promise);
+    assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) ==
+           PW_ERR_MALFORMED);
+    all->burst_bytes = 0;
+    assert(run_victim(all, &sent));
+}
+
+static void test_promises_for_no_copy(rig *all)
+{
+    const pw_impairment_site always = {.num = 1, .denom = 1, .seed = 1, .amount_ns = 100};
+    assert(pw_ni_plan_impairment(all->nis[VICTIM], PW_IMPAIRMENT_DUPLICATION, &always) == PW_OK);
+    for (uint32_t tries = 0; tries < TRIES; tries++) {
+        promise_for_no_copy(all);
+        look(all, tries);
+    }
+}
+
 int main(void)
 {
     static rig all;
@@ -140,6 +173,7 @@ int main(void)
         write_to_hostile(&all, tries % WAYS);
         if (tries < WAYS || tries % A_ROUND == 0) go_on(&all);
     }
+    test_promises_for_no_copy(&all);
     end(&all);
     return 0;
 }
