@@ -92,8 +92,7 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
         return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
-    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
-        return PW_ERR_MALFORMED;
+    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, frame)) return PW_ERR_MALFORMED;
     if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY) pw_firmware_extra_answer(&ni->firmware, &answer);
@@ -128,6 +127,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY)
         return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
+    pw_firmware_settle_overtaken(&ni->firmware, &answer);
     pw_firmware_no_answer(&ni->firmware, &answer);
     return PW_OK;
 }
@@ -141,6 +141,7 @@ static int on_err(pw_ni *ni, const pw_frame_header *header)
     answer.err_follows = false;
     if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
         ni->counters.errs_refused++;
+        pw_firmware_settle_overtaken(&ni->firmware, &answer);
         pw_firmware_no_answer(&ni->firmware, &answer);
         return PW_OK;
     }
