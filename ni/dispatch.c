@@ -86,8 +86,7 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
-    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
-        return PW_ERR_MALFORMED;
+    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, frame)) return PW_ERR_MALFORMED;
     if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY) pw_firmware_extra_answer(&ni->firmware, &answer);
@@ -122,6 +121,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY)
         return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
+    pw_firmware_settle_overtaken(&ni->firmware, &answer);
     pw_firmware_no_answer(&ni->firmware, &answer);
     return PW_OK;
 }
@@ -135,6 +135,7 @@ static int on_err(pw_ni *ni, const pw_frame_header *header)
     answer.err_follows = false;
     if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
         ni->counters.errs_refused++;
+        pw_firmware_settle_overtaken(&ni->firmware, &answer);
         pw_firmware_no_answer(&ni->firmware, &answer);
         return PW_OK;
     }

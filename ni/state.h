@@ -134,8 +134,8 @@ pw_block_frame *pw_network_keep(pw_ni *ni, enum pw_impairment_id site, uint32_t 
                                 uint32_t channel, uint32_t frame_bytes, pw_time arrival_ns);
 /* PW_EVENT_DEPARTURE: a kept frame leaves, or is dropped because its transfer is over. */
 void pw_network_let_go(pw_ni *ni, const pw_event *event);
-/* Is a copy at the peer whose answers are not all here? */
-bool pw_network_has_copy(const pw_ni *ni, uint32_t peer);
+/* Is the copy at the peer that this claims to answer, and not all of its answers here? */
+bool pw_network_has_copy(const pw_ni *ni, const pw_control_frame *answer);
 /* Every answer to the copy that left first for the peer is here. False when there is no such copy.
  */
 bool pw_network_settle(pw_ni *ni, uint32_t peer);

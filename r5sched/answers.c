@@ -372,11 +372,17 @@ static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer
     return overtaken && overtaken->peer == answer->peer ? overtaken : NULL;
 }
 
-/* An ERR is here, be it of the present attempt or of one that a timeout overtook. */
-static void note_err(pw_firmware *firmware, const pw_answer *answer)
+void pw_firmware_settle_overtaken(pw_firmware *firmware, const pw_answer *answer)
 {
     pw_overtaken *overtaken = overtaken_by(firmware, answer);
     if (overtaken) pw_transactions_overtaken_answered(&firmware->transactions, overtaken);
+}
+
+/* A peer that keeps to the protocol says before anything else that an ERR follows, and then sends
+ * it. Said after the attempt's answer, that ERR would be waited for in vain. */
+static bool is_believed(const pw_transaction *transaction, bool foreseen, bool err_follows)
+{
+    return !err_follows || !transaction || foreseen || transaction->unanswered;
 }
 
 /* The attempt's next answer is an ERR, which comes at err_ns or later. */
@@ -391,9 +397,13 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
     uint64_t subject = subject_of(answer);
     pw_transaction *transaction = current(firmware, subject, answer->identity);
     bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
+    if (!is_believed(transaction, foreseen, answer->err_follows)) {
+        firmware->counters->stale_answers++;
+        return;
+    }
     if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
         return;
-    if (answer->kind == PW_EVENT_ERR) note_err(firmware, answer);
+    if (!answer->err_follows) pw_firmware_settle_overtaken(firmware, answer);
     if (transaction) {
         pw_time known_ns = answer->err_follows ? answer->err_ns : answer->at_ns;
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
@@ -413,6 +423,10 @@ void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer)
 {
     pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
     if (!transaction) return;
+    if (!is_believed(transaction, false, true)) {
+        firmware->counters->stale_answers++;
+        return;
+    }
     transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = pw_later(transaction->answer_ns, answer->err_ns);
     pw_timeout_decide(firmware, transaction, answer->identity);
