@@ -86,8 +86,6 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
     return at_ns + of(base)->costs->cbh_lookup_ns;
 }
 
-static void close_buffer(pw_translation_unit *base, uint64_t buffer) { (void)base, (void)buffer; }
-
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
 {
@@ -118,7 +116,6 @@ void pw_static_tables_init(pw_static_tables *tables, const pw_costs *costs,
         .is_open = is_open,
         .open_buffer = open_buffer,
         .find_buffer = find_buffer,
-        .close_buffer = close_buffer,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,

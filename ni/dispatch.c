@@ -187,9 +187,11 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
     pw_time found_ns = header->time_ns;
-    if (request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT)
-        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid, request->key,
-                                                     region != NULL, header->time_ns);
+    const pw_translation_ops *ops = ni->translation->ops;
+    bool is_sought = request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT;
+    if (is_sought && ops->find_buffer)
+        found_ns = ops->find_buffer(ni->translation, header->pdid, request->key, region != NULL,
+                                    header->time_ns);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,

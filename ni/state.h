@@ -112,6 +112,8 @@ void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time 
 
 /* Do what the firmware ordered, from where it stopped; stops when a decision is wanted. */
 void pw_engine_perform(pw_ni *ni);
+/* The region is known no more, to the translation unit either. */
+void pw_engine_close_region(pw_ni *ni, pw_region *region);
 /* decision.c */
 void pw_engine_ask(pw_ni *ni);
 /* Keep a burst until the decision is there; what is before position has been handled. */

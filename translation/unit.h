@@ -49,7 +49,8 @@ typedef struct {
     /* A process with this protection domain; PW_ERR_CONTEXT when there is no room for one more. */
     int (*open)(pw_translation_unit *unit, uint16_t pdid);
     bool (*is_open)(pw_translation_unit *unit, uint16_t pdid);
-    /* A buffer is registered; PW_ERR_FULL when the unit has no room for one more. */
+    /* These three are NULL in a unit that knows of no buffers. A buffer is registered; PW_ERR_FULL
+     * when the unit has no room for one more. */
     int (*open_buffer)(pw_translation_unit *unit, uint32_t num_open);
     /* When a request that names the buffer and came at at_ns is answered. is_known: it is
      * registered. */
