@@ -94,7 +94,8 @@ static void check_water_mark(pw_mini *mini, pw_time at_ns)
     const pw_settings *settings = mini->settings;
     if (!settings->vmh_high_pages || at_ns < mini->checked_ns) return;
     mini->checked_ns = at_ns + settings->vmh_check_ns;
-    if (mini->table.num_pinned > (uint64_t)settings->vmh_high_pages)
+    mini->table.now_ns = at_ns;
+    if (mini->table.pinned.num_pages > (uint64_t)settings->vmh_high_pages)
         pw_vmh_table_evict(&mini->table, (uint64_t)settings->vmh_low_pages);
 }
 
@@ -203,6 +204,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         return;
     }
     count_lookup(mini, for_write);
+    mini->table.now_ns = access->at_ns;
     if (hit && drop_if_stale(mini, access, line, state)) hit = false, line = NULL;
     bool is_pending = line && line->ready_ns > access->at_ns;
     mini->counters->vmh_pending += is_pending;
@@ -355,6 +357,7 @@ int pw_mini_init(pw_mini *mini, const pw_costs *costs, const pw_settings *settin
                       .processes = {.max_open = (uint32_t)settings->mini_processes},
                       .line_shift = (uint32_t)__builtin_ctzll((uint64_t)settings->vmh_line_pages),
                       .checked_ns = INT64_MIN};
+    mini->base.pinned = &mini->table.pinned;
     pw_calendar_init(&mini->thread);
     int64_t line_sets = settings->vmh_entries / settings->vmh_line_pages / settings->vmh_ways;
     int code = pw_line_cache_init(&mini->vmh, (uint32_t)line_sets, (uint32_t)settings->vmh_ways);

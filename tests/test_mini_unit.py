@@ -163,6 +163,27 @@ def test_unmapped_page_ends_the_transfer() -> None:
     pair.assert_quiet()
 
 
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+def test_what_the_unit_pins_counts_over_virtual_time(unit: int) -> None:
+    pair = mini_pair(translation=unit)
+    source, destination = resident(4 * PAGE)
+    first_ns, last_ns, later_ns = 10_000_000, 50_000_000, 100_000_000
+    write(pair, source, destination, at_ns=first_ns)
+    write(pair, source, destination, at_ns=last_ns)
+    pinned = lib.pw_ni_pinned(pair.nis[1])
+    assert (pinned.num_pages, pinned.peak_pages) == (4, 4)
+    lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 3)
+    assert (pinned.num_pages, pinned.peak_pages) == (1, 4)
+    # four pages from the first arrival on, one from the last, both some us behind the call
+    page_ns = 4 * (last_ns - first_ns) + (later_ns - last_ns)
+    mean = lib.pw_pinned_mean_bytes(pinned, later_ns)
+    assert mean == pytest.approx(page_ns * PAGE / later_ns, rel=0.01)
+
+
+def test_smmu_keeps_nothing_pinned() -> None:
+    assert lib.pw_ni_pinned(Pair().nis[0]) == ffi.NULL
+
+
 def test_stale_translation_is_noticed_and_paid_for() -> None:
     pair = mini_pair()
     source, destination = resident(PAGE)

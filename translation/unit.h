@@ -5,6 +5,7 @@
 #ifndef PW_TRANSLATION_UNIT_H
 #define PW_TRANSLATION_UNIT_H
 #include "native/memory.h"
+#include "native/pinned.h"
 #include "translation/residency.h"
 
 typedef struct {
@@ -73,6 +74,7 @@ typedef struct {
 struct pw_translation_unit {
     const pw_translation_ops *ops;
     pw_memory *memory;
+    const pw_pinned *pinned; /* what the unit keeps pinned by itself; NULL: it never does */
 };
 
 static inline void pw_translate(pw_translation_unit *unit, pw_residency *residency,
