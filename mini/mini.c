@@ -267,18 +267,17 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
     pw_mini *mini = of(base);
     pw_time free_ns, ready_ns = at_ns;
     bool evicted;
-    uint64_t id = buffer & ((UINT64_C(1) << PW_MINI_BUFFER_BITS) - 1);
     mini->counters->cbh_lookups++;
     mini->counters->cbh_invalid += !is_known;
-    pw_cache_line *line = pw_line_cache_find(&mini->cbh, pdid, id);
+    pw_cache_line *line = pw_line_cache_find(&mini->cbh, pdid, buffer);
     /* an entry that was filled as invalid ends with the registration of its id */
     if (line && is_known && !pw_cache_line_has(line, 0)) line->is_used = false, line = NULL;
     if (!line) {
         mini->counters->cbh_misses++;
-        line = pw_line_cache_take(&mini->cbh, pdid, id, ready_ns, &free_ns, &evicted);
+        line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
         if (!line) { /* every slot of the set is reserved: the request comes again */
             ready_ns = retried_ns(mini, at_ns, free_ns);
-            line = pw_line_cache_take(&mini->cbh, pdid, id, ready_ns, &free_ns, &evicted);
+            line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
         }
         pw_miss_work work = {.key = (uint64_t)at_ns * PW_NUM_LOCKS + 1};
         line->valid[0] = is_known;
@@ -291,7 +290,7 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
 
 static void close_buffer(pw_translation_unit *base, uint64_t buffer)
 {
-    pw_line_cache_drop_line(&of(base)->cbh, buffer & ((UINT64_C(1) << PW_MINI_BUFFER_BITS) - 1));
+    pw_line_cache_drop_line(&of(base)->cbh, buffer);
 }
 
 /* --- processes, shootdowns ----------------------------------------------------------------------

@@ -187,7 +187,8 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     enum pw_nack_code refusal = examine_read(ni, request, &region);
     pw_time found_ns = header->time_ns;
     if (request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT)
-        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid, request->key,
+        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid,
+                                                     pw_regions_id(&ni->regions, request->key),
                                                      region != NULL, header->time_ns);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);

@@ -206,7 +206,8 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
     pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
     if (region && !region->stays) {
-        ni->translation->ops->close_buffer(ni->translation, region->key);
+        ni->translation->ops->close_buffer(ni->translation,
+                                           pw_regions_id(&ni->regions, region->key));
         pw_regions_close(&ni->regions, region);
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
                        transfer->num_bytes, transfer->peer);

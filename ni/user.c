@@ -61,7 +61,7 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 {
     pw_region *region = pw_regions_find(&ni->regions, key);
     if (!region) return PW_ERR_INVALID;
-    ni->translation->ops->close_buffer(ni->translation, key);
+    ni->translation->ops->close_buffer(ni->translation, pw_regions_id(&ni->regions, key));
     pw_regions_close(&ni->regions, region);
     return PW_OK;
 }

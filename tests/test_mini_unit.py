@@ -307,17 +307,23 @@ def test_registered_buffer_is_found_in_the_cache() -> None:
     assert pair.counters(0).cbh_lookups == 3 and pair.counters(0).cbh_misses == 1
 
 
-def test_wrong_key_is_refused_and_keys_do_not_count_up() -> None:
+def test_wrong_key_is_refused_and_counted_whichever_bit_is_wrong() -> None:
     pair = mini_pair()
     source, destination = resident(PAGE)
-    first, second = pair.expose(source), pair.expose(source)
-    assert (first >> 20) + 1 != second >> 20
-    assert first & 0xFFFFF == 1 and second & 0xFFFFF == 2
-    for wrong in (first ^ 1 << 40, (first & ~0xFFFFF) | 77):
-        pair.fetch_raw(source.address, wrong, destination.address, PAGE)
-        errors = {event.error for event in pair.run()}
-        assert errors == {lib.PW_ERR_PROTECTION}
-    assert pair.counters(0).cbh_invalid == 2
+    key = ffi.new("uint64_t *")
+    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+    right = int(key[0])
+    wrong = [right ^ 1 << bit for bit in range(64)]
+    for i, each in enumerate(wrong):
+        pair.fetch_raw(source.address, each, destination.address, PAGE, i * 1_000_000)
+        assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
+    owner = pair.counters(0)
+    assert owner.cbh_invalid == owner.reads_refused_protection == owner.reads_refused == 64
+    pair.fetch_raw(source.address, right, destination.address, PAGE, 100_000_000)
+    assert [event.error for event in pair.run()] == [0]
+    assert destination.read() == source.read()
+    assert lib.pw_ni_unexpose(pair.nis[0], right) == 0
+    pair.assert_quiet()
 
 
 def test_deregistered_buffer_leaves_the_cache() -> None:

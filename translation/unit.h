@@ -52,8 +52,8 @@ typedef struct {
     bool (*is_open)(pw_translation_unit *unit, uint16_t pdid);
     /* A buffer is registered; PW_ERR_FULL when the unit has no room for one more. */
     int (*open_buffer)(pw_translation_unit *unit, uint32_t num_open);
-    /* When a request that names the buffer and came at at_ns is answered. is_known: it is
-     * registered. */
+    /* When a request that names the buffer, by its id, and came at at_ns is answered. is_known: it
+     * is registered. */
     pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns);
     void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);

@@ -264,7 +264,8 @@ PINNED_KEYS: Mapping[str, str] = {
     "pinned_peak_bytes": "at most",
     "pinned_mean_bytes": "on average",
 }
-"""Memory that a rank's strategy, or its translation unit, has pinned, in bytes; the average is over virtual time."""
+"""Memory that a rank's strategy, or its translation unit, has pinned, in bytes; the average is over
+virtual time."""
 
 UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "smmu": ("l2_misses",),
