@@ -347,6 +347,7 @@ int pw_mini_init(pw_mini *mini, const pw_costs *costs, const pw_settings *settin
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,
+        .is_silent = true,
         .has_random_keys = true,
     };
     *mini = (pw_mini){.base = {.ops = &ops, .memory = memory},

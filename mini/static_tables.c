@@ -123,6 +123,7 @@ void pw_static_tables_init(pw_static_tables *tables, const pw_costs *costs,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,
+        .is_silent = true,
     };
     *tables = (pw_static_tables){.base = {.ops = &ops, .memory = memory},
                                  .costs = costs,

@@ -256,6 +256,58 @@ def test_without_order_the_block_behind_arrives_at_once() -> None:
     assert took_ns[1] < TIMEOUT_NS < took_ns[0]
 
 
+ONE_EVENT = {"num": 1, "denom": 1, "seed": 7, "limit": 1, "amount_ns": 0}
+
+
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+@pytest.mark.parametrize(
+    "site",
+    [lib.PW_IMPAIRMENT_PACKET_LOSS, lib.PW_IMPAIRMENT_PACKET_CORRUPTION],
+    ids=["loss", "corruption"],
+)
+@pytest.mark.parametrize("order", [0, 1])
+def test_block_that_the_network_spoils_is_missed_in_silence(
+    order: int, site: int, unit: int
+) -> None:
+    pair = mini_pair(translation=unit, keeps_order=order, block_bytes=4096, window_blocks=4)
+    source, destination = resident(4 * PAGE)
+    write(pair, source, destination)  # the lines are there from now on: no misses
+    plan = ffi.new("pw_impairment_site *", ONE_EVENT)
+    assert lib.pw_ni_plan_impairment(pair.nis[0], site, plan) == 0
+    before = pair.counters(0).timeouts, pair.counters(1).blocks_behind
+    write(pair, source, destination, at_ns=50_000_000)
+    sender, receiver = pair.counters(0), pair.counters(1)
+    assert sender.nacks == [0] * 8
+    assert receiver.crc_errors == (site == lib.PW_IMPAIRMENT_PACKET_CORRUPTION)
+    assert receiver.blocks_behind - before[1] == (3 if order else 0)
+    assert sender.timeouts - before[0] == (4 if order else 1)
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_arrive_whatever_the_network_does(seed: int, unit: int) -> None:
+    """Whoever waits for a block that never comes would end with an error, or never."""
+    sites = ("packet_loss", "packet_corruption", "delay", "duplication", "lost_ack")
+    injected: dict[str, str | int] = {name: f"1:{12 + seed}:{seed}" for name in sites}
+    injected["delay_by_ns"] = 100_000 + seed * 37_000
+    injected["duplicate_after_ns"] = 50_000 + seed * 53_000
+    pair = mini_pair(
+        translation=unit,
+        block_bytes=4096,
+        vmh_entries=256,
+        window_blocks=seed + 1,
+        injected=injected,
+    )
+    buffers = [resident(1 + (seed * 7919 + i * 5000) % (9 * PAGE)) for i in range(5)]
+    for i, (source, destination) in enumerate(buffers):
+        pair.write(source, destination, at_ns=i * seed * 1000)
+    assert {event.error for event in pair.run()} == {0}
+    assert all(destination.read() == source.read() for source, destination in buffers)
+    assert pair.counters(0).nacks == [0] * 8
+    pair.assert_quiet()
+
+
 def test_transfer_that_ends_with_an_error_holds_up_nobody() -> None:
     pair = mini_pair(vmh_line_pages=1)
     source, destination = resident(2 * BLOCK)

@@ -67,6 +67,7 @@ typedef struct {
                   pw_time at_ns);
     bool is_certain; /* a page that is present stays so: answers can be foreseen */
     bool has_random_keys;
+    bool is_silent; /* a damaged block is dropped without a word, as is what the unit drops */
     bool retries_two_sided; /* DROPPED: answered, with when software has brought the page in */
     bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
 } pw_translation_ops;
