@@ -190,7 +190,8 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     const pw_translation_ops *ops = ni->translation->ops;
     bool is_sought = request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT;
     if (is_sought && ops->find_buffer)
-        found_ns = ops->find_buffer(ni->translation, header->pdid, request->key, region != NULL,
+        found_ns = ops->find_buffer(ni->translation, header->pdid,
+                                    pw_regions_id(&ni->regions, request->key), region != NULL,
                                     header->time_ns);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);

@@ -330,6 +330,7 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
 }
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
+const pw_pinned *pw_ni_pinned(const pw_ni *ni) { return ni->translation->pinned; }
 
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 {

@@ -61,7 +61,8 @@ void pw_ni_set_key_secret(pw_ni *ni, uint64_t secret) { ni->regions.secret = sec
 void pw_engine_close_region(pw_ni *ni, pw_region *region)
 {
     const pw_translation_ops *ops = ni->translation->ops;
-    if (ops->close_buffer) ops->close_buffer(ni->translation, region->key);
+    if (ops->close_buffer)
+        ops->close_buffer(ni->translation, pw_regions_id(&ni->regions, region->key));
     pw_regions_close(&ni->regions, region);
 }
 
