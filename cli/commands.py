@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pagewire.cli import completion, options, program
 from pagewire.cli import launch as launcher
-from pagewire.cli import options, program
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
 from pagewire.native.settings import ConfigError
@@ -18,14 +18,37 @@ from pagewire.transport.settings import config
 
 app = typer.Typer(
     name="pagewire",
-    help="Run MPI programs on an emulated RDMA network interface with page-fault handling.",
-    add_completion=False,
     no_args_is_help=True,
+    epilog="Exit codes: 0 done; 1 it failed, or a check did; 2 the words or a setting cannot be "
+    "used; 128 + N ended by signal N; a run has that of the rank that failed first. Colors: "
+    "NO_COLOR=1 for none.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"pagewire {importlib.metadata.version('pagewire')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", help="print the version", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Run MPI programs on an emulated RDMA network interface with page-fault handling."""
+
+
 Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
-Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False, autocompletion=completion.app),
+]
 
 
 @app.command()
@@ -40,6 +63,8 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", 
     "strict",
     "quiet",
     "json",
+    "html",
+    "trace",
     "transport",
     "mpi",
     "hosts",
@@ -67,6 +92,7 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
     "eager_limit",
     "platform",
     "strict",
+    "trace",
     "transport",
     "mpi",
     "hosts",
@@ -78,14 +104,16 @@ def compare(
         str,
         typer.Option(
             help="memory strategies to compare, separated by commas, units mini and static too; "
-            "or all"
+            "or all",
+            autocompletion=completion.one_of("run.memory"),
         ),
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="page-in policies to compare under part, separated by commas (run.policy)"
+            help="page-in policies to compare under part, separated by commas (run.policy)",
+            autocompletion=completion.one_of("run.policy"),
         ),
     ] = None,
     compute: Annotated[
@@ -111,6 +139,10 @@ def compare(
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write the results as a page for a browser"),
+    ] = None,
     *,
     given: Given,
 ) -> int:
@@ -132,14 +164,18 @@ def compare(
         with_noise=noise,
         must_be_equal=equal,
         plot_path=plot or "",
+        html_path=html or "",
     )
 
 
 @app.command()
-@takes_settings("platform")
+@takes_settings("platform", "trace")
 def experiment(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...|all", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...|all", show_default=False, autocompletion=completion.experiment
+        ),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="list the experiments")] = False,
     output: Annotated[
@@ -250,18 +286,31 @@ def environment(
 
 @app.command()
 def report(
-    directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)] = "pagewire-run",
+    source: Annotated[
+        str, typer.Argument(metavar="DIR|FILE.json", show_default=False)
+    ] = "pagewire-run",
     program_name: Annotated[
         str, typer.Option("--program", metavar="NAME", help="what the report calls the program")
     ] = "",
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the report to this file")
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write it as a page for a browser"),
+    ] = None,
 ) -> int:
-    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run)."""
+    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run); or make the
+    page of FILE.json, which --json has written."""
     from pagewire.cli import own_launcher
 
-    return own_launcher.report(directory, json=json or "", program=program_name or "program")
+    if os.path.isfile(source):
+        if json or program_name or not html:
+            raise ConfigError(f"'{source}' is a file: of a saved report --html makes a page, alone")
+        return own_launcher.make_page(source, html)
+    return own_launcher.report(
+        source, json=json or "", html=html or "", program=program_name or "program"
+    )
 
 
 @app.command()
@@ -425,9 +474,6 @@ _HANDED_ON: dict[str, Callable[[list[str]], int]] = {"bench": _bench, "test": _t
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
-    if rest[:1] in (["--version"], ["-V"]):
-        print(f"pagewire {importlib.metadata.version('pagewire')}")
-        return 0
     if rest and rest[0] in _HANDED_ON:
         return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
     if rest and rest[0] in ("launch", "compare"):

@@ -20,7 +20,9 @@ from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
 from pagewire.transport.memory.built_in import REGISTRY
 from pagewire.transport.node.report import write_json
+from pagewire.transport.page import page
 from pagewire.transport.settings import config
+from pagewire.transport.timeline import request
 
 COMPUTE = ("replay", "measured", "model", "none")
 ALL = "all"
@@ -43,6 +45,7 @@ def compare(
     quiet_app: bool,
     json_path: str,
     plot_path: str = "",
+    html_path: str = "",
     num_runs: int = 1,
     with_noise: bool = False,
     must_be_equal: bool = False,
@@ -61,16 +64,18 @@ def compare(
         raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
     launch.check_writable("--json", json_path)
     launch.check_writable("--plot", plot_path)
+    launch.check_writable("--html", html_path)
     if plot_path:
         compare_table.check_picture(plot_path)
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
+    trace_path = base.run.trace
     may_fail = memory.strip() == ALL
     choices = _choices(memory, policy, base)
     failures: dict[_Choice, str] = {}
     with guarded_folder("pagewire-compare-") as directory:
-        plan = _plan(choices, compute, num_runs, directory)
+        plan = _plan(choices, compute, num_runs, directory, is_traced=bool(trace_path))
         for each in plan:
             each.environ = dict(environ)
             options.apply(options.as_environment(each.assignments), each.environ)
@@ -90,7 +95,8 @@ def compare(
                 )
                 is_shown = not quiet_app and each.is_first
                 output = None if is_shown else subprocess.DEVNULL
-                outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output)
+                group = request.Group(idx, each.choice_name)
+                outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output, group=group)
                 if outcome.failure and (not may_fail or each.choice == choices[0]):
                     _say(f"{outcome.failure}; comparison ended at {each.name}")
                     return outcome.exit_code
@@ -100,6 +106,8 @@ def compare(
                     continue
                 each.document = _read_report(each.report, chosen)
                 each.report.unlink()
+        if trace_path:
+            request.join(sorted(pathlib.Path(directory).glob("*.trace")), trace_path)
     documents: list[dict[str, Any]] = []
     entries: list[dict[str, Any]] = []
     for choice in choices:
@@ -117,16 +125,18 @@ def compare(
     compare_table.show(entries, title)
     if num_runs > 1:
         repetitions.show(entries)
+    result = {
+        "program": chosen.label,
+        "ranks": num_ranks,
+        "compute": compute,
+        "entries": entries,
+        "settings": _common_settings(documents),
+        "reports": documents,
+    }
     if json_path:
-        result = {
-            "program": chosen.label,
-            "ranks": num_ranks,
-            "compute": compute,
-            "entries": entries,
-            "settings": _common_settings(documents),
-            "reports": documents,
-        }
         write_json(json_path, result)
+    if html_path:
+        page.write(html_path, result)
     if plot_path:
         compare_table.draw(entries, title, plot_path)
     if must_be_equal and any(
@@ -160,20 +170,32 @@ class _Run:
 
     @property
     def name(self) -> str:
+        return self.choice_name if self.counts else f"{self.choice_name}, compute times recorded"
+
+    @property
+    def choice_name(self) -> str:
+        """Of its row."""
         entry = self.choice._asdict()
         name = compare_table.row_name(entry)
-        if compare_table.has_policy(entry):
-            name = f"{name}/{self.choice.policy}"
-        return name if self.counts else f"{name}, compute times recorded"
+        return f"{name}/{self.choice.policy}" if compare_table.has_policy(entry) else name
 
 
-def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: str) -> list[_Run]:
+def _plan(
+    choices: Sequence[_Choice], compute: str, num_runs: int, directory: str, *, is_traced: bool
+) -> list[_Run]:
     """The runs in their order. The one whose compute times are recorded is itself not equal to
-    those that replay them, so with several runs it is one of its own."""
+    those that replay them, so with several runs it is one of its own. Of several equal runs the
+    first is traced."""
     record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
     recording = ["run.compute=measured", record]
     replaying = ["run.compute=replay", replay]
     wanted: list[tuple[_Choice, list[str], bool, bool]] = []
+
+    def traces(idx: int, is_first: bool) -> list[str]:
+        if not is_traced:
+            return []
+        return [f"run.trace={directory}/{idx:05}.trace" if is_first else "run.trace="]
+
     for choice in choices:
         for run in range(num_runs):
             times = [f"run.compute={compute}"]
@@ -191,7 +213,9 @@ def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: st
             [
                 *(f"run.{name}={text}" for name, text in choice._asdict().items()),
                 f"run.json={directory}/{idx:05}.json",
+                "run.html=",
                 "run.hash_received=true",
+                *traces(idx, is_first),
                 *times,
             ],
             pathlib.Path(f"{directory}/{idx:05}.json"),

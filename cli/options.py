@@ -17,6 +17,8 @@ SETTING_OPTIONS: Mapping[str, str] = {
     "--compute": "run.compute",
     "--eager-limit": "run.eager_limit",
     "--json": "run.json",
+    "--trace": "run.trace",
+    "--html": "run.html",
     "--transport": "run.transport",
     "--mpi": "run.mpi",
     "--hosts": "run.hosts",

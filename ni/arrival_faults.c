@@ -44,7 +44,8 @@ static bool is_blocked(const pw_ni *ni, const pw_passage *way)
 void pw_faults_tell(pw_ni *ni, const pw_passage *way, const pw_fault *fault, uint64_t page,
                     pw_time at_ns)
 {
-    pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, fault->transaction_id);
+    pw_trace_add_of(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, fault->source_node, page,
+                    fault->transaction_id);
     if (pw_driver_packet_fault(&ni->driver, way->bank, fault, page, at_ns) < 0)
         pw_ni_latch(ni, PW_ERR_NOMEM);
 }
@@ -69,7 +70,9 @@ bool pw_faults_report_packet(pw_ni *ni, const pw_passage *way, pw_fault *fault, 
 void pw_faults_count_pages(pw_ni *ni, const pw_passage *way)
 {
     for (uint32_t i = 0; i < way->num_pages; i++)
-        if (!way->present[i]) pw_ni_count_page_fault(ni, true, way->is_permission[i]);
+        if (!way->present[i])
+            pw_ni_count_page_fault(ni, true, way->is_permission[i], way->first_page + i,
+                                   pw_passage_packet_ns(way, 0));
 }
 
 static void report_faults(pw_ni *ni, const pw_passage *way)

@@ -10,6 +10,7 @@
 #include "native/impairments.h"
 #include "native/memory.h"
 #include "native/pinned.h"
+#include "native/tallies.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
@@ -163,6 +164,8 @@ typedef struct {
 void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* Good as long as the NI. */
+const pw_tallies *pw_ni_tallies(const pw_ni *ni);
 /* What the translation unit keeps pinned by itself; NULL: it never does. */
 const pw_pinned *pw_ni_pinned(const pw_ni *ni);
 /* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */
@@ -228,6 +231,8 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
 int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
                            uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
+/* The trace itself, for who gives its records away. */
+pw_trace *pw_ni_trace(pw_ni *ni);
 
 /* Memory for bursts, before the first one is made: see pw_burst_pool_set_memory. */
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context);

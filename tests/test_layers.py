@@ -1,5 +1,5 @@
-"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu |
-mini | odp > smmu) > translation > native."""
+"""Imports and includes go down only: cli > (apps | lab) > transport > ni > (r5sched | driver >
+smmu | mini | odp > smmu) > translation > native."""
 
 import ast
 import pathlib
@@ -29,8 +29,20 @@ BELOW = {
         "translation",
         "native",
     },
+    "lab": {
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
     "cli": {
         "apps",
+        "lab",
         "transport",
         "ni",
         "r5sched",
@@ -48,7 +60,9 @@ WITHIN_TRANSPORT = {
     "memory": set(),
     "settings": {"memory"},
     "node": {"settings", "memory"},
-    "facade": {"node", "settings", "memory"},
+    "timeline": {"settings"},
+    "page": {"node"},
+    "facade": {"node", "settings", "memory", "timeline", "page"},
     "marks": set(),
     "fabric": {"marks", "node", "settings", "memory"},
 }
@@ -60,6 +74,7 @@ WITH_MPI = (
     "transport/rdma.py",
     "cli/info.py",
     "cli/bench/ranks/app.py",
+    "cli/bench/ranks/stream.py",
     "cli/selftest/hello.py",
     "cli/stress/rank.py",
     "cli/stress/steps/",

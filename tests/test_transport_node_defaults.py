@@ -32,6 +32,8 @@ NOT_OF_A_NODE = {
     "run.watchdog",
     "run.quiet",
     "run.json",
+    "run.trace",
+    "run.html",
     "firmware.scheduling",
     "impairments.planner",
 }

@@ -37,6 +37,8 @@ NOT_OF_A_NODE = (
     "run.watchdog",
     "run.quiet",
     "run.json",
+    "run.trace",
+    "run.html",
     "firmware.scheduling",
     "impairments.planner",
 )
