@@ -21,6 +21,7 @@ from pagewire.native.settings import ConfigError, allowed
 from pagewire.transport.memory.built_in import REGISTRY
 from pagewire.transport.node.report import write_json
 from pagewire.transport.settings import config
+from pagewire.transport.timeline import request
 
 COMPUTE = ("replay", "measured", "model", "none")
 ALL = "all"
@@ -66,11 +67,12 @@ def compare(
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
+    trace_path = base.run.trace
     may_fail = memory.strip() == ALL
     choices = _choices(memory, policy, base)
     failures: dict[_Choice, str] = {}
     with guarded_folder("pagewire-compare-") as directory:
-        plan = _plan(choices, compute, num_runs, directory)
+        plan = _plan(choices, compute, num_runs, directory, is_traced=bool(trace_path))
         for each in plan:
             each.environ = dict(environ)
             options.apply(options.as_environment(each.assignments), each.environ)
@@ -90,7 +92,8 @@ def compare(
                 )
                 is_shown = not quiet_app and each.is_first
                 output = None if is_shown else subprocess.DEVNULL
-                outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output)
+                group = request.Group(idx, each.choice_name)
+                outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output, group=group)
                 if outcome.failure and (not may_fail or each.choice == choices[0]):
                     _say(f"{outcome.failure}; comparison ended at {each.name}")
                     return outcome.exit_code
@@ -100,6 +103,8 @@ def compare(
                     continue
                 each.document = _read_report(each.report, chosen)
                 each.report.unlink()
+        if trace_path:
+            request.join(sorted(pathlib.Path(directory).glob("*.trace")), trace_path)
     documents: list[dict[str, Any]] = []
     entries: list[dict[str, Any]] = []
     for choice in choices:
@@ -160,20 +165,32 @@ class _Run:
 
     @property
     def name(self) -> str:
+        return self.choice_name if self.counts else f"{self.choice_name}, compute times recorded"
+
+    @property
+    def choice_name(self) -> str:
+        """Of its row."""
         entry = self.choice._asdict()
         name = compare_table.row_name(entry)
-        if compare_table.has_policy(entry):
-            name = f"{name}/{self.choice.policy}"
-        return name if self.counts else f"{name}, compute times recorded"
+        return f"{name}/{self.choice.policy}" if compare_table.has_policy(entry) else name
 
 
-def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: str) -> list[_Run]:
+def _plan(
+    choices: Sequence[_Choice], compute: str, num_runs: int, directory: str, *, is_traced: bool
+) -> list[_Run]:
     """The runs in their order. The one whose compute times are recorded is itself not equal to
-    those that replay them, so with several runs it is one of its own."""
+    those that replay them, so with several runs it is one of its own. Of several equal runs the
+    first is traced."""
     record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
     recording = ["run.compute=measured", record]
     replaying = ["run.compute=replay", replay]
     wanted: list[tuple[_Choice, list[str], bool, bool]] = []
+
+    def traces(idx: int, is_first: bool) -> list[str]:
+        if not is_traced:
+            return []
+        return [f"run.trace={directory}/{idx:05}.trace" if is_first else "run.trace="]
+
     for choice in choices:
         for run in range(num_runs):
             times = [f"run.compute={compute}"]
@@ -192,6 +209,7 @@ def _plan(choices: Sequence[_Choice], compute: str, num_runs: int, directory: st
                 *(f"run.{name}={text}" for name, text in choice._asdict().items()),
                 f"run.json={directory}/{idx:05}.json",
                 "run.hash_received=true",
+                *traces(idx, is_first),
                 *times,
             ],
             pathlib.Path(f"{directory}/{idx:05}.json"),

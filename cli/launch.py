@@ -34,6 +34,7 @@ from pagewire.native import output
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import IncompleteError
 from pagewire.transport.settings import config, flat, platform
+from pagewire.transport.timeline import request
 
 MAX_RANKS = 1024
 """Bound against a mistyped number; the machine itself would name 2^22 nodes."""
@@ -79,7 +80,9 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
-    for name in ("json", "compute_record"):
+    if checked.run.trace:
+        request.check_installed()
+    for name in ("json", "trace", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)
     _check_transport(checked, environ, chosen)
@@ -164,6 +167,7 @@ def launch(
     environ: Mapping[str, str],
     *,
     stdout: IO[Any] | int | None = None,
+    group: request.Group = request.ALONE,
 ) -> Outcome:
     """Run a program on num_ranks ranks and wait for its end; input must have been checked.
 
@@ -182,6 +186,7 @@ def launch(
         program=chosen.label,
         stdout=stdout,
         folders=_folders_beside(chosen),
+        group=group,
     )
 
 
@@ -193,11 +198,13 @@ def launch_command(
     program: str,
     stdout: IO[Any] | int | None = None,
     folders: Sequence[str] = (),
+    group: request.Group = request.ALONE,
 ) -> Outcome:
     """Run a command on num_ranks ranks, watched as `launch` does it.
 
-    folders: where classes that the settings name may lie. The report appears when every rank has
-    ended well, where the ranks' output went; raises OutputError when it cannot be written.
+    folders: where classes that the settings name may lie. group: the run's in its timeline. The
+    report appears when every rank has ended well, where the ranks' output went; raises OutputError
+    when it cannot be written.
     """
     settings = config.load(environ=environ)
     over_fabric = settings.run.transport == "fabric"
@@ -262,7 +269,7 @@ def launch_command(
         )
         if not outcome.failure:
             try:
-                merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout)
+                merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout, group)
             except IncompleteError as error:
                 outcome = Outcome(1, str(error), is_past=True)
         if not outcome.failure:

@@ -9,6 +9,7 @@ from typing import IO, Any, TextIO
 from pagewire.native.output import OutputError
 from pagewire.transport.node import report
 from pagewire.transport.settings.config import Config
+from pagewire.transport.timeline.request import ALONE, Group
 
 _PROVIDER = "pagewire"
 _CARRIED = ("message_packets", "transfers")
@@ -21,6 +22,7 @@ def merge(
     settings: Config,
     program: str,
     stdout: IO[Any] | int | None = None,
+    group: Group = ALONE,
 ) -> None:
     """Print the report where the ranks' output went and write its JSON, as the settings say.
 
@@ -34,6 +36,8 @@ def merge(
         _check_carried(directory, per_rank, program)
     if not per_rank:
         return
+    if run.trace:
+        _write_timeline(directory, settings, group)
     if run.quiet or stdout == subprocess.DEVNULL:
         report.finish(per_rank, settings, run.json, quiet=True, program=program)
         return
@@ -50,6 +54,13 @@ def merge(
         if stdout is None:
             _drop_rest(sys.stdout)
         raise OutputError(f"the report was not printed: {error.strerror}") from error
+
+
+def _write_timeline(directory: pathlib.Path, settings: Config, group: Group) -> None:
+    from pagewire.transport.timeline import timeline
+
+    records = {int(path.stem): str(path) for path in directory.glob("*.trace")}
+    timeline.write(settings.run.trace, records, settings, group)
 
 
 def _check_carried(directory: pathlib.Path, per_rank: list[dict[str, Any]], program: str) -> None:

@@ -17,6 +17,7 @@ SETTING_OPTIONS: Mapping[str, str] = {
     "--compute": "run.compute",
     "--eager-limit": "run.eager_limit",
     "--json": "run.json",
+    "--trace": "run.trace",
     "--transport": "run.transport",
     "--mpi": "run.mpi",
     "--hosts": "run.hosts",

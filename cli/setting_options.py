@@ -55,6 +55,12 @@ OPTIONS: Mapping[str, Any] = {
     "json": Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ],
+    "trace": Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="write a timeline for ui.perfetto.dev (run.trace)"
+        ),
+    ],
 }
 """Options that give a setting of the section `run`: its name, and the option."""
 

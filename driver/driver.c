@@ -61,9 +61,11 @@ void pw_driver_mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kin
 {
     pw_trace *trace = driver->trace;
     if (!trace->records) return;
-    uint32_t record_idx = trace->num_records;
-    pw_trace_add(trace, pw_cpu_time(&driver->cpu, instant), kind, a, b);
-    if (record_idx == trace->num_records) return; /* no room: counted as lost */
+    pw_time time_ns = pw_cpu_time(&driver->cpu, instant);
+    uint64_t lost = trace->lost;
+    pw_trace_add(trace, time_ns, kind, a, b);
+    if (lost != trace->lost) return;
+    uint64_t record = pw_trace_next(trace) - 1;
     if (driver->num_marks == driver->marks_capacity) {
         uint32_t capacity = driver->marks_capacity ? 2 * driver->marks_capacity : 256;
         pw_trace_mark *bigger = realloc(driver->marks, capacity * sizeof *bigger);
@@ -71,14 +73,16 @@ void pw_driver_mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kin
         driver->marks = bigger;
         driver->marks_capacity = capacity;
     }
-    driver->marks[driver->num_marks++] = (pw_trace_mark){record_idx, instant};
+    driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
 }
 
 static void move_marks(pw_driver *driver)
 {
-    for (uint32_t i = 0; i < driver->num_marks; i++)
-        driver->trace->records[driver->marks[i].record_idx].time_ns =
-            pw_cpu_time(&driver->cpu, driver->marks[i].instant);
+    for (uint32_t i = 0; i < driver->num_marks; i++) {
+        pw_trace_mark *mark = &driver->marks[i];
+        pw_trace_move(driver->trace, mark->record, &mark->time_ns,
+                      pw_cpu_time(&driver->cpu, mark->instant));
+    }
 }
 
 /* --- hardware to handler ------------------------------------------------------------------------

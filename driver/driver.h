@@ -69,7 +69,8 @@ typedef struct {
 
 /* A record of the trace whose time can still move. */
 typedef struct {
-    uint32_t record_idx;
+    uint64_t record; /* its number */
+    pw_time time_ns;
     pw_cpu_instant instant;
 } pw_trace_mark;
 

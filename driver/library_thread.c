@@ -36,7 +36,8 @@ static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, 
         pw_library_message *message = &wakeup->messages[i];
         if (!message->touch_ns) continue;
         at_ns = message->touched_ns = work(thread, at_ns, message->touch_ns);
-        if (message->has_record) thread->trace->records[message->record_idx].time_ns = at_ns;
+        if (message->has_record)
+            pw_trace_move(thread->trace, message->record, &message->record_ns, at_ns);
     }
     for (uint32_t i = first; i < end; i++) {
         pw_library_message *message = &wakeup->messages[i];
@@ -185,9 +186,11 @@ static int judge_failure(pw_memory *memory, uint64_t page, int code)
 static void trace_touch(pw_library_thread *thread, pw_library_message *message,
                         enum pw_trace_kind kind, uint64_t what)
 {
-    message->record_idx = thread->trace->num_records;
+    uint64_t lost = thread->trace->lost;
     pw_trace_add(thread->trace, 0, kind, message->page, what);
-    message->has_record = thread->trace->num_records > message->record_idx;
+    message->has_record = thread->trace->records && lost == thread->trace->lost;
+    message->record = pw_trace_next(thread->trace) - 1;
+    message->record_ns = 0;
 }
 
 void pw_library_thread_forget_records(pw_library_thread *thread)
@@ -328,7 +331,8 @@ static void send_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_library_me
                      pw_err_order *out)
 {
     *out = order_of(message);
-    pw_trace_add(thread->trace, out->at_ns, PW_TRACE_ERR_SENT, out->transaction_id, out->sequence);
+    pw_trace_add_of(thread->trace, out->at_ns, PW_TRACE_ERR_SENT, out->source_node,
+                    out->transaction_id, out->sequence);
     message->block->err_pending = false;
     pw_faulting_blocks_release(thread->blocks, message->block);
     message->block = NULL;

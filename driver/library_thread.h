@@ -36,8 +36,9 @@ typedef struct {
     uint64_t page;
     pw_time touch_ns;           /* the touch takes; 0: none */
     pw_time touched_ns, err_ns; /* as things were at the wake-up's version */
-    uint32_t record_idx;        /* of the trace's record of the touch, whose time still moves */
-    uint32_t err_ordinal;       /* of the wake-up's ERRs: 1 is the first */
+    uint64_t record;            /* number of the touch's record, whose time still moves */
+    pw_time record_ns;
+    uint32_t err_ordinal; /* of the wake-up's ERRs: 1 is the first */
     bool has_record;
     bool notes_presence; /* the page is present when it is touched */
     bool is_permission;

@@ -1,5 +1,6 @@
-/* Trace of the engine: a ring of timed events for tests, teaching and plots. Costs one branch when
- * it is off. Not thread-safe. */
+/* Trace of a node: timed events for tests, teaching, plots and timelines. Costs one branch when it
+ * is off. Whoever starts it says what becomes of a full block of records: they are given away
+ * (`full`), or the first ones are kept. Not thread-safe. */
 #ifndef PW_NATIVE_TRACE_H
 #define PW_NATIVE_TRACE_H
 #include "native/types.h"
@@ -34,30 +35,87 @@ enum pw_trace_kind {
                            state << 16 */
 };
 
+/* Of a timeline alone: only where the trace is_detailed. Spans: a is their length in ns. */
+enum pw_trace_detail {
+    PW_TRACE_MOVED = 64,     /* the time of the record with number a is now this one */
+    PW_TRACE_R5,             /* span */
+    PW_TRACE_SEND_ENGINE,    /* span; b: PW_TRACE_BLOCK of what it reads */
+    PW_TRACE_LINK,           /* span; b: PW_TRACE_BLOCK of what leaves */
+    PW_TRACE_RECEIVE_ENGINE, /* span; b: PW_TRACE_BLOCK, the peer is its source */
+    PW_TRACE_WALK,           /* span; page */
+    PW_TRACE_MESSAGE_SENT,   /* arrival in ns, bytes; the peer is the receiver */
+    PW_TRACE_CALL,           /* span of a call of the library; index of the MPI call, or none */
+    PW_TRACE_CALL_NAME,      /* 16 bytes of a name; the peer is the call's index, time the part */
+    PW_TRACE_TOUCH,          /* span of the memory strategy */
+    PW_TRACE_PIN,            /* the same; unpinning too */
+    PW_TRACE_COPY,           /* the same */
+    PW_TRACE_PINNED          /* bytes that are pinned from now on */
+};
+
 typedef struct {
     int64_t time_ns;
     uint32_t kind;
-    uint32_t node;
+    uint32_t peer; /* the node that it is about; where nothing is said this one */
     uint64_t a, b;
 } pw_trace_record;
 /* cdef end */
 
-typedef struct {
-    pw_trace_record *records;       /* NULL: off */
-    uint32_t capacity, num_records; /* the ring keeps the first ones and counts what it lost */
+/* A block's numbers and how many of its packets, in one word. */
+#define PW_TRACE_BLOCK(id, sequence, num_packets) \
+    ((uint64_t)(id) | (uint64_t)(sequence) << 16 | (uint64_t)(num_packets) << 32)
+
+typedef struct pw_trace pw_trace;
+struct pw_trace {
+    pw_trace_record *records; /* NULL: off */
+    uint32_t capacity, num_records;
     uint32_t node;
+    bool is_detailed;
+    uint64_t num_given; /* records before these */
     uint64_t lost;
-} pw_trace;
+    void (*full)(pw_trace *trace); /* makes room, or does not; NULL: the first ones are kept */
+    void *taker;                   /* whose `full` is */
+};
+
+/* The number of the record that comes next: what moves its time later goes by it. */
+static inline uint64_t pw_trace_next(const pw_trace *trace)
+{
+    return trace->num_given + trace->num_records;
+}
+
+static inline void pw_trace_add_of(pw_trace *trace, pw_time time_ns, uint32_t kind, uint32_t peer,
+                                   uint64_t a, uint64_t b)
+{
+    if (!trace->records) return;
+    if (trace->num_records == trace->capacity) {
+        if (trace->full) trace->full(trace);
+        if (trace->num_records == trace->capacity) {
+            trace->lost++;
+            return;
+        }
+    }
+    trace->records[trace->num_records++] =
+        (pw_trace_record){.time_ns = time_ns, .kind = kind, .peer = peer, .a = a, .b = b};
+}
 
 static inline void pw_trace_add(pw_trace *trace, pw_time time_ns, enum pw_trace_kind kind,
                                 uint64_t a, uint64_t b)
 {
-    if (!trace->records) return;
-    if (trace->num_records == trace->capacity) {
-        trace->lost++;
-        return;
-    }
-    trace->records[trace->num_records++] = (pw_trace_record){
-        .time_ns = time_ns, .kind = (uint32_t)kind, .node = trace->node, .a = a, .b = b};
+    pw_trace_add_of(trace, time_ns, (uint32_t)kind, trace->node, a, b);
+}
+
+static inline void pw_trace_detail(pw_trace *trace, pw_time time_ns, enum pw_trace_detail kind,
+                                   uint32_t peer, uint64_t a, uint64_t b)
+{
+    if (trace->is_detailed) pw_trace_add_of(trace, time_ns, (uint32_t)kind, peer, a, b);
+}
+
+/* A record's time has moved from *known_ns. One that was given away gets another that says so. */
+static inline void pw_trace_move(pw_trace *trace, uint64_t number, pw_time *known_ns,
+                                 pw_time time_ns)
+{
+    if (*known_ns == time_ns) return;
+    *known_ns = time_ns;
+    if (number >= trace->num_given) trace->records[number - trace->num_given].time_ns = time_ns;
+    else pw_trace_detail(trace, time_ns, PW_TRACE_MOVED, trace->node, number, 0);
 }
 #endif

@@ -41,10 +41,11 @@ void pw_answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, pw_
     };
     pw_engine_send_control(ni, peer, &frame);
     if (out.kind == PW_FRAME_ACK)
-        pw_trace_add(&ni->trace, out.at_ns, PW_TRACE_ACK_SENT, block->transaction_id,
-                     block->sequence);
+        pw_trace_add_of(&ni->trace, out.at_ns, PW_TRACE_ACK_SENT, peer, block->transaction_id,
+                        block->sequence);
     if (out.kind == PW_FRAME_NACK)
-        pw_trace_add(&ni->trace, out.at_ns, PW_TRACE_NACK_SENT, block->transaction_id, out.code);
+        pw_trace_add_of(&ni->trace, out.at_ns, PW_TRACE_NACK_SENT, peer, block->transaction_id,
+                        out.code);
 }
 
 void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by)

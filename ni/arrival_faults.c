@@ -44,7 +44,8 @@ static bool is_blocked(const pw_ni *ni, const pw_passage *way)
 void pw_faults_tell(pw_ni *ni, const pw_passage *way, const pw_fault *fault, uint64_t page,
                     pw_time at_ns)
 {
-    pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, page, fault->transaction_id);
+    pw_trace_add_of(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, fault->source_node, page,
+                    fault->transaction_id);
     if (pw_driver_packet_fault(&ni->driver, way->bank, fault, page, at_ns) < 0)
         pw_ni_latch(ni, PW_ERR_NOMEM);
 }

@@ -380,6 +380,10 @@ void pw_passage_note(pw_ni *ni, const pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     if (!way->has_engine) return;
+    pw_trace_detail(&ni->trace, way->start_ns, PW_TRACE_RECEIVE_ENGINE, block->header.source_node,
+                    (uint64_t)(way->arrival.end_ns - way->start_ns),
+                    PW_TRACE_BLOCK(block->transaction_id, block->sequence,
+                                   (unsigned)__builtin_popcountll(block->packet_mask)));
     pw_trace_add(&ni->trace, pw_passage_packet_ns(way, 0), PW_TRACE_BLOCK_FIRST_PACKET,
                  block->transaction_id, block->sequence);
     pw_trace_add(&ni->trace, way->arrival.end_ns, PW_TRACE_BLOCK_LAST_PACKET, block->transaction_id,

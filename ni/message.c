@@ -78,6 +78,8 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     }
     envelope.envelope_crc = envelope_crc(&envelope);
     memcpy(frame, &envelope, sizeof envelope);
+    pw_trace_detail(&ni->trace, now_ns, PW_TRACE_MESSAGE_SENT, peer, (uint64_t)envelope.arrival_ns,
+                    num_bytes);
     if (key) {
         ni->counters.rdma_messages++;
         ni->counters.rdma_bytes += num_bytes;

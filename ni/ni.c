@@ -43,6 +43,7 @@ static int create_parts(pw_ni *ni)
     int code = pw_event_queue_create(1024, &ni->events);
     if (code == PW_OK) code = pw_burst_pool_create(ni->num_nodes, &ni->bursts);
     if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
+    ni->smmu.trace = &ni->trace;
     if (code == PW_OK)
         code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters, ni->events,
                                 &ni->trace);
@@ -169,9 +170,9 @@ void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission)
 void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
     pw_ni_count_page_fault(ni, fault->at_destination, fault->is_permission);
-    pw_trace_add(&ni->trace, at_ns,
-                 fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE, page,
-                 fault->transaction_id);
+    pw_trace_add_of(&ni->trace, at_ns,
+                    fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE,
+                    fault->source_node, page, fault->transaction_id);
 }
 
 void pw_ni_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes)
@@ -376,6 +377,8 @@ int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)
     ni->trace.capacity = capacity;
     return PW_OK;
 }
+
+pw_trace *pw_ni_trace(pw_ni *ni) { return &ni->trace; }
 
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records)
 {

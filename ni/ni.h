@@ -225,6 +225,8 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
 int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
                            uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
+/* The trace itself, for who gives its records away. */
+pw_trace *pw_ni_trace(pw_ni *ni);
 
 /* Memory for bursts, before the first one is made: see pw_burst_pool_set_memory. */
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context);

@@ -173,10 +173,16 @@ static pw_time occupy(pw_ni *ni, const reading *block, pw_time at_ns)
         .last_ns = start_ns + path->latency_ns,
     };
     block->transaction->sending_until_ns = start_ns;
+    pw_trace_detail(&ni->trace, start_ns, PW_TRACE_SEND_ENGINE, block->transfer->peer,
+                    (uint64_t)engine_ns,
+                    PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, num_read));
     if (!block->num_readable) return start_ns;
     uint64_t wire_ps = bytes_of(ni, block, block->num_readable, true) * path->byte_ps_1000 / 1000;
     pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000);
     pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
+    pw_trace_detail(
+        &ni->trace, link_ns, PW_TRACE_LINK, block->transfer->peer, (uint64_t)wire_ns,
+        PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, block->num_readable));
     uint64_t first_bytes = bytes_of(ni, block, 1, true);
     block->transaction->sending_until_ns = link_ns + wire_ns;
     pw_time first_packet_ns =

@@ -77,7 +77,11 @@ uint32_t pw_firmware_new_stream(pw_firmware *firmware)
 
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
 {
-    return pw_calendar_book(&firmware->r5, at_ns, cost_ns) + cost_ns;
+    pw_time start_ns = pw_calendar_book(&firmware->r5, at_ns, cost_ns);
+    if (cost_ns)
+        pw_trace_detail(firmware->trace, start_ns, PW_TRACE_R5, firmware->trace->node,
+                        (uint64_t)cost_ns, 0);
+    return start_ns + cost_ns;
 }
 
 void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns)

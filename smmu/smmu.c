@@ -187,7 +187,11 @@ static pw_time walk(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time at_ns, 
     smmu->counters->walks++;
     smmu->counters->walk_accesses += accesses;
     *how = PW_TRANSLATION_WALK + accesses;
-    return book_walk(smmu, at_ns, pw_smmu_latency_ns(smmu, *how));
+    pw_time delay_ns = book_walk(smmu, at_ns, pw_smmu_latency_ns(smmu, *how));
+    if (smmu->trace && at_ns != PW_NEVER)
+        pw_trace_detail(smmu->trace, at_ns, PW_TRACE_WALK, smmu->trace->node, (uint64_t)delay_ns,
+                        page);
+    return delay_ns;
 }
 
 pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,

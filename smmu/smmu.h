@@ -18,6 +18,7 @@
 #include "native/counters.h"
 #include "native/settings.h"
 #include "native/tcache.h"
+#include "native/trace.h"
 
 #define PW_CONTEXT_BANKS_MAX 128
 #define PW_FAULTS_KEPT \
@@ -53,6 +54,7 @@ typedef struct {
 typedef struct {
     const pw_costs *costs;
     pw_counters *counters;
+    pw_trace *trace; /* NULL: none */
     uint32_t num_banks;
     uint32_t sctlr; /* of every bank */
     pw_context_bank banks[PW_CONTEXT_BANKS_MAX];

@@ -48,7 +48,8 @@ WITHIN_TRANSPORT = {
     "memory": set(),
     "settings": {"memory"},
     "node": {"settings", "memory"},
-    "facade": {"node", "settings", "memory"},
+    "timeline": {"settings"},
+    "facade": {"node", "settings", "memory", "timeline"},
     "marks": set(),
     "fabric": {"marks", "node", "settings", "memory"},
 }

@@ -32,6 +32,7 @@ NOT_OF_A_NODE = {
     "run.watchdog",
     "run.quiet",
     "run.json",
+    "run.trace",
     "firmware.scheduling",
     "impairments.planner",
 }

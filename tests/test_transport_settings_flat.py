@@ -75,6 +75,7 @@ def compare(out, config, machine, num_ranks, node):
         "compute_record",
         "compute_replay",
         "json",
+        "trace",
         "wire_interface",
     ):
         assert text_of(out.run, name) == getattr(run, name)

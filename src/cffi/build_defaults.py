@@ -37,6 +37,7 @@ NOT_OF_A_NODE = (
     "run.watchdog",
     "run.quiet",
     "run.json",
+    "run.trace",
     "firmware.scheduling",
     "impairments.planner",
 )

@@ -1,5 +1,6 @@
 #include "transport/fabric/process.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #include "transport/fabric/rma.h"
 #include "transport/node/durations.h"
 #include "transport/node/node_report.h"
+#include "transport/node/node_trace.h"
+#include "transport/node/output_file.h"
 
 /* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
  * each turn may rest for some ms. */
@@ -177,6 +180,21 @@ static int set_frames(pw_fi_process *process)
                                                                                         : 0;
 }
 
+static int start_trace(pw_fi_process *process)
+{
+    const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
+    if (!config.run.trace[0] || !directory || !*directory) return 0;
+    char path[PW_OUTPUT_PATH_BYTES], sentence[PW_CONFIG_REASON_BYTES];
+    int code =
+        pw_output_path(path, "%s/%" PRIu32 ".trace", directory, pw_node_number(process->node));
+    if (code == PW_OK) code = pw_node_trace_start(process->node, path);
+    if (code == PW_OK) return 0;
+    snprintf(sentence, sizeof sentence, "run.trace: '%.600s/%" PRIu32 ".trace' was not written: %s",
+             directory, pw_node_number(process->node),
+             code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
+    return refuse(pw_fi_error_of(code), sentence);
+}
+
 /* The emulated machine pages in steps of 4 KB; huge pages would hide faults behind the first. */
 static int apply_host_settings(void)
 {
@@ -215,6 +233,7 @@ static int create(pw_fi_process **out)
     error = open_wire(process, node, num_nodes);
     if (!error) error = create_node(process, machine_nodes);
     if (!error) error = set_frames(process);
+    if (!error) error = start_trace(process);
     if (!error) error = ask_host(process);
     if (!error && pw_fi_attach_marks(process) < 0) error = FI_ENOMEM;
     if (error) {
@@ -297,6 +316,9 @@ void pw_fi_process_rest(pw_fi_process *process)
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     drain(process);
     leave_durations(process);
+    if (pw_node_trace_finish(process->node) < 0)
+        pw_fi_process_fail(process, "run.trace: '%s/%u.trace' was not written: %s", directory,
+                           pw_node_number(process->node), strerror(errno));
     if (process->has_failed || !directory || !*directory) return;
     if (pw_node_report_leave(process->node, directory) < 0) {
         char sentence[PW_CONFIG_REASON_BYTES];

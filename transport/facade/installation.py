@@ -66,6 +66,8 @@ def install() -> None:
     eager_limit_bytes = loaded.run.eager_limit_bytes
     node.check(lib.pw_messaging_create(node.c, mpi_library(), eager_limit_bytes, made), "messages")
     here.open(node, made[0])
+    if loaded.run.trace:
+        node.start_trace(_records_path(loaded.run.trace, wire.rank))
     lib.pw_messaging_set_pause(here.messaging, lib.pw_host_pause, ffi.NULL)
     # Forks of C code are noticed page by page, when a walk finds a page shared.
     os.register_at_fork(after_in_parent=node.forked)
@@ -106,6 +108,12 @@ def install() -> None:
     MPI.Finalize = Finalize
     # mpi4py finalizes later, when the interpreter is gone.
     atexit.register(ending.finish_at_exit, finalize)
+
+
+def _records_path(trace: str, rank: int) -> str:
+    """Where a rank's records go: to the launcher, or beside the timeline that rank 0 makes."""
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    return f"{directory}/{rank}.trace" if directory else f"{trace}.{rank}"
 
 
 def _replace_function(name: str, replacement: Callable[[], float]) -> None:
@@ -157,6 +165,7 @@ class Ending:
         node = here.node
         directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
         per_rank = None
+        node.finish_trace()
         if not directory:
             per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
         try:
@@ -166,11 +175,23 @@ class Ending:
             elif per_rank is not None:
                 run = node.config.run
                 report.finish(per_rank, node.config, run.json, run.quiet)
+                if run.trace:
+                    _make_timeline(run.trace, len(per_rank))
         finally:
             messaging, here.messaging = here.messaging, ffi.NULL
             lib.pw_messaging_destroy(messaging)
             node.close()
             self._wire.free()
+
+
+def _make_timeline(path: str, num_ranks: int) -> None:
+    """For a run of the user's own mpiexec: all ranks must have written where this one reads."""
+    from pagewire.transport.timeline import timeline
+
+    records = {rank: f"{path}.{rank}" for rank in range(num_ranks)}
+    timeline.write(path, records, config.load())
+    for each in records.values():
+        os.unlink(each)
 
 
 def _let_sends_through(world: communicators.State | communicators.Begun) -> None:

@@ -1,4 +1,5 @@
 #include "transport/node/clock.h"
+#include "native/trace.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,7 @@ static void begin_call(pw_clock *clock, bool costs_call, int64_t wall_ns)
     clock->charged_ns = costs_call ? clock->call_ns : 0;
     clock->now_ns = clock->entered_ns + clock->charged_ns;
     clock->program_ran = true;
+    clock->is_mpi_call = costs_call;
 }
 
 void pw_clock_enter(pw_clock *clock, bool costs_call)
@@ -221,7 +223,11 @@ void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
 void pw_clock_leave(pw_clock *clock)
 {
     if (--clock->depth) return;
-    clock->mpi_ns += clock->now_ns - clock->entered_ns;
+    int64_t passed_ns = clock->now_ns - clock->entered_ns;
+    clock->mpi_ns += passed_ns;
+    if (clock->trace && passed_ns)
+        pw_trace_detail(clock->trace, clock->entered_ns, PW_TRACE_CALL, clock->trace->node,
+                        (uint64_t)passed_ns, clock->is_mpi_call ? *clock->call : UINT32_MAX);
     end_call(clock);
 }
 

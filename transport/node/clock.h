@@ -9,6 +9,8 @@
 #define PW_NODE_CLOCK_H
 #include "native/types.h"
 
+struct pw_trace;
+
 /* cdef begin */
 #define PW_COMPUTE_MEASURED 0
 #define PW_COMPUTE_REPLAY 1
@@ -55,6 +57,9 @@ typedef struct {
     uint8_t program_ran; /* since the NI was last looked after, which takes this back */
     uint8_t is_polling;  /* the call follows an excused one at once: the program tests in a loop */
     uint8_t is_prepaid;  /* replay: a test in vain has taken the next call's duration */
+    uint8_t is_mpi_call; /* the outermost one */
+    struct pw_trace *trace; /* NULL: calls leave no record */
+    const uint32_t *call;   /* index of the MPI call under way, for the trace */
 } pw_clock;
 
 /* The host's own clock (CLOCK_MONOTONIC). */

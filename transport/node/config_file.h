@@ -46,7 +46,8 @@ typedef struct {
     int64_t watchdog_ns;                       /* -1: none */
     bool strict;
     bool quiet;
-    char json[PW_CONFIG_PATH_BYTES]; /* empty: none */
+    char json[PW_CONFIG_PATH_BYTES];  /* empty: none */
+    char trace[PW_CONFIG_PATH_BYTES]; /* the same */
 } pw_node_run;
 
 /* A setting that is not default, as text, for the report. */

@@ -256,6 +256,21 @@ class Node:
             raise OutputError(f"'{path}' was not written: {os.strerror(ffi.errno)}")
         check(code, f"report in {directory}")
 
+    def start_trace(self, path: str) -> None:
+        """Record what happens here into a new file; raises OutputError."""
+        self._trace_path = path
+        self._check_trace(lib.pw_node_trace_start(self.c, path.encode()))
+
+    def finish_trace(self) -> None:
+        """Nothing more is recorded; raises OutputError when a part could not be written."""
+        self._check_trace(lib.pw_node_trace_finish(self.c))
+
+    def _check_trace(self, code: int) -> None:
+        if code == lib.PW_ERR_HOST:
+            why = os.strerror(ffi.errno)
+            raise OutputError(f"run.trace: '{self._trace_path}' was not written: {why}")
+        check(code, "trace")
+
     def close(self) -> None:
         """Take the node down, and its wire."""
         c, self.c = self.c, ffi.NULL

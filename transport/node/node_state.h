@@ -6,6 +6,7 @@
 #include "transport/node/handles.h"
 #include "transport/node/node.h"
 #include "transport/node/idleness.h"
+#include "transport/node/node_trace.h"
 #include "transport/node/pieces_state.h"
 #include "native/calendar.h"
 #include "transport/node/firehoses_state.h"
@@ -41,6 +42,7 @@ struct pw_node {
     pw_strategy_context context;
     char reason[PW_NODE_REASON_BYTES];
     pw_call_counts calls;
+    pw_node_trace trace;
     pw_frame_pool frames;
     pw_calendar library; /* what its progress thread does: see library.h */
     pw_pieces pieces;

@@ -3,6 +3,7 @@
 #include "native/crc32c.h"
 #include "transport/node/firehoses.h"
 #include "transport/node/node_state.h"
+#include "transport/node/node_trace.h"
 #include "transport/node/pieces.h"
 
 #define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
@@ -28,6 +29,7 @@ int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const ch
     node->strategy_cost.touch_ns += cost->touch_ns;
     node->strategy_cost.pin_ns += cost->pin_ns;
     node->strategy_cost.copy_ns += cost->copy_ns;
+    pw_node_trace_strategy(node, cost);
     return cost->touch_ns + cost->pin_ns + cost->copy_ns;
 }
 

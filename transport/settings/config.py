@@ -211,6 +211,11 @@ class RunConfig:
     )
     quiet: bool = setting(False, "print no report when the run ends")
     json: str = setting("", "write the report to this file as JSON", kind="path")
+    trace: str = setting(
+        "",
+        "write the run's timeline to this file, for ui.perfetto.dev",
+        kind="path",
+    )
 
     def __post_init__(self) -> None:
         validate("run", self)

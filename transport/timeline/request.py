@@ -1,0 +1,50 @@
+"""What is asked of a timeline before the run: cheap to load, unlike what writes it."""
+
+import contextlib
+import importlib.util
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pagewire.native.output import OutputError
+from pagewire.native.settings import ConfigError
+
+
+class Group(NamedTuple):
+    """A run in a file that may hold several."""
+
+    number: int = 0
+    label: str = ""
+
+
+ALONE = Group()
+"""The only run of its file."""
+
+
+def check_installed() -> None:
+    """Refuse a timeline without the package that has Perfetto's messages."""
+    if importlib.util.find_spec("perfetto") is None:
+        raise ConfigError(
+            "run.trace needs the package perfetto, which is not installed: "
+            "pip install 'pagewire[trace]'"
+        )
+
+
+def join(parts: Sequence[pathlib.Path], path: str) -> None:
+    """Make one timeline of those of several groups: Perfetto takes them one behind the other.
+
+    Raises OutputError.
+    """
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            for part in parts:
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, file)
+        os.replace(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise OutputError(f"'{path}' was not written: {error.strerror}") from None
