@@ -138,7 +138,7 @@ def compare(
 
 
 @app.command()
-@takes_settings("platform")
+@takes_settings("platform", "trace")
 def experiment(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...|all", show_default=False)

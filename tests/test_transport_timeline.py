@@ -3,16 +3,22 @@
 import collections
 import importlib.util
 import json
+import os
 import pathlib
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from test_cli_runs import command
 
+from pagewire.cli.experiments import registry
+from pagewire.cli.experiments import run as experiments
+from pagewire.cli.experiments.result import Options
 from pagewire.cli.repetitions import OF_THE_HOST
 from pagewire.native.settings import ConfigError
 from pagewire.transport.timeline import request
+from pagewire.transport.timeline.records import KINDS, RECORD, Records
 
 pytest.importorskip("perfetto", reason="Perfetto's messages: pip install 'pagewire[trace]'")
 from timeline_file import Timeline
@@ -219,15 +225,23 @@ def test_trace_changes_no_time_and_no_counter(runs, tmp_path):
     assert summary == traced
 
 
-def test_records_beyond_a_block_keep_their_late_times(runs):
-    """More than 8192 records a rank: the times of some move when they are in the file already. A
-    job that kept its early time would overlap the one before, on a track of its own."""
+def test_more_records_than_a_block_are_all_there(runs):
     run = runs("facade")
     assert min(each["interrupts_in_tasklet"] for each in run.ranks) > 1000
     for rank in range(2):
         jobs = run.timeline.spans(f"rank {rank}", "Tasklet")
         assert len(jobs) > 500
         assert all(one.end_ns <= next_one.start_ns for one, next_one in pairwise(jobs))
+
+
+def test_record_that_moved_later_has_its_last_time(tmp_path):
+    moved, handler = KINDS["MOVED"], KINDS["HANDLER"]
+    rows = [(5, handler, 0, 1, 0), (6, handler, 0, 2, 0), (9, moved, 0, 0, 0), (7, moved, 0, 0, 0)]
+    path = tmp_path / "0.trace"
+    np.array(rows, RECORD).tofile(path)
+    records = Records(str(path))
+    assert records.rows["time_ns"][records.of("HANDLER")].tolist() == [7, 6]
+    assert np.fromfile(path, RECORD)["time_ns"][0] == 5  # what the rank has left stays
 
 
 def test_compare_has_its_runs_side_by_side(tmp_path):
@@ -265,3 +279,37 @@ def test_missing_folder_is_refused_before_the_run(transport, tmp_path):
     )
     assert done.returncode == 2
     assert f"run.trace = '{tmp_path}/no/x': there is no folder" in done.stderr
+
+
+class Launching:
+    """In the place of an experiment: leaves what its launches would leave."""
+
+    name = "launching"
+
+    def __init__(self, num_launches: int) -> None:
+        self.num_launches = num_launches
+
+    def options(self, given: Options) -> Options:
+        return given
+
+    def run(self, given: Options) -> None:
+        for idx in range(self.num_launches):
+            environ = dict(given.environ)
+            group = given.group(environ, f"run {idx}")
+            assert group == (idx, f"run {idx}")
+            pathlib.Path(environ["PAGEWIRE_RUN_TRACE"]).write_bytes(bytes([idx]))
+
+
+@pytest.mark.parametrize("num_launches", [0, 3])
+def test_experiment_joins_the_runs_that_it_launches(num_launches, tmp_path, monkeypatch, capsys):
+    trace = tmp_path / "all.pftrace"
+    monkeypatch.setattr(registry, "choose", lambda names: [Launching(num_launches)])
+    for name in ("print_result", "write_files"):
+        monkeypatch.setattr(experiments.output, name, lambda *given: None)
+    environ = {**os.environ, "PAGEWIRE_RUN_TRACE": str(trace)}
+    code = experiments.run(["launching"], Options(environ=environ), tmp_path)
+    if num_launches:
+        assert code == 0 and trace.read_bytes() == bytes(range(num_launches))
+    else:
+        assert code == 1 and not trace.exists()
+        assert "these experiments launch no ranks" in capsys.readouterr().err

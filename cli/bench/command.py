@@ -23,6 +23,7 @@ from pagewire.cli.bench import (
     one_sided,
     ping_pong,
     rate,
+    trace,
 )
 from pagewire.cli.bench.fabric.groups import GROUPS as FABRIC_GROUPS
 from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
@@ -32,7 +33,7 @@ from pagewire.transport.node.report import write_json
 
 GROUPS: dict[str, Group] = {
     module.GROUP.name: module.GROUP
-    for module in (lookups, ping_pong, engine, collectives, rate, one_sided, faults, apps)
+    for module in (lookups, ping_pong, engine, collectives, rate, one_sided, faults, apps, trace)
 }
 """By name, in the order of the tables."""
 

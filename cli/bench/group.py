@@ -149,7 +149,12 @@ def measure_on_ranks(
 
 def rank_environ(conditions: Conditions) -> dict[str, str]:
     """Environment of ranks that measure: the user's settings, and no reports."""
-    return {**conditions.environ, "PAGEWIRE_RUN_QUIET": "true", "PAGEWIRE_RUN_JSON": ""}
+    return {
+        **conditions.environ,
+        "PAGEWIRE_RUN_QUIET": "true",
+        "PAGEWIRE_RUN_JSON": "",
+        "PAGEWIRE_RUN_TRACE": "",
+    }
 
 
 def check_outcome(outcome: launch.Outcome, what: str) -> None:

@@ -84,8 +84,9 @@ def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: s
         options.apply(options.as_environment(texts), environ)
         started = app.program(chosen, num_ranks, folder)
         launch.check_settings(environ, started)
+        group = chosen.group(environ, what)
         with output.open("w") as file:
-            outcome = launch.launch(num_ranks, started, environ, stdout=file)
+            outcome = launch.launch(num_ranks, started, environ, stdout=file, group=group)
         if outcome.failure:
             raise ConfigError(f"{what}: {outcome.failure}")
         try:

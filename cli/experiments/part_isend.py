@@ -88,7 +88,13 @@ def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float
         settings = [f"run.memory={memory}", "run.compute=none", "run.quiet=true"]
         options.apply(options.as_environment(settings), environ)
         chosen.say(f"part-fig16: Isend up to {max(sizes)} B, {memory}")
-        outcome = launch.launch(2, command, environ, stdout=subprocess.DEVNULL)
+        outcome = launch.launch(
+            2,
+            command,
+            environ,
+            stdout=subprocess.DEVNULL,
+            group=chosen.group(environ, f"isend, {memory}"),
+        )
         if outcome.failure:
             raise ConfigError(f"part-fig16: the Isend program failed: {outcome.failure}")
         times: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from pagewire.transport.settings import config, platform
+from pagewire.transport.timeline.request import ALONE, Group, Parts
 
 DEFAULT_REPETITIONS = 5
 
@@ -33,6 +34,12 @@ class Options:
     """paths of programs for `real`"""
     say: Callable[[str], None] = lambda text: None
     """takes lines of progress"""
+    timeline: Parts | None = None
+    """where the runs' timelines are kept; None: none are written"""
+
+    def group(self, environ: dict[str, str], label: str) -> Group:
+        """Of the run that is launched next in this environment."""
+        return ALONE if self.timeline is None else self.timeline.begin(environ, label)
 
     def settings(self, *assignments: str) -> config.Config:
         """The user's settings with `section.name=value` on top."""

@@ -73,7 +73,13 @@ def _run(
         ]
         options.apply(options.as_environment(texts), environ)
         chosen.say(f"rivals-{kind}: {memory}")
-        outcome = launch.launch(2, command, environ, stdout=subprocess.DEVNULL)
+        outcome = launch.launch(
+            2,
+            command,
+            environ,
+            stdout=subprocess.DEVNULL,
+            group=chosen.group(environ, f"{kind}, {memory}"),
+        )
         if outcome.failure:
             chosen.say(f"rivals-{kind}: {memory}: {outcome.failure}")
             return None

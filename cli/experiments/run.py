@@ -1,5 +1,6 @@
 """The command: runs the chosen experiments one after the other, prints and writes each at once."""
 
+import dataclasses
 import pathlib
 import sys
 import time
@@ -8,8 +9,10 @@ from collections.abc import Sequence
 from pagewire.cli import launch
 from pagewire.cli.experiments import output, registry
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.experiments.result import Options
+from pagewire.cli.experiments.result import Experiment, Options
+from pagewire.cli.guard import guarded_folder
 from pagewire.native.settings import ConfigError
+from pagewire.transport.timeline.request import Parts
 
 
 def say(text: str) -> None:
@@ -25,7 +28,10 @@ def list_all() -> int:
 
 
 def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
-    """Exit code 0, or 1 when an experiment could not run; the others run nevertheless."""
+    """Exit code 0, or 1 when an experiment could not run; the others run nevertheless.
+
+    With run.trace the timelines of all runs that are launched become one; 1 when none is.
+    """
     chosen = registry.choose(names)
     if options.repetitions < 1:
         raise ConfigError(f"--repetitions {options.repetitions}: must be at least 1")
@@ -33,9 +39,21 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
         raise ConfigError("--quick and --full: choose one")
     if options.app not in KINDS:
         raise ConfigError(f"--app '{options.app}': allowed is one of {', '.join(KINDS)}")
-    launch.check_settings(options.environ)
+    trace = launch.check_settings(options.environ).run.trace
     output.check_plots()
     output.check_folder(folder)
+    if not trace:
+        return _run(chosen, options, folder)
+    with guarded_folder("pagewire-timelines-") as parts_folder:
+        parts = Parts(parts_folder)
+        code = _run(chosen, dataclasses.replace(options, timeline=parts), folder)
+        if parts.join(trace):
+            return code
+    say(f"'{trace}' was not written: these experiments launch no ranks, engines have no timeline")
+    return 1
+
+
+def _run(chosen: Sequence[Experiment], options: Options, folder: pathlib.Path) -> int:
     failed: list[str] = []
     for experiment in chosen:
         start_s = time.monotonic()

@@ -19,6 +19,9 @@ class Group(NamedTuple):
     label: str = ""
 
 
+TRACE_VARIABLE = "PAGEWIRE_RUN_TRACE"
+"""Of run.trace."""
+
 ALONE = Group()
 """The only run of its file."""
 
@@ -48,3 +51,25 @@ def join(parts: Sequence[pathlib.Path], path: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(partial)
         raise OutputError(f"'{path}' was not written: {error.strerror}") from None
+
+
+class Parts:
+    """The timelines of a command that launches several runs, in a folder until they are joined."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = pathlib.Path(folder)
+        self._num_parts = 0
+
+    def begin(self, environ: dict[str, str], label: str) -> Group:
+        """Give the next run of this environment a part of its own."""
+        group = Group(self._num_parts, label)
+        environ[TRACE_VARIABLE] = str(self._folder / f"{self._num_parts:05}.pftrace")
+        self._num_parts += 1
+        return group
+
+    def join(self, path: str) -> bool:
+        """Write those that there are as one; False: no run left any. Raises OutputError."""
+        parts = sorted(self._folder.glob("*.pftrace"))
+        if parts:
+            join(parts, path)
+        return bool(parts)
