@@ -61,6 +61,7 @@ WITH_MPI = (
     "transport/rdma.py",
     "cli/info.py",
     "cli/bench/ranks/app.py",
+    "cli/bench/ranks/stream.py",
     "cli/selftest/hello.py",
     "cli/stress/rank.py",
     "cli/stress/steps/",
