@@ -165,7 +165,7 @@ class Ending:
         node = here.node
         directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
         per_rank = None
-        node.finish_trace()
+        failure = _finish_trace(node)  # told when every rank has what it waits for
         if not directory:
             per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
         try:
@@ -175,13 +175,23 @@ class Ending:
             elif per_rank is not None:
                 run = node.config.run
                 report.finish(per_rank, node.config, run.json, run.quiet)
-                if run.trace:
+                if run.trace and failure is None:
                     _make_timeline(run.trace, len(per_rank))
+            if failure is not None:
+                raise failure
         finally:
             messaging, here.messaging = here.messaging, ffi.NULL
             lib.pw_messaging_destroy(messaging)
             node.close()
             self._wire.free()
+
+
+def _finish_trace(node: Node) -> OutputError | None:
+    try:
+        node.finish_trace()
+    except OutputError as error:
+        return error
+    return None
 
 
 def _make_timeline(path: str, num_ranks: int) -> None:
