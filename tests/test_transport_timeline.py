@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from test_cli_runs import command
 
+from pagewire.cli.bench import command as bench
 from pagewire.cli.experiments import registry
 from pagewire.cli.experiments import run as experiments
 from pagewire.cli.experiments.result import Options
@@ -272,10 +273,12 @@ def test_compare_has_its_runs_side_by_side(tmp_path):
         assert sum(span.length_ns for span in costs) == counted_here["pin_ns"] > 0
 
 
-def test_missing_package_is_refused_before_the_run(monkeypatch):
+def test_missing_package_is_refused_before_the_run(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'pagewire\[trace\]'"):
         request.check_installed()
+    assert "timeline" not in [group.name for group in bench.choose("")]
+    assert "without timeline: run.trace needs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("transport", ["facade", "fabric"])

@@ -22,17 +22,23 @@ class Group(NamedTuple):
 TRACE_VARIABLE = "PAGEWIRE_RUN_TRACE"
 """Of run.trace."""
 
+MISSING = (
+    "run.trace needs the package perfetto, which is not installed: pip install 'pagewire[trace]'"
+)
+
 ALONE = Group()
 """The only run of its file."""
 
 
+def is_installed() -> bool:
+    """The package that has Perfetto's messages is there."""
+    return importlib.util.find_spec("perfetto") is not None
+
+
 def check_installed() -> None:
     """Refuse a timeline without the package that has Perfetto's messages."""
-    if importlib.util.find_spec("perfetto") is None:
-        raise ConfigError(
-            "run.trace needs the package perfetto, which is not installed: "
-            "pip install 'pagewire[trace]'"
-        )
+    if not is_installed():
+        raise ConfigError(MISSING)
 
 
 def join(parts: Sequence[pathlib.Path], path: str) -> None:
