@@ -6,7 +6,7 @@ come in the order of their starts and not overlap, which the viewer would take f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
@@ -107,7 +107,6 @@ class PerfettoFile:
         end_ns: int,
         name: str,
         flows: Iterable[Flow] = (),
-        facts: Mapping[str, int] | None = None,
     ) -> None:
         """A span, or an instant when start and end are one."""
         is_span = end_ns > start_ns
@@ -116,8 +115,6 @@ class PerfettoFile:
         event.name = name
         for flow in flows:
             (event.terminating_flow_ids if flow.is_last else event.flow_ids).append(flow.number)
-        for fact, value in (facts or {}).items():
-            event.debug_annotations.add(name=fact, uint_value=value)
         if is_span:
             self._event(track, end_ns, TrackEvent.TYPE_SLICE_END)
 
