@@ -1,5 +1,5 @@
 /* Benchmark of address translation: what a lookup costs in our caches and in what one would take
- * otherwise. It alone in native/ reads a clock (wall time). Stateless. */
+ * otherwise. With bench_trace.h it alone in native/ reads a clock (wall time). Stateless. */
 #ifndef PW_NATIVE_BENCH_LOOKUP_H
 #define PW_NATIVE_BENCH_LOOKUP_H
 #include "native/types.h"
