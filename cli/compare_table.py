@@ -112,8 +112,8 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append("Received data: identical on each rank under every strategy.")
     if any(not all(entry["received_alike"]) for entry in ended):
         lines.append(
-            "Received data: DIFFERENT from the first row's as listed. Times that a program sends, "
-            "as lammps does at its end, or addresses are a reason; else it is an error."
+            "Received data: DIFFERENT from the first row's as listed. Times or addresses that a "
+            "program sends are a reason; else it is an error."
         )
     for entry in ended:
         ranks = [idx for idx, alike in enumerate(entry["received_alike"]) if not alike]

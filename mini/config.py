@@ -104,8 +104,8 @@ class MiniConfig:
     )
     order: str = setting(
         "node",
-        "what happens behind a block that is dropped for a miss: node: every later one from that "
-        "node is dropped too until it has come, as in VMMC; block: nothing",
+        "what happens behind a block that is dropped or damaged, or came in part: node: every "
+        "later one from that node is dropped too until it has come, as in VMMC; block: nothing",
         choices={"node": 1, "block": 0},
         engine="keeps_order",
     )

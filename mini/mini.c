@@ -94,7 +94,8 @@ static void check_water_mark(pw_mini *mini, pw_time at_ns)
     const pw_settings *settings = mini->settings;
     if (!settings->vmh_high_pages || at_ns < mini->checked_ns) return;
     mini->checked_ns = at_ns + settings->vmh_check_ns;
-    if (mini->table.num_pinned > (uint64_t)settings->vmh_high_pages)
+    mini->table.now_ns = at_ns;
+    if (mini->table.pinned.num_pages > (uint64_t)settings->vmh_high_pages)
         pw_vmh_table_evict(&mini->table, (uint64_t)settings->vmh_low_pages);
 }
 
@@ -203,6 +204,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         return;
     }
     count_lookup(mini, for_write);
+    mini->table.now_ns = access->at_ns;
     if (hit && drop_if_stale(mini, access, line, state)) hit = false, line = NULL;
     bool is_pending = line && line->ready_ns > access->at_ns;
     mini->counters->vmh_pending += is_pending;
@@ -265,18 +267,17 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
     pw_mini *mini = of(base);
     pw_time free_ns, ready_ns = at_ns;
     bool evicted;
-    uint64_t id = buffer & ((UINT64_C(1) << PW_MINI_BUFFER_BITS) - 1);
     mini->counters->cbh_lookups++;
     mini->counters->cbh_invalid += !is_known;
-    pw_cache_line *line = pw_line_cache_find(&mini->cbh, pdid, id);
+    pw_cache_line *line = pw_line_cache_find(&mini->cbh, pdid, buffer);
     /* an entry that was filled as invalid ends with the registration of its id */
     if (line && is_known && !pw_cache_line_has(line, 0)) line->is_used = false, line = NULL;
     if (!line) {
         mini->counters->cbh_misses++;
-        line = pw_line_cache_take(&mini->cbh, pdid, id, ready_ns, &free_ns, &evicted);
+        line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
         if (!line) { /* every slot of the set is reserved: the request comes again */
             ready_ns = retried_ns(mini, at_ns, free_ns);
-            line = pw_line_cache_take(&mini->cbh, pdid, id, ready_ns, &free_ns, &evicted);
+            line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
         }
         pw_miss_work work = {.key = (uint64_t)at_ns * PW_NUM_LOCKS + 1};
         line->valid[0] = is_known;
@@ -289,7 +290,7 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
 
 static void close_buffer(pw_translation_unit *base, uint64_t buffer)
 {
-    pw_line_cache_drop_line(&of(base)->cbh, buffer & ((UINT64_C(1) << PW_MINI_BUFFER_BITS) - 1));
+    pw_line_cache_drop_line(&of(base)->cbh, buffer);
 }
 
 /* --- processes, shootdowns ----------------------------------------------------------------------
@@ -346,6 +347,7 @@ int pw_mini_init(pw_mini *mini, const pw_costs *costs, const pw_settings *settin
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,
+        .is_silent = true,
         .has_random_keys = true,
     };
     *mini = (pw_mini){.base = {.ops = &ops, .memory = memory},
@@ -355,6 +357,7 @@ int pw_mini_init(pw_mini *mini, const pw_costs *costs, const pw_settings *settin
                       .processes = {.max_open = (uint32_t)settings->mini_processes},
                       .line_shift = (uint32_t)__builtin_ctzll((uint64_t)settings->vmh_line_pages),
                       .checked_ns = INT64_MIN};
+    mini->base.pinned = &mini->table.pinned;
     pw_calendar_init(&mini->thread);
     int64_t line_sets = settings->vmh_entries / settings->vmh_line_pages / settings->vmh_ways;
     int code = pw_line_cache_init(&mini->vmh, (uint32_t)line_sets, (uint32_t)settings->vmh_ways);

@@ -21,7 +21,7 @@
 
 #define PW_MINI_PROCESSES_MAX 128
 #define PW_VMH_ENTRIES_MAX (1 << 20) /* of either cache */
-#define PW_MINI_BUFFER_BITS 20       /* of a key: the buffer's id; the rest is random */
+#define PW_MINI_BUFFER_BITS 20       /* of its id, which a key holds among 64 bits */
 
 /* Process handles that the NIC knows. */
 typedef struct {

@@ -8,8 +8,9 @@ enum {
     POST_QUEUE_BYTES = 16384, /* the largest of the thesis's 4 to 16 KB */
     VMH_ENTRY_BYTES = 4,
     VMH_TAG_BYTES = 8, /* assumed: tag, process, lock bits and age of a line, two words */
-    CBH_STATIC_BYTES = 36,
-    CBH_CACHED_BYTES = 26,
+    KEY_BYTES = 8,
+    CBH_STATIC_BYTES = 28 + KEY_BYTES, /* 36 and 26 are the thesis's; which of its two sizes of a */
+    CBH_CACHED_BYTES = 18 + KEY_BYTES, /* key they hold it leaves open: assumed are 64 bits */
     IMPORTED_BYTES = 16,
     IMPORTED_ENTRIES = 4096,    /* a process */
     TRANSLATION_BYTES = 8,      /* of a TLB: a descriptor of ARM's page table */

@@ -10,7 +10,7 @@ static int enter(pw_static_tables *tables, const pw_access *access)
     if (end_page > leaf_end) end_page = leaf_end;
     for (uint64_t page = access->page; page < end_page; page++) {
         if (pw_vmh_table_is_pinned(&tables->table, access->pdid, page)) continue;
-        bool is_full = tables->table.num_pinned >= (uint64_t)tables->settings->static_pages;
+        bool is_full = tables->table.pinned.num_pages >= (uint64_t)tables->settings->static_pages;
         tables->counters->static_refused += is_full && page == access->page;
         int code = is_full ? PW_ERR_FULL : pw_vmh_table_pin(&tables->table, access->pdid, page, 1);
         if (code < 0)
@@ -32,6 +32,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
                            .delay_ns = access->is_translated ? 0 : tables->costs->vmh_lookup_ns,
                            .fault_until_ns = INT64_MIN};
     if (result->code < 0) return;
+    tables->table.now_ns = access->at_ns;
     bool is_pinned = pw_vmh_table_is_pinned(&tables->table, access->pdid, access->page);
     if (is_pinned && state != PW_PAGE_PRESENT) { /* the OS changed the mapping */
         tables->counters->stale_translations++;
@@ -86,8 +87,6 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
     return at_ns + of(base)->costs->cbh_lookup_ns;
 }
 
-static void close_buffer(pw_translation_unit *base, uint64_t buffer) { (void)base, (void)buffer; }
-
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
 {
@@ -118,16 +117,17 @@ void pw_static_tables_init(pw_static_tables *tables, const pw_costs *costs,
         .is_open = is_open,
         .open_buffer = open_buffer,
         .find_buffer = find_buffer,
-        .close_buffer = close_buffer,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,
+        .is_silent = true,
     };
     *tables = (pw_static_tables){.base = {.ops = &ops, .memory = memory},
                                  .costs = costs,
                                  .settings = settings,
                                  .counters = counters,
                                  .processes = {.max_open = (uint32_t)settings->mini_processes}};
+    tables->base.pinned = &tables->table.pinned;
     pw_vmh_table_init(&tables->table, memory, counters, NULL, 0); /* nothing is evicted */
 }
 

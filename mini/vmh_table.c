@@ -52,11 +52,12 @@ static void note(pw_vmh_table *table, pw_vmh_leaf *leaf, uint64_t first_page, ui
         uint64_t bit = UINT64_C(1) << (page % 64);
         *word = pinned ? *word | bit : *word & ~bit;
     }
-    table->num_pinned = pinned ? table->num_pinned + num_pages : table->num_pinned - num_pages;
+    uint64_t num_pinned = table->pinned.num_pages;
+    pw_pinned_set(&table->pinned, pinned ? num_pinned + num_pages : num_pinned - num_pages,
+                  table->now_ns);
     if (pinned) table->counters->vmh_pages_pinned += num_pages;
     else table->counters->vmh_pages_unpinned += num_pages;
-    if (table->num_pinned > table->counters->vmh_pinned_peak)
-        table->counters->vmh_pinned_peak = table->num_pinned;
+    table->counters->vmh_pinned_peak = table->pinned.peak_pages;
 }
 
 /* Length of the run of equal bits from page on. */
@@ -114,7 +115,7 @@ static void evict_leaf(pw_vmh_table *table, pw_vmh_leaf *leaf, uint64_t low_page
 {
     uint64_t line_pages = UINT64_C(1) << table->line_shift, first = first_page_of(leaf);
     for (uint64_t page = first; page < first + PW_VMH_LEAF_PAGES; page += line_pages) {
-        if (table->num_pinned <= low_pages) return;
+        if (table->pinned.num_pages <= low_pages) return;
         if (pw_line_cache_find(table->cache, leaf->pdid, page >> table->line_shift)) continue;
         unpin(table, leaf, page, page + line_pages);
     }
@@ -123,11 +124,11 @@ static void evict_leaf(pw_vmh_table *table, pw_vmh_leaf *leaf, uint64_t low_page
 void pw_vmh_table_evict(pw_vmh_table *table, uint64_t low_pages)
 {
     pw_vmh_leaf *start = table->hand ? table->hand : table->first, *leaf = start;
-    if (!leaf || table->num_pinned <= low_pages) return;
+    if (!leaf || table->pinned.num_pages <= low_pages) return;
     table->counters->vmh_evictions++;
     do {
         evict_leaf(table, leaf, low_pages);
-        if (table->num_pinned <= low_pages) break;
+        if (table->pinned.num_pages <= low_pages) break;
         leaf = leaf->next ? leaf->next : table->first;
     } while (leaf != start);
     table->hand = leaf;

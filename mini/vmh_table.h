@@ -10,6 +10,7 @@
 #include "mini/line_cache.h"
 #include "native/counters.h"
 #include "native/memory.h"
+#include "native/pinned.h"
 
 #define PW_VMH_LEAF_SHIFT 9
 #define PW_VMH_LEAF_PAGES (1u << PW_VMH_LEAF_SHIFT)
@@ -32,7 +33,8 @@ typedef struct {
     uint32_t line_shift;        /* pages of a line of it, as a power of two */
     pw_vmh_leaf *buckets[PW_VMH_BUCKETS];
     pw_vmh_leaf *first, *last, *hand; /* in the order made; hand: where eviction goes on */
-    uint64_t num_pinned;
+    pw_pinned pinned;
+    pw_time now_ns; /* of the call under way; of a shootdown: of the latest access */
 } pw_vmh_table;
 
 void pw_vmh_table_init(pw_vmh_table *table, pw_memory *memory, pw_counters *counters,

@@ -78,6 +78,23 @@ static pw_verdict find_transfer(pw_ni *ni, pw_passage *way)
     return pw_pass;
 }
 
+/* Dropped without a word: the source's timer brings it again. What is behind it waits for it,
+ * unless it was here already: then it is none that is missing. */
+static pw_verdict lose_block(pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    const pw_inbound *inbound = way->arrival.inbound;
+    pw_path *path = &ni->paths[block->header.source_node];
+    bool is_here = inbound->delivered[block->block_idx >> 6] >> (block->block_idx & 63) & 1;
+    if (ni->settings.keeps_order && !path->lost.is_set && !is_here) {
+        path->lost.is_set = true;
+        path->lost.stream = block->header.stream;
+        path->lost.block_idx = block->block_idx;
+        path->lost.at_ns = block->header.time_ns;
+    }
+    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+}
+
 /* A NACK for each damaged packet: up to 64 for one block [R5 3.4], of which the source heeds the
  * first. */
 static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
@@ -90,6 +107,10 @@ static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
         corrupt |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
     corrupt &= block->packet_mask;
     if (!corrupt) return pw_pass;
+    if (ni->translation->ops->is_silent) {
+        ni->counters.crc_errors += (uint64_t)__builtin_popcountll(corrupt);
+        return lose_block(ni, way);
+    }
     for (; corrupt; corrupt &= corrupt - 1) {
         ni->counters.crc_errors++;
         pw_answer_send(ni, block, way->arrival.sent_ns,
@@ -170,21 +191,13 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
  */
 static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
 {
-    const pw_block_frame *block = way->arrival.block;
-    pw_path *path = &ni->paths[block->header.source_node];
     ni->counters.blocks_dropped++;
     if (ni->translation->ops->retries_two_sided) return tell_missed(ni, way);
     if (ni->translation->ops->goes_back) {
         way->arrival.inbound->refused = true;
         return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NOT_READY};
     }
-    if (ni->settings.keeps_order && !path->lost.is_set) {
-        path->lost.is_set = true;
-        path->lost.stream = block->header.stream;
-        path->lost.block_idx = block->block_idx;
-        path->lost.at_ns = block->header.time_ns;
-    }
-    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+    return lose_block(ni, way);
 }
 
 /* Is a packet missing before one that came? */
@@ -212,20 +225,23 @@ static pw_verdict keep_sequence(pw_ni *ni, const pw_passage *way)
     return (pw_verdict){PW_VERDICT_NACK, PW_NACK_SEQUENCE};
 }
 
-/* The receiver buffers nothing: behind a block that it dropped, it drops all that the same node
- * sends until that one has come again [MINI 1.2]. */
+/* The receiver buffers nothing: behind a block that it dropped, or that lacks packets, it drops all
+ * that the same node sends until that one has come [MINI 1.2]. An attempt of it that was late
+ * physically alone is one too. */
 static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_path *path = &ni->paths[block->header.source_node];
     if (ni->translation->ops->goes_back) return keep_sequence(ni, way);
-    if (!path->lost.is_set || block->header.time_ns < path->lost.at_ns) return pw_pass;
-    if (path->lost.stream == block->header.stream && path->lost.block_idx == block->block_idx) {
-        path->lost.is_set = false; /* set again if it is dropped again */
-        return pw_pass;
+    bool is_it = path->lost.is_set && path->lost.stream == block->header.stream &&
+                 path->lost.block_idx == block->block_idx;
+    if (is_it) path->lost.is_set = false; /* set again if it is dropped again */
+    if (path->lost.is_set && block->header.time_ns >= path->lost.at_ns) {
+        ni->counters.blocks_behind++;
+        return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
     }
-    ni->counters.blocks_behind++;
-    return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+    if (ni->translation->ops->is_silent && !way->arrival.whole) return lose_block(ni, way);
+    return pw_pass;
 }
 
 /* Translate each page at its first packet. PW_OK, or why one can never be written. */

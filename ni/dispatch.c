@@ -92,8 +92,7 @@ static int on_answer(pw_ni *ni, const pw_frame_header *header)
     if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
         return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
-    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, header->source_node))
-        return PW_ERR_MALFORMED;
+    if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, frame)) return PW_ERR_MALFORMED;
     if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY) pw_firmware_extra_answer(&ni->firmware, &answer);
@@ -128,6 +127,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
     if (header->flags & PW_FLAG_COPY)
         return pw_network_settle(ni, header->source_node) ? PW_OK : PW_ERR_MALFORMED;
+    pw_firmware_settle_overtaken(&ni->firmware, &answer);
     pw_firmware_no_answer(&ni->firmware, &answer);
     return PW_OK;
 }
@@ -141,6 +141,7 @@ static int on_err(pw_ni *ni, const pw_frame_header *header)
     answer.err_follows = false;
     if (pw_err_wired_pdid(frame->argument0) != pw_err_claimed_pdid(frame->argument0)) {
         ni->counters.errs_refused++;
+        pw_firmware_settle_overtaken(&ni->firmware, &answer);
         pw_firmware_no_answer(&ni->firmware, &answer);
         return PW_OK;
     }
@@ -186,9 +187,12 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
     pw_time found_ns = header->time_ns;
-    if (request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT)
-        found_ns = ni->translation->ops->find_buffer(ni->translation, header->pdid, request->key,
-                                                     region != NULL, header->time_ns);
+    const pw_translation_ops *ops = ni->translation->ops;
+    bool is_sought = request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT;
+    if (is_sought && ops->find_buffer)
+        found_ns = ops->find_buffer(ni->translation, header->pdid,
+                                    pw_regions_id(&ni->regions, request->key), region != NULL,
+                                    header->time_ns);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,

@@ -142,10 +142,18 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
     else free(kept);
 }
 
-bool pw_network_has_copy(const pw_ni *ni, uint32_t peer)
+static bool is_answer_to(const pw_control_frame *answer, const pw_kept_frame *copy)
+{
+    const pw_block_frame *block = (const pw_block_frame *)(const void *)copy->frame;
+    return copy->peer == answer->header.source_node &&
+           block->header.stream == answer->header.stream && block->block_idx == answer->block_idx &&
+           block->transaction_id == answer->transaction_id && block->sequence == answer->sequence;
+}
+
+bool pw_network_has_copy(const pw_ni *ni, const pw_control_frame *answer)
 {
     const pw_kept_frame *copy = ni->copies_under_way;
-    while (copy && copy->peer != peer) copy = copy->next;
+    while (copy && !is_answer_to(answer, copy)) copy = copy->next;
     return copy != NULL;
 }
 

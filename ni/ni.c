@@ -207,8 +207,7 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
     }
     pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
     if (region && !region->stays) {
-        ni->translation->ops->close_buffer(ni->translation, region->key);
-        pw_regions_close(&ni->regions, region);
+        pw_engine_close_region(ni, region);
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
                        transfer->num_bytes, transfer->peer);
     }
@@ -332,6 +331,7 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
 }
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
+const pw_pinned *pw_ni_pinned(const pw_ni *ni) { return ni->translation->pinned; }
 
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 {

@@ -2,6 +2,8 @@
 #include "native/impairments.h"
 #include <stdlib.h>
 
+#define ROUNDS 4 /* of a Feistel network */
+
 void pw_regions_init(pw_regions *regions)
 {
     *regions = (pw_regions){.first_free = -1, .id_bits = 32};
@@ -21,7 +23,7 @@ void pw_regions_destroy(pw_regions *regions) { free(regions->list); }
 static uint32_t shuffle(uint64_t secret, uint32_t slot, uint32_t generation)
 {
     uint16_t left = (uint16_t)(generation >> 16), right = (uint16_t)generation;
-    for (uint64_t round = 0; round < 4; round++) {
+    for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t drawn = pw_impairment_mix(
             secret + pw_impairment_mix((uint64_t)slot << 32 | round << 16 | right));
         uint16_t next = left ^ (uint16_t)(drawn >> 48);
@@ -31,11 +33,46 @@ static uint32_t shuffle(uint64_t secret, uint32_t slot, uint32_t generation)
     return (uint32_t)left << 16 | right;
 }
 
-static uint64_t upper_bits(pw_regions *regions, uint32_t slot, uint32_t generation)
+static uint32_t of_half(const pw_regions *regions, uint64_t round, uint32_t half)
 {
-    if (!regions->is_random) return shuffle(regions->secret, slot, generation);
-    uint64_t drawn = regions->seed ^ pw_impairment_mix(++regions->num_drawn);
-    return pw_impairment_mix(regions->secret + pw_impairment_mix(drawn));
+    uint64_t drawn = pw_impairment_mix(regions->seed + (round << 32 | half));
+    return (uint32_t)(pw_impairment_mix(regions->secret + drawn) >> 32);
+}
+
+/* The same network over a whole word, and the way back. */
+static uint64_t cipher(const pw_regions *regions, uint64_t word)
+{
+    uint32_t left = (uint32_t)(word >> 32), right = (uint32_t)word;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        uint32_t next = left ^ of_half(regions, round, right);
+        left = right;
+        right = next;
+    }
+    return (uint64_t)left << 32 | right;
+}
+
+static uint64_t decipher(const pw_regions *regions, uint64_t word)
+{
+    uint32_t left = (uint32_t)(word >> 32), right = (uint32_t)word;
+    for (uint64_t round = ROUNDS; round-- > 0;) {
+        uint32_t last = right ^ of_half(regions, round, left);
+        right = left;
+        left = last;
+    }
+    return (uint64_t)left << 32 | right;
+}
+
+static uint64_t make_key(pw_regions *regions, uint32_t slot, uint32_t generation)
+{
+    uint64_t id = (uint64_t)slot + 1, key;
+    if (!regions->is_random)
+        return (uint64_t)shuffle(regions->secret, slot, generation) << regions->id_bits | id;
+    do {
+        uint64_t drawn = regions->seed ^ pw_impairment_mix(++regions->num_drawn);
+        drawn = pw_impairment_mix(regions->secret + pw_impairment_mix(drawn));
+        key = cipher(regions, drawn << regions->id_bits | id);
+    } while (key == 0); /* says that there is none */
+    return key;
 }
 
 static int grow(pw_regions *regions)
@@ -59,20 +96,24 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
     pw_region *region = &regions->list[slot];
     regions->first_free = region->next_free;
     uint32_t generation = region->generation + 1;
-    *region =
-        (pw_region){.address = address,
-                    .num_bytes = num_bytes,
-                    .key = upper_bits(regions, (uint32_t)slot, generation) << regions->id_bits |
-                           (uint64_t)(slot + 1),
-                    .peer = peer,
-                    .generation = generation};
+    *region = (pw_region){.address = address,
+                          .num_bytes = num_bytes,
+                          .key = make_key(regions, (uint32_t)slot, generation),
+                          .peer = peer,
+                          .generation = generation};
     regions->num_open++;
     return region;
 }
 
+uint64_t pw_regions_id(const pw_regions *regions, uint64_t key)
+{
+    uint64_t word = regions->is_random ? decipher(regions, key) : key;
+    return word & ((UINT64_C(1) << regions->id_bits) - 1);
+}
+
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key)
 {
-    uint64_t id = key & ((UINT64_C(1) << regions->id_bits) - 1), slot = id - 1; /* 0: no slot */
+    uint64_t slot = pw_regions_id(regions, key) - 1; /* of id 0: no slot */
     if (slot >= regions->capacity || regions->list[slot].key != key) return NULL;
     return &regions->list[slot];
 }

@@ -1,12 +1,13 @@
 /* Regions: what peers may read, each under a key of its own: one that no slot gives again
- * before 2^32 others, or, drawn, by chance alone. Keys are hard to guess, for who has some of them
- * too, but no cryptography: the secret is a hash's seed. One NI, one thread at a time. */
+ * before 2^32 others, or, drawn, by chance alone (44 bits). Keys are hard to guess, for who has
+ * some of them too, but no cryptography: the secret is a hash's seed. One NI, one thread at a time.
+ */
 #ifndef PW_NI_REGIONS_H
 #define PW_NI_REGIONS_H
 #include "ni/ni.h"
 
 typedef struct {
-    uint64_t address, num_bytes, key; /* 0: free; low id_bits: slot + 1, the buffer's id */
+    uint64_t address, num_bytes, key; /* 0: free; holds the buffer's id: slot + 1 */
     pw_scheduling scheduling;         /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
@@ -20,18 +21,22 @@ typedef struct {
     uint32_t capacity, num_open;
     int32_t first_free; /* -1: none */
     uint32_t id_bits;
-    bool is_random; /* the rest of a key is drawn; else it is the slot's generation, shuffled */
+    bool is_random; /* the rest of a key is drawn, and the whole is ciphered; else it is the slot's
+                       generation, shuffled, above the id in clear */
     uint64_t seed, num_drawn;
 } pw_regions;
 
 void pw_regions_init(pw_regions *regions);
-/* Keys of so many bits of id, the rest random: nobody guesses them [MINI 3]. Before the first
- * region. */
+/* Keys of so many bits of id and the rest random, ciphered as one word under the secret. So all 64
+ * bits of a key are random to who has not got it, and a guess must hit them all [MINI 3]. Before
+ * the first region. */
 void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed);
 void pw_regions_destroy(pw_regions *regions);
 /* A region for peer; stays and reading are false. NULL when the host has no memory. */
 pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
                            uint64_t num_bytes);
+/* The buffer's id that a key holds; of a forged key any. */
+uint64_t pw_regions_id(const pw_regions *regions, uint64_t key);
 /* The region of a key; NULL when there is none (any more). */
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key);
 void pw_regions_close(pw_regions *regions, pw_region *region);

@@ -112,6 +112,8 @@ void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time 
 
 /* Do what the firmware ordered, from where it stopped; stops when a decision is wanted. */
 void pw_engine_perform(pw_ni *ni);
+/* The region is known no more, to the translation unit either. */
+void pw_engine_close_region(pw_ni *ni, pw_region *region);
 /* decision.c */
 void pw_engine_ask(pw_ni *ni);
 /* Keep a burst until the decision is there; what is before position has been handled. */
@@ -143,8 +145,8 @@ pw_block_frame *pw_network_keep(pw_ni *ni, enum pw_impairment_id site, uint32_t 
                                 uint32_t channel, uint32_t frame_bytes, pw_time arrival_ns);
 /* PW_EVENT_DEPARTURE: a kept frame leaves, or is dropped because its transfer is over. */
 void pw_network_let_go(pw_ni *ni, const pw_event *event);
-/* Is a copy at the peer whose answers are not all here? */
-bool pw_network_has_copy(const pw_ni *ni, uint32_t peer);
+/* Is the copy at the peer that this claims to answer, and not all of its answers here? */
+bool pw_network_has_copy(const pw_ni *ni, const pw_control_frame *answer);
 /* Every answer to the copy that left first for the peer is here. False when there is no such copy.
  */
 bool pw_network_settle(pw_ni *ni, uint32_t peer);

@@ -25,7 +25,8 @@ static int open_region(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_
                        pw_region **region)
 {
     if (pw_range_wraps(address, num_bytes)) return PW_ERR_ADDRESS;
-    int code = ni->translation->ops->open_buffer(ni->translation, ni->regions.num_open);
+    const pw_translation_ops *ops = ni->translation->ops;
+    int code = ops->open_buffer ? ops->open_buffer(ni->translation, ni->regions.num_open) : PW_OK;
     if (code < 0) return code;
     *region = pw_regions_open(&ni->regions, peer, address, num_bytes);
     return *region ? PW_OK : PW_ERR_NOMEM;
@@ -57,12 +58,19 @@ int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *ke
 
 void pw_ni_set_key_secret(pw_ni *ni, uint64_t secret) { ni->regions.secret = secret; }
 
+void pw_engine_close_region(pw_ni *ni, pw_region *region)
+{
+    const pw_translation_ops *ops = ni->translation->ops;
+    if (ops->close_buffer)
+        ops->close_buffer(ni->translation, pw_regions_id(&ni->regions, region->key));
+    pw_regions_close(&ni->regions, region);
+}
+
 int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 {
     pw_region *region = pw_regions_find(&ni->regions, key);
     if (!region) return PW_ERR_INVALID;
-    ni->translation->ops->close_buffer(ni->translation, key);
-    pw_regions_close(&ni->regions, region);
+    pw_engine_close_region(ni, region);
     return PW_OK;
 }
 

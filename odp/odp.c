@@ -158,7 +158,7 @@ static pw_time latency_ns(const pw_translation_unit *base, uint32_t how)
     return pw_smmu_latency_ns(((const pw_odp *)(const void *)base)->smmu, how);
 }
 
-/* --- processes, buffers -------------------------------------------------------------------------
+/* --- processes -------------------------------------------------------------------------
  */
 
 static int open_process(pw_translation_unit *base, uint16_t pdid)
@@ -170,21 +170,6 @@ static bool is_open(pw_translation_unit *base, uint16_t pdid)
 {
     return pw_smmu_bank(pw_odp_of(base)->smmu, pdid) != NULL;
 }
-
-static int open_buffer(pw_translation_unit *base, uint32_t num_open)
-{
-    (void)base, (void)num_open;
-    return PW_OK;
-}
-
-static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t buffer, bool is_known,
-                           pw_time at_ns)
-{
-    (void)base, (void)pdid, (void)buffer, (void)is_known;
-    return at_ns;
-}
-
-static void close_buffer(pw_translation_unit *base, uint64_t buffer) { (void)base, (void)buffer; }
 
 /* --- invalidation, prefetch ---------------------------------------------------------------------
  */
@@ -244,9 +229,6 @@ void pw_odp_init(pw_odp *odp, pw_smmu *smmu, const pw_costs *costs, const pw_set
         .latency_ns = latency_ns,
         .open = open_process,
         .is_open = is_open,
-        .open_buffer = open_buffer,
-        .find_buffer = find_buffer,
-        .close_buffer = close_buffer,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,
@@ -259,9 +241,6 @@ void pw_odp_init(pw_odp *odp, pw_smmu *smmu, const pw_costs *costs, const pw_set
         .latency_ns = latency_ns,
         .open = open_process,
         .is_open = is_open,
-        .open_buffer = open_buffer,
-        .find_buffer = find_buffer,
-        .close_buffer = close_buffer,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,

@@ -396,11 +396,17 @@ static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer
     return overtaken && overtaken->peer == answer->peer ? overtaken : NULL;
 }
 
-/* What an attempt waited for is here, be it the present one or one that was overtaken. */
-static void note_overtaken(pw_firmware *firmware, const pw_answer *answer)
+void pw_firmware_settle_overtaken(pw_firmware *firmware, const pw_answer *answer)
 {
     pw_overtaken *overtaken = overtaken_by(firmware, answer);
     if (overtaken) pw_transactions_overtaken_answered(&firmware->transactions, overtaken);
+}
+
+/* A peer that keeps to the protocol says before anything else that an ERR follows, and then sends
+ * it. Said after the attempt's answer, that ERR would be waited for in vain. */
+static bool is_believed(const pw_transaction *transaction, bool foreseen, bool err_follows)
+{
+    return !err_follows || !transaction || foreseen || transaction->unanswered;
 }
 
 /* The attempt's next answer is an ERR, which comes at err_ns or later. */
@@ -416,10 +422,14 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
     bool is_missed = answer->kind == PW_EVENT_NACK && answer->code == NACK_MISSED;
     pw_transaction *transaction = current(firmware, subject, answer->identity);
     bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
+    if (!is_believed(transaction, foreseen, answer->err_follows)) {
+        firmware->counters->stale_answers++;
+        return;
+    }
     if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
         return;
-    if (answer->kind == PW_EVENT_ERR || pw_goes_back(firmware->settings))
-        note_overtaken(firmware, answer);
+    if (!answer->err_follows || pw_goes_back(firmware->settings))
+        pw_firmware_settle_overtaken(firmware, answer);
     if (transaction) {
         pw_time known_ns = answer->err_follows || is_missed ? answer->err_ns : answer->at_ns;
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
@@ -443,6 +453,10 @@ void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer)
 {
     pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
     if (!transaction) return;
+    if (!is_believed(transaction, false, true)) {
+        firmware->counters->stale_answers++;
+        return;
+    }
     transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = pw_later(transaction->answer_ns, answer->err_ns);
     pw_timeout_decide(firmware, transaction, answer->identity);
@@ -503,7 +517,7 @@ void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);
     pw_transaction *transaction = current(firmware, subject, answer->identity);
-    if (pw_goes_back(firmware->settings)) note_overtaken(firmware, answer);
+    if (pw_goes_back(firmware->settings)) pw_firmware_settle_overtaken(firmware, answer);
     if (!transaction) return;
     pw_transactions_answered(&firmware->transactions, transaction);
     bool timer_helps = transaction->deadline_ns != PW_NEVER &&

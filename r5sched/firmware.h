@@ -159,6 +159,9 @@ void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_trans
 int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns);
 /* An answer is physically here. Decides whether the block's timeout comes first. */
 void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer);
+/* The attempt has its last answer: no ERR of it is waited for any more, should a timeout have
+ * overtaken it. */
+void pw_firmware_settle_overtaken(pw_firmware *firmware, const pw_answer *answer);
 /* An ERR is to come for the attempt, not before answer->err_ns. */
 void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer);
 /* None of the ERRs that are to come for blocks of the stream to peer comes before err_ns. */

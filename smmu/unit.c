@@ -101,22 +101,6 @@ static bool is_open(pw_translation_unit *base, uint16_t pdid)
     return pw_smmu_bank(of(base)->smmu, pdid) != NULL;
 }
 
-/* The NI's own table of regions has no cache before it. */
-static int open_buffer(pw_translation_unit *base, uint32_t num_open)
-{
-    (void)base, (void)num_open;
-    return PW_OK;
-}
-
-static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t buffer, bool is_known,
-                           pw_time at_ns)
-{
-    (void)base, (void)pdid, (void)buffer, (void)is_known;
-    return at_ns;
-}
-
-static void close_buffer(pw_translation_unit *base, uint64_t buffer) { (void)base, (void)buffer; }
-
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
 {
@@ -145,9 +129,6 @@ void pw_smmu_unit_init(pw_smmu_unit *unit, pw_smmu *smmu, pw_memory *memory,
         .latency_ns = latency_ns,
         .open = open_context,
         .is_open = is_open,
-        .open_buffer = open_buffer,
-        .find_buffer = find_buffer,
-        .close_buffer = close_buffer,
         .invalidate = invalidate,
         .invalidate_context = invalidate_context,
         .invalidate_all = invalidate_all,

@@ -37,6 +37,8 @@ def test_platform_has_the_base_costs_of_the_thesis(costs):
     assert word + 2 * costs.mailbox_read_ns == 8 * US
     assert rig.transfer(4096).arrival_ns == pytest.approx(52 * US, rel=0.01)
     assert rig.transfer(4, operation="read").latency_ns == pytest.approx(22 * US, rel=0.01)
+    # 81 us in the thesis: docs/mini.md says why not here
+    assert rig.transfer(4096, operation="read").latency_ns == pytest.approx(56.7 * US, rel=0.01)
     rate_mbps = (1 << 20) * 1e3 / rig.transfer(1 << 20).arrival_ns
     assert rate_mbps == pytest.approx(118, rel=0.01)
 

@@ -527,6 +527,13 @@ class TestLaunch:
         misses = ("vmh_misses_send", "vmh_misses_receive", "cbh_misses")
         assert mini["translation_misses"] == sum(mini[key] for key in misses) > 0
         assert entries["static"]["translation_misses"] == 0 < entries["part"]["translation_misses"]
+        pinned = {
+            name: entry["pinned_peak_bytes"] >> 18
+            for name, entry in entries.items()
+            if name not in refused
+        }
+        assert {name for name, times in pinned.items() if times} == {"mini", "static"}
+        assert all(entries[name]["pinned_mean_bytes"] for name in ("mini", "static"))
         assert "identical on each rank" in done.stdout and picture.stat().st_size > 1000
 
     def test_unit_of_the_settings_beside_units_of_memory_is_refused(self, script):

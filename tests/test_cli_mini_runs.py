@@ -37,6 +37,10 @@ def test_lammps_gives_the_bits_of_plain_mpi(options, plain_state, tmp_path):
     total = json.loads(report.read_text())["totals"]
     assert total["transfers"] > 0 and total["nacks"] == 0
     assert total["translation_faults"] == total["fault_interrupts"] == total["pages_paged_in"] == 0
+    # in bytes of the rank with the most; in pages of both
+    peak_pages = total["pinned_peak_bytes"] / 4096
+    assert peak_pages <= total["vmh_pinned_peak"] <= 2 * peak_pages
+    assert 0 < total["pinned_mean_bytes"] <= total["pinned_peak_bytes"]
     if "run.translation=static" in options:
         assert total["static_pages"] > 0 and total["timeouts"] == 0
     else:

@@ -85,6 +85,13 @@ def test_sites_that_need_no_timeout_go_without(name):
     assert load([f"impairments.{name}=1:100:7", "run.timeout=none"], environ={}).impairments.any_on
 
 
+def test_base_system_of_mini_says_nothing_of_damage_and_needs_a_timeout_for_it():
+    damage = ("run.translation=static", "impairments.packet_corruption=1:100:7")
+    with pytest.raises(ConfigError, match="impairments.packet_corruption .* run.timeout = none"):
+        load((*damage, "run.timeout=none"), environ={})
+    assert load((*damage, "run.timeout=250us"), environ={}).impairments.any_on
+
+
 @pytest.mark.parametrize("name", ["lost_err", "fifo_full"])
 def test_lost_err_with_a_cancelled_timer_is_refused(name):
     with pytest.raises(ConfigError, match=f"impairments.{name} .* with run.nack_cancels_timer"):

@@ -187,6 +187,13 @@ ASSIGNMENTS = st.lists(
 @example(assignments=["run.timeout=none", "impairments.lost_nack=1:2:3"])
 @example(assignments=["impairments.packet_corruption=1:1:3"])
 @example(assignments=["impairments.packet_corruption=1:1:3:9"])
+@example(
+    assignments=[
+        "run.translation=static",
+        "run.timeout=none",
+        "impairments.packet_corruption=1:2:3",
+    ]
+)
 @example(assignments=["smmu.mode=stall", "driver.page_in=touch-a-page"])
 @example(assignments=["smmu.mode=stall", "ni.interleave=packet"])
 @example(assignments=["firmware.medium_limit=1KiB"])

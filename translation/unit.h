@@ -5,6 +5,7 @@
 #ifndef PW_TRANSLATION_UNIT_H
 #define PW_TRANSLATION_UNIT_H
 #include "native/memory.h"
+#include "native/pinned.h"
 #include "translation/residency.h"
 
 typedef struct {
@@ -49,10 +50,11 @@ typedef struct {
     /* A process with this protection domain; PW_ERR_CONTEXT when there is no room for one more. */
     int (*open)(pw_translation_unit *unit, uint16_t pdid);
     bool (*is_open)(pw_translation_unit *unit, uint16_t pdid);
-    /* A buffer is registered; PW_ERR_FULL when the unit has no room for one more. */
+    /* These three are NULL in a unit that knows of no buffers. A buffer is registered; PW_ERR_FULL
+     * when the unit has no room for one more. */
     int (*open_buffer)(pw_translation_unit *unit, uint32_t num_open);
-    /* When a request that names the buffer and came at at_ns is answered. is_known: it is
-     * registered. */
+    /* When a request that names the buffer, by its id, and came at at_ns is answered. is_known: it
+     * is registered. */
     pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns);
     void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);
@@ -66,6 +68,7 @@ typedef struct {
                   pw_time at_ns);
     bool is_certain; /* a page that is present stays so: answers can be foreseen */
     bool has_random_keys;
+    bool is_silent; /* a damaged block is dropped without a word, as is what the unit drops */
     bool retries_two_sided; /* DROPPED: answered, with when software has brought the page in */
     bool goes_back; /* DROPPED is answered; blocks of a transfer are taken in their order alone */
 } pw_translation_ops;
@@ -73,6 +76,7 @@ typedef struct {
 struct pw_translation_unit {
     const pw_translation_ops *ops;
     pw_memory *memory;
+    const pw_pinned *pinned; /* what the unit keeps pinned by itself; NULL: it never does */
 };
 
 static inline void pw_translate(pw_translation_unit *unit, pw_residency *residency,

@@ -25,7 +25,7 @@ SECTIONS = ("DDOT", "DDOT Allreduce", "WAXPBY", "SpMV", "MG")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a run gave; alike on all ranks but for the seconds of others' sections."""
+    """What a run gave; alike on all ranks but for seconds: those of all ranks are at rank 0."""
 
     symmetry: Symmetry
     spectrum: Spectrum
@@ -86,7 +86,7 @@ class Benchmark:
             )
         self.stopwatch.stop()
         watch = self.stopwatch
-        rows = self.team.gather_rows(
+        rows = self.team.measured_rows(
             [self.setup_seconds, watch.loop_seconds]
             + [watch.section_seconds[name] for name in SECTIONS]
         )

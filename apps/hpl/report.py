@@ -69,8 +69,8 @@ def opening(options: Options, grid: Grid) -> str:
 
 
 def timing(options: Options, grid: Grid, stopwatch: Stopwatch) -> str:
-    """The line of the run and where its time went. Collective."""
-    rows = grid.world.gather_rows(
+    """The line of the run and where its time went: of all ranks at rank 0. Collective."""
+    rows = grid.world.measured_rows(
         [stopwatch.loop_seconds, *(stopwatch.section_seconds[name] for name in SECTIONS)]
     )
     seconds = float(rows[:, 0].max())

@@ -38,8 +38,8 @@ def closing(
     lists: NeighborLists,
     trigger: RebuildTrigger,
 ) -> str:
-    """Loop time, breakdown by section, neighbour statistics. Collective."""
-    rows = team.gather_rows(
+    """Loop time, breakdown by section, neighbour statistics: of all ranks at rank 0. Collective."""
+    rows = team.measured_rows(
         [
             stopwatch.loop_seconds,
             *(stopwatch.section_seconds[name] for name in SECTIONS),

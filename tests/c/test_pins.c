@@ -141,7 +141,7 @@ static void test_strategies(pw_memory *memory)
         if (strcmp(ops->name, "pretouch") == 0) assert(lease.cost.touch_ns == 22);
         assert(ops->invalidated(self, 0, UINT64_MAX) == PW_OK);
         ops->destroy(self);
-        pw_page_counts_finish(&context.pinned.of);
+        pw_page_counts_finish(&context.pinned_pages);
     }
     munmap(pages, NUM_PAGES * PW_PAGE_BYTES);
 }

@@ -22,23 +22,27 @@ int main(void)
     assert(pw_vmh_table_pin(&table, PDID, FIRST, 4) == 4);
     assert(pw_vmh_table_pin(&table, PDID, FIRST + 2, 6) == 4);
     assert(pw_vmh_table_pin(&table, PDID, FIRST, 8) == 0);
+    table.now_ns = 100;
     assert(pw_vmh_table_pin(&table, PDID, FIRST + PW_VMH_LEAF_PAGES, 8) == 8);
     pw_memory_read_counters(memory, &of_memory);
-    assert(of_memory.pinned_pages == 16 && table.num_pinned == 16);
+    assert(of_memory.pinned_pages == 16 && table.pinned.num_pages == 16);
     assert(pw_vmh_table_is_pinned(&table, PDID, FIRST + 7));
     assert(!pw_vmh_table_is_pinned(&table, PDID, FIRST + 8));
     assert(!pw_vmh_table_is_pinned(&table, PDID + 1, FIRST));
 
     assert(pw_line_cache_take(&cache, PDID, FIRST >> 2, 0, &free_ns, &evicted));
     pw_vmh_table_evict(&table, 8); /* lines 1, 2, of which the cache holds none */
-    assert(table.num_pinned == 8 && pw_vmh_table_is_pinned(&table, PDID, FIRST));
+    assert(table.pinned.num_pages == 8 && pw_vmh_table_is_pinned(&table, PDID, FIRST));
     assert(!pw_vmh_table_is_pinned(&table, PDID, FIRST + 4));
     pw_vmh_table_evict(&table, 0);
-    assert(table.num_pinned == 4 && pw_vmh_table_is_pinned(&table, PDID, FIRST + 3));
+    assert(table.pinned.num_pages == 4 && pw_vmh_table_is_pinned(&table, PDID, FIRST + 3));
     assert(counters.vmh_pinned_peak == 16 && counters.vmh_pages_unpinned == 12);
 
+    table.now_ns = 300;
     pw_vmh_table_forget(&table, PDID, FIRST + 1, 2);
-    assert(table.num_pinned == 2 && !pw_vmh_table_is_pinned(&table, PDID, FIRST + 1));
+    assert(table.pinned.num_pages == 2 && !pw_vmh_table_is_pinned(&table, PDID, FIRST + 1));
+    assert(table.pinned.peak_pages == 16); /* 8 for 100 ns, 4 for 200, 2 for 100 */
+    assert(pw_pinned_mean_bytes(&table.pinned, 400) == (800 + 800 + 200) * PW_PAGE_BYTES / 400);
     pw_vmh_table_destroy(&table);
     pw_memory_read_counters(memory, &of_memory);
     assert(of_memory.unpinned_pages == 16);

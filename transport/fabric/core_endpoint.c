@@ -95,6 +95,17 @@ static const struct fi_info *choose(const struct fi_info *list, const char *prov
     return best;
 }
 
+#define STALE_NAMES 16
+
+static int enable(pw_core_endpoint *core, struct fi_info *info)
+{
+    int code = fi_endpoint(core->domain, info, &core->endpoint, NULL);
+    if (code) return code;
+    code = fi_ep_bind(core->endpoint, &core->completions->fid, FI_TRANSMIT | FI_RECV);
+    if (!code) code = fi_ep_bind(core->endpoint, &core->peers->fid, 0);
+    return code ? code : fi_enable(core->endpoint);
+}
+
 static int open_parts(pw_core_endpoint *core, struct fi_info *info, pw_sentence *reason)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .size = COMPLETIONS};
@@ -107,12 +118,13 @@ static int open_parts(pw_core_endpoint *core, struct fi_info *info, pw_sentence 
     if (code) return refuse(core, reason, "fi_cq_open", code);
     code = fi_av_open(core->domain, &av, &core->peers, NULL);
     if (code) return refuse(core, reason, "fi_av_open", code);
-    code = fi_endpoint(core->domain, info, &core->endpoint, NULL);
-    if (code) return refuse(core, reason, "fi_endpoint", code);
-    code = fi_ep_bind(core->endpoint, &core->completions->fid, FI_TRANSMIT | FI_RECV);
-    if (!code) code = fi_ep_bind(core->endpoint, &core->peers->fid, 0);
-    if (!code) code = fi_enable(core->endpoint);
-    if (code) return refuse(core, reason, "fi_enable", code);
+    /* The provider shm names what it shares by process id and number. A process of this id that
+     * was killed may have left some: the next endpoint has the next number. */
+    for (int i = 0; (code = enable(core, info)) == -FI_EBUSY && i < STALE_NAMES; i++) {
+        fi_close(&core->endpoint->fid);
+        core->endpoint = NULL;
+    }
+    if (code) return refuse(core, reason, core->endpoint ? "fi_enable" : "fi_endpoint", code);
     core->inject_bytes = info->tx_attr->inject_size;
     return PW_OK;
 }

@@ -10,8 +10,8 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
   counts
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, sleep_ns, page_in_ns, touch_ns,
   pin_ns, copy_ns: parts
-- pinned_peak_bytes, pinned_mean_bytes: memory that the strategy had pinned, at most and on average
-  over virtual time
+- pinned_peak_bytes, pinned_mean_bytes: memory that the strategy, or miNI or its base system, had
+  pinned, at most and on average over virtual time
 - wall_time_s: float; peak_rss_bytes: int
 - page_sources: list, what this host's kernel tells of pages; empty with the model's
 - received_hash: text, with run.hash_received, of a rank that received by RDMA
@@ -264,7 +264,8 @@ PINNED_KEYS: Mapping[str, str] = {
     "pinned_peak_bytes": "at most",
     "pinned_mean_bytes": "on average",
 }
-"""Memory that a rank's strategy has pinned, in bytes; the average is over virtual time."""
+"""Memory that a rank's strategy, or its translation unit, has pinned, in bytes; the average is over
+virtual time."""
 
 UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "smmu": ("l2_misses",),

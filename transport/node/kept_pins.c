@@ -42,7 +42,7 @@ static int trim(pw_kept_pins *pins, pw_strategy_cost *cost)
 void pw_kept_pins_finish(pw_kept_pins *pins)
 {
     const pw_page_interval *each;
-    while ((each = pw_page_counts_from(&pins->context->pinned.of, 0)))
+    while ((each = pw_page_counts_from(&pins->context->pinned_pages, 0)))
         if (pw_strategy_unpin_pages(pins->context, each->first_page,
                                     each->end_page - each->first_page) < 0)
             break;
@@ -169,7 +169,7 @@ int pw_kept_pins_invalidated(pw_kept_pins *pins, uint64_t first_page, uint64_t n
     const pw_page_interval *met;
     uint64_t end_page = first_page + num_pages;
     pw_strategy_cost in_the_os = {0}; /* munmap's and fork's own */
-    while ((met = pw_page_counts_from(&pins->context->pinned.of, first_page)) &&
+    while ((met = pw_page_counts_from(&pins->context->pinned_pages, first_page)) &&
            met->first_page < end_page) {
         uint64_t from = met->first_page > first_page ? met->first_page : first_page;
         uint64_t to = met->end_page < end_page ? met->end_page : end_page;

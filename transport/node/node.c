@@ -157,7 +157,7 @@ void pw_node_destroy(pw_node *node)
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
     pw_pieces_destroy(node);
     pw_firehoses_destroy(node);
-    pw_page_counts_finish(&node->context.pinned.of);
+    pw_page_counts_finish(&node->context.pinned_pages);
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
     pw_handles_destroy(&node->handles);
@@ -210,13 +210,15 @@ void pw_node_set_without_marks(pw_node *node) { node->lacks_marks = true; }
 void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
 {
     pw_wire_counts sent = {0, 0, 0, 0};
+    /* the unit pins, or the strategy: settings with both are refused */
+    const pw_pinned *of_unit = pw_ni_pinned(node->ni);
+    const pw_pinned *pinned = of_unit ? of_unit : &node->context.pinned;
     if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
     *out = (pw_node_counters){.touch_ns = node->strategy_cost.touch_ns,
                               .pin_ns = node->strategy_cost.pin_ns,
                               .copy_ns = node->strategy_cost.copy_ns,
-                              .pinned_peak_bytes = node->context.pinned.peak_pages << PW_PAGE_SHIFT,
-                              .pinned_mean_bytes =
-                                  pw_pinned_mean_bytes(&node->context.pinned, node->clock.now_ns),
+                              .pinned_peak_bytes = pinned->peak_pages << PW_PAGE_SHIFT,
+                              .pinned_mean_bytes = pw_pinned_mean_bytes(pinned, node->clock.now_ns),
                               .strategy = node->context.counters,
                               .received_hash = node->received_hash,
                               .yields = node->idleness.yields,

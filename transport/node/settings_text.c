@@ -201,6 +201,10 @@ static int check_impairments(const pw_node_settings *settings, pw_sentence *reas
                                       first_site_on(settings, fatal[i]));
     }
     const char *name = first_site_on(settings, waited_for);
+    static const int damage[] = {PW_IMPAIRMENT_PACKET_CORRUPTION, -1};
+    int64_t unit = settings->settings.translation; /* which says nothing of a damaged block: */
+    if (!name && (unit == PW_TRANSLATION_MINI || unit == PW_TRANSLATION_STATIC))
+        name = first_site_on(settings, damage);
     if (name && settings->settings.timeout_ns < 0)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "impairments.%s with run.timeout = none: only a timeout sends "

@@ -5,9 +5,10 @@
 #define PW_NODE_STRATEGY_H
 #include "native/costs.h"
 #include "native/memory.h"
+#include "native/pinned.h"
 #include "native/settings.h"
 #include "transport/node/cost_table.h"
-#include "transport/node/pinned.h"
+#include "transport/node/page_counts.h"
 
 /* cdef begin */
 typedef struct {
@@ -63,6 +64,7 @@ typedef struct {
     void (*unpinned)(void *owner, uint64_t first_page, uint64_t num_pages);
     void *owner;
     pw_pinned pinned;
+    pw_page_counts pinned_pages; /* which, for strategies that keep no counts of their own */
     pw_strategy_counters counters;
     pw_strategy_cost start_cost; /* what `create` took */
     /* Of the last function that failed: a sentence that names value, limit and remedy. */

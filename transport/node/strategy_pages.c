@@ -124,7 +124,7 @@ int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw
 int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
                           uint64_t *num_absent)
 {
-    pw_page_counts *pinned = &context->pinned.of;
+    pw_page_counts *pinned = &context->pinned_pages;
     pw_span span = pw_span_of_pages(first_page, num_pages);
     uint64_t hold, num_before = pinned->num_held_pages;
     if (pw_range_wraps(first_page, num_pages))
@@ -148,7 +148,7 @@ int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uin
 
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages)
 {
-    pw_page_counts *pinned = &context->pinned.of;
+    pw_page_counts *pinned = &context->pinned_pages;
     int code = pw_page_counts_forget(pinned, first_page, num_pages);
     if (code == PW_OK) code = pw_memory_unpin_mapped(context->memory, first_page, num_pages);
     pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);

@@ -52,8 +52,8 @@ static int pin_everything(pw_strategy_context *context, pw_strategy_cost *cost)
         uint64_t gone_pages = (code == PW_OK ? first_page : UINT64_MAX) - page;
         if (code != PW_OK && code != PW_ERR_ADDRESS)
             return pw_strategy_failed(context, code, "look-up", (pw_span){0});
-        (void)pw_page_counts_forget(&context->pinned.of, page, gone_pages);
-        pw_pinned_set(&context->pinned, context->pinned.of.num_held_pages, context->now_ns);
+        (void)pw_page_counts_forget(&context->pinned_pages, page, gone_pages);
+        pw_pinned_set(&context->pinned, context->pinned_pages.num_held_pages, context->now_ns);
         if (code == PW_ERR_ADDRESS) return PW_OK;
         code = pin_missing(context, first_page, num_pages, cost);
         /* One that went meanwhile, or that is a guard of the C library's: no transfer uses it. */
@@ -71,7 +71,7 @@ static int create(pw_strategy_context *context, void **self)
 static void destroy(void *self)
 {
     pw_strategy_context *context = self;
-    for (const pw_page_interval *held; (held = pw_page_counts_from(&context->pinned.of, 0));)
+    for (const pw_page_interval *held; (held = pw_page_counts_from(&context->pinned_pages, 0));)
         if (pw_strategy_unpin_pages(context, held->first_page, held->end_page - held->first_page) <
             0)
             return;

@@ -442,7 +442,10 @@ class Config:
     def _check_impairments(self) -> None:
         run, sites = self.run, self.impairments.sites()
         if run.timeout_ns is None:
-            for name in ("packet_loss", "lost_ack", "lost_nack", "lost_err", "fifo_full"):
+            # miNI and its base system say nothing of a damaged block either
+            silent = ("packet_corruption",) if run.translation in ("mini", "static") else ()
+            answers = ("lost_ack", "lost_nack", "lost_err", "fifo_full")
+            for name in ("packet_loss", *silent, *answers):
                 if sites[name].is_on:
                     raise ConfigError(
                         f"impairments.{name} = '{sites[name]}' with run.timeout = none: only a "

@@ -1,4 +1,4 @@
-#include "transport/node/pinned.h"
+#include "native/pinned.h"
 
 void pw_pinned_set(pw_pinned *pinned, uint64_t num_pages, int64_t now_ns)
 {
