@@ -23,6 +23,7 @@ CODE = [
     "cli",
     "driver",
     "examples",
+    "lab",
     "native",
     "ni",
     "r5sched",

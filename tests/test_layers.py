@@ -1,5 +1,5 @@
-"""Imports and includes go down only: cli > apps > transport > ni > (r5sched | driver > smmu |
-mini | odp > smmu) > translation > native."""
+"""Imports and includes go down only: cli > (apps | lab) > transport > ni > (r5sched | driver >
+smmu | mini | odp > smmu) > translation > native."""
 
 import ast
 import pathlib
@@ -29,8 +29,20 @@ BELOW = {
         "translation",
         "native",
     },
+    "lab": {
+        "transport",
+        "ni",
+        "r5sched",
+        "driver",
+        "smmu",
+        "mini",
+        "odp",
+        "translation",
+        "native",
+    },
     "cli": {
         "apps",
+        "lab",
         "transport",
         "ni",
         "r5sched",

@@ -160,10 +160,19 @@ class Engine(EngineView):
             self._policy = PolicyHost(self.ni, self.memory, own_policy.policy, own_policy.name)
 
     @classmethod
-    def of_config(cls, config: Config, platform: Platform, node: int, num_nodes: int) -> Self:
-        """The engine of one node of a run; its impairments are those of the configuration."""
-        own_policy = None
-        if not policy.is_built_in(config.run.policy):
+    def of_config(
+        cls,
+        config: Config,
+        platform: Platform,
+        node: int,
+        num_nodes: int,
+        own_policy: OwnPolicy | None = None,
+    ) -> Self:
+        """The engine of one node of a run; its impairments are those of the configuration.
+
+        own_policy: in place of an object of the class that config.run.policy names.
+        """
+        if own_policy is None and not policy.is_built_in(config.run.policy):
             own_policy = OwnPolicy(policy.load(config.run.policy), config.run.policy)
         return cls(
             platform.costs.as_dict(),

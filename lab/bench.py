@@ -1,0 +1,227 @@
+"""Nodes of one configuration with real buffers; transfers follow each other at rest.
+
+Buffers are anonymous pages; residency is the operating system's (backend `host`): absent pages are
+dropped by madvise and their translations invalidated, as the OS would. The bytes are compared after
+each transfer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from pagewire.driver.policy import PageInPolicy
+from pagewire.lab.buffer import PAGE_BYTES, Buffer
+from pagewire.lab.nodes import Event, Nodes
+from pagewire.lab.outcome import Outcome
+from pagewire.native import EngineError, lib
+from pagewire.native.settings import ConfigError
+from pagewire.transport.memory import host as memory_host
+from pagewire.transport.memory.pages import Pages
+from pagewire.transport.memory.strategy import Access
+from pagewire.transport.settings.config import Config
+from pagewire.transport.settings.platform import Platform
+
+GAP_NS = 20_000_000
+"""Virtual rest between two transfers, so that nothing of the first meets the second."""
+TRACE_RECORDS = 400_000
+_UNIT = bytes((i * 7 + 1) % 251 for i in range(251))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One transfer, checked."""
+
+    operation: str
+    num_bytes: int
+    initiator: int
+    target: int
+    source_absent: Sequence[int] = ()
+    destination_absent: Sequence[int] = ()
+    at_ns: int = 0
+
+    @property
+    def is_write(self) -> bool:
+        return self.operation == "write"
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Nodes of source and destination."""
+        there = self.initiator, self.target
+        return there if self.is_write else there[::-1]
+
+    def __str__(self) -> str:
+        how = "to" if self.is_write else "from"
+        return f"{self.operation} of {self.num_bytes} B of node {self.initiator} {how} node " + str(
+            self.target
+        )
+
+
+class _Place:
+    """Source and destination of one transfer at a time, and which TLBs know them."""
+
+    def __init__(self, max_bytes: int, idx: int) -> None:
+        """idx: places of other indices have other bytes."""
+        self.source, self.destination = Buffer(max_bytes), Buffer(max_bytes)
+        self.warm_bytes: dict[tuple[int, int], int] = {}
+        self._shift = idx % len(_UNIT)
+
+    def data(self, num_bytes: int) -> bytes:
+        """What a source holds."""
+        repeated = _UNIT * ((num_bytes + self._shift) // len(_UNIT) + 1)
+        return repeated[self._shift : self._shift + num_bytes]
+
+    def prepare(self, step: Step, nodes: Nodes) -> None:
+        """Fill and touch, then take away what shall be absent."""
+        self.source.fill(self.data(step.num_bytes))
+        self.destination.touch()
+        buffers = (self.source, step.source_absent), (self.destination, step.destination_absent)
+        for node, (buffer, pages) in zip(step.ends, buffers, strict=True):
+            if pages:
+                buffer.drop(pages)
+                nodes.engines[node].invalidate(buffer.first_page, buffer.num_pages)
+
+    def check(self, step: Step) -> None:
+        """The destination holds what the source held; absent pages of it were zeros."""
+        expected = bytearray(self.data(step.num_bytes))
+        for page in step.source_absent:
+            at = page * PAGE_BYTES
+            expected[at : at + PAGE_BYTES] = bytes(len(expected[at : at + PAGE_BYTES]))
+        if self.destination.read(step.num_bytes) != expected:
+            raise EngineError(int(lib.PW_ERR_HOST), f"{step}: wrong data")
+
+
+class Bench:
+    """The nodes, and a place for each of the transfers that go together."""
+
+    def __init__(
+        self,
+        config: Config,
+        platform: Platform,
+        num_nodes: int,
+        max_bytes: int,
+        make_policy: Callable[[], PageInPolicy] | None = None,
+    ) -> None:
+        """max_bytes: largest transfer to come. make_policy: as Nodes."""
+        if config.memory_backend.backend != "host":
+            raise ConfigError(
+                "memory_backend.backend = 'model': a lab drops real pages; take 'host'"
+            )
+        self.config, self.platform = config, platform
+        self.nodes = Nodes(config, platform, num_nodes, make_policy)
+        self._max_bytes = max_bytes
+        self._places: list[_Place] = []
+        self._now_ns = 0
+
+    def transfer(
+        self, steps: Sequence[Step], *, traced: bool = False, repetition: int = 0
+    ) -> list[Outcome]:
+        """All of them together, with nothing else on the way; outcomes in their order."""
+        while len(self._places) < len(steps):
+            self._places.append(_Place(self._max_bytes, len(self._places)))
+        for step, place in zip(steps, self._places, strict=False):
+            if step.num_bytes > place.warm_bytes.get(step.ends, 0):
+                place.warm_bytes[step.ends] = step.num_bytes  # TLBs know it from here on
+                plain = dataclasses.replace(step, source_absent=(), destination_absent=(), at_ns=0)
+                self._transfer([(plain, place)], "part", False, 0)
+        placed = list(zip(steps, self._places, strict=False))
+        return self._transfer(placed, self.config.run.memory, traced, repetition)
+
+    def _transfer(
+        self, placed: Sequence[tuple[Step, _Place]], memory: str, traced: bool, repetition: int
+    ) -> list[Outcome]:
+        nodes = self.nodes
+        for step, place in placed:
+            place.prepare(step, nodes)
+        with contextlib.ExitStack() as open_:
+            leases = []
+            for step, place in placed:
+                pages = Pages(nodes.engines[step.ends[1]].memory, self.platform.tables)
+                preparing = open_.enter_context(
+                    contextlib.closing(memory_host.create(memory, pages))
+                )
+                address = place.destination.address
+                leases.append((preparing, preparing.acquire(address, step.num_bytes, Access.WRITE)))
+            if traced:
+                nodes.trace_start(TRACE_RECORDS)
+            before = nodes.counters()
+            posted = self._post(placed, [sum(lease.cost) for _, lease in leases])
+            events = nodes.events()
+            for preparing, lease in leases:
+                preparing.release(lease)
+        counters = {name: value - before[name] for name, value in nodes.counters().items()}
+        if not nodes.is_quiet:
+            raise EngineError(
+                int(lib.PW_ERR_HOST),
+                f"{placed[0][0]}: not over, and nothing is left to do; a block waits for an ERR or "
+                "a timer that will not come: set run.timeout, or run.err = true",
+            )
+        for step, place in placed:
+            place.check(step)
+        trace = nodes.trace_since(self._now_ns) if traced else ()
+        outcomes = [
+            self._outcome(step, ids, prepare_ns, events, repetition, trace, counters)
+            for (step, _), (ids, prepare_ns) in zip(placed, posted, strict=True)
+        ]
+        self._now_ns = max(each.time_ns for each in events) + GAP_NS
+        return outcomes
+
+    def _post(
+        self, placed: Sequence[tuple[Step, _Place]], costs_ns: Sequence[int]
+    ) -> list[tuple[tuple[int, ...], int]]:
+        """In order of time; ids of each, and what its preparation took."""
+        posted: dict[int, tuple[tuple[int, ...], int]] = {}
+        times = [step.at_ns + cost for (step, _), cost in zip(placed, costs_ns, strict=True)]
+        for idx in sorted(range(len(placed)), key=times.__getitem__):
+            step, place = placed[idx]
+            at_ns = self._now_ns + times[idx]
+            ends = {"initiator": step.initiator, "target": step.target}
+            buffers = place.source, place.destination
+            if step.is_write:
+                ids: tuple[int, ...] = self.nodes.write(*buffers, step.num_bytes, at_ns, **ends)
+            else:
+                ids = (self.nodes.read(*buffers, step.num_bytes, at_ns, **ends),)
+            posted[idx] = ids, costs_ns[idx]
+        return [posted[idx] for idx in range(len(placed))]
+
+    def _outcome(
+        self,
+        step: Step,
+        ids: tuple[int, ...],
+        prepare_ns: int,
+        events: Sequence[Event],
+        repetition: int,
+        trace: tuple,
+        counters: dict[str, int],
+    ) -> Outcome:
+        def end_ns(node: int, kind: int, id_: int, peer: int) -> int:
+            wanted = (node, kind, id_)
+            found = [
+                each.time_ns
+                for each in events
+                if (each.node, each.kind, each.id) == wanted and each.peer == peer
+            ]
+            return found[-1] - self._now_ns - step.at_ns
+
+        here, there = step.initiator, step.target
+        if step.is_write:
+            done_ns = end_ns(here, lib.PW_HOST_WRITE_DONE, ids[0], there)
+            arrived_ns = end_ns(there, lib.PW_HOST_ARRIVED, ids[1], here)
+        else:
+            done_ns = arrived_ns = end_ns(here, lib.PW_HOST_FETCH_DONE, ids[0], there)
+        return Outcome(
+            operation=step.operation,
+            num_bytes=step.num_bytes,
+            initiator=step.initiator,
+            target=step.target,
+            memory=self.config.run.memory,
+            policy=self.config.run.policy,
+            repetition=repetition,
+            absent_pages=len(step.source_absent) + len(step.destination_absent),
+            latency_ns=done_ns,
+            arrival_ns=arrived_ns,
+            prepare_ns=prepare_ns,
+            trace=trace,
+            counters=counters,
+        )

@@ -1,0 +1,155 @@
+"""Engines joined in one process: posting, what came of it, and sums of what they counted.
+
+Two NIs, initiator and target, exchange their bursts directly. A single node is both: its bursts
+come back to it over no hop, and both ends' faults meet in one context bank, one handler and one
+tasklet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pagewire.driver.policy import PageInPolicy
+from pagewire.lab.buffer import Buffer
+from pagewire.native import check, ffi, lib
+from pagewire.transport.node.engine import PDID, Engine, OwnPolicy, TraceRecord
+from pagewire.transport.node.joined import Joined
+from pagewire.transport.settings.config import Config
+from pagewire.transport.settings.platform import Platform
+
+INITIATOR, TARGET = 0, 1
+
+
+class Event(NamedTuple):
+    """A host event (pw_host_event) without error."""
+
+    node: int
+    kind: int
+    id: int
+    peer: int
+    time_ns: int
+
+
+class Nodes(Joined):
+    """The nodes of a run, their events as times, their counters as sums."""
+
+    def __init__(
+        self,
+        config: Config,
+        platform: Platform,
+        num_nodes: int = 2,
+        make_policy: Callable[[], PageInPolicy] | None = None,
+    ) -> None:
+        """make_policy: each node's page-in policy, when config.run.policy only names it."""
+        super().__init__(
+            [
+                Engine.of_config(
+                    config,
+                    platform,
+                    node,
+                    num_nodes,
+                    OwnPolicy(make_policy(), config.run.policy) if make_policy else None,
+                )
+                for node in range(num_nodes)
+            ]
+        )
+        self._watching: Callable[[int, Any], None] | None = None
+        self._events: list[Event] = []
+
+    @property
+    def target(self) -> int:
+        """The node that is written to or read from; of a loopback the initiator itself."""
+        return min(TARGET, len(self.engines) - 1)
+
+    def write(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        num_bytes: int,
+        at_ns: int,
+        *,
+        initiator: int = INITIATOR,
+        target: int | None = None,
+    ) -> tuple[int, int]:
+        """The initiator writes to the target; at_ns is the user's call. Ids of its WRITE_DONE
+        there and of the target's ARRIVED."""
+        key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        peer = self.target if target is None else target
+        ni, addresses = self.engines[initiator].ni, (source.address, destination.address)
+        code = lib.pw_ni_write(ni, PDID, peer, *addresses, num_bytes, ffi.NULL, at_ns, key, stream)
+        check(code, "write")
+        return int(key[0]), int(stream[0])
+
+    def read(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        num_bytes: int,
+        at_ns: int,
+        *,
+        initiator: int = INITIATOR,
+        target: int | None = None,
+    ) -> int:
+        """The initiator reads the target's buffer. Id of its FETCH_DONE."""
+        key, fetch = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        peer = self.target if target is None else target
+        owner = self.engines[peer].ni
+        code = lib.pw_ni_expose(owner, initiator, source.address, num_bytes, ffi.NULL, key)
+        check(code, "expose")
+        code = lib.pw_ni_fetch(
+            self.engines[initiator].ni,
+            PDID,
+            peer,
+            source.address,
+            key[0],
+            destination.address,
+            num_bytes,
+            at_ns,
+            fetch,
+        )
+        check(code, "read")
+        return int(fetch[0])
+
+    def handle(self, node: int, event: Any) -> None:
+        if self._watching is not None:
+            self._watching(node, event)
+            return
+        check(event.error, "transfer")
+        self._events.append(Event(node, event.kind, event.id, event.peer, event.time_ns))
+
+    def events(self) -> list[Event]:
+        """Until nothing is left to do; what the hosts were told meanwhile."""
+        self._events = []
+        self.run()
+        return self._events
+
+    def times(self) -> dict[tuple[int, int], int]:
+        """The same as the time of the last event of each node and kind."""
+        return {(each.node, each.kind): each.time_ns for each in self.events()}
+
+    def watch(self, handle: Callable[[int, Any], None]) -> None:
+        """The same, but `handle(node, event)` gets each event when it happens, and may post."""
+        self._watching = handle
+        try:
+            self.run(one_by_one=True)
+        finally:
+            self._watching = None
+
+    def trace_since(self, since_ns: int) -> tuple[TraceRecord, ...]:
+        """Records of all NIs in time order, times counted from since_ns."""
+        return tuple(each._replace(time_ns=each.time_ns - since_ns) for each in self.trace())
+
+    def counters(self) -> dict[str, int]:
+        """Sums over the NIs; nacks as one number."""
+        total: dict[str, int] = {}
+        for engine in self.engines:
+            for name, value in engine.counters().items():
+                count = sum(value) if isinstance(value, list) else value
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def close(self) -> None:
+        """Destroy the engines; the object is of no use after that."""
+        for engine in self.engines:
+            engine.close()

@@ -1,0 +1,89 @@
+"""What a user of the lab asks for: one transfer, its size and which of its pages are absent."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterable
+
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.native.settings import ConfigError, declarations, parse_value, setting
+
+Absent = str | float | Iterable[int] | None
+"""Pages that are not there at the user's call: "all", a fraction (each page by chance), indices."""
+OPERATIONS = ("write", "read")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """A write of the initiator to the target, or a read of the target's buffer."""
+
+    size: int | str
+    """bytes, or a text as "64KiB\""""
+    operation: str = "write"
+    absent: Absent = None
+    """pages of the destination: of a write at the target, of a read at the initiator"""
+    source_absent: Absent = None
+    initiator: int = 0
+    target: int | None = None
+    """None: node 1; in a lab of one node that one itself"""
+    at_us: float = 0
+    """virtual time of the user's call behind that of its group"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How the lab reads sizes."""
+
+    size_bytes: int = setting(PAGE_BYTES, "of a transfer", kind="size", minimum=1)
+    max_size_bytes: int = setting(
+        16 << 20, "of its buffers", kind="size", minimum=PAGE_BYTES, maximum=1 << 30
+    )
+
+
+_SIZES = {each.field: each for each in declarations("lab", _Sizes)}
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of a transfer; raises ConfigError."""
+    return int(parse_value(_SIZES["size_bytes"], size))
+
+
+def parse_max_size(size: int | str) -> int:
+    """Bytes of a lab's buffers; raises ConfigError."""
+    return int(parse_value(_SIZES["max_size_bytes"], size))
+
+
+def all_pages(num_bytes: int) -> range:
+    """Indices of all pages of a transfer."""
+    return range(-(-num_bytes // PAGE_BYTES))
+
+
+def random_pages(num_bytes: int, fraction: float, draw: random.Random) -> list[int]:
+    """Pages that are absent when each is so with this probability, on its own."""
+    return [page for page in all_pages(num_bytes) if draw.random() < fraction]
+
+
+def parse_absent(name: str, absent: Absent, num_bytes: int, draw: random.Random) -> list[int]:
+    """Indices of the pages that are meant, in ascending order; raises ConfigError."""
+    pages = all_pages(num_bytes)
+    if absent is None:
+        return []
+    if absent == "all":
+        return list(pages)
+    if isinstance(absent, float):
+        if not 0 <= absent <= 1:
+            raise ConfigError(f"{name} = {absent!r}: allowed is a fraction from 0.0 to 1.0")
+        return random_pages(num_bytes, absent, draw)
+    if isinstance(absent, str | int):
+        raise ConfigError(
+            f"{name} = {absent!r}: allowed is 'all', a fraction from 0.0 to 1.0, or a list of "
+            f"pages, e.g. [0]"
+        )
+    chosen = sorted(set(absent))
+    for page in chosen:
+        if not isinstance(page, int) or page not in pages:
+            raise ConfigError(
+                f"{name} holds {page!r}: a transfer of {num_bytes} B has pages 0 to {pages[-1]}"
+            )
+    return chosen
