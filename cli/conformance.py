@@ -11,8 +11,10 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pagewire.cli.experiments.rig import PAGE_BYTES, Rig, all_pages
 from pagewire.driver import conformance as page_in_test
+from pagewire.lab import Lab
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.lab.transfer import all_pages
 from pagewire.native.settings import ConfigError
 from pagewire.r5sched import conformance as scheduling_test
 from pagewire.transport.memory import conformance as memory_test
@@ -92,22 +94,17 @@ def _try(text: str, check: Callable[[], Any]) -> Any:
 
 
 def _move(name: str) -> str:
-    """Transfers on two engines; the rig compares the bytes and sees that nothing is left over."""
+    """Transfers on two engines; the lab compares the bytes and sees that nothing is left over."""
     num_transfers = 0
     for settings in SETTINGS:
         loaded = config.load([f"run.policy={name}", *settings], environ={})
-        rig = Rig(loaded, SIZES[-1])
+        lab = Lab(settings=loaded, max_size=SIZES[-1])
         for num_bytes in SIZES:
-            for operation in ("write", "read"):
+            for move in (lab.write, lab.read):
                 for source, destination in _absent(num_bytes):
                     if source and loaded.run.timeout_ns is None:
                         continue  # only the timeout recovers from a fault at the source
-                    rig.transfer(
-                        num_bytes,
-                        operation=operation,
-                        source_absent=source,
-                        destination_absent=destination,
-                    )
+                    move(num_bytes, source_absent=source, absent=destination)
                     num_transfers += 1
     return f"{num_transfers} transfers of 1 B to 1 MiB"
 

@@ -20,6 +20,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.transport.memory import host as memory_host
 from pagewire.transport.memory.pages import Pages
 from pagewire.transport.memory.strategy import Access
+from pagewire.transport.node.engine import TraceRecord
 from pagewire.transport.settings.config import Config
 from pagewire.transport.settings.platform import Platform
 
@@ -53,9 +54,8 @@ class Step:
 
     def __str__(self) -> str:
         how = "to" if self.is_write else "from"
-        return f"{self.operation} of {self.num_bytes} B of node {self.initiator} {how} node " + str(
-            self.target
-        )
+        ends = f"node {self.initiator} {how} node {self.target}"
+        return f"{self.operation} of {self.num_bytes} B of {ends}"
 
 
 class _Place:
@@ -176,12 +176,17 @@ class Bench:
         for idx in sorted(range(len(placed)), key=times.__getitem__):
             step, place = placed[idx]
             at_ns = self._now_ns + times[idx]
-            ends = {"initiator": step.initiator, "target": step.target}
-            buffers = place.source, place.destination
+            here, there, num_bytes = step.initiator, step.target, step.num_bytes
+            source, destination = place.source, place.destination
             if step.is_write:
-                ids: tuple[int, ...] = self.nodes.write(*buffers, step.num_bytes, at_ns, **ends)
+                ids: tuple[int, ...] = self.nodes.write(
+                    source, destination, num_bytes, at_ns, initiator=here, target=there
+                )
             else:
-                ids = (self.nodes.read(*buffers, step.num_bytes, at_ns, **ends),)
+                read = self.nodes.read(
+                    source, destination, num_bytes, at_ns, initiator=here, target=there
+                )
+                ids = (read,)
             posted[idx] = ids, costs_ns[idx]
         return [posted[idx] for idx in range(len(placed))]
 
@@ -192,7 +197,7 @@ class Bench:
         prepare_ns: int,
         events: Sequence[Event],
         repetition: int,
-        trace: tuple,
+        trace: tuple[TraceRecord, ...],
         counters: dict[str, int],
     ) -> Outcome:
         def end_ns(node: int, kind: int, id_: int, peer: int) -> int:

@@ -51,9 +51,8 @@ class Buffer:
 
     def touch(self) -> None:
         """Make every page resident and private."""
-        for page in range(self.num_pages):
-            at = self._start + page * PAGE_BYTES
-            self._map[at] = self._map[at]
+        one_a_page = slice(self._start, self._start + self.num_pages * PAGE_BYTES, PAGE_BYTES)
+        self._map[one_a_page] = self._map[one_a_page]
 
     def drop(self, pages: Iterable[int]) -> None:
         """Take these pages away, by index; their contents become zero."""

@@ -220,7 +220,7 @@ class Lab:
             )
         target = min(1, self._num_nodes - 1) if asked.target is None else asked.target
         for name, node in (("initiator", asked.initiator), ("target", target)):
-            if node not in range(self._num_nodes):
+            if not isinstance(node, int) or node not in range(self._num_nodes):
                 raise ConfigError(
                     f"{name} = {node!r}: this lab has nodes 0 to {self._num_nodes - 1}; "
                     "make it with more nodes"
@@ -232,9 +232,7 @@ class Lab:
             num_bytes=num_bytes,
             initiator=asked.initiator,
             target=target,
-            source_absent=parse_absent(
-                "source_absent", asked.source_absent, num_bytes, self._draw
-            ),
+            source_absent=parse_absent("source_absent", asked.source_absent, num_bytes, self._draw),
             destination_absent=parse_absent("absent", asked.absent, num_bytes, self._draw),
             at_ns=round(asked.at_us * 1e3),
         )
@@ -280,6 +278,11 @@ def _policy(policy: Policy) -> tuple[str, Callable[[], PageInPolicy] | None]:
 
 def _load(settings: Mapping[str, Any]) -> Config:
     """Settings of the lab alone: equal calls give equal times on every machine."""
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"settings = {settings!r}: allowed is a dictionary of values by dotted name, e.g. "
+            '{"run.timeout": "100us"}, or a Config'
+        )
     special = {True: "true", False: "false", None: "none"}
     return load(
         [

@@ -60,7 +60,7 @@ class Outcome:
             if name not in self.counters:
                 raise ConfigError(
                     f"no counter '{name}'{suggestion(name, self.counters)}; "
-                    f"there are {', '.join(self.counters)}"
+                    "`counters` of the outcome has all of them"
                 )
             row[name] = self.counters[name]
         return row

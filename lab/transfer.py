@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import random
 from collections.abc import Iterable
+from typing import SupportsIndex
 
 from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.native.settings import ConfigError, declarations, parse_value, setting
@@ -78,12 +80,13 @@ def parse_absent(name: str, absent: Absent, num_bytes: int, draw: random.Random)
     if isinstance(absent, str | int):
         raise ConfigError(
             f"{name} = {absent!r}: allowed is 'all', a fraction from 0.0 to 1.0, or a list of "
-            f"pages, e.g. [0]"
+            "pages, e.g. [0]"
         )
-    chosen = sorted(set(absent))
-    for page in chosen:
-        if not isinstance(page, int) or page not in pages:
+    chosen = set()
+    for page in absent:
+        if not isinstance(page, SupportsIndex) or operator.index(page) not in pages:
             raise ConfigError(
                 f"{name} holds {page!r}: a transfer of {num_bytes} B has pages 0 to {pages[-1]}"
             )
-    return chosen
+        chosen.add(operator.index(page))
+    return sorted(chosen)

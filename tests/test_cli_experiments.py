@@ -1,4 +1,4 @@
-"""`pagewire experiment`: every experiment in its quick form, the files, the rig's own promises."""
+"""`pagewire experiment`: every experiment in its quick form, its files, what it asks of the lab."""
 
 import csv
 import itertools
@@ -10,8 +10,11 @@ import pytest
 
 from pagewire.cli.experiments import app_runs, apps, output, registry, rivals
 from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
-from pagewire.cli.experiments.rig import GAP_NS, PAGE_BYTES, TARGET, Rig, all_pages
 from pagewire.cli.main import main
+from pagewire.lab import Lab
+from pagewire.lab.bench import GAP_NS
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.lab.nodes import TARGET
 from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
@@ -164,8 +167,8 @@ def test_timeouts_overlap_page_in_and_transfer():
     options = quick()
     by_timeout = {}
     for text in ("run.timeout=100us", "run.nack_cancels_timer=true"):
-        rig = Rig(options.settings("run.policy=all", text), 1 << 20)
-        by_timeout[text] = rig.transfer(1 << 20, destination_absent=all_pages(1 << 20)).latency_ns
+        lab = Lab(settings=options.settings("run.policy=all", text))
+        by_timeout[text] = lab.write(1 << 20, absent="all").latency_ns
     short, none = by_timeout.values()
     assert short < none
 
@@ -259,17 +262,14 @@ def test_inputs_are_the_platforms_tables(results):
 @pytest.mark.parametrize("strategy", ["part", "pretouch", "pin"])
 @pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
 @pytest.mark.parametrize("loopback", [False, True])
-def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
+def test_lab_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
     num_bytes = 5 * PAGE_BYTES + 100
-    pages = list(all_pages(num_bytes))
-    rig = Rig(quick().settings(), num_bytes, loopback=loopback)
+    lab = Lab(nodes=1 if loopback else 2, settings=quick().settings(), memory=strategy)
     outcomes = [
-        rig.transfer(
+        getattr(lab, operation)(
             num_bytes,
-            operation=operation,
-            strategy=strategy,
-            source_absent=pages if absent in ("source", "both") else (),
-            destination_absent=pages if absent in ("destination", "both") else (),
+            source_absent="all" if absent in ("source", "both") else None,
+            absent="all" if absent in ("destination", "both") else None,
         )
         for _ in range(3)
     ]
@@ -279,24 +279,24 @@ def test_rig_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, 
     assert (faults > 0) == (absent in ("source", "both"))
 
 
-def test_rig_faults_once_a_page_and_only_without_touch():
+def test_lab_faults_once_a_page_and_only_without_touch():
     num_bytes = 8 * PAGE_BYTES
-    rig = Rig(quick().settings("run.policy=page"), num_bytes)
+    lab = Lab(settings=quick().settings("run.policy=page"))
     absent = [1, 6]
-    faulting = rig.transfer(num_bytes, destination_absent=absent)
+    faulting = lab.write(num_bytes, absent=absent)
     assert faulting.counters["pages_paged_in"] == len(absent)
-    touched = rig.transfer(num_bytes, destination_absent=absent, strategy="pretouch")
+    touched = lab.write(num_bytes, absent=absent, memory="pretouch")
     assert touched.counters["pages_paged_in"] == 0
 
 
 def test_histogram_holds_every_invocation_of_the_handler():
     num_bytes = 8 * PAGE_BYTES
-    rig = Rig(quick().settings("run.policy=page"), num_bytes)
+    lab = Lab(settings=quick().settings("run.policy=page"))
     for _ in range(3):
-        rig.transfer(num_bytes, destination_absent=all_pages(num_bytes))
+        lab.write(num_bytes, absent="all")
     times = ffi.new("pw_time_histogram *")
-    lib.pw_ni_read_interrupt_times(rig.nodes.engines[TARGET].ni, times)
-    invocations = rig.nodes.counters()["fault_interrupts"]
+    lib.pw_ni_read_interrupt_times(lab.nodes.engines[TARGET].ni, times)
+    invocations = lab.nodes.counters()["fault_interrupts"]
     assert invocations > 0
     assert sum(times.bins) == invocations
     last_ns = max(idx for idx, count in enumerate(times.bins) if count) * times.bin_ns

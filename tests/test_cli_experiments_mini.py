@@ -8,7 +8,7 @@ from engine_costs import Steps
 from pagewire.cli.experiments import registry
 from pagewire.cli.experiments.mini_streams import FETCH, KERNELS, NUM_NODES
 from pagewire.cli.experiments.result import Options
-from pagewire.cli.experiments.rig import Rig
+from pagewire.lab import Lab
 from pagewire.transport.settings import config, platform
 
 US = 1_000
@@ -31,15 +31,15 @@ def costs():
 
 def test_platform_has_the_base_costs_of_the_thesis(costs):
     settings = ("run.translation=static", "run.platform=vmmc-myrinet")
-    rig = Rig(config.load(settings, environ={}), 1 << 20)
+    lab = Lab(settings=config.load(settings, environ={}))
     steps = Steps(costs)
     word = 2 * costs.packetizer_writes * costs.core_register_write_ns + steps.latency()
     assert word + 2 * costs.mailbox_read_ns == 8 * US
-    assert rig.transfer(4096).arrival_ns == pytest.approx(52 * US, rel=0.01)
-    assert rig.transfer(4, operation="read").latency_ns == pytest.approx(22 * US, rel=0.01)
+    assert lab.write(4096).arrival_ns == pytest.approx(52 * US, rel=0.01)
+    assert lab.read(4).latency_ns == pytest.approx(22 * US, rel=0.01)
     # 81 us in the thesis: docs/mini.md says why not here
-    assert rig.transfer(4096, operation="read").latency_ns == pytest.approx(56.7 * US, rel=0.01)
-    rate_mbps = (1 << 20) * 1e3 / rig.transfer(1 << 20).arrival_ns
+    assert lab.read(4096).latency_ns == pytest.approx(56.7 * US, rel=0.01)
+    rate_mbps = (1 << 20) * 1e3 / lab.write(1 << 20).arrival_ns
     assert rate_mbps == pytest.approx(118, rel=0.01)
 
 

@@ -12,7 +12,8 @@ import sys
 
 import pytest
 
-from pagewire.cli.experiments.rig import INITIATOR, TARGET, Buffer, Nodes
+from pagewire.lab.buffer import Buffer
+from pagewire.lab.nodes import INITIATOR, TARGET, Nodes
 from pagewire.native import lib
 from pagewire.transport.settings import platform
 from pagewire.transport.settings.config import load

@@ -7,7 +7,8 @@ their host's share of a ping-pong.
 import time
 
 from pagewire.cli.bench.group import NUM_BYTES, Column, Conditions, Goal, Group, Layout, Row, Rows
-from pagewire.cli.experiments.rig import Buffer, Nodes
+from pagewire.lab.buffer import Buffer
+from pagewire.lab.nodes import Nodes
 from pagewire.transport.settings.config import load
 from pagewire.transport.settings.platform import load as load_platform
 

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from pagewire.cli.bench.group import NUM_BYTES, Column, Conditions, Goal, Group, Layout, Row, Rows
 from pagewire.cli.experiments.result import size_text
-from pagewire.cli.experiments.rig import Buffer, Nodes, all_pages
+from pagewire.lab.buffer import Buffer
+from pagewire.lab.nodes import Nodes
+from pagewire.lab.transfer import all_pages
 from pagewire.transport.settings.config import Config, load
 from pagewire.transport.settings.platform import Platform
 from pagewire.transport.settings.platform import load as load_platform

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, mean
-from pagewire.cli.experiments.rig import PAGE_BYTES, Buffer, Nodes
+from pagewire.lab.buffer import PAGE_BYTES, Buffer
+from pagewire.lab.nodes import Nodes
 from pagewire.native import check, ffi, lib
 from pagewire.transport.node.engine import PDID
 from pagewire.transport.settings.config import Config

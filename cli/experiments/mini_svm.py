@@ -11,7 +11,8 @@ import dataclasses
 from typing import Any
 
 from pagewire.cli.experiments.mini_streams import FETCH, NUM_NODES, PAGE_BYTES, Access, Kernel
-from pagewire.cli.experiments.rig import Buffer, Nodes
+from pagewire.lab.buffer import Buffer
+from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.transport.node.engine import PDID
 from pagewire.transport.settings.config import Config

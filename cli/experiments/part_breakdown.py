@@ -14,7 +14,8 @@ from pagewire.cli.experiments.result import (
     powers_of_two,
     size_text,
 )
-from pagewire.cli.experiments.rig import INITIATOR, TARGET, Rig, all_pages
+from pagewire.lab import Lab
+from pagewire.lab.nodes import INITIATOR, TARGET
 from pagewire.transport.node.engine import TraceRecord
 from pagewire.transport.settings.platform import Costs
 
@@ -111,10 +112,10 @@ def driver_parts(chain: Chain, costs: Costs) -> dict[str, int]:
 
 def figure_10(options: Options) -> Result:
     """One write of a page to an absent destination, cut into its components."""
-    rig = Rig(options.settings("run.policy=page"), 4096)
-    plain_us = rig.transfer(4096).latency_ns / 1e3
-    outcome = rig.transfer(4096, destination_absent=[0], traced=True)
-    chain = first_chain(outcome.trace, rig.platform.costs)
+    lab = Lab(settings=options.settings(), policy="page", memory="part", max_size=4096)
+    plain_us = lab.write(4096).latency_us
+    outcome = lab.write(4096, absent=[0], traced=True)
+    chain = first_chain(outcome.trace, lab.platform.costs)
     again_ns = next(
         record.time_ns
         for record in outcome.trace
@@ -122,7 +123,7 @@ def figure_10(options: Options) -> Result:
     )
     parts = {
         "start": chain.handler,
-        **driver_parts(chain, rig.platform.costs),
+        **driver_parts(chain, lab.platform.costs),
         "restart": again_ns - chain.err,
         "retransmit": outcome.latency_ns - again_ns,
     }
@@ -215,24 +216,24 @@ def covered_ns(trace: tuple[TraceRecord, ...], begin_ns: int, end_ns: int) -> in
     return covered
 
 
-def breakdown_all(rig: Rig, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
+def breakdown_all(lab: Lab, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
     """Components in ns, measured latency, and what the faulting transfer counted."""
-    plain = rig.transfer(num_bytes, traced=True)
+    plain = lab.write(num_bytes, traced=True)
     begin_ns = next(r.time_ns for r in plain.trace if r.kind == "block_started")
-    outcome = rig.transfer(num_bytes, destination_absent=all_pages(num_bytes), traced=True)
-    chain = first_chain(outcome.trace, rig.platform.costs)
+    outcome = lab.write(num_bytes, absent="all", traced=True)
+    chain = first_chain(outcome.trace, lab.platform.costs)
     parts = {
         "start": chain.handler,
-        **driver_parts(chain, rig.platform.costs),
+        **driver_parts(chain, lab.platform.costs),
         "idle": idle_ns(outcome.trace, chain),
         "transfer": plain.latency_ns - begin_ns,
     }
     return parts, outcome.latency_ns, outcome.counters
 
 
-def row_all(rig: Rig, num_bytes: int, timeout: str) -> dict[str, Any]:
+def row_all(lab: Lab, num_bytes: int, timeout: str) -> dict[str, Any]:
     """One row of figure 13: components and totals in us."""
-    parts, total_ns, counters = breakdown_all(rig, num_bytes)
+    parts, total_ns, counters = breakdown_all(lab, num_bytes)
     sum_ns = sum(parts.values())
     driver = [parts[key] for key in STACK if key not in ("start", "page_in", "transfer")]
     return {
@@ -274,8 +275,8 @@ def figure_13(options: Options) -> Result:
         (("run.policy=all",), "timeout 1 ms"),
         (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
     ):
-        rig = Rig(options.settings(*settings), max(sizes))
-        rows += [row_all(rig, num_bytes, name) for num_bytes in sizes]
+        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+        rows += [row_all(lab, num_bytes, name) for num_bytes in sizes]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     return Result(
         columns=[

@@ -15,7 +15,9 @@ from pagewire.cli.experiments.result import (
     mean,
     size_text,
 )
-from pagewire.cli.experiments.rig import PAGE_BYTES, Outcome, Rig, random_pages
+from pagewire.lab import Lab, Outcome
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.lab.transfer import random_pages
 
 POLICIES = {"page": "PIO", "all": "PIA"}
 SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
@@ -33,11 +35,11 @@ def figure_14(options: Options) -> Result:
     seeds = range(1, options.repetitions + 1)
     rows = []
     for policy, name in POLICIES.items():
-        rig = Rig(options.settings(f"run.policy={policy}"), max(sizes))
+        lab = Lab(settings=options.settings(), policy=policy, memory="part", max_size=max(sizes))
         for num_bytes in sizes:
             base_us = 0.0
             for percent in percents:
-                by_seed = [_transfers(rig, num_bytes, percent / 100, seed) for seed in seeds]
+                by_seed = [_transfers(lab, num_bytes, percent / 100, seed) for seed in seeds]
                 times = [mean([each.latency_ns / 1e3 for each in some]) for some in by_seed]
                 outcomes = [each for some in by_seed for each in some]
                 base_us = base_us or mean(times)
@@ -84,12 +86,11 @@ def figure_14(options: Options) -> Result:
     )
 
 
-def _transfers(rig: Rig, num_bytes: int, fraction: float, seed: int) -> list[Outcome]:
+def _transfers(lab: Lab, num_bytes: int, fraction: float, seed: int) -> list[Outcome]:
     draw = random.Random(seed)
     count = max(1, PAGES_A_SEED * PAGE_BYTES // num_bytes)
     return [
-        rig.transfer(num_bytes, destination_absent=random_pages(num_bytes, fraction, draw))
-        for _ in range(count)
+        lab.write(num_bytes, absent=random_pages(num_bytes, fraction, draw)) for _ in range(count)
     ]
 
 

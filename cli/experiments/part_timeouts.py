@@ -3,14 +3,15 @@ gives."""
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, powers_of_two
-from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+from pagewire.lab import Lab, Outcome
+from pagewire.lab.transfer import all_pages
 
 TIMEOUT_US = 100
 """The timeout whose speedup over none is drawn, and TO of formula (1)."""
 
 
-def _fault(rig: Rig, num_bytes: int) -> Outcome:
-    return rig.transfer(num_bytes, destination_absent=all_pages(num_bytes))
+def _fault(lab: Lab, num_bytes: int) -> Outcome:
+    return lab.write(num_bytes, absent="all")
 
 
 LINES: Lines = {
@@ -22,7 +23,7 @@ LINES: Lines = {
         ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
     ),
     "none": ("none (NTO)", _fault, ("run.policy=all", "run.nack_cancels_timer=true")),
-    "transfer": ("T(n), no fault", lambda rig, num_bytes: rig.transfer(num_bytes), ()),
+    "transfer": ("T(n), no fault", lambda lab, num_bytes: lab.write(num_bytes), ()),
 }
 
 

@@ -12,7 +12,7 @@ from pagewire.cli.experiments.result import (
     mean,
     powers_of_two,
 )
-from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+from pagewire.lab import Lab, Outcome
 
 SIZE = Column("num_bytes", "size", "B")
 LATENCY_NOTE = (
@@ -25,13 +25,13 @@ STRATEGY_NOTE = (
     "are inputs from the papers: only the transfer behind them comes out of the mechanism."
 )
 
-Lines = Mapping[str, tuple[str, Callable[[Rig, int], Outcome], tuple[str, ...]]]
+Lines = Mapping[str, tuple[str, Callable[[Lab, int], Outcome], tuple[str, ...]]]
 """Title, how a transfer of a size is done, and the settings, by key."""
 
 
-def _with(strategy: str, *, absent: bool) -> Callable[[Rig, int], Outcome]:
-    return lambda rig, num_bytes: rig.transfer(
-        num_bytes, strategy=strategy, destination_absent=all_pages(num_bytes) if absent else ()
+def _with(strategy: str, *, absent: bool) -> Callable[[Lab, int], Outcome]:
+    return lambda lab, num_bytes: lab.write(
+        num_bytes, memory=strategy, absent="all" if absent else None
     )
 
 
@@ -42,10 +42,10 @@ def measure(
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
     largest = 0.0
     for key, (_, once, settings) in lines.items():
-        rig = Rig(options.settings(*settings), max(sizes))
+        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
         for row in rows:
             times = [
-                once(rig, int(row["num_bytes"])).latency_ns / 1e3
+                once(lab, int(row["num_bytes"])).latency_ns / 1e3
                 for _ in range(options.repetitions)
             ]
             row[key] = mean(times)

@@ -23,7 +23,8 @@ from pagewire.cli.experiments.result import (
     mean,
     powers_of_two,
 )
-from pagewire.cli.experiments.rig import Outcome, Rig, all_pages
+from pagewire.lab import Lab, Outcome
+from pagewire.lab.transfer import all_pages
 
 
 class Way(NamedTuple):
@@ -74,18 +75,18 @@ def _varied(timeouts: Iterable[str]) -> dict[str, str]:
     return varied | {"run.timeout": ", ".join(timeouts)}
 
 
-def _rig(options: Options, way: Way, timeout: str, sizes: Sequence[int]) -> Rig:
+def _lab(options: Options, way: Way, timeout: str, sizes: Sequence[int]) -> Lab:
     config = options.settings(*MACHINE_SETTINGS, *way.settings, f"run.timeout={timeout}")
-    return Rig(config, max(sizes), loopback=True)
+    return Lab(nodes=1, settings=config, memory="part", max_size=max(sizes))
 
 
-def _transfer(rig: Rig, num_bytes: int, sides: str, source_step: int = 1) -> Outcome:
+def _transfer(lab: Lab, num_bytes: int, sides: str, source_step: int = 1) -> Outcome:
     """Absent: every page of the destination, every source_step-th one of the source."""
     pages = all_pages(num_bytes)
-    return rig.transfer(
+    return lab.write(
         num_bytes,
         source_absent=pages[::source_step] if sides in ("source", "both") else (),
-        destination_absent=pages if sides in ("destination", "both") else (),
+        absent=pages if sides in ("destination", "both") else (),
     )
 
 
@@ -144,10 +145,10 @@ def _latencies(options: Options, sides: str) -> Result:
     columns = [SIZE]
     deviations = [0.0]
 
-    def measure(rig: Rig, key: str, title: str, faulting: str) -> list[float]:
+    def measure(lab: Lab, key: str, title: str, faulting: str) -> list[float]:
         for row in rows:
             times = [
-                _transfer(rig, int(row["num_bytes"]), faulting).latency_ns / 1e3
+                _transfer(lab, int(row["num_bytes"]), faulting).latency_ns / 1e3
                 for _ in range(options.repetitions)
             ]
             row[key] = mean(times)
@@ -156,14 +157,14 @@ def _latencies(options: Options, sides: str) -> Result:
         return [row[key] for row in rows]
 
     no_fault = measure(
-        _rig(options, WAYS["touch_ahead"], "1ms", sizes), "no_fault", "no fault", "none"
+        _lab(options, WAYS["touch_ahead"], "1ms", sizes), "no_fault", "no fault", "none"
     )
     lines = [
         _Line(
             way.title,
             text,
             measure(
-                _rig(options, way, timeout, sizes),
+                _lab(options, way, timeout, sizes),
                 f"{name}_{timeout}",
                 f"{way.title} {text}",
                 sides,
@@ -226,13 +227,13 @@ def figure_4_6(options: Options) -> Result:
     lines: dict[int, list[_Line]] = {step: [] for step in STEPS}
     for way in WAYS.values():
         for timeout, text in TIMEOUTS.items():
-            rig = _rig(options, way, timeout, sizes)
+            lab = _lab(options, way, timeout, sizes)
             added: list[dict[str, int | str]] = [
                 {"way": way.title, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
             ]
             rows += added
             for step, (sides, what) in itertools.product(STEPS, ends.items()):
-                counts = [_transfer(rig, size, sides, step).counters["timeouts"] for size in sizes]
+                counts = [_transfer(lab, size, sides, step).counters["timeouts"] for size in sizes]
                 for row, count in zip(added, counts, strict=True):
                     row[f"{sides}_{step}"] = count
                 if text == DRAWN_TIMEOUT:
@@ -280,11 +281,11 @@ def figure_4_7(options: Options) -> Result:
     columns = [Column("faults", "faults at"), SIZE]
     times, invocations = [], []
     for name, way in WAYS.items():
-        rig = _rig(options, way, "1ms", sizes)
+        lab = _lab(options, way, "1ms", sizes)
         columns.append(Column(f"{name}_time", f"{way.title} driver", "us", 1))
         columns.append(Column(f"{name}_handlers", f"{way.title} handlers"))
         for sides, text in SIDES.items():
-            counters = [_transfer(rig, num_bytes, sides).counters for num_bytes in sizes]
+            counters = [_transfer(lab, num_bytes, sides).counters for num_bytes in sizes]
             time_us = [each["page_in_ns"] / 1e3 for each in counters]
             handlers = [each["fault_interrupts"] for each in counters]
             own = [row for row in rows if row["faults"] == text]

@@ -8,7 +8,9 @@ the reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs
 import dataclasses
 from typing import Any
 
-from pagewire.cli.experiments.rig import TRACE_RECORDS, Buffer, Nodes
+from pagewire.lab.bench import TRACE_RECORDS
+from pagewire.lab.buffer import Buffer
+from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.engine import PDID, TraceRecord
