@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pagewire.cli import completion, options, program
 from pagewire.cli import launch as launcher
-from pagewire.cli import options, program
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
 from pagewire.native.settings import ConfigError
@@ -18,14 +18,37 @@ from pagewire.transport.settings import config
 
 app = typer.Typer(
     name="pagewire",
-    help="Run MPI programs on an emulated RDMA network interface with page-fault handling.",
-    add_completion=False,
     no_args_is_help=True,
+    epilog="Exit codes: 0 done; 1 it failed, or a check did; 2 the words or a setting cannot be "
+    "used; 128 + N ended by signal N; a run has that of the rank that failed first. Colors: "
+    "NO_COLOR=1 for none.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"pagewire {importlib.metadata.version('pagewire')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", help="print the version", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Run MPI programs on an emulated RDMA network interface with page-fault handling."""
+
+
 Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
-Words = Annotated[list[str] | None, typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False)]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False, autocompletion=completion.app),
+]
 
 
 @app.command()
@@ -80,14 +103,16 @@ def compare(
         str,
         typer.Option(
             help="memory strategies to compare, separated by commas, units mini and static too; "
-            "or all"
+            "or all",
+            autocompletion=completion.one_of("run.memory"),
         ),
     ] = "pretouch,part",
     words: Words = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="page-in policies to compare under part, separated by commas (run.policy)"
+            help="page-in policies to compare under part, separated by commas (run.policy)",
+            autocompletion=completion.one_of("run.policy"),
         ),
     ] = None,
     compute: Annotated[
@@ -141,7 +166,10 @@ def compare(
 @takes_settings("platform", "trace")
 def experiment(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...|all", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...|all", show_default=False, autocompletion=completion.experiment
+        ),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="list the experiments")] = False,
     output: Annotated[
@@ -427,9 +455,6 @@ _HANDED_ON: dict[str, Callable[[list[str]], int]] = {"bench": _bench, "test": _t
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
-    if rest[:1] in (["--version"], ["-V"]):
-        print(f"pagewire {importlib.metadata.version('pagewire')}")
-        return 0
     if rest and rest[0] in _HANDED_ON:
         return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
     if rest and rest[0] in ("launch", "compare"):

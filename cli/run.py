@@ -26,7 +26,7 @@ from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config, platform
 
-USAGE = "usage: pagewire run [options] PROGRAM [args]; PROGRAM is an app, a .py file, or -m module"
+USAGE = "usage: pagewire run [options] PROGRAM [args]; an app, a .py file, or -m module"
 
 _PR_SET_PDEATHSIG = 1
 _LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})

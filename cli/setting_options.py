@@ -9,11 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from pagewire.cli import options
+from pagewire.cli import completion, options
 
 OPTIONS: Mapping[str, Any] = {
-    "memory": Annotated[str | None, typer.Option(help="memory strategy (run.memory)")],
-    "policy": Annotated[str | None, typer.Option(help="page-in policy (run.policy)")],
+    "memory": Annotated[
+        str | None,
+        typer.Option(
+            help="memory strategy (run.memory)", autocompletion=completion.one_of("run.memory")
+        ),
+    ],
+    "policy": Annotated[
+        str | None,
+        typer.Option(
+            help="page-in policy (run.policy)", autocompletion=completion.one_of("run.policy")
+        ),
+    ],
     "timeout": Annotated[
         str | None, typer.Option(help="retransmission timeout, or none (run.timeout)")
     ],
@@ -26,9 +36,16 @@ OPTIONS: Mapping[str, Any] = {
     "eager_limit": Annotated[
         str | None, typer.Option(help="longest message that travels without RDMA (run.eager_limit)")
     ],
-    "platform": Annotated[str | None, typer.Option(help="name or path of the platform file")],
+    "platform": Annotated[
+        str | None,
+        typer.Option(help="name or path of the platform file", autocompletion=completion.platform),
+    ],
     "compute": Annotated[
-        str | None, typer.Option(help="measured, replay, model or none (run.compute)")
+        str | None,
+        typer.Option(
+            help="measured, replay, model or none (run.compute)",
+            autocompletion=completion.one_of("run.compute"),
+        ),
     ],
     "strict": Annotated[
         bool | None,
@@ -39,7 +56,10 @@ OPTIONS: Mapping[str, Any] = {
     ],
     "transport": Annotated[
         str | None,
-        typer.Option(help="facade or fabric: what puts the NI under PROGRAM (run.transport)"),
+        typer.Option(
+            help="facade or fabric: what puts the NI under PROGRAM (run.transport)",
+            autocompletion=completion.one_of("run.transport"),
+        ),
     ],
     "mpi": Annotated[
         str | None, typer.Option(help="mpich, openmpi, or the path of an mpiexec (run.mpi)")
@@ -67,7 +87,12 @@ OPTIONS: Mapping[str, Any] = {
 _ALWAYS: Mapping[str, Any] = {
     "assignments": Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="any setting; may be given several times"),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="any setting; may be given several times",
+            autocompletion=completion.assignment,
+        ),
     ],
     "config": Annotated[str | None, typer.Option(metavar="FILE", help="configuration file (TOML)")],
 }

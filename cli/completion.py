@@ -1,0 +1,46 @@
+"""What a shell's Tab offers behind options and commands: names that pagewire knows."""
+
+from collections.abc import Callable, Iterable
+
+from pagewire.transport.settings import config
+
+
+def one_of(setting: str) -> Callable[[str], list[str]]:
+    """Names that a setting takes, also behind the last comma of several."""
+
+    def offer(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        names = config.lookup(setting).choices or ()
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+    return offer
+
+
+def assignment(incomplete: str) -> list[str]:
+    """Names of all settings, up to the equals sign."""
+    return _beginning(incomplete, (f"{name}=" for name in config.REGISTRY))
+
+
+def platform(incomplete: str) -> list[str]:
+    """Platform files that come with pagewire; behind them the shell offers files."""
+    from pagewire.transport.settings import platform as platforms
+
+    return _beginning(incomplete, platforms.names())
+
+
+def app(incomplete: str) -> list[str]:
+    """Bundled apps; without any the shell offers files."""
+    from pagewire.cli import program
+
+    return _beginning(incomplete, program.apps())
+
+
+def experiment(incomplete: str) -> list[str]:
+    """Experiments, and `all`."""
+    from pagewire.cli.experiments.registry import EXPERIMENTS
+
+    return _beginning(incomplete, [*EXPERIMENTS, "all"])
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
