@@ -242,7 +242,7 @@ def test_buffer_lies_within_one_table_of_a_gigabyte(num_bytes):
         (lambda lab: Lab(max_size="2GiB"), "to 1GiB"),
         (lambda lab: Lab(settings=["run.err=false"]), "a dictionary of values"),
         (lambda lab: Lab(settings={"run.timeout": 100}), "the unit is missing"),
-        (lambda lab: Lab(settings={"run.timeot": "1us"}), "did you mean 'run.timeout'"),
+        (lambda lab: Lab(settings={"run.timeouts": "1us"}), "did you mean 'run.timeout'"),
         (lambda lab: Lab(settings={"memory_backend.backend": "model"}), "take 'host'"),
         (lambda lab: Lab(policy=AllOfIt, settings={"smmu.mode": "stall"}), "wait for a policy in"),
     ],
