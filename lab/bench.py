@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from pagewire.driver.policy import PageInPolicy
-from pagewire.lab.buffer import PAGE_BYTES, Buffer
+from pagewire.lab.buffer import PAGE_BYTES, Buffer, buffers_of_one_gigabyte
 from pagewire.lab.nodes import Event, Nodes
 from pagewire.lab.outcome import Outcome
 from pagewire.native import EngineError, lib
@@ -61,9 +61,9 @@ class Step:
 class _Place:
     """Source and destination of one transfer at a time, and which TLBs know them."""
 
-    def __init__(self, max_bytes: int, idx: int) -> None:
+    def __init__(self, source: Buffer, destination: Buffer, idx: int) -> None:
         """idx: places of other indices have other bytes."""
-        self.source, self.destination = Buffer(max_bytes), Buffer(max_bytes)
+        self.source, self.destination = source, destination
         self.warm_bytes: dict[tuple[int, int], int] = {}
         self._shift = idx % len(_UNIT)
 
@@ -118,8 +118,8 @@ class Bench:
         self, steps: Sequence[Step], *, traced: bool = False, repetition: int = 0
     ) -> list[Outcome]:
         """All of them together, with nothing else on the way; outcomes in their order."""
-        while len(self._places) < len(steps):
-            self._places.append(_Place(self._max_bytes, len(self._places)))
+        if len(self._places) < len(steps):
+            self._make_places(len(steps))
         for step, place in zip(steps, self._places, strict=False):
             if step.num_bytes > place.warm_bytes.get(step.ends, 0):
                 place.warm_bytes[step.ends] = step.num_bytes  # TLBs know it from here on
@@ -127,6 +127,17 @@ class Bench:
                 self._transfer([(plain, place)], "part", False, 0)
         placed = list(zip(steps, self._places, strict=False))
         return self._transfer(placed, self.config.run.memory, traced, repetition)
+
+    def _make_places(self, count: int) -> None:
+        """New ones for all, which lie close to each other; nothing is left of the old ones."""
+        for place in self._places:
+            for buffer in (place.source, place.destination):
+                for engine in self.nodes.engines:
+                    engine.invalidate(buffer.first_page, buffer.num_pages)
+        self._places = []
+        made = buffers_of_one_gigabyte(2 * count, self._max_bytes)
+        pairs = zip(made[::2], made[1::2], strict=True)
+        self._places = [_Place(*pair, idx) for idx, pair in enumerate(pairs)]
 
     def _transfer(
         self, placed: Sequence[tuple[Step, _Place]], memory: str, traced: bool, repetition: int

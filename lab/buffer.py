@@ -76,3 +76,17 @@ class Buffer:
         """The first num_bytes, or all."""
         length = self.num_bytes if num_bytes is None else num_bytes
         return self._map[self._start : self._start + length]
+
+
+def buffers_of_one_gigabyte(count: int, num_bytes: int) -> list[Buffer]:
+    """So many whose walks differ in the last table alone, as far as a gigabyte has room for them.
+
+    Else what a walk finds in the cache of upper tables would depend on where the OS puts them.
+    """
+    made: list[Buffer] = []
+    for _ in range(4 * count):
+        made.append(Buffer(num_bytes))
+        last = made[-count:]
+        if len(last) == count and len({each.address // _GIGABYTE for each in last}) == 1:
+            break
+    return made[-count:]

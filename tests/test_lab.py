@@ -15,7 +15,7 @@ import pytest
 
 from pagewire.driver.policy_host import PolicyError
 from pagewire.lab import Lab, PageFault, PageInPolicy, Transfer
-from pagewire.lab.buffer import Buffer
+from pagewire.lab.buffer import Buffer, buffers_of_one_gigabyte
 from pagewire.native import EngineError
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config
@@ -216,6 +216,15 @@ def test_buffer_lies_within_one_table_of_a_gigabyte(num_bytes):
         assert each.address // GIGABYTE == (each.address + num_bytes - 1) // GIGABYTE
         each.fill(b"begin")
         assert each.read(5) == b"begin"
+
+
+def test_buffers_of_a_bench_share_a_gigabyte():
+    kept = []
+    for _ in range(40):  # 36 MB of addresses each: one of them meets a border
+        made = buffers_of_one_gigabyte(6, 4 << 20)
+        kept.append(made)
+        assert len({each.address // GIGABYTE for each in made}) == 1
+        assert len({each.address for each in made}) == 6
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from pagewire.lab.buffer import Buffer
+from pagewire.lab.buffer import buffers_of_one_gigabyte
 from pagewire.lab.nodes import INITIATOR, TARGET, Nodes
 from pagewire.native import lib
 from pagewire.transport.settings import platform
@@ -66,20 +66,12 @@ def build(
     return made
 
 
-def buffers_of_one_gigabyte() -> list[Buffer]:
-    """Three whose walks differ in the last table alone, as they do in nearly every process."""
-    made: list[Buffer] = []
-    while len({each.address >> 30 for each in made[-3:]}) != 1 or len(made) < 3:
-        made.append(Buffer(NUM_BYTES))
-    return made[-3:]
-
-
 def expected_ns(*settings: str) -> tuple[int, int]:
     """Ends of the example's write and read, of the same transfers on the experiments' bench."""
     config = load(["run.compute=none", *settings], environ={})
     machine = platform.load(config.run.platform)
     nodes = Nodes(config, machine)
-    source, there, back = buffers_of_one_gigabyte()
+    source, there, back = buffers_of_one_gigabyte(3, NUM_BYTES)
     source.touch()
     nodes.write(source, there, NUM_BYTES, 0)
     write_ns = nodes.times()[INITIATOR, lib.PW_HOST_WRITE_DONE]
