@@ -12,7 +12,7 @@ class Html(str):
     """Text that is markup already."""
 
 
-def element(name: str, *children: Any, **attributes: Any) -> Html:
+def element(name: str, /, *children: Any, **attributes: Any) -> Html:
     """An element; a None child or attribute is left out. class_ is class, data_x is data-x."""
     words = [name]
     for key, value in attributes.items():
