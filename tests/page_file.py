@@ -3,7 +3,7 @@
 import json
 import pathlib
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 
 class Page:

@@ -130,10 +130,7 @@ def test_comparison_has_its_bars_and_each_run(tmp_path):
     assert f"({result['entries'][1]['slowdown']:+.2%})" in text_of(made.section("slowdowns"))
     runs = made.runs()
     assert list(runs) == ["pretouch", "part/page"]
-    faults = [
-        sum(values(made.section("fault-times", within)))
-        for within in runs.values()
-    ]
+    faults = [sum(values(made.section("fault-times", within))) for within in runs.values()]
     assert faults == [report["totals"]["translation_faults"] for report in result["reports"]]
     assert faults[0] < faults[1]
     assert saved(tmp_path, result).text == made.text

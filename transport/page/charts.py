@@ -9,7 +9,7 @@ from pagewire.transport.page.markup import Html, element, join
 MAX_CELLS = 32
 """Rows and columns of a matrix; with more ranks neighbours share one."""
 MAX_COLUMNS = 64
-_STRONG = 0.6
+_STRONG = 0.7
 """From this share on text on a cell needs the other colour."""
 
 
@@ -76,15 +76,12 @@ def columns(counts: Sequence[int], names: Sequence[str], ends: tuple[str, str]) 
 def matrix(
     values: Sequence[Sequence[int]], show: Any, rows: str, columns_name: str
 ) -> tuple[Html, int]:
-    """A table of cells, darker with more; and how many ranks share a row."""
+    """A table of cells, of stronger colour with more; and how many ranks share a row."""
     num_ranks = len(values)
     step = -(-num_ranks // MAX_CELLS) or 1
     starts = range(0, num_ranks, step)
     cells = [
-        [
-            sum(sum(line[left : left + step]) for line in values[top : top + step])
-            for left in starts
-        ]
+        [sum(sum(line[left : left + step]) for line in values[top : top + step]) for left in starts]
         for top in starts
     ]
     most = max((cell for line in cells for cell in line), default=0) or 1
@@ -92,7 +89,9 @@ def matrix(
         f"{start}" if step == 1 else f"{start}-{min(start + step, num_ranks) - 1}"
         for start in starts
     ]
-    head = element("tr", element("th", f"{rows} \\ {columns_name}"), *(element("th", n) for n in names))
+    head = element(
+        "tr", element("th", f"{rows} \\ {columns_name}"), *(element("th", n) for n in names)
+    )
     body = [
         element("tr", element("th", name), *(_cell(cell, most, show) for cell in line))
         for name, line in zip(names, cells, strict=True)

@@ -43,7 +43,9 @@ def page(document: Mapping[str, Any]) -> str:
     """The page as text."""
     is_comparison = "entries" in document
     body = _comparison(document) if is_comparison else _run(document)
-    title = f"{document['program'] or 'program'}: pagewire {'compare' if is_comparison else 'report'}"
+    title = (
+        f"{document['program'] or 'program'}: pagewire {'compare' if is_comparison else 'report'}"
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -231,7 +231,7 @@ def _heat(rank: int, heat: Report) -> Html:
         for address, count in hottest
     ]
     head = element("tr", element("th", "address"), element("th", "faults"))
-    note = f"A cell is {size(group_bytes)}; darker faulted more often."
+    note = f"A cell is {size(group_bytes)}; the stronger its colour, the more faults."
     return join(
         element("h3", f"rank {rank}: {sum(counts.values()):,} faults"),
         element("p", note, class_="dim"),

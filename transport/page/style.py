@@ -14,9 +14,10 @@ h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2r
 h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
 p { margin: .3rem 0; } .dim, figcaption { color: var(--dim); font-size: .87rem; }
 figure { margin: 0; } section { break-inside: avoid-page; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .6rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .6rem; }
 .tile { background: var(--soft); border: 1px solid var(--line); border-radius: 6px;
-  padding: .5rem .7rem; } .tile b { display: block; font-size: 1.2rem; font-weight: 600; }
+  padding: .5rem .7rem; } .tile b { display: block; font-size: 1.1rem; font-weight: 600;
+  overflow-wrap: normal; }
 .warnings li { background: var(--warn); border-left: 4px solid var(--warn-line); margin: .4rem 0;
   padding: .4rem .7rem; } .warnings { list-style: none; padding: 0; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; }
