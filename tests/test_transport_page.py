@@ -10,6 +10,7 @@ import pytest
 from page_file import Page, check_self_contained, text_of, values
 from test_cli_runs import command
 
+from pagewire.cli import commands
 from pagewire.native.settings import ConfigError
 from pagewire.transport.page import page, warnings
 
@@ -64,8 +65,7 @@ def test_page_of_a_run_is_whole_and_asks_nobody(run):
 
 def test_saved_report_gives_the_same_page(run):
     folder, _ = run
-    done = command("report", f"{folder}/run.json", "--html", f"{folder}/again.html")
-    assert done.returncode == 0, done.stderr
+    assert commands.main(["report", f"{folder}/run.json", "--html", f"{folder}/again.html"]) == 0
     assert (folder / "again.html").read_bytes() == (folder / "run.html").read_bytes()
 
 
@@ -196,8 +196,8 @@ def test_what_is_no_report_is_refused(tmp_path, text):
 
 def test_saved_report_needs_a_page_to_write(run):
     folder, _ = run
-    done = command("report", f"{folder}/run.json")
-    assert done.returncode == 2 and "--html makes a page" in done.stderr
+    with pytest.raises(ConfigError, match="--html makes a page"):
+        commands.main(["report", f"{folder}/run.json"])
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's package chromium")

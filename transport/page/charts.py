@@ -1,5 +1,5 @@
-"""Pictures made of elements: bars, columns, matrix and heat map. Every figure is in the markup as it
-was counted (data-value), beside what it is shown as."""
+"""Pictures made of elements: bars, columns, matrix and heat map. Every figure is in the markup as
+it was counted (data-value), beside what it is shown as."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

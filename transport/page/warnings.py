@@ -65,8 +65,9 @@ def of_entry(name: str, entry: Report) -> list[str]:
         return []
     worst = max(repeated["differences"], key=lambda each: each["spread"])
     times = repeated["virtual_times_ns"]
-    return [
+    sentence = (
         f"{name}: {repeated['runs']} equal runs differ in {len(repeated['differences'])} of "
         f"{repeated['figures']:,} figures; virtual time {min(times):,} to {max(times):,} ns, at "
         f"most {worst['spread']:.2%} ({worst['name']})."
-    ]
+    )
+    return [sentence]
