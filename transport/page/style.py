@@ -52,6 +52,7 @@ th:first-child, td:first-child { text-align: left; } td.text { text-align: left;
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
 @media (max-width: 34rem) { .bars { grid-template-columns: 1fr max-content; }
   .bars > .name { grid-column: 1 / -1; text-align: left; margin-bottom: -.25rem; } }
-@media print { body { max-width: none; font-size: 11px; } details:not([open]) { display: none; }
+@media print { body { max-width: none; font-size: 11px; } details:not([open]),
+  [data-section="counters"]:not(:has(details[open])) { display: none; }
   .wide { overflow: visible; } }
 """
