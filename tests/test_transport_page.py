@@ -211,5 +211,5 @@ def test_browser_shows_the_page(run, tmp_path):
         env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    places = [done.stdout.find(f'data-section="{name}"') for name in SECTIONS]
+    places = [done.stdout.find(f'<section data-section="{name}"') for name in SECTIONS]
     assert -1 not in places and places == sorted(places)
