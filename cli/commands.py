@@ -63,6 +63,7 @@ Words = Annotated[
     "strict",
     "quiet",
     "json",
+    "html",
     "trace",
     "transport",
     "mpi",
@@ -138,6 +139,10 @@ def compare(
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write the results as a page for a browser"),
+    ] = None,
     *,
     given: Given,
 ) -> int:
@@ -159,6 +164,7 @@ def compare(
         with_noise=noise,
         must_be_equal=equal,
         plot_path=plot or "",
+        html_path=html or "",
     )
 
 
@@ -280,18 +286,31 @@ def environment(
 
 @app.command()
 def report(
-    directory: Annotated[str, typer.Argument(metavar="DIR", show_default=False)] = "pagewire-run",
+    source: Annotated[
+        str, typer.Argument(metavar="DIR|FILE.json", show_default=False)
+    ] = "pagewire-run",
     program_name: Annotated[
         str, typer.Option("--program", metavar="NAME", help="what the report calls the program")
     ] = "",
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the report to this file")
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write it as a page for a browser"),
+    ] = None,
 ) -> int:
-    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run)."""
+    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run); or make the
+    page of FILE.json, which --json has written."""
     from pagewire.cli import own_launcher
 
-    return own_launcher.report(directory, json=json or "", program=program_name or "program")
+    if os.path.isfile(source):
+        if json or program_name or not html:
+            raise ConfigError(f"'{source}' is a file: of a saved report --html makes a page, alone")
+        return own_launcher.make_page(source, html)
+    return own_launcher.report(
+        source, json=json or "", html=html or "", program=program_name or "program"
+    )
 
 
 @app.command()

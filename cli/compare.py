@@ -20,6 +20,7 @@ from pagewire.cli.program import Program
 from pagewire.native.settings import ConfigError, allowed
 from pagewire.transport.memory.built_in import REGISTRY
 from pagewire.transport.node.report import write_json
+from pagewire.transport.page import page
 from pagewire.transport.settings import config
 from pagewire.transport.timeline import request
 
@@ -44,6 +45,7 @@ def compare(
     quiet_app: bool,
     json_path: str,
     plot_path: str = "",
+    html_path: str = "",
     num_runs: int = 1,
     with_noise: bool = False,
     must_be_equal: bool = False,
@@ -62,6 +64,7 @@ def compare(
         raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
     launch.check_writable("--json", json_path)
     launch.check_writable("--plot", plot_path)
+    launch.check_writable("--html", html_path)
     if plot_path:
         compare_table.check_picture(plot_path)
     environ = dict(environ)
@@ -122,16 +125,18 @@ def compare(
     compare_table.show(entries, title)
     if num_runs > 1:
         repetitions.show(entries)
+    result = {
+        "program": chosen.label,
+        "ranks": num_ranks,
+        "compute": compute,
+        "entries": entries,
+        "settings": _common_settings(documents),
+        "reports": documents,
+    }
     if json_path:
-        result = {
-            "program": chosen.label,
-            "ranks": num_ranks,
-            "compute": compute,
-            "entries": entries,
-            "settings": _common_settings(documents),
-            "reports": documents,
-        }
         write_json(json_path, result)
+    if html_path:
+        page.write(html_path, result)
     if plot_path:
         compare_table.draw(entries, title, plot_path)
     if must_be_equal and any(
@@ -208,6 +213,7 @@ def _plan(
             [
                 *(f"run.{name}={text}" for name, text in choice._asdict().items()),
                 f"run.json={directory}/{idx:05}.json",
+                "run.html=",
                 "run.hash_received=true",
                 *traces(idx, is_first),
                 *times,

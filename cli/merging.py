@@ -8,6 +8,7 @@ from typing import IO, Any, TextIO
 
 from pagewire.native.output import OutputError
 from pagewire.transport.node import report
+from pagewire.transport.page import page
 from pagewire.transport.settings.config import Config
 from pagewire.transport.timeline.request import ALONE, Group
 
@@ -38,6 +39,8 @@ def merge(
         return
     if run.trace:
         _write_timeline(directory, settings, group)
+    if run.html:
+        page.write(run.html, report.document(per_rank, settings, program))
     if run.quiet or stdout == subprocess.DEVNULL:
         report.finish(per_rank, settings, run.json, quiet=True, program=program)
         return

@@ -18,6 +18,7 @@ SETTING_OPTIONS: Mapping[str, str] = {
     "--eager-limit": "run.eager_limit",
     "--json": "run.json",
     "--trace": "run.trace",
+    "--html": "run.html",
     "--transport": "run.transport",
     "--mpi": "run.mpi",
     "--hosts": "run.hosts",

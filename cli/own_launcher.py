@@ -15,6 +15,7 @@ from pagewire.cli import fabric, launch, merging, mpi_choice, options
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import IncompleteError
+from pagewire.transport.page import page
 from pagewire.transport.settings import flat, platform
 
 NODE_FILE = "node.conf"
@@ -47,14 +48,24 @@ def print_environment(num_ranks: int, environ: Mapping[str, str], folder: str) -
     print(f"# {command} PROGRAM; then: pagewire report {shlex.quote(folder)}")
 
 
-def report(folder: str, *, json: str, program: str) -> int:
+def make_page(source: str, html: str) -> int:
+    """Make the page of a saved report; returns an exit code."""
+    launch.check_writable("--html", html)
+    page.convert(source, html)
+    return 0
+
+
+def report(folder: str, *, json: str, program: str, html: str = "") -> int:
     """Print the report of the run whose ranks left theirs in the folder; returns an exit code."""
     directory = pathlib.Path(folder)
     path = directory / NODE_FILE
     if not path.is_file():
         raise ConfigError(f"'{folder}' has no {NODE_FILE}: it is no folder of `pagewire env`")
-    launch.check_writable("--json", json)
-    changed = [f"run.json={os.path.abspath(json)}"] if json else []
+    changed = []
+    for name, given in (("json", json), ("html", html)):
+        launch.check_writable(f"--{name}", given)
+        if given:
+            changed.append(f"run.{name}={os.path.abspath(given)}")
     settings, num_ranks = flat.read_settings(str(path), changed)
     try:
         merging.merge(directory, num_ranks, settings, program)

@@ -11,6 +11,9 @@ from pagewire.transport.node.counters import COUNTER_GROUPS
 OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
 """Figures of this machine and of the emulator's speed, which nobody promises to repeat."""
 
+ADDRESSES = "fault_pages"
+"""Named by this host's addresses, which need not be those of another run."""
+
 MAX_LINES = 12
 """Differing figures that the terminal shows of a strategy; JSON has all."""
 
@@ -42,7 +45,9 @@ def figures(document: Mapping[str, Any]) -> Figures:
     return {
         (name, rank["rank"]): value
         for rank in document["ranks"]
-        for name, value in _flat("", rank)
+        for name, value in _flat(
+            "", {key: inner for key, inner in rank.items() if key != ADDRESSES}
+        )
         if name not in OF_THE_HOST and name != "rank"
     }
 

@@ -81,6 +81,12 @@ OPTIONS: Mapping[str, Any] = {
             "--trace", metavar="FILE", help="write a timeline for ui.perfetto.dev (run.trace)"
         ),
     ],
+    "html": Annotated[
+        str | None,
+        typer.Option(
+            "--html", metavar="FILE", help="write the report as a page for a browser (run.html)"
+        ),
+    ],
 }
 """Options that give a setting of the section `run`: its name, and the option."""
 

@@ -70,7 +70,9 @@ bool pw_faults_report_packet(pw_ni *ni, const pw_passage *way, pw_fault *fault, 
 void pw_faults_count_pages(pw_ni *ni, const pw_passage *way)
 {
     for (uint32_t i = 0; i < way->num_pages; i++)
-        if (!way->present[i]) pw_ni_count_page_fault(ni, true, way->is_permission[i]);
+        if (!way->present[i])
+            pw_ni_count_page_fault(ni, true, way->is_permission[i], way->first_page + i,
+                                   pw_passage_packet_ns(way, 0));
 }
 
 static void report_faults(pw_ni *ni, const pw_passage *way)

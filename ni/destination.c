@@ -337,7 +337,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     else {
         access.is_translated = false;
         pw_translate(ni->translation, &walk, &access, &result);
-        ni->counters.translation_faults_destination++;
+        pw_ni_count_page_fault(ni, true, false, page, end_ns);
     }
     pw_faults_tell(ni, way, &fault, page, end_ns);
     return pw_faults_refuse_or_ask(ni, way);

@@ -86,6 +86,7 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     } else {
         ni->counters.eager_messages++;
         ni->counters.eager_bytes += num_bytes;
+        pw_tallies_message(&ni->tallies, peer, num_bytes);
     }
     return posted_ns;
 }

@@ -45,8 +45,8 @@ static int create_parts(pw_ni *ni)
     if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
     ni->smmu.trace = &ni->trace;
     if (code == PW_OK)
-        code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters, ni->events,
-                                &ni->trace);
+        code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters,
+                                &ni->tallies, ni->events, &ni->trace);
     if (code == PW_OK)
         code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
                               ni->memory, &ni->smmu, &ni->impairments);
@@ -55,7 +55,10 @@ static int create_parts(pw_ni *ni)
     if (code < 0) return code;
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
-    return ni->paths && ni->senders ? PW_OK : PW_ERR_NOMEM;
+    pw_time_histogram_init(&ni->tallies.fault_times);
+    ni->tallies.peers = calloc(ni->num_nodes, sizeof *ni->tallies.peers);
+    ni->tallies.num_peers = ni->tallies.peers ? ni->num_nodes : 0;
+    return ni->paths && ni->senders && ni->tallies.peers ? PW_OK : PW_ERR_NOMEM;
 }
 
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
@@ -115,6 +118,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_regions_destroy(&ni->regions);
     pw_host_events_destroy(&ni->host_events);
     free(ni->paths);
+    free(ni->tallies.peers);
     free(ni);
 }
 
@@ -156,7 +160,8 @@ void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at
     pw_engine_emit_event(ni, &event);
 }
 
-void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission)
+void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission, uint64_t page,
+                            pw_time at_ns)
 {
     pw_counters *counters = &ni->counters;
     uint64_t *counter = at_destination ? &counters->translation_faults_destination
@@ -165,11 +170,12 @@ void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission)
         counter = at_destination ? &counters->permission_faults_destination
                                  : &counters->permission_faults_source;
     ++*counter;
+    pw_tallies_fault(&ni->tallies, page, at_ns);
 }
 
 void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
-    pw_ni_count_page_fault(ni, fault->at_destination, fault->is_permission);
+    pw_ni_count_page_fault(ni, fault->at_destination, fault->is_permission, page, at_ns);
     pw_trace_add_of(&ni->trace, at_ns,
                     fault->at_destination ? PW_TRACE_FAULT_DESTINATION : PW_TRACE_FAULT_SOURCE,
                     fault->source_node, page, fault->transaction_id);
@@ -331,6 +337,7 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
 }
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
+const pw_tallies *pw_ni_tallies(const pw_ni *ni) { return &ni->tallies; }
 const pw_pinned *pw_ni_pinned(const pw_ni *ni) { return ni->translation->pinned; }
 
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)

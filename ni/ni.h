@@ -10,6 +10,7 @@
 #include "native/impairments.h"
 #include "native/memory.h"
 #include "native/pinned.h"
+#include "native/tallies.h"
 #include "native/time_histogram.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
@@ -163,6 +164,8 @@ typedef struct {
 void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
+/* Good as long as the NI. */
+const pw_tallies *pw_ni_tallies(const pw_ni *ni);
 /* What the translation unit keeps pinned by itself; NULL: it never does. */
 const pw_pinned *pw_ni_pinned(const pw_ni *ni);
 /* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */

@@ -51,6 +51,7 @@ struct pw_ni {
     pw_costs costs;
     pw_settings settings;
     pw_counters counters;
+    pw_tallies tallies;
     uint32_t node, num_nodes;
     pw_memory *memory;
     pw_event_queue *events;
@@ -107,7 +108,8 @@ int pw_ni_latch(pw_ni *ni, int code);
 /* A transfer over these bytes begins here. */
 void pw_ni_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes);
 /* Count an access that faults; and trace it. */
-void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission);
+void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission, uint64_t page,
+                            pw_time at_ns);
 void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time at_ns);
 
 /* Do what the firmware ordered, from where it stopped; stops when a decision is wanted. */

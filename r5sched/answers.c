@@ -119,6 +119,10 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
                            costs->r5_logic_round_trip_ns);
     pw_timeout_start(firmware, transaction, at_ns);
     firmware->counters->retransmitted_blocks++;
+    if (transaction->refused_ns)
+        pw_log_histogram_add(&firmware->tallies->fault_waits,
+                             (uint64_t)(at_ns - transaction->refused_ns));
+    transaction->refused_ns = 0;
     pw_r5_act(actions, PW_ACTION_START_BLOCK, transaction->channel, at_ns)->transaction =
         transaction;
     if (transaction->last_block && firmware->transfers[transaction->channel].num_blocks > 1 &&
@@ -154,8 +158,9 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
 }
 
 /* Page fault: wait for the ERR, and for the timeout unless the NACK takes it away. */
-static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction)
+static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
+    if (!transaction->refused_ns) transaction->refused_ns = at_ns;
     if (!firmware->settings->nack_cancels_timer) return;
     transaction->timer_cancelled = true;
     pw_transactions_disarm(&firmware->transactions, transaction);
@@ -290,7 +295,7 @@ static void react(pw_firmware *firmware, pw_transaction *transaction,
     switch (step(firmware, transaction, block_event, at_ns)) {
     case PW_REACT_COMPLETE: acked(firmware, transaction, false, actions, at_ns); return;
     case PW_REACT_HOLD: acked(firmware, transaction, true, actions, at_ns); return;
-    case PW_REACT_WAIT: wait_for_err(firmware, transaction); return;
+    case PW_REACT_WAIT: wait_for_err(firmware, transaction, at_ns); return;
     case PW_REACT_RETRANSMIT:
         retransmit(firmware, transaction, actions, at_ns);
         if (pw_goes_back(firmware->settings))

@@ -4,12 +4,14 @@
 #include <string.h>
 
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
-                     pw_counters *counters, pw_event_queue *events, pw_trace *trace)
+                     pw_counters *counters, pw_tallies *tallies, pw_event_queue *events,
+                     pw_trace *trace)
 {
     memset(firmware, 0, sizeof *firmware);
     firmware->costs = costs;
     firmware->settings = settings;
     firmware->counters = counters;
+    firmware->tallies = tallies;
     firmware->events = events;
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
@@ -126,6 +128,12 @@ pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t cha
     action->transaction = NULL;
     action->at_ns = at_ns;
     return action;
+}
+
+void pw_r5_count_transfer(pw_firmware *firmware, const pw_transfer *transfer)
+{
+    firmware->counters->transfers++;
+    pw_tallies_message(firmware->tallies, transfer->peer, transfer->num_bytes);
 }
 
 void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer)
@@ -318,7 +326,7 @@ static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *ac
                        in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel,
                  firmware->transfers[channel].num_bytes);
-    firmware->counters->transfers++;
+    pw_r5_count_transfer(firmware, &firmware->transfers[channel]);
     pw_r5_admit(firmware, channel, actions, at_ns);
     if (!in_word) return;
     firmware->word_free_ns = at_ns;

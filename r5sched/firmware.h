@@ -10,6 +10,7 @@
 #include "native/counters.h"
 #include "native/settings.h"
 #include "native/event_queue.h"
+#include "native/tallies.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
 #include "r5sched/mailbox.h"
@@ -117,6 +118,7 @@ typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;
     pw_counters *counters;
+    pw_tallies *tallies;
     pw_event_queue *events;
     pw_trace *trace;
     pw_calendar r5;
@@ -144,7 +146,8 @@ typedef struct {
 } pw_firmware;
 
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
-                     pw_counters *counters, pw_event_queue *events, pw_trace *trace);
+                     pw_counters *counters, pw_tallies *tallies, pw_event_queue *events,
+                     pw_trace *trace);
 void pw_firmware_destroy(pw_firmware *firmware);
 /* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);

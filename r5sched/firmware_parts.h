@@ -35,6 +35,7 @@ pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t cha
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns);
 /* A channel of the domain that no transfer is on, from slot from to slot to of its page. */
 int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to);
+void pw_r5_count_transfer(pw_firmware *firmware, const pw_transfer *transfer);
 void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer);
 /* A transfer is ready: bypass the queues when it is urgent and no other urgent one waits. */
 void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns);

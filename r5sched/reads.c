@@ -102,7 +102,7 @@ void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_ac
         .window_blocks = request.window_blocks,
     };
     pw_r5_start_transfer(firmware, channel, &transfer);
-    firmware->counters->transfers++;
+    pw_r5_count_transfer(firmware, &transfer);
     firmware->counters->reads_served++;
     pw_r5_admit(firmware, channel, actions, at_ns);
 }

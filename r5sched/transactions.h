@@ -31,6 +31,7 @@ typedef struct {
     uint32_t channel;
     uint32_t block_idx;
     uint32_t block_bytes;
+    pw_time refused_ns;  /* its first NACK of a page fault since it was sent; 0: none */
     pw_time deadline_ns; /* PW_NEVER without a timeout */
     pw_time answer_ns;   /* latest answer to this attempt that is known, PW_NEVER: none will come */
     pw_time sending_until_ns; /* retransmission bit: the block leaves this NI until then */

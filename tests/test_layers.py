@@ -61,7 +61,8 @@ WITHIN_TRANSPORT = {
     "settings": {"memory"},
     "node": {"settings", "memory"},
     "timeline": {"settings"},
-    "facade": {"node", "settings", "memory", "timeline"},
+    "page": {"node"},
+    "facade": {"node", "settings", "memory", "timeline", "page"},
     "marks": set(),
     "fabric": {"marks", "node", "settings", "memory"},
 }

@@ -29,6 +29,7 @@ class Input:
         self.counters = ffi.new("pw_counters *")
         self.sites = ffi.new("pw_impairment_site[]", lib.PW_IMPAIRMENT_SITES)
         self.interrupt_times = ffi.new("pw_time_histogram *")
+        self.tallies = ffi.new("pw_tallies *")
         self.clock = ffi.new("pw_clock *")
         self.calls = ffi.new("pw_call_counts *")
         self.node = ffi.new("pw_node_counters *")
@@ -159,11 +160,35 @@ def test_calls_are_counted_by_name_whatever_bytes_it_has(names, data):
             assert "\ufffd" in key
 
 
+def test_tallies_are_exact():
+    given_here = Input()
+    tallies = given_here.tallies
+    most = 2**64 - 1
+    tallies.message_sizes.bins[0:3] = [1, most, 3]
+    tallies.fault_waits.bins[64] = 5
+    tallies.fault_times.bin_ns, tallies.fault_times.bins[255] = 2048, 7
+    heat = tallies.fault_pages
+    heat.shift, heat.num_groups = 3, 2
+    heat.groups[0].group, heat.groups[0].count = 1, most
+    heat.groups[1].group, heat.groups[1].count = 0x7FFFFFFF8, 2
+    peers = ffi.new("pw_peer_traffic[]", [(0, 0), (4, most)])
+    tallies.peers, tallies.num_peers = peers, 2
+    parsed = given_here.parsed()
+    assert parsed["message_sizes"] == [1, most, 3, *[0] * 62]
+    assert parsed["fault_waits_ns"] == [*[0] * 64, 5]
+    assert parsed["fault_times"] == {"bin_ns": 2048, "bins": [*[0] * 255, 7]}
+    assert parsed["fault_pages"] == {
+        "group_pages": 8, "faults": {"0x8000": most, "0x3fffffffc0000": 2},
+    }  # fmt: skip
+    assert parsed["peers"] == {"1": {"messages": 4, "bytes": most}}
+
+
 def test_keys_are_those_of_todays_node_and_the_table_knows_them():
     parsed = Input().parsed()
     labelled = {key for group in COUNTER_GROUPS.values() for key in group}
     others = {"nacks_by_code", "impairments", "mpi_calls", "interrupt_times", "wall_time_s",
-              "peak_rss_bytes", "page_sources"}  # fmt: skip
+              "peak_rss_bytes", "page_sources", "message_sizes", "peers", "fault_waits_ns",
+              "fault_times", "fault_pages"}  # fmt: skip
     assert set(parsed) == labelled | set(TIME_KEYS) | set(PINNED_KEYS) | others
     assert parsed["nacks_by_code"] == [0] * 8 and parsed["mpi_calls"] == {}
     text = report.table([parsed, parsed], Config(), "a C program")

@@ -76,6 +76,7 @@ def compare(out, config, machine, num_ranks, node):
         "compute_replay",
         "json",
         "trace",
+        "html",
         "wire_interface",
     ):
         assert text_of(out.run, name) == getattr(run, name)

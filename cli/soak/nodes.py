@@ -63,6 +63,6 @@ def _settings(phase: Phase, environ: Mapping[str, str]) -> Sequence[str]:
     """The phase's settings, and what the user gives instead or besides."""
     given = config.load(environ=environ).not_default()
     wanted = {**phase.settings, **given}
-    for name in ("run.json", "run.quiet", "run.transport", _NOT_OF_A_NODE):
+    for name in ("run.json", "run.html", "run.quiet", "run.transport", _NOT_OF_A_NODE):
         wanted.pop(name, None)
     return [f"{name}={value}" for name, value in wanted.items()]

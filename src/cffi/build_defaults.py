@@ -38,6 +38,7 @@ NOT_OF_A_NODE = (
     "run.quiet",
     "run.json",
     "run.trace",
+    "run.html",
     "firmware.scheduling",
     "impairments.planner",
 )

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from mpi4py import MPI
 
@@ -175,6 +176,8 @@ class Ending:
             elif per_rank is not None:
                 run = node.config.run
                 report.finish(per_rank, node.config, run.json, run.quiet)
+                if run.html and failure is None:
+                    _make_page(run.html, per_rank, node.config)
                 if run.trace and failure is None:
                     _make_timeline(run.trace, len(per_rank))
             if failure is not None:
@@ -192,6 +195,14 @@ def _finish_trace(node: Node) -> OutputError | None:
     except OutputError as error:
         return error
     return None
+
+
+def _make_page(path: str, per_rank: list[Any], settings: config.Config) -> None:
+    """For a run of the user's own mpiexec."""
+    from pagewire.transport.page import page
+
+    program = os.environ.get("PAGEWIRE_PROGRAM", "")
+    page.write(path, report.document(per_rank, settings, program))
 
 
 def _make_timeline(path: str, num_ranks: int) -> None:

@@ -48,6 +48,7 @@ typedef struct {
     bool quiet;
     char json[PW_CONFIG_PATH_BYTES];  /* empty: none */
     char trace[PW_CONFIG_PATH_BYTES]; /* the same */
+    char html[PW_CONFIG_PATH_BYTES];
 } pw_node_run;
 
 /* A setting that is not default, as text, for the report. */

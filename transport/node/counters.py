@@ -8,6 +8,15 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
   of those that keep blocks
 - interrupt_times: dict, fault-handler invocations over virtual time: bin_ns, and bins, a list of
   counts
+- message_sizes: list, eager messages and transfers that left; [i] counts those of 2^(i-1) to
+  2^i - 1 bytes, [0] those of none
+- peers: dict, by node that they went to: dict of messages and bytes
+- fault_waits_ns: list, alike, of blocks refused for a page fault: ns from the NACK, as the R5
+  handled it, until the block was sent again
+- fault_times: dict as interrupt_times, of the accesses that faulted; those of a block at the
+  destination at its first packet's time
+- fault_pages: dict, where they faulted: group_pages, and faults, a dict of counts by the first
+  address of a group of so many pages
 - virtual_time_ns: the rank's clock at Finalize; compute_ns, mpi_ns, sleep_ns, page_in_ns, touch_ns,
   pin_ns, copy_ns: parts
 - pinned_peak_bytes, pinned_mean_bytes: memory that the strategy, or miNI or its base system, had

@@ -20,6 +20,7 @@ static pw_report_input gather(pw_node *node, facts *out)
     return (pw_report_input){.counters = &out->counters,
                              .sites = out->sites,
                              .interrupt_times = &out->interrupt_times,
+                             .tallies = pw_ni_tallies(ni),
                              .clock = pw_node_clock(node),
                              .calls = pw_node_calls(node),
                              .node = &out->node,

@@ -165,13 +165,46 @@ static void put_calls(json *out, const pw_call_counts *calls)
     put(out, "}", 1);
 }
 
+static void put_histogram(json *out, const pw_time_histogram *histogram)
+{
+    put_format(out, "{\"bin_ns\": %" PRId64 ", \"bins\": ", histogram->bin_ns);
+    put_list(out, histogram->bins, PW_HISTOGRAM_BINS);
+    put(out, "}", 1);
+}
+
+/* Pages and peers as names: they say which, and are no figures. */
+static void put_tallies(json *out, const pw_tallies *tallies)
+{
+    put_format(out, ", \"message_sizes\": ");
+    put_list(out, tallies->message_sizes.bins, PW_LOG_BINS);
+    put_format(out, ", \"fault_waits_ns\": ");
+    put_list(out, tallies->fault_waits.bins, PW_LOG_BINS);
+    put_format(out, ", \"fault_times\": ");
+    put_histogram(out, &tallies->fault_times);
+    const pw_page_heat *heat = &tallies->fault_pages;
+    put_format(out, ", \"fault_pages\": {\"group_pages\": %" PRIu64 ", \"faults\": {",
+               UINT64_C(1) << heat->shift);
+    for (uint32_t i = 0; i < heat->num_groups; i++)
+        put_format(out, "%s\"%#" PRIx64 "\": %" PRIu64, i ? ", " : "",
+                   heat->groups[i].group << heat->shift << PW_PAGE_SHIFT, heat->groups[i].count);
+    put_format(out, "}}, \"peers\": {");
+    const char *separator = "";
+    for (uint32_t peer = 0; peer < tallies->num_peers; peer++) {
+        const pw_peer_traffic *traffic = &tallies->peers[peer];
+        if (!traffic->messages) continue;
+        put_format(out, "%s\"%" PRIu32 "\": {\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
+                   separator, peer, traffic->messages, traffic->bytes);
+        separator = ", ";
+    }
+    put(out, "}", 1);
+}
+
 static void put_times(json *out, const pw_report_input *input)
 {
     const pw_clock *clock = input->clock;
-    put_format(out, ", \"interrupt_times\": {\"bin_ns\": %" PRId64 ", \"bins\": ",
-               input->interrupt_times->bin_ns);
-    put_list(out, input->interrupt_times->bins, PW_HISTOGRAM_BINS);
-    put_format(out, "}, \"virtual_time_ns\": %" PRId64 ", \"compute_ns\": %" PRId64, clock->now_ns,
+    put_format(out, ", \"interrupt_times\": ");
+    put_histogram(out, input->interrupt_times);
+    put_format(out, ", \"virtual_time_ns\": %" PRId64 ", \"compute_ns\": %" PRId64, clock->now_ns,
                clock->compute_ns);
     put_format(out, ", \"mpi_ns\": %" PRId64 ", \"sleep_ns\": %" PRId64, clock->mpi_ns,
                clock->sleep_ns);
@@ -240,6 +273,7 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_counters(&out, input->counters);
     put_sites(&out, input->sites);
     put_calls(&out, input->calls);
+    put_tallies(&out, input->tallies);
     put_times(&out, input);
     put_strategy(&out, input->node);
     put_host(&out, input);

@@ -4,6 +4,7 @@
 #define PW_NODE_REPORT_H
 #include "native/counters.h"
 #include "native/impairments.h"
+#include "native/tallies.h"
 #include "native/time_histogram.h"
 #include "transport/node/call_counts.h"
 #include "transport/node/clock.h"
@@ -14,6 +15,7 @@ typedef struct {
     const pw_counters *counters;
     const pw_impairment_site *sites; /* PW_IMPAIRMENT_SITES of them */
     const pw_time_histogram *interrupt_times;
+    const pw_tallies *tallies;
     const pw_clock *clock;
     const pw_call_counts *calls;
     const pw_node_counters *node;

@@ -216,6 +216,7 @@ class RunConfig:
         "write the run's timeline to this file, for ui.perfetto.dev",
         kind="path",
     )
+    html: str = setting("", "write the report to this file as a page for a browser", kind="path")
 
     def __post_init__(self) -> None:
         validate("run", self)
