@@ -30,13 +30,14 @@ def print_result(experiment: Experiment, result: Result) -> None:
         f"\n{experiment.name}: {result.title or experiment.title}", style="bold", highlight=False
     )
     table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
-    for idx, column in enumerate(result.columns):
+    columns = [column for column in result.columns if column.in_table]
+    for idx, column in enumerate(columns):
         is_text = any(isinstance(row.get(column.key), str) for row in result.rows)
         table.add_column(
             column.head, justify="left" if is_text else "right", no_wrap=idx == 0, overflow="fold"
         )
     for row in result.rows:
-        table.add_row(*(column.text(row.get(column.key)) for column in result.columns))
+        table.add_row(*(column.text(row.get(column.key)) for column in columns))
     console.print(table)
     for note in result.notes:
         console.print(f"  {note}", style="dim", highlight=False, markup=False)

@@ -1,7 +1,8 @@
 """Panels to pictures by matplotlib, without a display; the same input gives the same bytes of SVG.
 
 Colours of lines are Okabe and Ito's and those of stacked parts Tol's muted ones, which stay apart
-for colour-blind readers; lines differ by marker as well, parts by hatch once the colours run out.
+for colour-blind readers; lines differ by marker as well, which are hollow once the colours run out,
+and parts then by hatch.
 """
 
 import pathlib
@@ -97,7 +98,8 @@ def _draw_series(panel: Panel, axes: Any) -> None:
             label=series.label,
             color=COLOURS[idx % len(COLOURS)],
             marker=MARKERS[idx % len(MARKERS)],
-            markersize=4,
+            markersize=4 if idx < len(COLOURS) else 5,
+            markerfacecolor=None if idx < len(COLOURS) else "white",
             linewidth=1.4,
             linestyle="--" if series.dashed else "-",
             capsize=2,

@@ -67,6 +67,8 @@ class Column:
     title: str
     unit: str = ""
     decimals: int = 2
+    in_table: bool = True
+    """Else it is in the files alone."""
 
     @property
     def head(self) -> str:

@@ -209,6 +209,26 @@ static void test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them
 }
 
 /* A call after num_vain tests that find nothing. */
+/* Another thread reads the clock during a test in vain, which then costs nothing. */
+static void test_what_was_told_during_a_call_is_not_taken_back(void)
+{
+    const int64_t computes[] = {PW_COMPUTE_MEASURED, PW_COMPUTE_NONE};
+    for (uint32_t i = 0; i < 2; i++) {
+        const pw_clock_options options = {
+            .call_ns = 400, .read_ns = 10, .compute = computes[i], .scale = 1};
+        pw_clock clock;
+        assert(pw_clock_init(&clock, &options) == PW_OK);
+        for (int turn = 0; turn < 3; turn++) { /* from the second on it is a loop */
+            pw_clock_enter(&clock, true);
+            const int64_t told_ns = pw_clock_read(&clock);
+            pw_clock_excuse_call(&clock);
+            pw_clock_leave(&clock);
+            assert(pw_clock_read(&clock) >= told_ns);
+        }
+        pw_clock_finish(&clock);
+    }
+}
+
 static void call_after(pw_clock *clock, int num_vain, int64_t work_ns)
 {
     for (int i = 0; i < num_vain; i++) {
@@ -284,6 +304,7 @@ int main(void)
     test_threads_that_take_turns_add_up();
     test_the_last_to_leave_may_be_another_thread();
     test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them_does();
+    test_what_was_told_during_a_call_is_not_taken_back();
     test_tests_in_vain_and_the_call_they_lead_to_have_one_duration();
     test_options_out_of_range_are_refused();
     return 0;

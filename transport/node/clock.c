@@ -240,6 +240,7 @@ int64_t pw_clock_read(pw_clock *clock)
         end_call(clock);
     }
     clock->now_ns += clock->read_ns;
+    clock->told_ns = clock->now_ns;
     return clock->now_ns;
 }
 
@@ -265,17 +266,22 @@ void pw_clock_found_nothing(pw_clock *clock)
         clock->vain_ns = clock->recorded_ns[--clock->num_recorded];
 }
 
+static void take_back(pw_clock *clock, int64_t duration_ns)
+{
+    clock->now_ns = latest(clock->now_ns - duration_ns, clock->told_ns);
+}
+
 void pw_clock_excuse_call(pw_clock *clock)
 {
     pw_clock_found_nothing(clock);
     if (clock->depth != 1) return;
-    clock->now_ns -= clock->charged_ns;
+    take_back(clock, clock->charged_ns);
     clock->charged_ns = 0;
     clock->excused_wall_ns = pw_clock_wall_ns();
     if (!clock->is_polling) return;
     if (clock->is_recording && clock->recording_error == PW_OK) clock->vain_ns -= clock->last_ns;
     if (clock->compute != PW_COMPUTE_MEASURED) return; /* else it is not the loop's */
-    clock->now_ns -= clock->passed_ns;
+    take_back(clock, clock->passed_ns);
     clock->entered_ns -= clock->passed_ns;
     clock->compute_ns -= clock->passed_ns;
     clock->passed_ns = 0;

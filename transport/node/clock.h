@@ -37,6 +37,7 @@ typedef struct {
     int64_t compute_ns, mpi_ns, sleep_ns;
     int64_t entered_ns;      /* clock when the outermost call began */
     int64_t charged_ns;      /* for that call as such */
+    int64_t told_ns;         /* to whoever read it last: nothing is taken back from before */
     int64_t passed_ns;       /* compute before it */
     int64_t excused_wall_ns; /* when a call was excused that nothing has followed; 0: none was */
     int64_t declared_ns;
