@@ -88,7 +88,7 @@ static void refresh(const pw_library_thread *thread, pw_wakeup *wakeup)
     update_wakeup(thread, wakeup);
 }
 
-/* When the thread touches the pages as things are now. */
+/* When the thread touches the pages, as things are now; not is_known: later than anybody asks. */
 static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup, bool is_known)
 {
     if (is_known) refresh(thread, wakeup);
