@@ -19,6 +19,7 @@ from pagewire.transport.settings import config
 app = typer.Typer(
     name="pagewire",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     epilog="Exit codes: 0 done; 1 it failed, or a check did; 2 the words or a setting cannot be "
     "used; 128 + N ended by signal N; a run has that of the rank that failed first. Colors: "
     "NO_COLOR=1 for none.",
@@ -387,10 +388,9 @@ def stress(
 @app.command()
 def apps() -> int:
     """List the bundled apps."""
-    known = program.apps()
-    width = max(map(len, known), default=0)
-    for name, text in known.items():
-        print(f"{name.ljust(width)}  {text}")
+    from pagewire.cli.lists import print_list
+
+    print_list(program.apps())
     return 0
 
 

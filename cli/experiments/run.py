@@ -11,6 +11,7 @@ from pagewire.cli.experiments import output, registry
 from pagewire.cli.experiments.real_apps import KINDS
 from pagewire.cli.experiments.result import Experiment, Options
 from pagewire.cli.guard import guarded_folder
+from pagewire.cli.lists import print_list
 from pagewire.native.settings import ConfigError
 from pagewire.transport.timeline.request import Parts
 
@@ -21,9 +22,9 @@ def say(text: str) -> None:
 
 def list_all() -> int:
     """Names, titles and sources on standard output."""
-    width = max(map(len, registry.EXPERIMENTS))
-    for name, experiment in registry.EXPERIMENTS.items():
-        print(f"{name.ljust(width)}  {experiment.title} [{experiment.source}]")
+    print_list(
+        {name: f"{each.title} [{each.source}]" for name, each in registry.EXPERIMENTS.items()}
+    )
     return 0
 
 
