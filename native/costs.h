@@ -62,6 +62,11 @@ typedef struct {
     int64_t clock_read_ns; /* the program reads the virtual clock */
     int64_t lookup_ns;     /* of a memory strategy, in what it keeps of buffers */
     int64_t nodes_per_qfdb;
+    int64_t atomic_decode_ns; /* Unimem's atomic service: a request decoded and checked */
+    int64_t atomic_lookup_ns; /* in its software MMU */
+    int64_t atomic_access_ns; /* it reads, changes and writes what is asked for */
+    int64_t atomic_page_ns;   /* it copies a page to the NI */
+    int64_t atomic_spawn_ns;  /* it starts a process or thread: remote fork */
 } pw_costs;
 /* cdef end */
 

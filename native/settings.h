@@ -129,6 +129,9 @@ typedef struct {
     int64_t utlb_fetch_entries;                  /* that a miss reads, at most */
     int64_t firehose_limit_bytes;                /* of own memory, for all peers together */
     int64_t firehose_victims_bytes;              /* pinned, and held by nobody */
+    int64_t mailbox_fifo_words;                  /* of each FIFO of the virtualised mailbox */
+    int64_t mailbox_bursts;                      /* PW_BURSTS_* */
+    int64_t shared_memory_bytes;                 /* that a node gives to Unimem; whole pages */
 } pw_settings;
 /* cdef end */
 

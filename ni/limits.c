@@ -1,4 +1,5 @@
 #include "ni/limits.h"
+#include "ni/mailbox_fifo.h"
 #include "native/tcache.h"
 #include "mini/mini.h"
 #include "mini/nic_memory.h"
@@ -69,6 +70,9 @@ static const limit of_settings[] = {
     POWER_OF_TWO(utlb_cache_entries, PW_UTLB_ENTRIES_MAX),
     POWER_OF_TWO(utlb_cache_ways, PW_TCACHE_WAYS_MAX),
     SETTING(utlb_fetch_entries, 1, PW_UTLB_FETCH_MAX),
+    SETTING(mailbox_fifo_words, 1, 65536),
+    SETTING(mailbox_bursts, PW_BURSTS_HARDWARE, PW_BURSTS_WHOLE),
+    SETTING(shared_memory_bytes, PW_PAGE_BYTES, INT64_C(1) << 40),
 };
 
 static const limit of_costs[] = {
@@ -127,6 +131,11 @@ static const limit of_costs[] = {
     TIME(poll_ns),
     TIME(clock_read_ns),
     TIME(lookup_ns),
+    TIME(atomic_decode_ns),
+    TIME(atomic_lookup_ns),
+    TIME(atomic_access_ns),
+    TIME(atomic_page_ns),
+    TIME(atomic_spawn_ns),
 };
 
 static bool is_refused(const limit *limit, int64_t value)

@@ -57,6 +57,35 @@ int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     return posted_ns;
 }
 
+int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t destination,
+                           const uint64_t words[4], const void *payload, uint32_t payload_bytes,
+                           int64_t at_ns, uint8_t *frame)
+{
+    const pw_path *path = &ni->paths[peer];
+    uint64_t packets = 1 + (payload_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
+    uint64_t wire_bytes =
+        packets * (uint64_t)ni->costs.packet_header_bytes + PW_PACKET_WORDS_BYTES + payload_bytes;
+    ni->counters.message_packets += packets;
+    pw_envelope envelope = {
+        .magic = PW_ENVELOPE_MAGIC,
+        .kind = kind,
+        .source_node = ni->node,
+        .num_bytes = words[0],
+        .address = words[1],
+        .key = words[2],
+        .arrival_ns =
+            at_ns + (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns,
+        .payload_bytes = payload_bytes,
+        .payload_crc = payload_bytes ? pw_crc32c(0, payload, payload_bytes) : 0,
+        .destination = destination,
+        .extra = words[3],
+    };
+    envelope.envelope_crc = envelope_crc(&envelope);
+    memcpy(frame, &envelope, sizeof envelope);
+    if (payload_bytes) memcpy(frame + sizeof envelope, payload, payload_bytes);
+    return envelope.arrival_ns;
+}
+
 int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
                             uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
                             int64_t now_ns, uint8_t *frame)

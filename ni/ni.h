@@ -204,8 +204,8 @@ typedef struct {
     uint32_t payload_bytes; /* behind the envelope */
     uint32_t payload_crc;
     uint32_t envelope_crc;
-    uint32_t reserved1;
-    uint64_t extra; /* of pw_ni_control_write */
+    uint32_t destination; /* of pw_ni_packet_write */
+    uint64_t extra;       /* of it and of pw_ni_control_write */
 } pw_envelope;
 /* Write an envelope and, when payload_bytes > 0, the payload behind it. Returns when the CPU has
  * posted the message, given that it began at now_ns. frame has room for both. */
@@ -217,6 +217,13 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
 int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
                             uint64_t num_bytes, uint64_t key, uint64_t extra, int64_t now_ns,
                             uint8_t *frame);
+#define PW_PACKET_WORDS_BYTES 32
+/* What the packetizer, a mailbox or their answer sends by itself, without the CPU: four words,
+ * which the envelope carries, and a payload behind it, in packets of its own. The NI has it at
+ * at_ns; returns when it arrives. Like any lone packet it waits for no block and delays none. */
+int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t destination,
+                           const uint64_t words[4], const void *payload, uint32_t payload_bytes,
+                           int64_t at_ns, uint8_t *frame);
 /* PW_OK when frame holds a sound envelope with its payload, else PW_ERR_MALFORMED (counted). */
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
 /* The host can make nothing of a message that was sound: it is counted like one that was not. */

@@ -60,6 +60,7 @@ WITHIN_TRANSPORT = {
     "memory": set(),
     "settings": {"memory"},
     "node": {"settings", "memory"},
+    "unimem": {"node", "settings", "memory"},
     "timeline": {"settings"},
     "page": {"node"},
     "facade": {"node", "settings", "memory", "timeline", "page"},
@@ -93,6 +94,7 @@ WITHOUT_MPI = (
     "driver/",
     "ni/",
     "transport/node/",
+    "transport/unimem/",
 )
 """The rooms whose C knows neither Python nor MPI."""
 

@@ -61,6 +61,11 @@ static const pw_costs platform_costs = {
     .poll_ns = 135,
     .clock_read_ns = 100,
     .nodes_per_qfdb = 4,
+    .atomic_decode_ns = 200,
+    .atomic_lookup_ns = 100,
+    .atomic_access_ns = 50,
+    .atomic_page_ns = 2000,
+    .atomic_spawn_ns = 300000,
 };
 
 static const pw_settings platform_settings = {
@@ -112,6 +117,8 @@ static const pw_settings platform_settings = {
     .utlb_fetch_entries = 8,
     .firehose_limit_bytes = 67108864,
     .firehose_victims_bytes = 16777216,
+    .mailbox_fifo_words = 512,
+    .shared_memory_bytes = 67108864,
     .strategy_checks_mappings = 1,
     .locked_limit_bytes = -1,
     .lookahead_blocks = 128,

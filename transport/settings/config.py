@@ -31,6 +31,7 @@ from pagewire.native.settings import (
     suggestion,
     validate,
 )
+from pagewire.ni.config import UnimemConfig
 from pagewire.odp.config import OdpConfig
 from pagewire.r5sched import scheduling
 from pagewire.r5sched.config import FirmwareConfig
@@ -267,6 +268,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "driver": DriverConfig,
         "firmware": FirmwareConfig,
         "ni": NetworkInterfaceConfig,
+        "unimem": UnimemConfig,
         "impairments": ImpairmentsConfig,
     }
 )
@@ -328,6 +330,7 @@ class Config:
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
+    unimem: UnimemConfig = dataclasses.field(default_factory=UnimemConfig)
     impairments: ImpairmentsConfig = dataclasses.field(default_factory=ImpairmentsConfig)
     sources: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), compare=False

@@ -1,0 +1,222 @@
+"""Global shared address space: what a thread can do with pages of any node [D3.6 2].
+
+An address has 64 bits: the node in the upper 16, 48 of that node below. Every operation is a
+request to the atomic service of the node that owns the page, and its response. `Gsas` is the
+interface; a thread of a `Machine` is one.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagewire.native import lib
+
+PAGE_BYTES = int(lib.PW_PAGE_BYTES)
+NODE_SHIFT = int(lib.PW_UNIMEM_NODE_SHIFT)
+PAGES_MAX = 65535
+NO_ARGUMENT = 0xCAFEFEBEBEADBEFF
+"""What a thread without a parent has as its argument."""
+_NAME_OFFSET = int(lib.PW_FORK_NAME_OFFSET)
+_WORD = 2**64
+
+
+class Deny(enum.IntFlag):
+    """Rights to a page that others than the thread that allocated it do not have."""
+
+    NOTHING = 0
+    OTHERS_READ = int(lib.PW_DENY_OTHERS_READ)
+    """of threads on other nodes"""
+    OTHERS_WRITE = int(lib.PW_DENY_OTHERS_WRITE)
+    NODE_READ = int(lib.PW_DENY_NODE_READ)
+    """of other threads on the allocating thread's node"""
+    NODE_WRITE = int(lib.PW_DENY_NODE_WRITE)
+
+
+class Refusal(enum.IntEnum):
+    """Why an atomic service has refused a request; NO_ANSWER: nobody has answered it."""
+
+    NO_ANSWER = 0
+    BAD_OPCODE = int(lib.PW_UNIMEM_BAD_OPCODE)
+    NO_PAGE = int(lib.PW_UNIMEM_NO_PAGE)
+    DENIED = int(lib.PW_UNIMEM_DENIED)
+    NO_MEMORY = int(lib.PW_UNIMEM_NO_MEMORY)
+    BAD_ARGUMENT = int(lib.PW_UNIMEM_BAD_ARGUMENT)
+    NO_FORK = int(lib.PW_UNIMEM_NO_FORK)
+
+
+_REASONS = {
+    Refusal.NO_ANSWER: "the node does not answer; is it stopped, or was the request lost?",
+    Refusal.BAD_OPCODE: "the service does not know the operation",
+    Refusal.NO_PAGE: "there is no such page; it was not allocated, or freed",
+    Refusal.DENIED: "the page's rights forbid it; see the deny argument of alloc",
+    Refusal.NO_MEMORY: "the node has no shared memory left; free pages or raise unimem.memory",
+    Refusal.BAD_ARGUMENT: f"an argument is out of its range: 1 to {PAGES_MAX} pages, the first "
+    "page of an allocation to free",
+    Refusal.NO_FORK: "the node cannot start it: no such function, or no interface free",
+}
+
+
+class GsasError(RuntimeError):
+    """A request was refused by the owner of its page, or not answered."""
+
+    def __init__(self, refusal: Refusal, what: str) -> None:
+        super().__init__(f"{what}: {_REASONS[refusal]}")
+        self.refusal = refusal
+
+
+def global_address(node: int, local: int) -> int:
+    """The address of `local` on `node`."""
+    if not (0 <= node < 1 << 16 and 0 <= local < 1 << NODE_SHIFT):
+        raise ValueError(f"node {node}, local address {local:#x}: allowed are 16 and 48 bits")
+    return node << NODE_SHIFT | local
+
+
+def node_of(address: int) -> int:
+    """The node that owns an address."""
+    return address >> NODE_SHIFT
+
+
+class Gsas(abc.ABC):
+    """A thread's operations; each returns when its response is here, and the thread's clock with
+    it."""
+
+    @property
+    @abc.abstractmethod
+    def num_nodes(self) -> int:
+        """Nodes of the system (getNumberBoards)."""
+
+    @property
+    @abc.abstractmethod
+    def node(self) -> int:
+        """The one that this thread runs on (getBoardPid)."""
+
+    @property
+    @abc.abstractmethod
+    def now_ns(self) -> int:
+        """Virtual time."""
+
+    @abc.abstractmethod
+    def compute(self, duration_ns: int) -> None:
+        """The thread works, or waits, for so long."""
+
+    @abc.abstractmethod
+    def _ask(
+        self, owner: int, opcode: int, address: int, first: int, second: int
+    ) -> tuple[int, int]:
+        """Error and result of a request's response."""
+
+    @abc.abstractmethod
+    def _page(self) -> bytes:
+        """What the last READ4K has brought."""
+
+    def alloc(
+        self, num_pages: int = 1, *, node: int | None = None, deny: Deny = Deny.NOTHING
+    ) -> int:
+        """Address of so many zeroed pages in a row, at the node, by default this one.
+
+        deny: rights that other threads do not get; everybody has all of them by default.
+        """
+        owner = self.node if node is None else node
+        self._check_node(owner)
+        if not 1 <= num_pages <= PAGES_MAX:
+            raise ValueError(f"alloc of {num_pages} pages: allowed is 1 to {PAGES_MAX}")
+        what = f"alloc of {num_pages} pages at node {owner}"
+        return self._request(what, owner, lib.PW_UNIMEM_ALLOC, 0, num_pages, int(deny))
+
+    def free(self, address: int) -> None:
+        """Give back the allocation that begins in this page."""
+        self._operate("free", lib.PW_UNIMEM_FREE, address)
+
+    def read8(self, address: int) -> int:
+        return self._operate("read8", lib.PW_UNIMEM_READ8, address)
+
+    def read32(self, address: int) -> int:
+        return self._operate("read32", lib.PW_UNIMEM_READ32, address)
+
+    def read64(self, address: int) -> int:
+        return self._operate("read64", lib.PW_UNIMEM_READ64, address)
+
+    def read4k(self, address: int) -> bytes:
+        """The page of the address."""
+        self._operate("read4k", lib.PW_UNIMEM_READ4K, address)
+        return self._page()
+
+    def read_array(self, address: int, num_pages: int = 1) -> NDArray[np.uint8]:
+        """A copy of so many pages from this one on, one READ4K each: not atomic as a whole."""
+        pages = (self.read4k(address + idx * PAGE_BYTES) for idx in range(num_pages))
+        return np.frombuffer(b"".join(pages), np.uint8)
+
+    def write8(self, address: int, value: int) -> None:
+        self._operate("write8", lib.PW_UNIMEM_WRITE8, address, value)
+
+    def write32(self, address: int, value: int) -> None:
+        self._operate("write32", lib.PW_UNIMEM_WRITE32, address, value)
+
+    def write64(self, address: int, value: int) -> None:
+        self._operate("write64", lib.PW_UNIMEM_WRITE64, address, value)
+
+    def write128(self, address: int, low: int, high: int) -> None:
+        """Two words at once."""
+        self._operate("write128", lib.PW_UNIMEM_WRITE128, address, low, high)
+
+    def cas(self, address: int, expected: int, wanted: int) -> bool:
+        """If the word is `expected`, it becomes `wanted`; whether it was."""
+        return bool(self._operate("cas", lib.PW_UNIMEM_CAS, address, expected, wanted))
+
+    def faa(self, address: int, value: int) -> int:
+        """Add to the word, modulo 2^64; what it was before."""
+        return self._operate("faa", lib.PW_UNIMEM_FAD, address, value)
+
+    def swap(self, address: int, value: int) -> int:
+        """Exchange the word; what it was before."""
+        return self._operate("swap", lib.PW_UNIMEM_SWAP, address, value)
+
+    def _fork(self, name: str, argument: int, node: int) -> int:
+        """Start what `name` says at the node, by a page there with the description."""
+        self._check_node(node)
+        text = name.encode() + b"\0"
+        if len(text) > PAGE_BYTES - _NAME_OFFSET:
+            raise ValueError(f"fork of a name of {len(text)} bytes: a page holds its description")
+        page = self.alloc(node=node)
+        self.write64(page, argument)
+        text += bytes(-len(text) % 8)
+        for offset in range(0, len(text), 8):
+            word = int.from_bytes(text[offset : offset + 8], "little")
+            self.write64(page + _NAME_OFFSET + offset, word)
+        try:
+            what = f"fork of {name} at node {node}"
+            return self._request(what, node, lib.PW_UNIMEM_FORK, 0, page, 0)
+        finally:
+            self.free(page)
+
+    def _operate(
+        self, name: str, opcode: int, address: int, first: int = 0, second: int = 0
+    ) -> int:
+        self._check_node(node_of(address))
+        what = f"{name} at {address:#018x}"
+        for value in (first, second):
+            if not -_WORD // 2 <= value < _WORD:
+                raise ValueError(f"{what}: {value} is no value of 64 bits")
+        return self._request(what, node_of(address), opcode, address, first % _WORD, second % _WORD)
+
+    def _request(
+        self, what: str, owner: int, opcode: int, address: int, first: int, second: int
+    ) -> int:
+        error, result = self._ask(owner, opcode, address, first, second)
+        if error:
+            raise GsasError(Refusal(error), what)
+        return result
+
+    def _check_node(self, node: int) -> None:
+        if not 0 <= node < self.num_nodes:
+            raise ValueError(f"node {node}: there are nodes 0 to {self.num_nodes - 1}")
+
+
+Program = Callable[..., Any]
+"""What a thread runs; its first argument is the thread."""
