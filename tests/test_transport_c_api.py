@@ -147,16 +147,18 @@ def test_library_shows_its_own_functions_alone(prefix: pathlib.Path) -> None:
     assert (prefix / "lib" / "libpagewire.so.0").exists()
     listed = run(tool("nm"), "-D", "--defined-only", library).splitlines()
     symbols = {line.split()[-1].partition("@")[0] for line in listed} - {"PAGEWIRE_0"}
-    text = (prefix / "include" / "pagewire.h").read_text(encoding="utf-8")
+    headers = (prefix / "include" / name for name in ("pagewire.h", "unimem.h"))
+    text = "".join(header.read_text(encoding="utf-8") for header in headers)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    declared = set(re.findall(r"\b(pagewire_\w+)\([^)]*\);", text))
+    text = re.sub(r"\(\*callback\)\([^)]*\)", "callback", text)
+    declared = set(re.findall(r"\b((?:pagewire|unimem)_\w+)\([^)]*\);", text))
     assert symbols == declared
     assert "Python" not in run(tool("ldd"), library)
 
 
 def test_prefix_holds_the_library_and_nothing_of_python(prefix: pathlib.Path) -> None:
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-    assert {"include/pagewire.h", "lib/pkgconfig/pagewire.pc"} <= files
+    assert {"include/pagewire.h", "include/unimem.h", "lib/pkgconfig/pagewire.pc"} <= files
     assert not [name for name in files if name.endswith((".py", ".pyi", ".abi3.so"))]
 
 

@@ -15,7 +15,7 @@ OPERATION = st.one_of(
     st.tuples(st.just("read"), st.integers(0, WORDS - 1)),
     st.tuples(st.sampled_from(("write", "swap", "faa")), st.integers(0, WORDS - 1), VALUES),
     st.tuples(st.just("cas"), st.integers(0, WORDS - 1), VALUES, VALUES),
-    st.tuples(st.just("compute"), st.integers(0, 3000)),
+    st.tuples(st.just("compute"), st.sampled_from((100, 3_000, 50_000))),
 )
 PROGRAM = st.lists(OPERATION, min_size=1, max_size=6)
 METHODS = {"read": "read64", "write": "write64", "swap": "swap", "faa": "faa", "cas": "cas"}
@@ -89,6 +89,18 @@ def test_random_programs_in_virtual_order_are_linearizable(programs):
 def test_random_programs_in_any_order_of_their_host_are_linearizable(programs, draw):
     """As if each node were a process of a busy host: who is late in wall time is not in virtual."""
     assert is_linearizable(run_programs(programs, pick=lambda names: draw.randrange(len(names))))
+
+
+def test_who_is_late_in_wall_time_sees_nothing_of_the_virtual_future():
+    """Thread 0 is physically through before the others begin."""
+
+    def pick(names):
+        return next((i for i, name in enumerate(names) if name in ("thread 0", "service 0")), 0)
+
+    programs = [[("compute", 100_000), ("write", 0, 3)], [("read", 0)], [("read", 2)]]
+    write, near, far = run_programs(programs, pick=pick)
+    assert write.result == 0 and near.result == 3 and far.result == 0
+    assert near.ended_ns > write.called_ns > 100_000 > far.ended_ns - far.called_ns
 
 
 def test_equal_programs_take_equal_times():

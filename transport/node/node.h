@@ -140,6 +140,16 @@ const pw_handle *pw_node_under_way(const pw_node *node);
  * envelope, payload and what the host writes behind it; the size is told once, before the first.
  * PW_ERR_INVALID: no burst holds one. */
 int pw_node_set_frame_bytes(pw_node *node, uint32_t frame_bytes);
+/* What a service above the node, which has messages of its own, does with one that is here; its
+ * bytes are gone after the call. */
+typedef struct {
+    void *context;
+    int (*message)(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes);
+} pw_node_service;
+/* From now on messages of kinds from PW_MESSAGE_OF_SERVICES on go there, and frames hold at least
+ * frame_bytes; NULL: nobody takes them any more. PW_ERR_INVALID: the node has made frames that are
+ * shorter; PW_ERR_FULL: there is a service. */
+int pw_node_set_service(pw_node *node, const pw_node_service *service, uint32_t frame_bytes);
 /* NULL: no memory. */
 uint8_t *pw_node_take_frame(pw_node *node);
 /* Send what was written to a frame taken, which goes back to the node; to the node itself too. */
@@ -147,7 +157,8 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
 
 #define PW_MESSAGE_EAGER 1 /* the payload stands behind the envelope */
 #define PW_MESSAGE_RENDEZVOUS 2
-#define PW_MESSAGE_OF_NODES 128 /* from here on: between nodes, no host sees them */
+#define PW_MESSAGE_OF_NODES 128    /* from here on: between nodes, no host sees them */
+#define PW_MESSAGE_OF_SERVICES 192 /* from here on: of a service above the node */
 /* A message through packetizer and mailbox, the CPU's cost included: frame has room for envelope
  * and payload. Returns the frame's bytes, 0 when there is no such peer or no frame is that long.
  * Read it by pw_ni_message_*. */

@@ -33,6 +33,7 @@ struct pw_node {
     bool advises;   /* the engine, of a message's destination when it is matched */
     bool is_posted; /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
+    pw_node_service service;        /* message NULL: none */
     pw_strategy_cost strategy_cost; /* all of it so far */
     int64_t started_wall_ns;
     uint64_t received_hash;

@@ -36,6 +36,12 @@ __attribute__((format(printf, 3, 4))) int pw_door_fail(pagewire_node *node, int 
                                                        const char *format, ...);
 /* The same with the node's own reason. */
 int pw_door_fail_as_node(pagewire_node *node, int code);
+/* Around each call: lock and clock; leave returns the result. */
+void pw_door_enter(pagewire_node *node);
+int pw_door_leave(pagewire_node *node, int result);
+/* A turn of the node, and of those that it is joined with. ran: the program may have changed
+ * mappings since the last one. 1: something happened, 0: nothing did; or a code, which is noted. */
+int pw_door_move(pagewire_node *node, bool is_waiting, bool ran);
 /* A struct that the host filled, as large as it knew it, into one of own_bytes that is zero; false:
  * it has members that this version does not know. */
 bool pw_door_copy_struct(void *own, size_t own_bytes, const void *given);

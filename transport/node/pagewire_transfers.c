@@ -10,13 +10,13 @@ static pw_handle *handle_of(pagewire_operation *operation)
     return (pw_handle *)(void *)operation;
 }
 
-static void enter(pagewire_node *node)
+void pw_door_enter(pagewire_node *node)
 {
     pw_node_lock(node->node);
     pw_clock_enter(pw_node_clock(node->node), false);
 }
 
-static int leave(pagewire_node *node, int result)
+int pw_door_leave(pagewire_node *node, int result)
 {
     pw_clock_leave(pw_node_clock(node->node));
     pw_node_unlock(node->node);
@@ -67,8 +67,8 @@ static int check_and_register(pagewire_node *node, uint64_t address, uint64_t nu
 
 int pagewire_register(pagewire_node *node, void *address, uint64_t num_bytes, uint64_t *key)
 {
-    enter(node);
-    return leave(node, check_and_register(node, (uintptr_t)address, num_bytes, key));
+    pw_door_enter(node);
+    return pw_door_leave(node, check_and_register(node, (uintptr_t)address, num_bytes, key));
 }
 
 static int deregister(pagewire_node *node, uint64_t key)
@@ -87,8 +87,8 @@ static int deregister(pagewire_node *node, uint64_t key)
 
 int pagewire_deregister(pagewire_node *node, uint64_t key)
 {
-    enter(node);
-    return leave(node, deregister(node, key));
+    pw_door_enter(node);
+    return pw_door_leave(node, deregister(node, key));
 }
 
 static int unmapped(pagewire_node *node, uint64_t address, uint64_t num_bytes)
@@ -106,8 +106,8 @@ static int unmapped(pagewire_node *node, uint64_t address, uint64_t num_bytes)
 
 int pagewire_unmapped(pagewire_node *node, const void *address, uint64_t num_bytes)
 {
-    enter(node);
-    return leave(node, unmapped(node, (uintptr_t)address, num_bytes));
+    pw_door_enter(node);
+    return pw_door_leave(node, unmapped(node, (uintptr_t)address, num_bytes));
 }
 
 void pagewire_forked(pagewire_node *node) { pw_node_forked(node->node); }
@@ -230,14 +230,14 @@ int pagewire_write(pagewire_node *node, uint32_t peer, const void *source,
                    const pagewire_transfer_options *options, pagewire_operation **out)
 {
     pagewire_transfer_options own;
-    enter(node);
+    pw_door_enter(node);
     int code = check_transfer(node, peer, num_bytes, options, &own, false);
-    if (code < 0) return leave(node, code);
+    if (code < 0) return pw_door_leave(node, code);
     const transfer wanted = {.peer = peer,
                              .local = {(uintptr_t)source, num_bytes},
                              .descriptor =
                                  describe(&own, (uintptr_t)source, destination_address, num_bytes)};
-    return leave(node, post(node, &wanted, out));
+    return pw_door_leave(node, post(node, &wanted, out));
 }
 
 int pagewire_read(pagewire_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
@@ -245,16 +245,16 @@ int pagewire_read(pagewire_node *node, uint32_t peer, uint64_t source_address, u
                   pagewire_operation **out)
 {
     pagewire_transfer_options own;
-    enter(node);
+    pw_door_enter(node);
     int code = check_transfer(node, peer, num_bytes, options, &own, true);
-    if (code < 0) return leave(node, code);
+    if (code < 0) return pw_door_leave(node, code);
     const transfer wanted = {.peer = peer,
                              .is_read = true,
                              .key = key,
                              .local = {(uintptr_t)destination, num_bytes},
                              .descriptor =
                                  describe(&own, source_address, (uintptr_t)destination, num_bytes)};
-    return leave(node, post(node, &wanted, out));
+    return pw_door_leave(node, post(node, &wanted, out));
 }
 
 /* ---- moving */
@@ -278,7 +278,7 @@ static int move_others(pagewire_node *node, bool ran)
     return moved;
 }
 
-static int move(pagewire_node *node, bool is_waiting, bool ran)
+int pw_door_move(pagewire_node *node, bool is_waiting, bool ran)
 {
     int moved = pw_node_turn(node->node, is_waiting);
     if (moved < 0) return pw_door_fail_as_node(node, moved);
@@ -308,14 +308,14 @@ int pagewire_test(pagewire_node *node, pagewire_operation **operation,
                   pagewire_completion *completion)
 {
     pw_handle *handle = handle_of(*operation);
-    enter(node);
-    int code = move(node, false, true);
-    if (code < 0) return leave(node, code);
+    pw_door_enter(node);
+    int code = pw_door_move(node, false, true);
+    if (code < 0) return pw_door_leave(node, code);
     if (handle->done && handle->complete_ns <= pw_node_clock(node->node)->now_ns)
-        return leave(node, take(node, operation, completion));
+        return pw_door_leave(node, take(node, operation, completion));
     pw_node_failed_test(node->node, handle->done,
                         handle->is_fetch ? node->read_poll_ns : node->write_poll_ns);
-    return leave(node, 0);
+    return pw_door_leave(node, 0);
 }
 
 int pagewire_wait(pagewire_node *node, pagewire_operation **operation,
@@ -323,16 +323,16 @@ int pagewire_wait(pagewire_node *node, pagewire_operation **operation,
 {
     pw_handle *handle = handle_of(*operation);
     int64_t started_ns = wall_limit_ns < 0 ? 0 : pw_clock_wall_ns();
-    enter(node);
+    pw_door_enter(node);
     for (bool ran = true; !handle->done; ran = false) {
-        int moved = move(node, true, ran);
-        if (moved < 0) return leave(node, moved);
+        int moved = pw_door_move(node, true, ran);
+        if (moved < 0) return pw_door_leave(node, moved);
         if (moved) pw_node_busy(node->node);
         else pw_node_idle(node->node);
         if (wall_limit_ns >= 0 && !handle->done && pw_clock_wall_ns() - started_ns >= wall_limit_ns)
-            return leave(node, 0);
+            return pw_door_leave(node, 0);
     }
-    return leave(node, take(node, operation, completion));
+    return pw_door_leave(node, take(node, operation, completion));
 }
 
 void pagewire_forget(pagewire_node *node, pagewire_operation **operation)
@@ -346,14 +346,15 @@ void pagewire_forget(pagewire_node *node, pagewire_operation **operation)
 int pagewire_progress(pagewire_node *node, uint32_t flags)
 {
     bool is_waiting = (flags & PAGEWIRE_CPU_WAITS) != 0;
-    enter(node);
+    pw_door_enter(node);
     if (flags & ~PAGEWIRE_CPU_WAITS)
-        return leave(node, pw_door_fail(node, PW_ERR_INVALID,
-                                        "flags = %#x: allowed is PAGEWIRE_CPU_WAITS", flags));
-    int moved = move(node, is_waiting, true);
+        return pw_door_leave(node,
+                             pw_door_fail(node, PW_ERR_INVALID,
+                                          "flags = %#x: allowed is PAGEWIRE_CPU_WAITS", flags));
+    int moved = pw_door_move(node, is_waiting, true);
     if (moved > 0) pw_node_busy(node->node);
     else if (moved == 0 && is_waiting) pw_node_idle(node->node);
-    return leave(node, moved);
+    return pw_door_leave(node, moved);
 }
 
 uint32_t pagewire_num_pending(pagewire_node *node)

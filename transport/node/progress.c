@@ -20,8 +20,23 @@ static bool is_message(const uint8_t *data, uint32_t num_bytes)
     return magic == PW_ENVELOPE_MAGIC;
 }
 
+static int receive_for_service(pw_node *node, uint32_t source, const uint8_t *data,
+                               uint32_t num_bytes)
+{
+    const pw_node_service *service = &node->service;
+    if (!service->message)
+        return pw_node_fail(node, PW_ERR_MALFORMED,
+                            "message of a service from node %u, which has none here; open it on "
+                            "all nodes before it is used",
+                            source);
+    int code = service->message(service->context, source, data, num_bytes);
+    return code < 0 ? pw_node_fail(node, code, "message of a service from node %u", source) : PW_OK;
+}
+
 static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
+    if (data[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_SERVICES)
+        return receive_for_service(node, source, data, num_bytes);
     if (data[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_FIREHOSES)
         return pw_firehoses_message(node, source, data, num_bytes);
     if (data[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_NODES)
@@ -99,6 +114,27 @@ int pw_node_set_frame_bytes(pw_node *node, uint32_t frame_bytes)
         return pw_node_fail(node, PW_ERR_INVALID, "frame of %u bytes: allowed is %u to %u",
                             frame_bytes, PW_ENVELOPE_BYTES, PW_BURST_BYTES);
     node->frames.frame_bytes = (frame_bytes + 63) & ~UINT32_C(63);
+    return PW_OK;
+}
+
+int pw_node_set_service(pw_node *node, const pw_node_service *service, uint32_t frame_bytes)
+{
+    if (!service) {
+        node->service = (pw_node_service){.message = NULL};
+        return PW_OK;
+    }
+    if (node->service.message)
+        return pw_node_fail(node, PW_ERR_FULL, "the node has a service already");
+    if (node->frames.frame_bytes < frame_bytes) {
+        if (node->frames.num_slabs)
+            return pw_node_fail(node, PW_ERR_INVALID,
+                                "frames of %u bytes are wanted, but the node has sent shorter ones "
+                                "already; open the service before the first transfer",
+                                frame_bytes);
+        int code = pw_node_set_frame_bytes(node, frame_bytes);
+        if (code < 0) return code;
+    }
+    node->service = *service;
     return PW_OK;
 }
 

@@ -1,10 +1,10 @@
 """Nodes with Unimem in one process, and threads on them that run in the order of virtual time.
 
-Each thread has a core and a clock of its own. One of them runs at a time: the one whose clock is the
-earliest, and before it every atomic service that has something to do until then. So equal programs
-take equal times. `pick` chooses otherwise, as separate processes of a busy host would: values then
-depend on its choices, and remain linearizable in virtual time. Not modelled: more threads than a
-node has cores, and what a thread's own Python code takes (see `Gsas.compute`).
+Each thread has a core and a clock of its own. One of them runs at a time: the one whose clock is
+the earliest, and before it every atomic service that has something to do until then. So equal
+programs take equal times. `pick` chooses otherwise, as separate processes of a busy host would:
+values then depend on its choices, and remain linearizable in virtual time. Not modelled: more
+threads than a node has cores, and what a thread's own Python code takes (see `Gsas.compute`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 #define MAILBOX_BASE UINT64_C(0x0040) /* bits 33:18 of every node's mailbox (assumed) */
 
-enum { KIND_PACKET = PW_UNIMEM_MESSAGE, KIND_WORDS, KIND_ANSWER, KIND_PAGE, KIND_VALUE };
+enum { KIND_PACKET = PW_MESSAGE_OF_SERVICES, KIND_WORDS, KIND_ANSWER, KIND_PAGE, KIND_VALUE };
 /* Of an envelope: the FIFO there, and the interface here that the answer is for. */
 #define DESTINATION(fifo, interface) ((uint32_t)(fifo) | (uint32_t)(interface) << 8)
 

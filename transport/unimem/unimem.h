@@ -16,6 +16,7 @@
 #define PW_UNIMEM_UNIMEM_H
 #include "ni/ni.h"
 #include "ni/packetizer.h"
+#include "transport/node/node.h"
 #include "transport/unimem/atomic_service.h"
 #include "transport/unimem/kernel_mailbox.h"
 
@@ -24,8 +25,7 @@ typedef struct pw_unimem pw_unimem;
 
 #define PW_UNIMEM_FRAME_MAX_BYTES 4160 /* an envelope, and a page behind it */
 #define PW_UNIMEM_BURST_MAX_WORDS 16
-#define PW_UNIMEM_SERVICE 0   /* interface and FIFO of the atomic service */
-#define PW_UNIMEM_MESSAGE 192 /* kinds of envelopes, from here on */
+#define PW_UNIMEM_SERVICE 0 /* interface and FIFO of the atomic service */
 
 typedef struct {
     void *context;

@@ -1,0 +1,108 @@
+/* Unimem for C: memory that the nodes of a run share, with atomic operations, and 64-bit messages
+ * between them; on nodes of pagewire.h. docs/unimem.md tells what is behind it.
+ *
+ * An address has 64 bits: the node that owns the page in the upper 16, 48 of its own below; 0 is
+ * none. An operation is a request to the owner's atomic service and its response; the caller waits,
+ * and the node's clock goes on to the response. The lower bits of an address that is not aligned
+ * are lost, as on the machine: 12 for pages, 3 for words and for writes of 32 bits, 2 for reads of
+ * 32 and writes of 8 bits.
+ *
+ * Results: 0 or more, or a negative PAGEWIRE_ERR_*; pagewire_reason of the node says why:
+ * PAGEWIRE_ERR_ADDRESS no such page, _PROTECTION its rights forbid it, _FULL no memory left at the
+ * owner, _INVALID an argument, _UNRECOVERABLE no answer in the wall time allowed. What a function
+ * hands out it writes on success alone. Threads: as pagewire.h. */
+#ifndef UNIMEM_H
+#define UNIMEM_H
+
+#include "pagewire.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct unimem unimem;
+
+/* What a remote fork asks the node for. */
+typedef struct {
+    const char *name; /* gone after the call */
+    uint64_t argument;
+    uint64_t parent; /* unique id of the thread that asks */
+    int64_t time_ns; /* virtual: from which the child can run */
+} unimem_fork_request;
+
+typedef struct {
+    size_t struct_size;
+    /* Start what is named: the child's id, 0: it cannot be. NULL: forks are refused here. */
+    uint64_t (*spawn)(void *context, const unimem_fork_request *wanted);
+    void *context;
+    int64_t wall_limit_ns; /* for each answer; 0: none */
+} unimem_options;
+
+/* On every node of a run, before its first transfer. options: NULL for none. The node's CPU is one
+ * thread, with one of the 63 interfaces. PAGEWIRE_ERR_FULL: the node has one. */
+int unimem_create(pagewire_node *node, const unimem_options *options, unimem **out);
+/* Before its node. What it shares is gone. */
+void unimem_destroy(unimem *memory);
+uint32_t unimem_num_nodes(const unimem *memory); /* getNumberBoards */
+uint32_t unimem_node(const unimem *memory);      /* getBoardPid */
+/* Of this thread, unique; hardware writes it into each request. */
+uint64_t unimem_id(const unimem *memory);
+
+/* Rights that others than the allocating thread do not have: threads of other nodes, and other
+ * threads of its own node. */
+#define UNIMEM_DENY_OTHERS_READ 1u
+#define UNIMEM_DENY_OTHERS_WRITE 2u
+#define UNIMEM_DENY_NODE_READ 4u
+#define UNIMEM_DENY_NODE_WRITE 8u
+
+#define UNIMEM_PAGE_BYTES 4096
+
+/* So many zeroed pages in a row, at the node. denied: UNIMEM_DENY_*. */
+int unimem_alloc(unimem *memory, uint32_t node, uint16_t num_pages, uint32_t denied,
+                 uint64_t *address);
+/* The allocation that begins in this page. */
+int unimem_free(unimem *memory, uint64_t address);
+
+int unimem_read8(unimem *memory, uint64_t address, uint8_t *value);
+int unimem_read32(unimem *memory, uint64_t address, uint32_t *value);
+int unimem_read64(unimem *memory, uint64_t address, uint64_t *value);
+/* UNIMEM_PAGE_BYTES to buffer; how many. */
+int unimem_read4k(unimem *memory, uint64_t address, void *buffer);
+int unimem_write8(unimem *memory, uint64_t address, uint8_t value);
+int unimem_write32(unimem *memory, uint64_t address, uint32_t value);
+int unimem_write64(unimem *memory, uint64_t address, uint64_t value);
+int unimem_write128(unimem *memory, uint64_t address, uint64_t low, uint64_t high);
+/* 1: the word was `expected`, and is `wanted`; 0: it was not. */
+int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wanted);
+/* Fetch and add, modulo 2^64; *old may be NULL. */
+int unimem_faa(unimem *memory, uint64_t address, uint64_t value, uint64_t *old);
+int unimem_swap(unimem *memory, uint64_t address, uint64_t value, uint64_t *old);
+/* Start `name` at the node, with an argument; *child: its id, may be NULL. */
+int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument,
+                uint64_t *child);
+
+/* ---- messages of 64 bits, whose top 4 are the opcode ---------------------------------------- */
+
+#define UNIMEM_OPCODES 16
+#define UNIMEM_OPCODE_SHIFT 60
+
+int unimem_send(unimem *memory, uint32_t node, uint64_t value);
+/* The kernel's: called when a message of the opcode arrives, whose time is virtual; it must call
+ * nothing of this library. PAGEWIRE_ERR_FULL: the opcode is taken. */
+int unimem_register(unimem *memory, uint32_t opcode,
+                    void (*callback)(void *context, uint32_t source, uint64_t value,
+                                     int64_t time_ns),
+                    void *context);
+int unimem_unregister(unimem *memory, uint32_t opcode);
+/* The process's action record: 'r' takes the opcode, 's' with a signal, 'e' with an eventfd that
+ * tells of each message, 'u' takes it no longer. */
+int unimem_act(unimem *memory, char action, uint32_t opcode, int number);
+/* The device of a node: a descriptor from which 8 bytes are read, oldest message first, for select,
+ * poll, epoll and O_NONBLOCK too, and to which 8 bytes are written. It is the library's, and moves
+ * when the node does: pagewire_progress. */
+int unimem_device(unimem *memory, uint32_t node);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
