@@ -326,6 +326,10 @@ def info(
     mini: Annotated[
         bool, typer.Option("--mini", help="print miNI's settings and what stands on the NIC")
     ] = False,
+    unimem: Annotated[
+        bool,
+        typer.Option("--unimem", help="print Unimem's settings, registers, operations and limits"),
+    ] = False,
     *,
     given: Given,
 ) -> int:
@@ -340,6 +344,8 @@ def info(
         information.print_smmu(environ)
     elif mini:
         information.print_mini(environ)
+    elif unimem:
+        information.print_unimem(environ)
     else:
         information.print_all(environ)
     return 0

@@ -21,6 +21,7 @@ from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.smmu import registers
 from pagewire.transport.settings import config, platform
+from pagewire.transport.unimem import registers as unimem
 
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
@@ -61,6 +62,37 @@ def print_mini(environ: Mapping[str, str]) -> None:
         console = Console(width=200)
     console.print(_settings_table(current, "mini"))
     console.print(_memory_table(current))
+
+
+def print_unimem(environ: Mapping[str, str]) -> None:
+    """Settings of Unimem, register maps of mailbox and packetizer, operations, limits."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "unimem"))
+    maps = Table(title="registers; offsets in a page", title_justify="left")
+    for head in ("page", "offset", "register", "bits", "access", "meaning"):
+        maps.add_column(head, overflow="fold")
+    for each in unimem.LAYOUT:
+        offset = f"{each.offset:#05x}"
+        maps.add_row(each.page, offset, each.name, each.bits, each.access, each.meaning)
+    operations = Table(
+        title="operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "
+        "8, address 64, arguments 64 + 64; response of 128 bits = error 64, result 64",
+        title_justify="left",
+    )
+    for head in ("operation", "opcode", "argument 1", "argument 2", "result", "bits lost"):
+        operations.add_column(head, overflow="fold")
+    for name, opcode, *rest in unimem.OPERATIONS:
+        operations.add_row(name, str(opcode), *rest, str(unimem.ignored_bits(opcode)))
+    bounds = Table(title="limits", title_justify="left")
+    for head in ("what", "prototype", "here"):
+        bounds.add_column(head, overflow="fold")
+    for row in unimem.limits(current):
+        bounds.add_row(*row)
+    for table in (maps, operations, bounds):
+        console.print(table)
 
 
 def _memory_table(current: config.Config) -> Table:

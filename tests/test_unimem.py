@@ -4,12 +4,15 @@ nodes, remote fork, messages between kernels, locks."""
 from __future__ import annotations
 
 import os
+import pathlib
+import re
 import select
 import signal
 
 import pytest
 
-from pagewire.native import EngineError, lib
+from pagewire.cli import info
+from pagewire.native import EngineError, ffi, lib
 from pagewire.transport.settings import platform
 from pagewire.transport.unimem.gsas import NO_ARGUMENT, Deny, GsasError, Refusal, global_address
 from pagewire.transport.unimem.kernel_mailbox import message
@@ -239,8 +242,6 @@ def test_service_takes_no_words_of_users_and_librarys_threads_no_packets():
                 self.interface, self.unimem = out, machine.unimem[1]
 
             def try_words(self, fifo):
-                from pagewire.native import ffi
-
                 words = ffi.new("pw_mailbox_word[]", [(0, 1)])
                 lib.pw_unimem_write_mailbox(self.unimem, self.interface, 0, fifo, words, 1, 0)
                 return bool(lib.pw_unimem_write_answer(self.unimem, self.interface, 10**12))
@@ -451,6 +452,28 @@ def test_signal_and_eventfd_tell_of_messages(machine):
     finally:
         os.close(event)
         signal.signal(signal.SIGUSR2, before)
+
+
+# ---- the page
+
+
+def test_page_prints_what_it_says(capsys):
+    page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "unimem.md"
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "unimem_page"}
+    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
+    assert len(blocks) == 5 and all(printed for _, printed in blocks)
+    for code, printed in blocks:
+        exec(compile(code, "docs/unimem.md", "exec"), names)  # noqa: S102
+        assert capsys.readouterr().out == printed
+
+
+def test_info_prints_maps_operations_and_limits(capsys):
+    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33"})
+    printed = capsys.readouterr().out
+    assert re.search(r"0x208 +│ PID_CONF", printed)
+    assert re.search(r"│ read32 +│ 5 .*│ 2 +│", printed)
+    assert "33 (unimem.fifo_words)" in printed
 
 
 # ---- examples

@@ -46,6 +46,9 @@
 /* Where a fork's description stands in its page: the argument, then the name with its final 0. */
 #define PW_FORK_NAME_OFFSET 8
 
+/* Address bits that an operation ignores. */
+uint64_t pw_atomic_ignored_bits(uint8_t opcode);
+
 /* What a remote fork asks the host for. */
 typedef struct {
     const char *name;
@@ -78,8 +81,6 @@ typedef struct {
 /* As they stand in two mailbox words. */
 pw_atomic_request pw_atomic_request_of(const pw_mailbox_word words[2]);
 void pw_atomic_request_to(const pw_atomic_request *request, pw_mailbox_word words[2]);
-/* Address bits that an operation ignores. */
-uint64_t pw_atomic_ignored_bits(uint8_t opcode);
 /* When the service can read a request that arrives at arrival_ns. */
 pw_time pw_atomic_service_reads_ns(const pw_atomic_service *service, pw_time arrival_ns);
 /* Serve a request that it has begun to read at at_ns. */
