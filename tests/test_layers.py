@@ -73,6 +73,7 @@ WITH_MPI = (
     "transport/facade/",
     "transport/node/wire.py",
     "transport/rdma.py",
+    "transport/gsas.py",
     "cli/info.py",
     "cli/bench/ranks/app.py",
     "cli/bench/ranks/stream.py",

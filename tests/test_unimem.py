@@ -160,6 +160,18 @@ def test_arguments_are_checked(machine):
     alone(machine, program)
 
 
+def test_view_outlives_its_machine():
+    def program(thread):
+        page = thread.alloc()
+        thread.write64(page, 8)
+        return thread.view(page)
+
+    with Machine(1) as machine:
+        view = alone(machine, program)
+    del machine
+    assert view[0] == 8
+
+
 def test_view_is_the_memory_itself(machine):
     def program(thread):
         page = thread.alloc(3)

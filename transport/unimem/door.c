@@ -16,24 +16,6 @@ _Static_assert(UNIMEM_DENY_OTHERS_READ == PW_DENY_OTHERS_READ &&
                    UNIMEM_OPCODE_SHIFT == PW_KERNEL_OPCODE_SHIFT,
                "the numbers are the services'");
 
-static int send_frame(void *context, uint32_t peer, const uint8_t *data, uint32_t num_bytes)
-{
-    pw_node *node = ((unimem *)context)->node->node;
-    uint8_t *frame = pw_node_take_frame(node);
-    if (!frame) return PW_ERR_NOMEM;
-    memcpy(frame, data, num_bytes);
-    return pw_node_send_frame(node, peer, frame, num_bytes);
-}
-
-/* The service runs on a core of its own: it is served as soon as a request is here. */
-static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
-{
-    unimem *self = context;
-    int code = pw_unimem_receive(self->unimem, source, frame, frame_bytes);
-    while (code >= 0 && (code = pw_unimem_serve(self->unimem)) > 0) continue;
-    return code;
-}
-
 static uint64_t spawn(void *context, const pw_fork_request *wanted)
 {
     const unimem *self = context;
@@ -44,18 +26,13 @@ static uint64_t spawn(void *context, const pw_fork_request *wanted)
 
 static int create_parts(unimem *self)
 {
-    pw_node *node = self->node->node;
-    const pw_unimem_host host = {
-        .context = self, .send = send_frame, .spawn = self->options.spawn ? spawn : NULL};
-    const pw_node_service service = {.context = self, .message = receive};
-    const pw_strategy_context *context = pw_node_strategy_context(node);
-    int code = pw_unimem_create(pw_node_ni(node), context->costs, context->settings,
-                                pw_node_number(node), pw_node_count(node), &host, &self->unimem);
-    if (code < 0) return pw_door_fail(self->node, code, "Unimem: %s", pw_status_text(code));
-    int interface = pw_unimem_open(self->unimem, false);
+    int code = pw_unimem_on_node_create(self->node->node, self->options.spawn ? spawn : NULL, self,
+                                        &self->on_node);
+    if (code < 0) return pw_door_fail_as_node(self->node, code);
+    self->unimem = pw_unimem_of_node(self->on_node);
+    int interface = pw_unimem_open(self->unimem, false); /* the first one: it is free */
     self->interface = (uint32_t)interface;
-    code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
-    return code < 0 ? pw_door_fail_as_node(self->node, code) : PW_OK;
+    return PW_OK;
 }
 
 int unimem_create(pagewire_node *node, const unimem_options *options, unimem **out)
@@ -75,7 +52,6 @@ int unimem_create(pagewire_node *node, const unimem_options *options, unimem **o
         *out = self;
         return pw_door_leave(node, PW_OK);
     }
-    pw_unimem_destroy(self->unimem);
     free(self);
     return pw_door_leave(node, code);
 }
@@ -84,8 +60,7 @@ void unimem_destroy(unimem *memory)
 {
     if (!memory) return;
     pw_door_enter(memory->node);
-    pw_node_set_service(memory->node->node, NULL, 0);
-    pw_unimem_destroy(memory->unimem);
+    pw_unimem_on_node_destroy(memory->on_node);
     pw_door_leave(memory->node, PW_OK);
     free(memory);
 }

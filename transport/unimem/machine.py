@@ -106,9 +106,9 @@ class Thread(Gsas):
         memory = lib.pw_unimem_view(self._unimem, self.id, address, num_bytes)
         if memory == ffi.NULL:
             raise GsasError(Refusal.NO_PAGE, f"view of {address:#018x} from node {self._node}")
-        array = np.frombuffer(ffi.buffer(memory, num_bytes[0]), np.uint8)
+        kept = self._machine.kept_by(memory)
+        array = np.frombuffer(ffi.buffer(kept, num_bytes[0]), np.uint8)
         array.flags.writeable = False
-        self._machine.keep_alive(array)
         return array
 
     @property
@@ -287,7 +287,6 @@ class Machine:
         self.is_closing = False
         self._chosen = 0
         self._rest_ns = 0  # when the last run ended: the next one begins there
-        self._views: list[NDArray[np.uint8]] = []
         self._places = [ffi.new_handle((self, node)) for node in range(nodes)]
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
         made = ffi.new("pw_unimem_network **")
@@ -316,9 +315,9 @@ class Machine:
         self.close()
 
     def close(self) -> None:
-        """Give the nodes back; live views must not be used any more."""
+        """Give the nodes back; their memory goes with the last view of it."""
         self._unwind()
-        ffi.release(self._network)
+        self._network = None
         for engine in self._engines:
             engine.close()
 
@@ -360,8 +359,10 @@ class Machine:
             name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_unimem_counters").fields
         }
 
-    def keep_alive(self, array: NDArray[np.uint8]) -> None:
-        self._views.append(array)
+    def kept_by(self, memory: Any) -> Any:
+        """The pointer, with which the nodes' memory stays."""
+        held = [self._network]
+        return ffi.gc(memory, lambda _: held.clear())
 
     def place(self, node: int) -> Any:
         """What C gives back in a callback of a node."""

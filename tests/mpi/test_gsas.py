@@ -1,0 +1,83 @@
+"""Memory that ranks share, beside MPI traffic."""
+
+import random
+
+import numpy as np
+import pytest
+from linearizability import Done, is_linearizable
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture
+def memory():
+    from pagewire.transport import gsas
+
+    return gsas.open()
+
+
+@pytest.fixture
+def pages(comm, memory):
+    """A page of each rank, by rank; freed when no rank uses them any more."""
+    mine = memory.alloc()
+    yield comm.allgather(mine)
+    comm.Barrier()
+    memory.free(mine)
+
+
+def test_ranks_count_together(comm, memory, pages):
+    assert (memory.num_nodes, memory.node) == (comm.size, comm.rank)
+    for page in pages:
+        for _ in range(10):
+            memory.faa(page, 1)
+    comm.Barrier()
+    assert [memory.read64(page) for page in pages] == [10 * comm.size] * comm.size
+
+
+def test_ranks_pass_a_token_and_messages_of_mpi(comm, memory, pages):
+    """Whose turn it is stands in rank 0's page; data goes by MPI."""
+    data = np.zeros(50_000)
+    while memory.read64(pages[0]) != comm.rank:
+        memory.compute(2_000)
+    if comm.rank:
+        comm.Recv(data, comm.rank - 1)
+    data += 1
+    memory.write64(pages[0], comm.rank + 1)
+    if comm.rank + 1 < comm.size:
+        comm.Send(data, comm.rank + 1)
+    assert data[0] == data[-1] == comm.rank + 1
+
+
+def test_rights_hold_between_ranks(comm, memory):
+    from pagewire.transport.gsas import Deny, GsasError, Refusal
+
+    mine = memory.alloc(deny=Deny.OTHERS_WRITE)
+    memory.write64(mine, 5)
+    for rank, page in enumerate(comm.allgather(mine)):
+        assert memory.read64(page) == 5
+        if rank != comm.rank:
+            with pytest.raises(GsasError) as caught:
+                memory.swap(page, 6)
+            assert caught.value.refusal is Refusal.DENIED
+    comm.Barrier()
+    assert memory.read64(mine) == 5 and memory.read_array(mine)[0] == 5
+    memory.free(mine)
+
+
+def test_histories_of_ranks_are_linearizable(comm, memory, pages):
+    draw = random.Random(comm.rank)
+    history = []
+    for _ in range(30):
+        word = draw.randrange(2)
+        address = pages[0] + 8 * word
+        kind = draw.choice(("read", "write", "swap", "faa", "cas"))
+        num_arguments = {"read": 0, "cas": 2}.get(kind, 1)
+        arguments = tuple(draw.randrange(3) for _ in range(num_arguments))
+        name = {"read": "read64", "write": "write64"}.get(kind, kind)
+        called_ns = memory.now_ns
+        result = int(getattr(memory, name)(address, *arguments) or 0)
+        history.append(Done(word, kind, arguments, result, called_ns, memory.now_ns))
+        memory.compute(draw.randrange(5_000))
+    everybody = comm.gather(history)
+    if comm.rank == 0:
+        assert is_linearizable([done for each in everybody for done in each])

@@ -1,0 +1,68 @@
+#include "transport/unimem/on_node.h"
+#include "native/status.h"
+#include "transport/node/node_state.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct pw_unimem_on_node {
+    pw_node *node;
+    pw_unimem *unimem;
+    uint64_t (*spawn)(void *context, const pw_fork_request *wanted);
+    void *context;
+};
+
+static int send_frame(void *context, uint32_t peer, const uint8_t *data, uint32_t num_bytes)
+{
+    pw_node *node = ((pw_unimem_on_node *)context)->node;
+    uint8_t *frame = pw_node_take_frame(node);
+    if (!frame) return PW_ERR_NOMEM;
+    memcpy(frame, data, num_bytes);
+    return pw_node_send_frame(node, peer, frame, num_bytes);
+}
+
+static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+{
+    pw_unimem_on_node *self = context;
+    int code = pw_unimem_receive(self->unimem, source, frame, frame_bytes);
+    while (code >= 0 && (code = pw_unimem_serve(self->unimem)) > 0) continue;
+    return code;
+}
+
+static uint64_t spawn_there(void *context, const pw_fork_request *wanted)
+{
+    const pw_unimem_on_node *self = context;
+    return self->spawn(self->context, wanted);
+}
+
+int pw_unimem_on_node_create(pw_node *node,
+                             uint64_t (*spawn)(void *context, const pw_fork_request *wanted),
+                             void *context, pw_unimem_on_node **out)
+{
+    pw_unimem_on_node *self = malloc(sizeof *self);
+    if (!self) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for Unimem");
+    *self = (pw_unimem_on_node){.node = node, .spawn = spawn, .context = context};
+    const pw_unimem_host host = {
+        .context = self, .send = send_frame, .spawn = spawn ? spawn_there : NULL};
+    const pw_node_service service = {.context = self, .message = receive};
+    int code = pw_unimem_create(node->ni, &node->costs, &node->settings, pw_node_number(node),
+                                pw_node_count(node), &host, &self->unimem);
+    if (code < 0) pw_node_fail(node, code, "Unimem: %s", pw_status_text(code));
+    else code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
+    if (code == PW_OK) {
+        *out = self;
+        return PW_OK;
+    }
+    pw_unimem_destroy(self->unimem);
+    free(self);
+    return code;
+}
+
+void pw_unimem_on_node_destroy(pw_unimem_on_node *self)
+{
+    if (!self) return;
+    pw_node_set_service(self->node, NULL, 0);
+    pw_unimem_destroy(self->unimem);
+    free(self);
+}
+
+pw_unimem *pw_unimem_of_node(pw_unimem_on_node *self) { return self->unimem; }
