@@ -1,6 +1,6 @@
 #include "transport/fabric/atomic_calls.h"
 
-#include "transport/fabric/atomic_types.h"
+#include "native/atomics.h"
 #include "transport/fabric/atomics.h"
 #include "transport/fabric/process.h"
 

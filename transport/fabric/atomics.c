@@ -1,12 +1,21 @@
 #include "transport/fabric/atomics.h"
 #include <string.h>
 
+#include "native/atomics.h"
 #include "native/safe_copy.h"
 #include "transport/fabric/atomic_frames.h"
-#include "transport/fabric/atomic_types.h"
 #include "transport/fabric/av.h"
 #include "transport/fabric/process.h"
 #include "transport/fabric/region.h"
+
+_Static_assert((int)PW_TYPE_INT8 == (int)FI_INT8 && (int)PW_TYPE_UINT64 == (int)FI_UINT64 &&
+                   (int)PW_TYPE_DOUBLE == (int)FI_DOUBLE &&
+                   (int)PW_TYPE_LONG_DOUBLE == (int)FI_LONG_DOUBLE &&
+                   (int)PW_TYPE_LONG_DOUBLE_COMPLEX == (int)FI_LONG_DOUBLE_COMPLEX &&
+                   (int)PW_ATOMIC_MIN == (int)FI_MIN && (int)PW_ATOMIC_LXOR == (int)FI_LXOR &&
+                   (int)PW_ATOMIC_WRITE == (int)FI_ATOMIC_WRITE &&
+                   (int)PW_ATOMIC_CSWAP == (int)FI_CSWAP && (int)PW_ATOMIC_MSWAP == (int)FI_MSWAP,
+               "types and operations have libfabric's numbers");
 
 #define REQUEST_MAX_BYTES (sizeof(pw_fi_atomic_request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
 

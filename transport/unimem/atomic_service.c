@@ -1,4 +1,5 @@
 #include "transport/unimem/atomic_service.h"
+#include "native/atomics.h"
 #include <string.h>
 
 #define LOCAL_MASK ((UINT64_C(1) << PW_UNIMEM_NODE_SHIFT) - 1)
@@ -92,21 +93,30 @@ static void copy(const job *work, void *data, uint32_t num_bytes, bool is_write)
 static uint64_t access_memory(const job *work)
 {
     const pw_atomic_request *request = work->request;
+    const uint64_t *argument = request->argument;
     uint32_t num_bytes = operations[request->opcode].num_bytes;
-    uint64_t old = 0, wanted[2] = {request->argument[0], request->argument[1]};
-    if (request->opcode != PW_UNIMEM_WRITE128) copy(work, &old, num_bytes, false);
+    uint64_t old = 0, value;
+    if (request->opcode == PW_UNIMEM_WRITE128) {
+        uint64_t both[2] = {argument[0], argument[1]};
+        copy(work, both, num_bytes, true);
+        return 0;
+    }
+    copy(work, &old, num_bytes, false);
+    value = old;
     switch (request->opcode) {
     case PW_UNIMEM_READ8:
     case PW_UNIMEM_READ32:
     case PW_UNIMEM_READ64: return old;
     case PW_UNIMEM_CAS:
-        if (old != wanted[0]) return 0;
-        copy(work, &wanted[1], num_bytes, true);
-        return 1;
-    case PW_UNIMEM_FAD: wanted[0] += old; break;
-    default: break;
+        pw_atomic_apply(PW_TYPE_UINT64, PW_ATOMIC_CSWAP, &value, &argument[1], &argument[0], 1);
+        break;
+    case PW_UNIMEM_FAD:
+        pw_atomic_apply(PW_TYPE_UINT64, PW_ATOMIC_SUM, &value, &argument[0], NULL, 1);
+        break;
+    default: pw_atomic_apply(PW_TYPE_UINT64, PW_ATOMIC_WRITE, &value, &argument[0], NULL, 1);
     }
-    copy(work, wanted, num_bytes, true);
+    copy(work, &value, num_bytes, true);
+    if (request->opcode == PW_UNIMEM_CAS) return old == argument[0];
     return request->opcode == PW_UNIMEM_FAD || request->opcode == PW_UNIMEM_SWAP ? old : 0;
 }
 
