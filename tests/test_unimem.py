@@ -404,6 +404,20 @@ def test_callback_is_called_in_interrupt_context(machine):
     assert machine.counters(1)["values_lost"] == 1
 
 
+def test_error_of_a_callback_ends_the_run(machine):
+    def receiver(thread):
+        thread.messages.register(5, lambda *what: 1 // 0)
+        while True:
+            thread.alloc()
+
+    def sender(thread):
+        thread.compute(10_000)
+        thread.messages.device(1).write(message(5))
+
+    with pytest.raises(ZeroDivisionError):
+        machine.run((1, receiver), (0, sender))
+
+
 def test_device_reads_block_or_fail_and_descriptors_are_real(machine):
     def receiver(thread):
         thread.messages.act("r", 7)

@@ -286,6 +286,7 @@ class Machine:
         self.baton = threading.Semaphore(0)
         self.is_closing = False
         self._chosen = 0
+        self._failure: BaseException | None = None
         self._rest_ns = 0  # when the last run ended: the next one begins there
         self._places = [ffi.new_handle((self, node)) for node in range(nodes)]
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
@@ -406,6 +407,9 @@ class Machine:
 
     def _schedule(self) -> None:
         while True:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             alive = [each for each in self.threads if not each._is_over]
             if not alive or any(each._error is not None for each in self.threads):
                 return
@@ -461,6 +465,10 @@ class Machine:
                 self.baton.acquire()
         self.is_closing = False
 
+    def fail(self, error: BaseException) -> None:
+        """Something that C has called has failed: the run ends with it."""
+        self._failure = self._failure or error
+
     def spawn(self, node: int, wanted: Any) -> int:
         """A remote fork: the child's id, 0 when it cannot be."""
         name = ffi.string(wanted.name).decode(errors="replace")
@@ -490,7 +498,11 @@ def _find(name: str) -> Program | None:
 def pw_host_unimem_spawn(context: Any, wanted: Any) -> int:
     """A thread or process starts on a node."""
     machine, node = ffi.from_handle(context)
-    return int(machine.spawn(node, wanted))
+    try:
+        return int(machine.spawn(node, wanted))
+    except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
+        machine.fail(error)
+        return 0
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
@@ -498,4 +510,7 @@ def pw_host_unimem_value(context: Any, source: int, value: int, time_ns: int) ->
     """A message for a callback of the kernel."""
     machine, node = ffi.from_handle(context)
     opcode = value >> int(lib.PW_KERNEL_OPCODE_SHIFT)
-    machine.callbacks[node, opcode](source, value, time_ns)
+    try:
+        machine.callbacks[node, opcode](source, value, time_ns)
+    except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
+        machine.fail(error)
