@@ -488,7 +488,7 @@ def test_page_prints_what_it_says(capsys):
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {"__name__": "unimem_page"}
     blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
-    assert len(blocks) == 5 and all(printed for _, printed in blocks)
+    assert len(blocks) == 6 and all(printed for _, printed in blocks)
     for code, printed in blocks:
         exec(compile(code, "docs/unimem.md", "exec"), names)  # noqa: S102
         assert capsys.readouterr().out == printed
