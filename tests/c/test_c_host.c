@@ -157,7 +157,7 @@ static void names(void)
     assert(!pagewire_counter_name(num_counters) && num_counters > 90);
     assert(strcmp(pagewire_counter_name(0), "transfers") == 0);
     assert(strcmp(pagewire_setting_name(0), "run.memory") == 0);
-    assert(!pagewire_setting_name(100000) && !pagewire_platform_name(3));
+    assert(!pagewire_setting_name(100000) && !pagewire_platform_name(4));
     assert(strcmp(pagewire_platform_name(1), "exanest-qfdb") == 0);
     assert(strstr(pagewire_error_text(PAGEWIRE_ERR_ADDRESS), "outside any mapping"));
     assert(strcmp(pagewire_error_text(-99), "no code of this library") == 0);
