@@ -1,5 +1,6 @@
 """Memory that ranks share, beside MPI traffic."""
 
+import os
 import random
 
 import numpy as np
@@ -81,3 +82,24 @@ def test_histories_of_ranks_are_linearizable(comm, memory, pages):
     everybody = comm.gather(history)
     if comm.rank == 0:
         assert is_linearizable([done for each in everybody for done in each])
+
+
+def test_messages_of_64_bits_go_round(comm, memory):
+    from pagewire.transport.unimem.kernel_mailbox import message
+
+    mailbox, calls = memory.messages, []
+    mailbox.act("r", 4)
+    mailbox.register(5, lambda source, value, time_ns: calls.append((source, value)))
+    comm.Barrier()
+    to, come_from = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    start_ns = memory.now_ns
+    mailbox.device(to).write(message(5, comm.rank))
+    mailbox.device(to).write(message(4, comm.rank))
+    os.write(mailbox.device(to).fileno(), message(4, 100 + comm.rank).to_bytes(8, "little"))
+    memory.in_order()
+    device = mailbox.device(come_from)
+    assert [device.read(), device.read()] == [message(4, come_from), message(4, 100 + come_from)]
+    assert memory.now_ns > start_ns + 1_000 and calls == [(come_from, message(5, come_from))]
+    comm.Barrier()
+    mailbox.act("u", 4)
+    mailbox.unregister(5)

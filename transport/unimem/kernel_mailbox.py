@@ -10,12 +10,9 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pagewire.native import check, ffi, lib
-
-if TYPE_CHECKING:
-    from pagewire.transport.unimem.machine import Thread
 
 OPCODES = int(lib.PW_KERNEL_OPCODES)
 OPCODE_SHIFT = int(lib.PW_KERNEL_OPCODE_SHIFT)
@@ -31,6 +28,34 @@ def message(opcode: int, content: int = 0) -> int:
 
 def opcode_of(value: int) -> int:
     return value >> OPCODE_SHIFT
+
+
+class Owner(Protocol):
+    """Whose callbacks they are, by node and opcode, and who is told when one fails."""
+
+    callbacks: dict[tuple[int, int], Callable[[int, int, int], None]]
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+class Thread(Protocol):
+    """Who uses a mailbox: a thread of a `Machine`, or a rank of an MPI program."""
+
+    @property
+    def now_ns(self) -> int: ...
+
+    @property
+    def place(self) -> Any:
+        """Handle of an Owner and the node's number."""
+
+    def in_order(self) -> None:
+        """Let everything come first that is earlier than this thread's clock."""
+
+    def spend(self, duration_ns: int, *, until_ns: int = 0) -> None:
+        """The clock goes on, and is not before until_ns."""
+
+    def wait_for(self, ready: Callable[[], int | None]) -> None:
+        """Others run until ready() says from which time on this thread goes on."""
 
 
 class Device:
@@ -91,12 +116,12 @@ class KernelMailbox:
 
     def register(self, opcode: int, callback: Callable[[int, int, int], None]) -> None:
         """The kernel takes an opcode: callback(source, value, time_ns), which must not send."""
-        machine, node = ffi.from_handle(self._thread.place)
+        owner, node = ffi.from_handle(self._thread.place)
         code = lib.pw_kernel_mailbox_register(
             self._mailbox, opcode, lib.pw_host_unimem_value, self._thread.place
         )
         check(code, f"callback for opcode {opcode}")
-        machine.callbacks[node, opcode] = callback
+        owner.callbacks[node, opcode] = callback
 
     def unregister(self, opcode: int) -> None:
         check(lib.pw_kernel_mailbox_unregister(self._mailbox, opcode), f"opcode {opcode}")
@@ -106,3 +131,13 @@ class KernelMailbox:
         `number`; "u": not any more."""
         code = lib.pw_kernel_mailbox_act(self._mailbox, action.encode(), opcode, number)
         check(code, f"action {action!r} for opcode {opcode}")
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def pw_host_unimem_value(context: Any, source: int, value: int, time_ns: int) -> None:
+    """A message for a callback of the kernel."""
+    owner, node = ffi.from_handle(context)
+    try:
+        owner.callbacks[node, opcode_of(value)](source, value, time_ns)
+    except BaseException as error:  # noqa: BLE001 - raised again by its owner
+        owner.fail(error)

@@ -503,14 +503,3 @@ def pw_host_unimem_spawn(context: Any, wanted: Any) -> int:
     except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
         machine.fail(error)
         return 0
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator]
-def pw_host_unimem_value(context: Any, source: int, value: int, time_ns: int) -> None:
-    """A message for a callback of the kernel."""
-    machine, node = ffi.from_handle(context)
-    opcode = value >> int(lib.PW_KERNEL_OPCODE_SHIFT)
-    try:
-        machine.callbacks[node, opcode](source, value, time_ns)
-    except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
-        machine.fail(error)
