@@ -102,6 +102,44 @@ int unimem_act(unimem *memory, char action, uint32_t opcode, int number);
  * when the node does: pagewire_progress. */
 int unimem_device(unimem *memory, uint32_t node);
 
+/* ---- the hardware itself: a FIFO of the mailbox and a page of the packetizer --------------------
+ */
+
+#define UNIMEM_EMPTY UINT64_C(0xCAFEFEBEDEADBEAF) /* both halves of what an empty FIFO is read as \
+                                                   */
+#define UNIMEM_BURST_MAX_WORDS 16
+/* Registers of a packetizer page: the third write of the three sends 256 bits, whose lowest 48 are
+ * the id of the interface. */
+#define UNIMEM_PAYLOAD0 0x00
+#define UNIMEM_PAYLOAD1 0x10
+#define UNIMEM_DESTINATION 0x20
+#define UNIMEM_STATUS_PEND 1
+#define UNIMEM_STATUS_ILLEGAL 2
+#define UNIMEM_STATUS_NACK 4
+#define UNIMEM_STATUS_ACK 8
+#define UNIMEM_STATUS_OVERWR_BUF 16
+
+typedef struct {
+    uint64_t low, high;
+} unimem_word;
+
+/* An interface of the caller's own, for which the library does nothing: its number, 1 to 63, which
+ * is that of its FIFO too. PAGEWIRE_ERR_FULL: all are taken. */
+int unimem_open_interface(unimem *memory);
+int unimem_close_interface(unimem *memory, uint32_t interface);
+/* What goes to UNIMEM_DESTINATION for a FIFO of a node. */
+uint64_t unimem_destination(uint32_t node, uint32_t fifo);
+int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, unimem_word value);
+/* UNIMEM_STATUS_* of the packetizer page, which takes a register read. */
+int unimem_read_status(unimem *memory, uint32_t interface);
+/* A burst of at most UNIMEM_BURST_MAX_WORDS to a FIFO of a node, and its answer: 1 positive, 0
+ * negative. As the hardware (unimem.bursts), 1 can mean that the last words were lost. */
+int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_t fifo,
+                      const unimem_word *words, uint32_t num_words);
+/* A burst read of the interface's own FIFO: how many words were there; the others are
+ * UNIMEM_EMPTY. */
+int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words);
+
 #ifdef __cplusplus
 }
 #endif

@@ -113,6 +113,41 @@ static void messages_reach_device_and_callback(void)
     end(&p);
 }
 
+static void hardware_is_driven_by_the_program(void)
+{
+    pair p = joined(none);
+    unimem *memory[2];
+    unimem_word words[4], burst[2] = {{1, 2}, {3, 4}};
+    for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+    int mine = unimem_open_interface(memory[0]), theirs = unimem_open_interface(memory[1]);
+    assert(mine == 2 && theirs == 2); /* 1 is the library's */
+    assert(unimem_read_fifo(memory[1], 2, words, 1) == 0 && words[0].low == UNIMEM_EMPTY);
+    assert(unimem_write_fifo(memory[0], 2, 1, 2, burst, 2) == 1);
+    assert(unimem_write_fifo(memory[0], 2, 1, 0, burst, 2) == 0); /* the service's */
+    assert(unimem_write_fifo(memory[0], 2, 1, 1, burst, 2) == 0); /* of the library's thread */
+    assert(unimem_write_fifo(memory[0], 2, 2, 2, burst, 2) == PAGEWIRE_ERR_INVALID);
+    assert(unimem_write_fifo(memory[0], 1, 1, 2, burst, 2) == PAGEWIRE_ERR_INVALID);
+    const unimem_word to = {unimem_destination(1, 2), 0}, payload = {UINT64_MAX, 7};
+    assert(unimem_write_register(memory[0], 2, UNIMEM_DESTINATION, to) == PAGEWIRE_OK);
+    assert(unimem_write_register(memory[0], 2, UNIMEM_PAYLOAD1, burst[0]) == PAGEWIRE_OK);
+    assert(unimem_read_status(memory[0], 2) == 0);
+    assert(unimem_write_register(memory[0], 2, UNIMEM_PAYLOAD0, payload) == PAGEWIRE_OK);
+    assert(unimem_write_register(memory[0], 2, 0x200, payload) == PAGEWIRE_ERR_INVALID);
+    assert(unimem_read_status(memory[0], 2) == UNIMEM_STATUS_PEND);
+    while (unimem_read_status(memory[0], 2) & UNIMEM_STATUS_PEND) continue;
+    assert(unimem_read_status(memory[0], 2) == UNIMEM_STATUS_ACK);
+    assert(pagewire_clock_observe(p.nodes[1], pagewire_clock_ns(p.nodes[0])) == PAGEWIRE_OK);
+    assert(unimem_read_fifo(memory[1], 2, words, 4) == 4);
+    assert(words[0].low == 1 && words[1].high == 4);
+    assert(words[2].low == (UINT64_C(0xffff) << 48 | 2) && words[2].high == 7);
+    assert(words[3].low == 1 && words[3].high == 2);
+    assert(unimem_close_interface(memory[0], 2) == PAGEWIRE_OK);
+    assert(unimem_close_interface(memory[0], 2) == PAGEWIRE_ERR_INVALID);
+    assert(unimem_read_status(memory[0], 2) == PAGEWIRE_ERR_INVALID);
+    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
+    end(&p);
+}
+
 /* ---- two threads, as two processes would: who is where in wall time is chance */
 
 typedef struct {
@@ -203,6 +238,7 @@ int main(void)
     rdma_and_unimem_share_a_node();
     node_without_unimem_is_named();
     messages_reach_device_and_callback();
+    hardware_is_driven_by_the_program();
     contended_word_of_two_threads_is_linearizable();
     silent_node_is_given_up();
     return 0;
