@@ -105,8 +105,9 @@ int unimem_device(unimem *memory, uint32_t node);
 /* ---- the hardware itself: a FIFO of the mailbox and a page of the packetizer --------------------
  */
 
-#define UNIMEM_EMPTY UINT64_C(0xCAFEFEBEDEADBEAF) /* both halves of what an empty FIFO is read as \
-                                                   */
+#define UNIMEM_EMPTY                                                             \
+    UINT64_C(0xCAFEFEBEDEADBEAF) /* both halves of what an empty FIFO is read as \
+                                  */
 #define UNIMEM_BURST_MAX_WORDS 16
 /* Registers of a packetizer page: the third write of the three sends 256 bits, whose lowest 48 are
  * the id of the interface. */
