@@ -17,7 +17,8 @@ from pagewire.transport.settings import platform
 from pagewire.transport.unimem.gsas import NO_ARGUMENT, Deny, GsasError, Refusal, global_address
 from pagewire.transport.unimem.kernel_mailbox import message
 from pagewire.transport.unimem.locks import Barrier, McsLock, SpinLock, TicketLock
-from pagewire.transport.unimem.machine import THREADS_MAX, Machine
+from pagewire.transport.unimem.machine import Machine
+from pagewire.transport.unimem.thread import THREADS_MAX
 
 COSTS = platform.load("exanest-qfdb").costs
 EMPTY = 0xCAFEFEBEDEADBEAF
@@ -333,6 +334,7 @@ def test_node_has_63_threads(machine):
     assert sorted(machine.run(*((0, program),) * THREADS_MAX)) == list(range(1, 64))
     with pytest.raises(ValueError, match="63 interfaces"):
         machine.run(*((0, program),) * (THREADS_MAX + 1))
+    assert alone(machine, program) == 1
 
 
 def test_error_of_a_program_ends_the_run(machine):
