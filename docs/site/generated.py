@@ -1,0 +1,119 @@
+"""Directives whose content comes out of pagewire itself, so that no table can be stale.
+
+pagewire-settings [SECTION]: every setting, or those of a section. pagewire-names: what can be named
+in settings that take a class. pagewire-commands: each command's --help. pagewire-experiments: the
+experiments there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from unittest import mock
+
+from docutils import nodes
+from pagewire.cli import commands
+from pagewire.cli.experiments.registry import EXPERIMENTS
+from pagewire.cli.main import main
+from pagewire.native.settings import allowed
+from pagewire.transport.settings import config
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+HELP_COLUMNS = 80
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def settings_of(section: str) -> str:
+    current = config.load(environ={})
+    rows = [
+        (code(each.name), code(each.default_text), allowed(each.declaration), each.declaration.help)
+        for each in current.settings()
+        if not section or each.declaration.section == section
+    ]
+    return table(("setting", "default", "takes", "is"), rows)
+
+
+def names() -> str:
+    parts = []
+    for registry in config.EXTENSIONS:
+        rows = [
+            (code(name), each.help, "C" if each.cls is None else "Python")
+            for name, each in registry.entries().items()
+        ]
+        parts += [f"`{registry.setting}`, of {registry.base.__name__}:", ""]
+        parts += [table(("name", "is", "runs in"), rows), ""]
+    return "\n".join(parts)
+
+
+def experiments() -> str:
+    rows = [(code(name), each.title, each.source) for name, each in EXPERIMENTS.items()]
+    return table(("name", "shows", "of"), rows)
+
+
+def help_of(words: Sequence[str]) -> str:
+    """What `pagewire WORDS --help` prints in a terminal of 80 columns, without color."""
+    text = io.StringIO()
+    shape = {"COLUMNS": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
+    words_of = mock.patch.object(sys, "argv", ["pagewire"])
+    with mock.patch.dict(os.environ, shape), words_of, contextlib.redirect_stdout(text):
+        with contextlib.suppress(SystemExit):  # of argparse
+            main([*words, "--help"])
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    return "\n".join(lines).strip("\n")
+
+
+def command_names() -> list[str]:
+    return [
+        each.name or (each.callback.__name__ if each.callback else "")
+        for each in commands.app.registered_commands
+    ]
+
+
+def helps() -> str:
+    parts = [f"```text\n{help_of([])}\n```"]
+    for name in command_names():
+        # The help of `test` is pytest's, pages of it.
+        text = inspect.getdoc(commands.test) if name == "test" else help_of([name])
+        parts.append(f"## pagewire {name}\n\n```text\n{text}\n```")
+    return "\n\n".join(parts)
+
+
+class Generated(SphinxDirective):
+    """Parses what `write` returns as Markdown."""
+
+    optional_arguments = 1
+    write: Callable[[str], str]
+
+    def run(self) -> list[nodes.Node]:
+        text = type(self).write(self.arguments[0] if self.arguments else "")
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def directive(write: Callable[[str], str]) -> type[Generated]:
+    return type("Generated", (Generated,), {"write": staticmethod(write)})
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("pagewire-settings", directive(settings_of))
+    app.add_directive("pagewire-names", directive(lambda _: names()))
+    app.add_directive("pagewire-experiments", directive(lambda _: experiments()))
+    app.add_directive("pagewire-commands", directive(lambda _: helps()))
+    return {"parallel_read_safe": True}
