@@ -7,6 +7,7 @@
 `<!-- test: replace "A" "B" -->`: run with B in place of A, which would take too long.
 `<!-- test: in the source tree -->`: the page's commands are run in a copy of this project.
 `<!-- test: not run: REASON -->`: checked, but run nowhere.
+`<!-- test: run by tests/FILE.py -->`: that test runs it always, this one with all others only.
 `<!-- test: in C: TEXT -->`: the program that a block in C is a part of, at BLOCK.
 Several may follow each other.
 """
@@ -40,6 +41,7 @@ class Block:
     some_lines: bool = False
     not_run: str = ""
     in_tree: bool = False
+    run_elsewhere: bool = False
     around: str = "BLOCK"
     replaced: list[tuple[str, str]] = dataclasses.field(default_factory=list)
 
@@ -62,6 +64,9 @@ class Block:
             self.file = rest
         elif kind == "ranks":
             self.ranks = int(rest)
+        elif said.startswith("run by "):
+            assert (ROOT / said.removeprefix("run by ")).is_file(), f"{self.place}: {said}"
+            self.run_elsewhere = True
         elif said == "in the source tree":
             self.in_tree = True
         elif said == "some lines":

@@ -3,7 +3,6 @@ takes time is run, so that a word, a setting, a class or a file that does not ex
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
@@ -35,6 +34,7 @@ NEVER_RUN = {
     "srun ": "it needs Slurm",
     "--install-completion": "it is for the reader's shell",
     "--show-completion": "it is for the reader's shell",
+    "jupyter ": "it opens a browser",
     "--hosts": "tests/test_fabric_hosts.py has hosts",
 }
 """What a command has that no test runs, only checks, and why."""
@@ -113,7 +113,7 @@ def of_mpirun(words: Sequence[str]) -> list[str]:
 
 
 def _check_fuzz(words: Sequence[str]) -> None:
-    """By the parser of tests/fuzz/run.py, up to where it has parsed."""
+    """By tests/fuzz/run.py, up to where it builds."""
     specification = importlib.util.spec_from_file_location(
         "fuzz_run", ROOT / "tests" / "fuzz" / "run.py"
     )
@@ -121,15 +121,12 @@ def _check_fuzz(words: Sequence[str]) -> None:
     module = importlib.util.module_from_spec(specification)
     with mock.patch.object(sys, "path", [*sys.path, str(ROOT / "tests" / "fuzz")]):
         specification.loader.exec_module(module)
-    parse = argparse.ArgumentParser.parse_args
-
-    def parsed(self: argparse.ArgumentParser) -> None:
-        parse(self, list(words))
-        raise StartsError
-
-    with mock.patch.object(argparse.ArgumentParser, "parse_args", parsed):
-        with contextlib.suppress(StartsError):
-            module.main()
+    with (
+        mock.patch.object(module, "build", _start),
+        mock.patch.object(sys, "argv", ["fuzz", *words]),
+        contextlib.suppress(StartsError),
+    ):
+        module.main()
 
 
 def _extras(requirement: str) -> None:
@@ -193,6 +190,9 @@ def _check_words(words: list[str], command: str) -> tuple[bool, str]:
     if first in ("mpiexec", "srun"):
         assert _RANKS.fullmatch(rest[0]) and rest[1].isdecimal(), command
         _check_words(rest[2:], command)
+        return False, ""
+    if first.endswith("jupyter"):
+        assert pathlib.Path(rest[-1]).is_file(), f"{command}: no file {rest[-1]}"
         return False, ""
     if first == "cc":
         assert pathlib.Path(rest[0]).is_file(), f"{command}: no file {rest[0]}"

@@ -185,6 +185,10 @@ def names_of_module(module: str) -> set[str]:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names.add(node.name)
+            if node.name == "__getattr__":  # what is made when it is first asked for
+                tests = [each for each in ast.walk(node) if isinstance(each, ast.Compare)]
+                values = [each.comparators[0] for each in tests]
+                names |= {each.value for each in values if isinstance(each, ast.Constant)}
         elif isinstance(node, ast.Import | ast.ImportFrom):
             names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
-import sys
 import tomllib
+from collections.abc import Callable
 
 import doc_blocks
 import doc_commands
@@ -25,11 +24,12 @@ FIRST_PAGES = ("README.md", "start.md")
 """Pages whose commands always run, ranks and all: what somebody new does first."""
 
 EVERYTHING = os.environ.get("PAGEWIRE_TEST_DOCS") == "all"
-LIMIT_S = 900 if EVERYTHING else 60
+LIMIT_S = 1200 if EVERYTHING else 150
 
 COMMANDS = ("sh", "console")
-WITH_COMMANDS = [page for page in PAGES if any(b.language in COMMANDS for b in blocks_of(page))]
-WITH_PYTHON = [page for page in PAGES if any(b.language == "python" for b in blocks_of(page))]
+WITH_WORK = [
+    page for page in PAGES if any(b.language in (*COMMANDS, "python") for b in blocks_of(page))
+]
 WITH_C = [block for page in PAGES for block in blocks_of(page) if block.language == "c"]
 WITH_TOML = [block for page in PAGES for block in blocks_of(page) if block.language == "toml"]
 
@@ -82,64 +82,70 @@ def test_every_block_says_its_language(page):
     assert not unknown
 
 
-@pytest.mark.timeout(1800 if EVERYTHING else 120)
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
-def test_commands_work(page, folder):
-    write_files(page, folder)
-    if EVERYTHING and any(block.in_tree for block in blocks_of(page)):
-        doc_folder.copy_tree(folder)
-    wholly = EVERYTHING or page.name in FIRST_PAGES
-    for block in blocks_of(page):
-        if block.language not in COMMANDS:
-            continue
-        os.chdir(folder)
+class Page:
+    """Runs the blocks of a page one after the other: files and names stay for those behind."""
+
+    def __init__(self, page: pathlib.Path, folder: pathlib.Path, read_printed: Callable[[], str]):
+        self.page, self.folder, self.read_printed = page, folder, read_printed
+        self.names: dict[str, object] = {"__name__": page.stem}
+
+    def run_commands(self, block: Block) -> None:
+        first = self.page.name in FIRST_PAGES and not block.run_elsewhere
+        whole = (EVERYTHING or first) and not block.not_run
+        os.chdir(self.folder)
         for step in steps_of(block.language, block.runnable()):
             where = pathlib.Path.cwd()
             try:
                 done, printed = doc_commands.check(step.command)
             except Exception as error:
                 raise AssertionError(f"{block.place}: {step.command}: {error}") from error
-            if wholly and not done and not block.not_run and doc_commands.is_run(step.command):
-                printed = shell(step.command, where)
-                done = True
+            if whole and not done and doc_commands.is_run(step.command):
+                done, printed = True, shell(step.command, where)
             if done and step.output:
-                as_shown = shows(
-                    step.output,
-                    printed,
-                    numbers_vary=block.numbers_vary,
-                    some_lines=block.some_lines,
-                )
-                assert as_shown, f"{block.place}: {step.command} printed\n{printed[-3000:]}"
+                check_output(block, step.output, printed)
+        os.chdir(self.folder)
 
-
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
-def test_python_runs(page, folder, capsys):
-    names: dict[str, object] = {"__name__": page.stem}
-    tests: list[object] = []
-    blocks = blocks_of(page)
-    for block, behind in zip(blocks, [*blocks[1:], None], strict=True):
-        if block.language != "python" or block.file:
-            continue
+    def run_python(self, block: Block) -> str:
         code = compile(block.runnable(), block.place, "exec")
-        if block.not_run:
-            continue
+        if block.not_run or block.file:
+            return ""
         if block.ranks:
             pathlib.Path("page_program.py").write_text(block.runnable(), encoding="utf-8")
-            printed = shell(f"pagewire launch -n {block.ranks} --quiet page_program.py", folder)
-        else:
-            sys.path.insert(0, str(folder))
-            try:
-                exec(code, names)  # noqa: S102
-            finally:
-                sys.path.remove(str(folder))
-            printed = capsys.readouterr().out
-        tests += [names[each] for each in re.findall(r"^def (test_\w+)\(\)", block.text, re.M)]
-        if behind and behind.language == "text":
-            assert shows(behind.text, printed, numbers_vary=behind.numbers_vary), (
-                f"{block.place} printed\n{printed}"
-            )
-    for test in tests:
-        test()  # type: ignore[operator]
+            return shell(f"pagewire launch -n {block.ranks} --quiet page_program.py", self.folder)
+        exec(code, self.names)  # noqa: S102
+        return self.read_printed()
+
+    def run_tests(self) -> None:
+        """Functions of its blocks that are tests, when all names are there."""
+        for name in [each for each in self.names if each.startswith("test_")]:
+            self.names[name]()  # type: ignore[operator]
+
+
+def check_output(block: Block, expected: str, printed: str) -> None:
+    as_shown = shows(
+        expected, printed, numbers_vary=block.numbers_vary, some_lines=block.some_lines
+    )
+    assert as_shown, f"{block.place} printed\n{printed[-3000:]}\ninstead of\n{expected}"
+
+
+@pytest.mark.timeout(2400 if EVERYTHING else 300)
+@pytest.mark.parametrize("page", WITH_WORK, ids=name)
+def test_blocks_work(page, folder, capsys, monkeypatch):
+    write_files(page, folder)
+    if EVERYTHING and any(block.in_tree for block in blocks_of(page)):
+        doc_folder.copy_tree(folder)
+    monkeypatch.syspath_prepend(folder)
+    work = Page(page, folder, lambda: capsys.readouterr().out)
+    printed = ""
+    for block in blocks_of(page):
+        if block.language in COMMANDS:
+            work.run_commands(block)
+        elif block.language == "python":
+            printed = work.run_python(block)
+        elif block.language == "text" and printed:
+            check_output(block, block.text, printed)
+            printed = ""
+    work.run_tests()
 
 
 @pytest.mark.parametrize("block", WITH_C, ids=lambda block: block.place)

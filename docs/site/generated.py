@@ -2,7 +2,7 @@
 
 pagewire-settings [SECTION]: every setting, or those of a section. pagewire-names: what can be named
 in settings that take a class. pagewire-commands: each command's --help. pagewire-experiments: the
-experiments there are.
+experiments there are. pagewire-notebook FILE: the cells of a notebook.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import json
 import os
+import pathlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from unittest import mock
@@ -43,12 +46,17 @@ def code(text: str) -> str:
 
 def settings_of(section: str) -> str:
     current = config.load(environ={})
-    rows = [
-        (code(each.name), code(each.default_text), allowed(each.declaration), each.declaration.help)
-        for each in current.settings()
-        if not section or each.declaration.section == section
-    ]
-    return table(("setting", "default", "takes", "is"), rows)
+    parts = []
+    for each in current.settings():
+        if section and each.declaration.section != section:
+            continue
+        text, takes = each.declaration.help, f"Takes {allowed(each.declaration)}."
+        if each.declaration.extensions:  # the names and what they are have a table of their own
+            text = text.partition(":")[0]
+            takes = "Takes a [name](#names-that-a-setting-takes), or a class of yours."
+        default = f"`{each.default_text}`" if each.default_text else "empty"
+        parts.append(f"`{each.name}`, default {default}\n: {text}. {takes}\n")
+    return "\n".join(parts)
 
 
 def names() -> str:
@@ -96,6 +104,19 @@ def helps() -> str:
     return "\n\n".join(parts)
 
 
+def notebook(path: str) -> str:
+    """The cells of a notebook, which has no outputs; headings in bold, as the page has its own."""
+    text = (pathlib.Path(__file__).parents[1] / path).read_text(encoding="utf-8")
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            parts.append(f"```python\n{source}\n```")
+        else:
+            parts.append(re.sub(r"^#+ (.*)$", r"**\1**", source, flags=re.MULTILINE))
+    return "\n\n".join(parts)
+
+
 class Generated(SphinxDirective):
     """Parses what `write` returns as Markdown."""
 
@@ -115,5 +136,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("pagewire-settings", directive(settings_of))
     app.add_directive("pagewire-names", directive(lambda _: names()))
     app.add_directive("pagewire-experiments", directive(lambda _: experiments()))
+    app.add_directive("pagewire-notebook", directive(notebook))
     app.add_directive("pagewire-commands", directive(lambda _: helps()))
     return {"parallel_read_safe": True}
