@@ -80,8 +80,10 @@ def help_of(words: Sequence[str]) -> str:
     """What `pagewire WORDS --help` prints in a terminal of 80 columns, without color."""
     text = io.StringIO()
     shape = {"COLUMNS": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
-    words_of = mock.patch.object(sys, "argv", ["pagewire"])
-    with mock.patch.dict(os.environ, shape), words_of, contextlib.redirect_stdout(text):
+    # The name that help says is that of the program that runs: here Sphinx.
+    name = mock.patch.object(sys, "argv", ["pagewire"])
+    package = mock.patch.object(sys.modules["__main__"], "__package__", None)
+    with mock.patch.dict(os.environ, shape), name, package, contextlib.redirect_stdout(text):
         with contextlib.suppress(SystemExit):  # of argparse
             main([*words, "--help"])
     lines = [line.rstrip() for line in text.getvalue().splitlines()]

@@ -6,11 +6,11 @@ from pagewire.lab import Lab
 
 _SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")
 _LINES = (
-    ("part", "page", BLUE),
-    ("part", "block", GREEN),
-    ("part", "all", PURPLE),
-    ("pretouch", "page", ORANGE),
-    ("pin", "page", RED),
+    ("part", "page", BLUE, "-"),
+    ("part", "block", GREEN, ":"),  # lies on the one before
+    ("part", "all", PURPLE, "-"),
+    ("pretouch", "page", ORANGE, "-"),
+    ("pin", "page", RED, "-"),
 )
 
 
@@ -18,13 +18,13 @@ def draw() -> Figure:
     lab = Lab(max_size=_SIZES[-1])
     positions = range(len(_SIZES))
     figure, plot = sheet(7.2, 3.4, axes=True)
-    for memory, policy, color in _LINES:
+    for memory, policy, color, style in _LINES:
         name = f"part, policy {policy}" if memory == "part" else memory
         latencies = [
             lab.write(size, absent="all", memory=memory, policy=policy).latency_us
             for size in _SIZES
         ]
-        plot.plot(positions, latencies, marker="o", ms=4, color=color, label=name)
+        plot.plot(positions, latencies, marker="o", ms=4, color=color, ls=style, lw=2, label=name)
     there = [lab.write(size).latency_us for size in _SIZES]
     plot.plot(positions, there, marker="o", ms=4, color=GREY, ls="--", label="every page is there")
     plot.set_yscale("log")
