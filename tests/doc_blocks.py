@@ -154,8 +154,8 @@ _NUMBER = re.compile(r"[-+]?\d[\d.,]*")
 def shows(
     expected: str, printed: str, *, numbers_vary: bool = False, some_lines: bool = False
 ) -> bool:
-    """Whether a page's output is what was printed, from some line on. A line of `...` stands for any
-    lines, `...` in a line for any part of it; how many spaces, and lines of a table, is all one."""
+    """Whether a page's output is what was printed, from some line on. A line of `...` stands for
+    any lines, `...` in a line for any part of it; spaces and the lines of a table do not count."""
     wanted = [_pattern(line, numbers_vary) for line in _plain(expected)]
     if some_lines:
         wanted = [each for pattern in wanted for each in (pattern, None)]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 from doc_blocks import ROOT
+
 from pagewire.cli import own_launcher, testing
 from pagewire.cli import run as one_rank
 from pagewire.cli.bench import command as bench

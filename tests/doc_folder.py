@@ -95,7 +95,16 @@ def fill(folder: pathlib.Path) -> None:
 
 def copy_tree(folder: pathlib.Path) -> None:
     """The project's files as committed or about to be, beside what a reader has."""
-    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = [
+        "git",
+        "-C",
+        str(ROOT),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
     names = subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout
     for name in filter(None, names.split("\0")):
         place = folder / name

@@ -140,7 +140,7 @@ def test_relative_links_resolve(document):
 
 
 def test_every_page_is_in_the_navigation_once():
-    """A page that docs/index.md does not list is found by nobody; the site is not built with one."""
+    """A page that docs/index.md does not list is found by nobody; no site is built with one."""
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     trees = re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL)
     lines = [line for tree in trees for line in tree.splitlines()]

@@ -62,6 +62,7 @@ def shell(command: str, folder: pathlib.Path) -> str:
     """What it printed, errors too; it must succeed."""
     done = subprocess.run(
         ["bash", "-euc", command],
+        check=False,
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -157,7 +158,11 @@ def test_c_compiles(block, tmp_path):
     source.write_text(block.around.replace("BLOCK", block.runnable()), encoding="utf-8")
     command = [compiler, "-std=c11", "-Wall", "-Werror", "-Wno-unused", "-fsyntax-only"]
     done = subprocess.run(
-        [*command, f"-I{ROOT / 'include'}", source], capture_output=True, text=True, timeout=60
+        [*command, f"-I{ROOT / 'include'}", source],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, f"{block.place}:\n{done.stderr}"
 
@@ -204,8 +209,8 @@ def test_numbers_may_vary_and_nothing_else():
 @pytest.mark.parametrize(
     "command",
     [
-        "pagewire launch -n 2 --polcy all program.py",
-        "pagewire launch -n 2 --set run.polcy=all program.py",
+        "pagewire launch -n 2 --police all program.py",
+        "pagewire launch -n 2 --set run.policies=all program.py",
         "pagewire launch -n 2 --policy nobody:Nothing program.py",
         "pagewire launch -n 2 not_there.py",
         "./mpirun.sh experiment part-fig99",

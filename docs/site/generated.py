@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable, Sequence
 from unittest import mock
 
 from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
 from pagewire.cli import commands
 from pagewire.cli.experiments.registry import EXPERIMENTS
 from pagewire.cli.main import main
 from pagewire.native.settings import allowed
 from pagewire.transport.settings import config
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 HELP_COLUMNS = 80
 
@@ -83,9 +84,10 @@ def help_of(words: Sequence[str]) -> str:
     # The name that help says is that of the program that runs: here Sphinx.
     name = mock.patch.object(sys, "argv", ["pagewire"])
     package = mock.patch.object(sys.modules["__main__"], "__package__", None)
-    with mock.patch.dict(os.environ, shape), name, package, contextlib.redirect_stdout(text):
-        with contextlib.suppress(SystemExit):  # of argparse
-            main([*words, "--help"])
+    terminal = mock.patch.dict(os.environ, shape)
+    argparse_leaves = contextlib.suppress(SystemExit)
+    with terminal, name, package, contextlib.redirect_stdout(text), argparse_leaves:
+        main([*words, "--help"])
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     return "\n".join(lines).strip("\n")
 
@@ -98,7 +100,7 @@ def command_names() -> list[str]:
 
 
 def helps() -> str:
-    parts = [f"```text\n{help_of([])}\n```"]
+    parts = [f"## pagewire\n\n```text\n{help_of([])}\n```"]
     for name in command_names():
         # The help of `test` is pytest's, pages of it.
         text = inspect.getdoc(commands.test) if name == "test" else help_of([name])

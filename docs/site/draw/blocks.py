@@ -1,8 +1,9 @@
 """How a write is cut: blocks at 16 KiB boundaries of the destination, packets of 256 B."""
 
-from draw.paper import BLUE, GREEN, GREY, ORANGE, sheet
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+
+from draw.paper import BLUE, GREEN, GREY, ORANGE, sheet
 from pagewire.lab import Lab
 
 _BLOCK, _PACKET, _PAGE = 16384, 256, 4096

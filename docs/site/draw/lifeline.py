@@ -1,8 +1,9 @@
 """The life of a page fault: one block whose four pages are absent, from the engine's trace."""
 
-from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, sheet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, sheet
 from pagewire.lab import Lab
 
 _LANES = (
@@ -31,9 +32,7 @@ def draw() -> Figure:
     plot.vlines(times["fault_destination"], faults - 0.25, faults + 0.25, color=RED, lw=0.5)
     for time in times["handler"]:
         _span(plot, "handler", time, time + handler_us, ORANGE)
-    entries = zip(
-        times["tasklet_entry"], times["page_in_done"], times["netlink_sent"], strict=True
-    )
+    entries = zip(times["tasklet_entry"], times["page_in_done"], times["netlink_sent"], strict=True)
     for number, (begin, paged_in, sent) in enumerate(entries, 1):
         _span(plot, "tasklet", begin, paged_in, PURPLE)
         _span(plot, "tasklet", paged_in, sent, GREY)

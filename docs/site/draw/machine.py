@@ -1,8 +1,9 @@
 """Two nodes and the way of a write between them."""
 
-from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, arrow, box, sheet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, arrow, box, sheet
 
 _PARTS = (
     ("program, MPI", GREY),

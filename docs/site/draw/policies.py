@@ -1,7 +1,8 @@
 """What a fault costs under each policy, and what touching or pinning before the transfer costs."""
 
-from draw.paper import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, sheet
 from matplotlib.figure import Figure
+
+from draw.paper import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, sheet
 from pagewire.lab import Lab
 
 _SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")

@@ -2,8 +2,9 @@
 
 import textwrap
 
-from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, RED, box
 from matplotlib.figure import Figure
+
+from draw.paper import BLUE, GREEN, GREY, INK, ORANGE, RED, box
 from pagewire.r5sched.protocol import STATES, TRANSITIONS
 
 # Where a state stands, and its color.

@@ -1,8 +1,9 @@
 """The way of one address through the SMMU, with the costs of the platform and what two writes
 count."""
 
-from draw.paper import GREEN, ORANGE, PURPLE, RED, arrow, box, sheet
 from matplotlib.figure import Figure
+
+from draw.paper import GREEN, ORANGE, PURPLE, RED, arrow, box, sheet
 from pagewire.lab import Lab
 
 _SIZE = "64KiB"
@@ -41,7 +42,7 @@ def draw() -> Figure:
     plot.text(
         0.0,
         -0.15,
-        f"numbers: a write of {_SIZE} whose pages at the destination are all absent / the same again",
+        f"a write of {_SIZE}, all pages of the destination absent / the same write again",
         va="center",
         size=8,
     )
