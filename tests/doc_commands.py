@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 from doc_blocks import ROOT
+from doc_folder import OPENMPI
 
-from pagewire.cli import own_launcher, testing
+from pagewire.cli import fabric, own_launcher, testing
 from pagewire.cli import run as one_rank
 from pagewire.cli.bench import command as bench
 from pagewire.cli.experiments import run as experiments
@@ -142,6 +143,16 @@ def _extras(requirement: str) -> None:
 def is_run(command: str) -> bool:
     """Whether any test runs it."""
     return not any(each in command for each in NEVER_RUN)
+
+
+def is_for_this_host(command: str) -> bool:
+    """Whether what it is about was installed: another MPI, LAMMPS, the libfabric provider."""
+    if "openmpi" in command and not OPENMPI.is_dir():
+        return False
+    if " lmp " in command and not shutil.which("lmp"):
+        return False
+    over_fabric = " -- " in command or "fabric" in command or "pagewire env" in command
+    return not (over_fabric and fabric.missing())
 
 
 def check(command: str) -> tuple[bool, str]:

@@ -93,18 +93,24 @@ class Page:
     def run_commands(self, block: Block) -> None:
         first = self.page.name in FIRST_PAGES and not block.run_elsewhere
         whole = (EVERYTHING or first) and not block.not_run
+        steps = steps_of(block.language, block.runnable())
+        steps = [step for step in steps if doc_commands.is_for_this_host(step.command)]
         os.chdir(self.folder)
-        for step in steps_of(block.language, block.runnable()):
+        for step in steps:
             where = pathlib.Path.cwd()
             try:
                 done, printed = doc_commands.check(step.command)
             except Exception as error:
                 raise AssertionError(f"{block.place}: {step.command}: {error}") from error
-            if whole and not done and doc_commands.is_run(step.command):
+            # A block of sh is run as one script, below.
+            if whole and not done and block.language == "console":
                 done, printed = True, shell(step.command, where)
             if done and step.output:
                 check_output(block, step.output, printed)
         os.chdir(self.folder)
+        if whole and block.language == "sh":
+            script = [step.command for step in steps if doc_commands.is_run(step.command)]
+            shell("\n".join(script), self.folder)
 
     def run_python(self, block: Block) -> str:
         code = compile(block.runnable(), block.place, "exec")
