@@ -71,8 +71,9 @@ def _comparison(result: Mapping[str, Any]) -> Html:
     found = [text for entry in ended for text in warnings.of_entry(name_of(entry), entry)]
     found += _all_alike(ended)
     found += [f"{name_of(each)}: {each['failure']}" for each in entries if "failure" in each]
+    replayed = result["compute"] == "replay"
     for sentence in dict.fromkeys(
-        text for report in result["reports"] for text in warnings.of_run(report)
+        text for each in result["reports"] for text in warnings.of_run(each, replayed=replayed)
     ):
         found.append(sentence)
     runs = [
