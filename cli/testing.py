@@ -76,9 +76,12 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
 
 
 def _at_once() -> list[str]:
-    """pytest-xdist's options: as many files at a time as this process may use cores."""
+    """pytest-xdist's options: as many files at a time as this process may use cores, by name (few
+    slow tests in a file that comes last would keep one core waiting)."""
     num_files = min(len(os.sched_getaffinity(0)), _MAX_AT_ONCE)
-    return ["-n", str(num_files), "--dist", "loadfile"] if num_files > 1 else []
+    if num_files == 1:
+        return []
+    return ["-n", str(num_files), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def _run_c_tests() -> int:
