@@ -26,6 +26,7 @@ static pw_report_input gather(pw_node *node, facts *out)
                              .node = &out->node,
                              .wall_ns = pw_clock_wall_ns() - out->node.started_wall_ns,
                              .peak_rss_bytes = pw_report_peak_rss_bytes(),
+                             .of = node,
                              .page_sources = pw_memory_sources(pw_node_memory(node))};
 }
 
