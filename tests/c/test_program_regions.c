@@ -99,6 +99,10 @@ static void rows_add_up_to_the_whole(void)
     assert(share(p.nodes[0], "(no region)", "blocks") == num_blocks % 2);
     assert(share(p.nodes[1], "faults", "pages_paged_in") >= MEGABYTE / 4096 - 16);
     assert(entries(p.nodes[1], "again") == 0);
+    const int64_t now_ns = pagewire_clock_ns(p.nodes[0]);
+    enter(p.nodes[0], "of no time");
+    leave(p.nodes[0]);
+    assert(pagewire_clock_ns(p.nodes[0]) == now_ns);
     check_sums(p.nodes[0]);
     check_sums(p.nodes[1]);
     end(&p);

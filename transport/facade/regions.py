@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from typing import Self
@@ -18,6 +19,8 @@ from typing import Self
 from pagewire.native import check, lib
 from pagewire.transport.facade.rank import here
 
+_LOADER = "pagewire.transport.facade.loader"
+"""Without it there is no facade."""
 _PROVIDER = "libpagewire-fi.so"
 _NAME_MAX_BYTES = int(lib.PW_REGION_NAME_BYTES) - 1
 
@@ -38,22 +41,26 @@ class region(contextlib.ContextDecorator):
         self.name = name
         self._name = _checked(name)
         self._entered: dict[int, list[int]] = {}
-        """By thread, as one object may be entered again within itself."""
+        """Those that are open by this object, by thread: within itself it may be entered again."""
 
-    def _recreate_cm(self) -> region:
+    def _recreate_cm(self) -> Self:
         return self  # a call of the function that it decorates enters it once more
 
     def __enter__(self) -> Self:
-        self._entered.setdefault(get_ident(), []).append(_enter(self._name))
+        number = _enter(self._name)
+        if number:
+            self._entered.setdefault(get_ident(), []).append(number)
         return self
 
     def __exit__(self, *raised: object) -> None:
+        if not self._entered:
+            return
         thread = get_ident()
-        entered = self._entered[thread]
-        number = entered.pop()
-        if not entered:
-            del self._entered[thread]
-        _leave(number)
+        open_here = self._entered.get(thread)
+        if open_here:
+            _leave(open_here.pop())
+            if not open_here:
+                del self._entered[thread]
 
 
 def _checked(name: str) -> bytes:
@@ -70,7 +77,7 @@ def _checked(name: str) -> bytes:
 
 def _enter(name: bytes) -> int:
     """Number of the region that is open now; 0: none."""
-    if here.is_open:
+    if _LOADER in sys.modules and here.is_open:
         node = here.node
         if not node.c:
             return 0
@@ -83,8 +90,6 @@ def _enter(name: bytes) -> int:
 
 
 def _leave(number: int) -> None:
-    if not number:
-        return
     if here.is_open:
         if here.node.c:
             lib.pw_node_region_leave(here.node.c, number)
