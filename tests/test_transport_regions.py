@@ -16,6 +16,7 @@ from pagewire.transport.settings.config import Config
 
 PROGRAM = """
 import mmap
+import os
 import threading
 
 import numpy as np
@@ -67,10 +68,17 @@ with twice, twice:
     exchange(64)
 MPI.Pcontrol(1)
 MPI.Pcontrol(0)
+with region("fork"):
+    child = os.fork()
+    if not child:
+        with region("of a child"):
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 """
 ENTRIES = {
     "(no region)": 0, "step": 1, "step/halo": 3, "fails": 1, "fails/again": 1,
     "fails/again/again": 1, "fails/again/again/again": 1, "twice": 1, "twice/twice": 1,
+    "fork": 1,
 }  # fmt: skip
 OPTIONS = {"facade": "model", "fabric": "none"}
 
@@ -184,13 +192,13 @@ def test_timeline_has_their_spans(run):
     for idx, rank in enumerate(run[1]["ranks"]):
         names = ["Regions", *(f"Regions within, {depth}" for depth in (1, 2, 3))]
         tracks = [timeline.spans(f"rank {idx}", name) for name in names]
-        assert [len(spans) for spans in tracks] == [3, 5, 1, 1]
-        assert [span.name for span in tracks[0]] == ["step", "fails", "twice"]
+        assert [len(spans) for spans in tracks] == [4, 5, 1, 1]
+        assert [span.name for span in tracks[0]] == ["step", "fails", "twice", "fork"]
         lengths_ns = collections.Counter()
         for name, row in rows_of(rank).items():
             lengths_ns[name.partition("/")[0]] += row["virtual_time_ns"]
         assert {each.name: each.length_ns for each in tracks[0]} == {
-            name: lengths_ns[name] for name in ("step", "fails", "twice")
+            name: lengths_ns[name] for name in ("step", "fails", "twice", "fork")
         }
         for inner in tracks[1]:
             assert any(

@@ -75,8 +75,23 @@ def _checked(name: str) -> bytes:
     return encoded
 
 
+class _Process:
+    """A forked child is no rank: its node is a copy, whose lock a thread may have held."""
+
+    is_child = False
+
+
+def _forked() -> None:
+    _Process.is_child = True
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def _enter(name: bytes) -> int:
     """Number of the region that is open now; 0: none."""
+    if _Process.is_child:
+        return 0
     if _LOADER in sys.modules and here.is_open:
         node = here.node
         if not node.c:
@@ -90,6 +105,8 @@ def _enter(name: bytes) -> int:
 
 
 def _leave(number: int) -> None:
+    if _Process.is_child:
+        return
     if here.is_open:
         if here.node.c:
             lib.pw_node_region_leave(here.node.c, number)
