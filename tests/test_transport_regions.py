@@ -134,9 +134,10 @@ def test_what_happens_in_a_region_is_counted_there(run):
 
 def test_declared_compute_goes_to_the_region_that_declares_it(run):
     _, report, transport = run
-    if transport == "fabric":
-        pytest.skip("nobody declares compute below the MPI library")
     rows = rows_of(report["ranks"][0])
+    if transport == "fabric":  # nobody declares any there
+        assert not any(row["compute_ns"] for row in rows.values())
+        return
     once_ns = rows["fails/again"]["compute_ns"]
     assert once_ns > 0
     assert rows["fails/again/again/again"]["compute_ns"] == once_ns

@@ -38,6 +38,7 @@ const char *pagewire_region_read(pagewire_node *node, uint32_t idx, uint64_t *en
     pw_region_sums sums;
     uint64_t num_entries;
     pw_node_lock(node->node);
+    pw_node_regions_settle(node->node);
     const char *path = pw_node_region_read(node->node, idx, &num_entries, &sums);
     pw_node_unlock(node->node);
     if (!path) return NULL;

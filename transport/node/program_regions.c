@@ -264,12 +264,17 @@ uint32_t pw_node_num_regions(const pw_node *node)
     return regions->num_rows + (regions->rows[MORE_REGIONS] != NULL);
 }
 
-const char *pw_node_region_read(pw_node *node, uint32_t idx, uint64_t *entries, pw_region_sums *out)
+void pw_node_regions_settle(pw_node *node)
 {
-    pw_program_regions *regions = &node->regions;
+    if (node->regions.num_rows) settle(node, false);
+}
+
+const char *pw_node_region_read(const pw_node *node, uint32_t idx, uint64_t *entries,
+                                pw_region_sums *out)
+{
+    const pw_program_regions *regions = &node->regions;
     if (idx >= pw_node_num_regions(node)) return NULL;
     const pw_region_row *row = regions->rows[idx < regions->num_rows ? idx : MORE_REGIONS];
-    settle(node, false);
     *entries = row->entries;
     *out = row->sums;
     return row->path;

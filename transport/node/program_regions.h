@@ -42,8 +42,10 @@ void pw_node_region_leave(pw_node *node, int64_t number);
 int pw_node_region_leave_named(pw_node *node, const char *name, uint64_t name_bytes);
 /* Rows so far: 0, or those of the regions and the one for what lies outside, which is the first. */
 uint32_t pw_node_num_regions(const pw_node *node);
-/* Path, entries and sums up to now of a row; the caller has locked the node. */
-const char *pw_node_region_read(pw_node *node, uint32_t idx, uint64_t *entries,
+/* What was counted since the last mark goes to its row too. The caller has locked the node. */
+void pw_node_regions_settle(pw_node *node);
+/* Path, entries and sums of a row, as settled last; NULL behind the last. */
+const char *pw_node_region_read(const pw_node *node, uint32_t idx, uint64_t *entries,
                                 pw_region_sums *out);
 /* Marks that opened or closed nothing. */
 typedef struct {

@@ -315,7 +315,7 @@ static void put_region(json *out, const char *path, uint64_t entries, const pw_r
 }
 
 /* node: NULL: none marked any. */
-static void put_regions(json *out, pw_node *node)
+static void put_regions(json *out, const pw_node *node)
 {
     const pw_region_faults faults = node ? pw_node_region_faults(node) : (pw_region_faults){0};
     const uint32_t num_regions = node ? pw_node_num_regions(node) : 0;
