@@ -225,6 +225,15 @@ def test_pcontrol_of_a_c_program_marks_regions(tmp_path):
             assert sum(row.get(key, 0) for row in rank["regions"]) == rank[key], key
 
 
+def test_of_many_regions_the_longest_are_shown():
+    rows = [{"name": f"step {i}", "entries": 1, "virtual_time_ns": 1000 + i, "nacks_by_code": []}
+            for i in range(40)]  # fmt: skip
+    lines = table([{"regions": rows}], Config()).splitlines()
+    shown = [line for line in lines if line.startswith("  step ")]
+    assert [line.split()[1] for line in shown] == [str(i) for i in range(8, 40)]
+    assert "  and 8 with less time; --json has all" in lines
+
+
 def test_nothing_is_said_of_a_program_without_regions():
     assert total_regions([{"blocks": 1}]) == []
     assert "By region" not in table([{"blocks": 1}], Config())

@@ -345,6 +345,13 @@ def total_regions(per_rank: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return [{"name": name, **_total_region(found)} for name, found in rows.items()]
 
 
+def longest_regions(regions: Sequence[Mapping[str, Any]], num_most: int) -> list[Mapping[str, Any]]:
+    """Of `total_regions`: as many as are shown, those with most time, in their order."""
+    chosen = sorted(regions, key=lambda region: -region["virtual_time_sum_ns"])[:num_most]
+    names = {region["name"] for region in chosen}
+    return [region for region in regions if region["name"] in names]
+
+
 def _total_region(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     keys = dict.fromkeys(key for row in rows for key in row if key not in ("name", "nacks_by_code"))
     total: dict[str, Any] = {}

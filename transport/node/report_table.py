@@ -9,11 +9,13 @@ from pagewire.transport.node.counters import (
     NACK_NAMES,
     PINNED_KEYS,
     TIME_KEYS,
+    longest_regions,
     other_keys,
     totals,
 )
 from pagewire.transport.settings.config import Config
 
+MAX_REGION_LINES = 32
 MAX_RANK_COLUMNS = 8
 """With more ranks the table shows minimum, mean and maximum instead of a column for each."""
 
@@ -160,6 +162,7 @@ def _regions(regions: Sequence[Mapping[str, Any]]) -> list[str]:
     if not regions:
         return []
     whole_ns = sum(region["virtual_time_sum_ns"] for region in regions) or 1
+    num_all, regions = len(regions), longest_regions(regions, MAX_REGION_LINES)
     columns = {
         "  region": [f"  {region['name']}" for region in regions],
         "entries": [_count(region["entries"]) for region in regions],
@@ -172,7 +175,10 @@ def _regions(regions: Sequence[Mapping[str, Any]]) -> list[str]:
             if any(values):
                 columns[head] = [show(value) for value in values]
     title = "By region (times in virtual ms, of the rank with most; share of all ranks' time)"
-    return [title, *_align([list(columns), *zip(*columns.values(), strict=True)])]
+    lines = [title, *_align([list(columns), *zip(*columns.values(), strict=True)])]
+    if num_all > len(regions):
+        lines.append(f"  and {num_all - len(regions)} with less time; --json has all")
+    return lines
 
 
 def _calls(total: Mapping[str, Any]) -> list[str]:

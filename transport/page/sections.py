@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, other_keys
+from pagewire.transport.node.counters import (
+    COUNTER_GROUPS,
+    TIME_KEYS,
+    longest_regions,
+    other_keys,
+)
 from pagewire.transport.page import charts, warnings
 from pagewire.transport.page.markup import Html, element, join
 
@@ -113,7 +118,11 @@ def times(report: Report) -> Html:
 
 def regions(report: Report) -> Html:
     """Virtual time by the regions that the program marked; mean over ranks."""
-    ranks, found = report["ranks"], report["totals"]["regions"]
+    ranks, every = report["ranks"], report["totals"]["regions"]
+    found = longest_regions(every, _MAX_ROWS)
+    note = "Mean over ranks; of nested regions the innermost has the time."
+    if len(every) > len(found):
+        note += f" {len(every) - len(found)} regions with less time are left out."
     rows, cells = [], []
     for region in found:
         of_ranks = [
@@ -135,9 +144,7 @@ def regions(report: Report) -> Html:
     return section(
         "regions",
         "Virtual time by region",
-        element(
-            "p", "Mean over ranks; of nested regions the innermost has the time.", class_="dim"
-        ),
+        element("p", note, class_="dim"),
         charts.bars(rows, list(_PARTS.values())),
         element("div", element("table", head, *cells), class_="wide"),
     )
