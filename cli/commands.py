@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagewire.cli import completion, options, program
+from pagewire.cli import completion, options, program, progress
 from pagewire.cli import launch as launcher
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
@@ -128,8 +128,8 @@ def compare(
     baseline: Annotated[
         str,
         typer.Option(
-            metavar="ROW", help="what ratios refer to: pretouch, run.timeout=1ms, or several (the "
-            "first row)"
+            metavar="ROW",
+            help="what ratios refer to: pretouch, run.timeout=1ms, or several (the first row)",
         ),
     ] = "",
     compute: Annotated[
@@ -222,6 +222,16 @@ def experiment(
     ] = "mini",
     hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = "",
     hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = "",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on where the same call was stopped")
+    ] = False,
+    cache: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR", help="folder of finished points (~/.cache/pagewire/experiments)"
+        ),
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="show no progress")] = False,
     *,
     given: Given,
 ) -> int:
@@ -239,9 +249,16 @@ def experiment(
         app=app,
         hpl=hpl,
         hpcg=hpcg,
-        say=experiments.say,
+        say=progress.say,
     )
-    return experiments.run(names or [], options_given, pathlib.Path(output))
+    return experiments.run(
+        names or [],
+        options_given,
+        pathlib.Path(output),
+        resumes=resume,
+        cache=cache,
+        quiet=quiet,
+    )
 
 
 @app.command()

@@ -32,7 +32,6 @@ from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import write_json
 from pagewire.transport.page import page
-from pagewire.transport.settings import config
 from pagewire.transport.timeline import request
 
 COMPUTE = ("replay", "measured", "model", "none")
@@ -88,9 +87,7 @@ class _Ended:
     """Of an end before the last run; empty: all have run."""
 
 
-def compare(
-    num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted: Wanted
-) -> int:
+def compare(num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted: Wanted) -> int:
     """Run, print the table, write files and picture; the exit code of the run that failed, or 0.
 
     Of `all` strategies each may fail but the first and those that ratios refer to: a host's limit
@@ -175,8 +172,8 @@ def _run_all(
                 num_skipped += 1
                 continue
             is_shown = not wanted.quiet_app and each.is_first
-            name = f"{chosen.label} on {num_ranks} ranks, {each.name}"
-            display.begin(name, is_hidden=is_shown, num_skipped=num_skipped)
+            what = f"{chosen.label} on {num_ranks} ranks, "
+            display.begin(each.name, what=what, is_hidden=is_shown, num_skipped=num_skipped)
             num_skipped = 0
             output = None if is_shown else subprocess.DEVNULL
             group = request.Group(idx, each.choice.name)

@@ -116,8 +116,8 @@ def _lines(axes: Any, ended: Sequence[Mapping[str, Any]]) -> None:
     over = max(values, key=lambda name: len(values[name]))
     lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in ended:
-        others = {name: text for name, text in entry["sweep"].items() if name != over}
-        key = (compare_table.strategy_name(entry), sweep.label(others))
+        rest = {name: text for name, text in entry["sweep"].items() if name != over}
+        key = (compare_table.strategy_name(entry), sweep.label(rest))
         lines.setdefault(key, []).append(entry)
     has_strategies = len({strategy for strategy, _ in lines}) > 1
     for idx, ((strategy, others), of_line) in enumerate(lines.items()):

@@ -33,13 +33,13 @@ class Display:
         self._number = 0
         self._name = ""
         self._virtual_ns = 0
-        self._bar: "Progress | None" = None
+        self._bar: Progress | None = None
         self._is_hidden = False
         self._drawn_s = 0.0
         if not quiet and sys.stderr.isatty():
             self._bar = _bar()
         if self._bar is not None:
-            self._task = self._bar.add_task("", total=max(num_runs, 1), run="", numbers="")
+            self._task = self._bar.add_task("", total=None, run="", numbers="")
 
     def __enter__(self) -> Self:
         global _shown
@@ -51,9 +51,21 @@ class Display:
         _shown = None
         self.make_room()
 
-    def begin(self, name: str, *, is_hidden: bool = False, num_skipped: int = 0) -> None:
-        """The next run, behind `num_skipped` others that need none. is_hidden: the program's own
-        output comes, so a line stands in place of the bar."""
+    def expect(self, num_runs: int) -> None:
+        """So many runs in all."""
+        self._num_runs = num_runs
+
+    @property
+    def num_begun(self) -> int:
+        """Runs that came up, those that needed none included."""
+        return self._number
+
+    def begin(
+        self, name: str, *, what: str = "", is_hidden: bool = False, num_skipped: int = 0
+    ) -> None:
+        """The next run, behind `num_skipped` others that need none. what: in front of the name
+        where there is room for it. is_hidden: the program's own output comes, so a line stands in
+        place of the bar."""
         self._number += 1 + num_skipped
         self._name = f"{self._title}{name}"
         self._is_hidden = is_hidden
@@ -61,8 +73,8 @@ class Display:
         if self._bar is None or is_hidden:
             self.make_room()
             if not self._quiet:
-                line = f"pagewire: run {self._number} of {self._num_runs}: {self._name}"
-                print(line, file=sys.stderr, flush=True)
+                number = f"run {self._number} of {self._num_runs}"
+                print(f"pagewire: {number}: {what}{self._name}", file=sys.stderr, flush=True)
             return
         self._drawn_s = 0.0
         self.tick()
@@ -86,8 +98,8 @@ class Display:
             mean_s = self._measured_s / self._num_measured
             left_s = (self._num_runs - self._number + 1) * mean_s
             running_s = min(time.monotonic() - self._run_begun_s, mean_s)
-            text += f" of about {_clock(passed_s + left_s - running_s)}"
-        return f"{text}, virtual {self._virtual_ns / 1e9:.3f} s"
+            text += f" of ~{_clock(passed_s + left_s - running_s)}"
+        return f"{text}, virtual {self._virtual_ns / 1e9:.3f} s" if self._virtual_ns else text
 
     def tick(self) -> None:
         """Draw it again, if it is time to."""
@@ -102,6 +114,7 @@ class Display:
             self._task,
             description=description,
             completed=done,
+            total=max(self._num_runs, 1),
             run=self._name,
             numbers=self.numbers,
         )
@@ -125,7 +138,7 @@ def _bar() -> "Progress | None":
     name = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     return Progress(
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-        BarColumn(bar_width=12),
+        BarColumn(bar_width=8),
         TextColumn("{task.fields[numbers]}", markup=False, table_column=Column(no_wrap=True)),
         TextColumn("{task.fields[run]}", markup=False, table_column=name),
         console=console,

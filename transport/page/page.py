@@ -87,8 +87,10 @@ def _comparison(result: Mapping[str, Any]) -> Html:
     rows = "rows" if any(entry.get("sweep") for entry in entries) else "strategies"
     subtitle = f"{result['ranks']} ranks, compute {result['compute']}, {len(entries)} {rows}"
     if "incomplete" in result:
-        num_missing = len(result["incomplete"]["missing_runs"])
-        found.insert(0, f"Incomplete: {num_missing} runs are missing ({result['incomplete']['reason']}).")
+        left = result["incomplete"]
+        found.insert(
+            0, f"Incomplete: {len(left['missing_runs'])} runs are missing ({left['reason']})."
+        )
     return join(
         _title(result["program"], subtitle),
         _slowdowns(ended, result.get("baseline", "")),
