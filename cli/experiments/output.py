@@ -42,7 +42,8 @@ def print_result(experiment: Experiment, result: Result) -> None:
 
 
 def _heading(experiment: Experiment, result: Result) -> str:
-    part = f" (INCOMPLETE, {len(result.missing)} points are missing)" if result.missing else ""
+    count = len(result.missing)
+    part = f" (INCOMPLETE: {count} point{'s' * (count > 1)} missing)" if count else ""
     return f"{experiment.name}: {result.title or experiment.title}{part}"
 
 
@@ -125,7 +126,7 @@ def as_csv(described: dict[str, Any], result: Result) -> str:
         texts = [f"{name}={text}" for name, text in described[key].items()]
         out.write(f"# {key}: {'; '.join(texts) or 'none'}\n")
     if result.missing:
-        out.write(f"# incomplete: {len(result.missing)} points are missing\n")
+        out.write(f"# incomplete: {len(result.missing)} missing\n")
     for note in described["notes"]:
         out.write(f"# note: {note}\n")
     writer = csv.writer(out, lineterminator="\n")

@@ -234,6 +234,13 @@ def surroundings() -> Mapping[str, str]:
     return found
 
 
+def content_of(name: str) -> str:
+    """Of a platform file of the user's; those that come with pagewire are of its sources."""
+    if not name.endswith(".toml"):
+        return name
+    return hashlib.sha256(pathlib.Path(name).read_bytes()).hexdigest()
+
+
 def state_of(path: str) -> str:
     """Of a program that the user names: which file, and as of when."""
     if not path:

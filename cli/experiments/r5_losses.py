@@ -136,36 +136,35 @@ def _unsegmented(bench: Bench, loss: str, clean_ns: int, timeout_ns: int) -> _Ou
 
 def _outcomes(options: Options) -> dict[tuple[str, int], list[list[_Outcome]]]:
     """By unit and loss: for each seed some payloads."""
-    losses = options.pick((0, 1000), LOSSES)
-    labels = {loss: f"{100 * loss / _MILLION:g} % lost" for loss in losses}
-    found: dict[tuple[str, int], list[list[_Outcome]]] = {}
-    finished = options.points.plan(labels.values())
-    for loss, label in labels.items():
-        if label not in finished:
-            continue
-        for unit, by_seed in options.points.take(label, partial(_at_loss, options, loss)).items():
-            found[unit, loss] = [[_Outcome(*each) for each in some] for some in by_seed]
-    return found
+    # Of two benches, whose state goes on from loss to loss: one point.
+    taken = options.points.take("every loss", partial(_measure, options))
+    return {
+        (unit, loss): [[_Outcome(*each) for each in some] for some in by_seed]
+        for unit, loss, by_seed in taken
+    }
 
 
-def _at_loss(options: Options, loss: int) -> dict[str, list[list[tuple[int, float]]]]:
-    """By unit, for each seed: duration, and data sent over payload."""
-    count = options.pick(1, 5)
+def _measure(options: Options) -> list[tuple[str, int, list[list[tuple[int, float]]]]]:
+    """Unit, loss, and for each seed duration and data sent over payload."""
+    count, losses = options.pick(1, 5), options.pick((0, 1000), LOSSES)
     blocks = Bench(options.settings(), PAYLOAD_BYTES)
     # Nothing of the firmware's may send a block again, and no window may hold one back.
     config = options.settings("run.timeout=none", f"firmware.window_blocks={_BLOCKS}")
     whole = Bench(config, PAYLOAD_BYTES)
     clean_ns = whole.transfer(PAYLOAD_BYTES).done_ns
     timeout_ns = options.settings().run.timeout_ns or 0
-    found: dict[str, list[list[_Outcome]]] = {"block": [], "whole": []}
-    for seed in range(1, options.repetitions + 1 if loss else 2):
-        seeds = [f"{loss}:{_MILLION}:{seed * count + i}" for i in range(count)]
-        found["block"].append([_segmented(blocks, s) for s in seeds])
-        found["whole"].append([_unsegmented(whole, s, clean_ns, timeout_ns) for s in seeds])
-    return {
-        unit: [[(each.duration_ns, each.num_sent) for each in some] for some in by_seed]
-        for unit, by_seed in found.items()
-    }
+    found: dict[tuple[str, int], list[list[_Outcome]]] = {}
+    for loss in losses:
+        for seed in range(1, options.repetitions + 1 if loss else 2):
+            seeds = [f"{loss}:{_MILLION}:{seed * count + i}" for i in range(count)]
+            found.setdefault(("block", loss), []).append([_segmented(blocks, s) for s in seeds])
+            found.setdefault(("whole", loss), []).append(
+                [_unsegmented(whole, s, clean_ns, timeout_ns) for s in seeds]
+            )
+    return [
+        (unit, loss, [[(each.duration_ns, each.num_sent) for each in some] for some in by_seed])
+        for (unit, loss), by_seed in found.items()
+    ]
 
 
 def livelock(options: Options) -> Result:

@@ -133,7 +133,7 @@ def _store(experiment: Experiment, options: Options, command: _Command) -> point
             for each in settings.settings()
             if each.declaration.kind != "path" and each.name != "run.quiet"
         },
-        "platform": repr(options.platform()),
+        "platform": points.content_of(settings.run.platform),
         "sizes": options.size_name,
         "repetitions": options.repetitions,
         "app": options.app,
