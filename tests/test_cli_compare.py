@@ -20,7 +20,14 @@ import pytest
 from native_programs import clean_environment
 from rich.console import Console
 
-from pagewire.cli import compare_files, compare_plan, compare_table, repetitions, sweep
+from pagewire.cli import (
+    compare_files,
+    compare_plan,
+    compare_table,
+    progress,
+    repetitions,
+    sweep,
+)
 from pagewire.cli.main import main
 from pagewire.native.settings import ConfigError
 from pagewire.transport.page import page
@@ -163,6 +170,42 @@ def test_table_fits_80_columns_and_says_what_has_no_room(monkeypatch, capsys):
 def test_page_names_the_values_of_swept_settings():
     (row, _) = rows("run.timeout=100us,1ms", memory="part")
     assert page.name_of(entry(row, 1.0)) == row.name
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "term", "quiet", "has_bar", "num_lines"),
+    [
+        (Terminal, "xterm", False, True, 1),
+        (Terminal, "dumb", False, False, 3),
+        (io.StringIO, "xterm", False, False, 3),
+        (Terminal, "xterm", True, False, 0),
+    ],
+)
+def test_progress_is_a_bar_or_lines_or_nothing(
+    monkeypatch, stream, term, quiet, has_bar, num_lines
+):
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", stream())
+    with progress.Display(4, quiet=quiet) as display:
+        display.begin("first")
+        display.end()
+        progress.add_virtual(1_500_000_000)
+        display.begin("second", is_hidden=True)
+        progress.tick()  # the program's own output is on the screen
+        display.end()
+        display.begin("third", num_skipped=1)
+    said = sys.stderr.getvalue()
+    assert said.count("pagewire: run ") == num_lines
+    assert ("\x1b[" in said and "\r" in said) == has_bar
+    assert has_bar == ("of ~0:00, virtual 1.500 s" in said)
+    assert quiet or ("run 2 of 4: second" in said and "run 4 of 4" in said)
+    assert not quiet or said == ""
 
 
 PROGRAM = """

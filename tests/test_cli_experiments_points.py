@@ -13,7 +13,6 @@ from pagewire.cli.experiments import points, registry
 from pagewire.cli.experiments.result import Column, Experiment, Options, Panel, Result, Series
 from pagewire.cli.interrupts import Interrupted
 from pagewire.cli.main import main
-from pagewire.native.settings import ConfigError
 
 NUM_POINTS = 4
 
@@ -178,9 +177,12 @@ IN_PROCESS = [
 ]
 
 
+NEED_ALL = {"part-fig13", "part-fig15", "psi-fig4.2", "psi-fig4.6", "psi-fig4.7", "r5-fig5.9"}
+"""docs/experiments.md names them."""
+
+
 @pytest.mark.parametrize("name", IN_PROCESS)
-def test_part_of_an_experiment_is_a_table_or_none(name):
-    """With its first point alone."""
+def test_table_is_made_of_the_first_point_alone(name):
 
     class First(points.Points):
         def _keep(self, label: str, value: object) -> None:
@@ -192,9 +194,10 @@ def test_part_of_an_experiment_is_a_table_or_none(name):
     with pytest.raises(Interrupted):
         experiment.run(own)
     own.points.stop()
-    try:
-        result = experiment.run(own)
-    except (points.MissingError, ConfigError):
+    if name in NEED_ALL:
+        with pytest.raises(points.MissingError):
+            experiment.run(own)
         return
+    result = experiment.run(own)
     assert result.rows and result.panels
     assert all(result.columns[0].key in row for row in result.rows)

@@ -61,7 +61,11 @@ def run(
         return _run(chosen, options, command)
     with guarded_folder("pagewire-timelines-") as parts_folder:
         parts = Parts(parts_folder)
-        code = _run(chosen, dataclasses.replace(options, timeline=parts), command)
+        try:
+            code = _run(chosen, dataclasses.replace(options, timeline=parts), command)
+        except Interrupted:
+            parts.join(trace)
+            raise
         if parts.join(trace):
             return code
     say(f"'{trace}' was not written: these experiments launch no ranks, engines have no timeline")
