@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagewire.cli import completion, options, program
+from pagewire.cli import completion, options, program, progress
 from pagewire.cli import launch as launcher
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.setting_options import Given, takes_settings
@@ -19,6 +19,7 @@ from pagewire.transport.settings import config
 app = typer.Typer(
     name="pagewire",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     epilog="Exit codes: 0 done; 1 it failed, or a check did; 2 the words or a setting cannot be "
     "used; 128 + N ended by signal N; a run has that of the rank that failed first. Colors: "
     "NO_COLOR=1 for none.",
@@ -101,13 +102,13 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 def compare(
     ranks: Ranks,
     memory: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="memory strategies to compare, separated by commas, units mini and static too; "
-            "or all",
+            "or all (pretouch,part; with --sweep that of the settings)",
             autocompletion=completion.one_of("run.memory"),
         ),
-    ] = "pretouch,part",
+    ] = None,
     words: Words = None,
     policy: Annotated[
         str | None,
@@ -116,6 +117,22 @@ def compare(
             autocompletion=completion.one_of("run.policy"),
         ),
     ] = None,
+    sweeps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="NAME=V1,V2,...",
+            help="values of a setting to compare; of several, and of --memory, the product",
+            autocompletion=completion.assignment,
+        ),
+    ] = None,
+    baseline: Annotated[
+        str,
+        typer.Option(
+            metavar="ROW",
+            help="what ratios refer to: pretouch, run.timeout=1ms, or several (the first row)",
+        ),
+    ] = "",
     compute: Annotated[
         str,
         typer.Option(
@@ -136,9 +153,14 @@ def compare(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = None,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="draw a bar chart to this file")
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="write the table to this file")
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="draw the times to this .png, .svg or .pdf"),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="show no progress")] = False,
     html: Annotated[
         str | None,
         typer.Option("--html", metavar="FILE", help="write the results as a page for a browser"),
@@ -146,26 +168,30 @@ def compare(
     *,
     given: Given,
 ) -> int:
-    """Run PROGRAM with each memory strategy and print a table of the differences."""
+    """Run PROGRAM with each memory strategy, and each value of swept settings, and print a table
+    of the differences."""
     from pagewire.cli import compare as comparison
 
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
-    return comparison.compare(
-        num_ranks,
-        chosen,
-        given.environ(quiet=None if reports else True),
+    wanted = comparison.Wanted(
         memory=memory,
         policy=policy,
+        sweeps=sweeps or [],
+        baseline=baseline,
         compute=compute,
-        quiet_app=quiet_app,
-        json_path=json or "",
         num_runs=runs,
+        quiet_app=quiet_app,
+        quiet=quiet,
         with_noise=noise,
         must_be_equal=equal,
+        json_path=json or "",
+        csv_path=csv or "",
         plot_path=plot or "",
         html_path=html or "",
     )
+    environ = given.environ(quiet=None if reports else True)
+    return comparison.compare(num_ranks, chosen, environ, wanted)
 
 
 @app.command()
@@ -197,6 +223,16 @@ def experiment(
     ] = "mini",
     hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = "",
     hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = "",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on where the same call was stopped")
+    ] = False,
+    cache: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR", help="folder of finished points (~/.cache/pagewire/experiments)"
+        ),
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="show no progress")] = False,
     *,
     given: Given,
 ) -> int:
@@ -214,9 +250,16 @@ def experiment(
         app=app,
         hpl=hpl,
         hpcg=hpcg,
-        say=experiments.say,
+        say=progress.say,
     )
-    return experiments.run(names or [], options_given, pathlib.Path(output))
+    return experiments.run(
+        names or [],
+        options_given,
+        pathlib.Path(output),
+        resumes=resume,
+        cache=cache,
+        quiet=quiet,
+    )
 
 
 @app.command()
@@ -387,10 +430,9 @@ def stress(
 @app.command()
 def apps() -> int:
     """List the bundled apps."""
-    known = program.apps()
-    width = max(map(len, known), default=0)
-    for name, text in known.items():
-        print(f"{name.ljust(width)}  {text}")
+    from pagewire.cli.lists import print_list
+
+    print_list(program.apps())
     return 0
 
 

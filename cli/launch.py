@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from pagewire.cli import fabric, merging, mpi_choice, options, space
+from pagewire.cli import fabric, merging, mpi_choice, options, progress, space
 from pagewire.cli.error_stream import ErrorStream
 from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program, check_module
@@ -218,7 +218,9 @@ def launch_command(
         ) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
         contextlib.closing(
-            ErrorStream("" if hosts or settings.run.mpiexec_options else directory)
+            ErrorStream(
+                "" if hosts or settings.run.mpiexec_options else directory, progress.make_room
+            )
         ) as errors,
     ):
         space.check(directory, num_ranks)

@@ -49,7 +49,9 @@ enum pw_trace_detail {
     PW_TRACE_TOUCH,          /* span of the memory strategy */
     PW_TRACE_PIN,            /* the same; unpinning too */
     PW_TRACE_COPY,           /* the same */
-    PW_TRACE_PINNED          /* bytes that are pinned from now on */
+    PW_TRACE_PINNED,         /* bytes that are pinned from now on */
+    PW_TRACE_REGION,         /* span of a region of the program's, row; the peer is its depth */
+    PW_TRACE_REGION_NAME     /* 16 bytes of its path; the peer is the row, time the part */
 };
 
 typedef struct {

@@ -113,6 +113,22 @@ def in_a_terminal(*words: str, **environ: str) -> str:
     return found.decode()
 
 
+@pytest.mark.parametrize("words", [["apps"], ["experiment", "--list"]])
+def test_lists_fit_a_terminal_and_take_one_line_a_name_elsewhere(words, capsys):
+    lines = in_a_terminal(*words, COLUMNS="60").splitlines()
+    assert max(map(len, lines)) <= 60
+    assert main(words) == 0
+    plain = capsys.readouterr().out.splitlines()
+    assert max(map(len, plain)) > 80
+    assert "".join("".join(lines).split()) == "".join("".join(plain).split())
+
+
+def test_help_of_a_command_in_the_list_ends_at_its_column(capsys, monkeypatch):
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    assert main(["--help"]) == 0
+    assert "command that uses MPI) on RANKS ranks." in capsys.readouterr().out
+
+
 def test_no_color_turns_colors_off():
     color = re.compile(r"\x1b\[[0-9;]*3[0-9]")
     assert color.search(in_a_terminal("--help"))

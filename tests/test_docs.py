@@ -193,7 +193,11 @@ def names_of_module(module: str) -> set[str]:
     path = ROOT.joinpath(*module.split(".")[1:])
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     names: set[str] = {each.stem for each in path.parent.glob("*.py")}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body += [
+        each for node in body if isinstance(node, ast.If) for each in node.body
+    ]  # for checkers
+    for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names.add(node.name)
             if node.name == "__getattr__":  # what is made when it is first asked for

@@ -157,6 +157,7 @@ def test_warnings_name_what_spoils_figures(run):
     text = " ".join(warnings.of_run(spoiled))
     for word in ("1,234 bytes went around the NI (Reduce)", "measured", "several others", "7 tran"):
         assert word in text
+    assert "replayed in the others" in " ".join(warnings.of_run(spoiled, replayed=True))
     entry = {"repetitions": {"runs": 3, "figures": 90, "virtual_times_ns": [100, 104, 102],
              "differences": [{"name": "mpi_ns", "spread": 0.04}]}}  # fmt: skip
     assert "100 to 104 ns, at most 4.00% (mpi_ns)" in warnings.of_entry("part", entry)[0]

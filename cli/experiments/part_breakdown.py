@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import components
@@ -248,6 +249,13 @@ def row_all(lab: Lab, num_bytes: int, timeout: str) -> dict[str, Any]:
     }
 
 
+def _rows_all(
+    options: Options, name: str, settings: Sequence[str], sizes: Sequence[int]
+) -> list[dict[str, Any]]:
+    lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+    return [row_all(lab, num_bytes, name) for num_bytes in sizes]
+
+
 def stacked_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
     """The components on top of each other, in two panels by size."""
     return [
@@ -271,12 +279,14 @@ def figure_13(options: Options) -> Result:
     """Writes with policy all: the components on top of each other beside the measured total."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     rows: list[dict[str, Any]] = []
-    for settings, name in (
-        (("run.policy=all",), "timeout 1 ms"),
-        (("run.policy=all", "run.nack_cancels_timer=true"), "none (NTO)"),
-    ):
-        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
-        rows += [row_all(lab, num_bytes, name) for num_bytes in sizes]
+    lines = {
+        "timeout 1 ms": ("run.policy=all",),
+        "none (NTO)": ("run.policy=all", "run.nack_cancels_timer=true"),
+    }
+    options.points.plan(lines)
+    options.points.require(lines)
+    for name, settings in lines.items():
+        rows += options.points.take(name, partial(_rows_all, options, name, settings, sizes))
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     return Result(
         columns=[

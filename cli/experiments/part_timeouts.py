@@ -31,6 +31,7 @@ def figure_15(options: Options) -> Result:
     """Latency by timeout, speedup of the shortest over none, and formula (1) beside it."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     rows, largest = measure(options, LINES, sizes)
+    options.points.require(title for title, _, _ in LINES.values())
     _add_formula(options, rows)
     return Result(
         columns=[

@@ -70,6 +70,7 @@ int pw_node_trace_finish(pw_node *node)
     pw_node_trace *to = &node->trace;
     if (!to->trace) return PW_OK;
     add_call_names(node);
+    pw_node_regions_trace(node);
     write_block(to->trace);
     end(node);
     if (close(to->descriptor) && !to->failed) to->failed = errno; /* full, as some tell only here */

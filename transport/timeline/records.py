@@ -52,11 +52,20 @@ class Records:
 
     def call_names(self) -> dict[int, str]:
         """Names of the MPI calls by their index."""
+        return self._names("CALL_NAME")
+
+    def region_names(self) -> dict[int, str]:
+        """Paths of the program's regions by their row."""
+        return self._names("REGION_NAME")
+
+    def _names(self, kind: str) -> dict[int, str]:
         parts: dict[int, dict[int, bytes]] = {}
-        for row in self.rows[self.of("CALL_NAME")]:
+        for row in self.rows[self.of(kind)]:
             text = int(row["a"]).to_bytes(8, "little") + int(row["b"]).to_bytes(8, "little")
             parts.setdefault(int(row["peer"]), {})[int(row["time_ns"])] = text
         return {
-            idx: b"".join(text[part] for part in sorted(text)).split(b"\0")[0].decode()
+            idx: b"".join(text[part] for part in sorted(text))
+            .split(b"\0")[0]
+            .decode(errors="replace")
             for idx, text in parts.items()
         }

@@ -45,6 +45,7 @@ class RankTracks:
 
     def write(self, story: Story, arrivals: Sequence[tuple[int, int, int, Flow]]) -> None:
         """All of them. arrivals: time, sender, bytes and arrow of each message that came here."""
+        self._regions()
         self._calls()
         self._messages(arrivals)
         self._spans("Memory strategy", ("TOUCH", "PIN", "COPY"), _strategy_name)
@@ -106,6 +107,19 @@ class RankTracks:
         closes = ends[np.concatenate((gaps, [len(ends) - 1]))] if len(ends) else ends
         spans = zip(begins.tolist(), closes.tolist(), strict=True)
         self._lanes("R5", ((start_ns, end_ns, "work", ()) for start_ns, end_ns in spans))
+
+    def _regions(self) -> None:
+        """A track for each depth, the outermost first: those of one depth do not overlap."""
+        names = self._records.region_names()
+        numbers, starts, ends = self._records.spans("REGION")
+        rows = self._records.rows[numbers]
+        for depth in range(int(rows["peer"].max()) + 1 if len(rows) else 0):
+            found = np.flatnonzero(rows["peer"] == depth)
+            spans: list[Span] = [
+                (int(starts[i]), int(ends[i]), names[int(rows["b"][i])].rpartition("/")[2], ())
+                for i in found[np.argsort(starts[found], kind="stable")]
+            ]
+            self._lanes("Regions" if depth == 0 else f"Regions within, {depth}", spans)
 
     def _calls(self) -> None:
         names = self._records.call_names()
