@@ -44,7 +44,7 @@ def rows(*sweeps: str, memory: str | None = "pretouch,part", policy: str | None 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--sweep", "run.timeot=1ms"], "did you mean 'run.timeout'"),
+        (["--sweep", "run.timeouts=1ms"], "did you mean 'run.timeout'"),
         (["--sweep", "run.timeout"], "expected section.name=VALUE,VALUE"),
         (["--sweep", "run.timeout="], "a value is empty"),
         (["--sweep", "run.timeout=1ms,,2ms"], "a value is empty"),
