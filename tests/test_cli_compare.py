@@ -44,7 +44,7 @@ def rows(*sweeps: str, memory: str | None = "pretouch,part", policy: str | None 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--sweep", "run.timeot=1ms"], "did you mean 'run.timeout'"),
+        (["--sweep", "run.timeouts=1ms"], "did you mean 'run.timeout'"),
         (["--sweep", "run.timeout"], "expected section.name=VALUE,VALUE"),
         (["--sweep", "run.timeout="], "a value is empty"),
         (["--sweep", "run.timeout=1ms,,2ms"], "a value is empty"),
@@ -231,6 +231,35 @@ def command(folder: pathlib.Path, hangs_at: str) -> list[str]:
         *("--json", "out.json", "--csv", "out.csv", "--plot", "out.svg"),
         *(str(program), str(folder), hangs_at),
     ]
+
+
+@pytest.mark.timeout(240)
+def test_swept_rows_refer_to_the_baseline_and_received_the_same(tmp_path):
+    words = command(tmp_path, "never")
+    words[words.index("--sweep") + 1] = "run.timeout=20us,1ms"
+    words[words.index("--sweep") : words.index("--sweep")] = ["--baseline", "run.timeout=1ms", "-q"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**clean_environment(), "COLUMNS": "80"}, capture_output=True,
+        text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "--quiet"
+    assert "Received data: identical" in done.stdout and "rows of run.timeout=1ms" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    found = json.loads((tmp_path / "out.json").read_text())
+    first, second = found["entries"]
+    assert "incomplete" not in found and "run.timeout" not in found["settings"]
+    assert [each["settings"]["run.timeout"] for each in found["reports"]] == ["20us", "1ms"]
+    assert first["timeouts"] > second["timeouts"], "the setting does what it says"
+    assert first["slowdown"] == first["virtual_time_s"] / second["virtual_time_s"] - 1
+    assert (second["slowdown"], second["baseline"]) == (0, "part/page, run.timeout=1ms")
+    assert all(first["received_hashes"]) and first["received_alike"] == [True, True]
+    lines = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [float(each["virtual_time_s"]) for each in lines] == [
+        first["virtual_time_s"],
+        second["virtual_time_s"],
+    ]
+    assert (tmp_path / "out.svg").stat().st_size > 1000
 
 
 def pids_of(folder: pathlib.Path) -> list[int]:
