@@ -109,8 +109,8 @@ def measure(effort: Effort, folder: str) -> Found:
     """Everything; folder: where a file is made, whose pages leave the cache."""
     if os.sysconf("SC_PAGE_SIZE") != PAGE_BYTES:
         raise ConfigError(
-            f"this host has pages of {os.sysconf('SC_PAGE_SIZE')} B: a platform has {PAGE_BYTES} B; "
-            "nothing that is measured here would be of them"
+            f"this host has pages of {os.sysconf('SC_PAGE_SIZE')} B, and a platform of "
+            f"{PAGE_BYTES} B: nothing that is measured here would be of them"
         )
     cores = _two_cores()
     samples: list[Samples] = []

@@ -43,8 +43,7 @@ def measure(base: str, output: str, *, is_quick: bool, folder: str) -> int:
             description=f"{before.description}; memory and threads of {host_platform.node()}",
             comment=[
                 f"Written by pagewire calibrate: {len(measured.entries)} costs {where}.{quick}",
-                f"The other {kept} are those of {before.name}, with their sources: a host has no "
-                "such part.",
+                f"The other {kept} are those of {before.name}: a host has no such part.",
                 *(f"Not measured: {text}" for text in found.missing),
             ],
         )

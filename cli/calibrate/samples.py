@@ -1,4 +1,4 @@
-"""Samples of one measurement: median, spread, and whether it looks noisy; a line through several."""
+"""Samples of one measurement: median, spread, whether it looks noisy; a line through several."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Line:
 
 
 def line_through(points: Sequence[Samples], page_bytes: int) -> Line | None:
-    """Least squares of the medians' relative errors, so that short calls count as much as long ones;
-    neither cost below 0. None: fewer than three points, which every line would pass."""
+    """Least squares of the medians' relative errors, so that short calls count as much as long
+    ones; neither cost below 0. None: fewer than three points, which every line would pass."""
     if len(points) < 3:
         return None
     pages = np.array([each.num_bytes / page_bytes for each in points])
