@@ -385,6 +385,19 @@ def stress(
 
 
 @app.command()
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.json_schema),
+    ] = "",
+) -> int:
+    """Print the JSON Schema of what a command writes, or list the schemas."""
+    from pagewire.cli import schema as schemas
+
+    return schemas.show(name)
+
+
+@app.command()
 @takes_settings("memory", "policy", "timeout", "err", "platform")
 def calibrate(
     output: Annotated[

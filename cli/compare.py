@@ -134,7 +134,7 @@ def compare(
         "reports": documents,
     }
     if json_path:
-        write_json(json_path, result)
+        write_json(json_path, result, "compare")
     if html_path:
         page.write(html_path, result)
     if plot_path:

@@ -69,7 +69,7 @@ def write_files(
     described = describe(experiment, result, options)
     path = folder / experiment.name
     try:
-        write_json(f"{path}.json", described)
+        write_json(f"{path}.json", described, "experiment")
         write_file(f"{path}.csv", as_csv(described, result))
         from pagewire.cli.experiments import plots
 
