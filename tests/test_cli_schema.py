@@ -70,8 +70,8 @@ def test_all_are_listed_and_printed(capsys):
         printed = json.loads(capsys.readouterr().out)
         jsonschema.Draft202012Validator.check_schema(printed)
         assert printed["$id"] == f"urn:pagewire:schema:{name}:1"
-    with pytest.raises(ConfigError, match="unknown schema 'reprot' \\(did you mean 'report'"):
-        commands.main(["schema", "reprot"])
+    with pytest.raises(ConfigError, match="unknown schema 'repor' \\(did you mean 'report'"):
+        commands.main(["schema", "repor"])
 
 
 @pytest.mark.parametrize("name", NAMES)
