@@ -165,6 +165,7 @@ def test_written_platform_is_loaded_and_says_what_is_measured(tmp_path, capsys, 
     [
         (["-o", "x.json"], "a platform file's name ends in .toml"),
         (["-o", "/nowhere/x.toml"], "there is no folder"),
+        (["--folder", "/nowhere"], "--folder '/nowhere': there is no such folder"),
         (["--platform", "nil"], "unknown platform 'nil'"),
         (["--against", "none.csv"], "--against 'none.csv': No such file"),
         (["--against", "none.csv", "--quick"], "--against measures nothing"),

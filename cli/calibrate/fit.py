@@ -51,7 +51,7 @@ class Group:
 
     members: tuple[Parameter, ...]
     weights: tuple[float, ...]
-    """how often each is in the sum, for once the first"""
+    """how often each is in the sum, for once the rarest"""
     base_ns: float
     fitted_ns: float
     is_at_limit: bool
@@ -229,11 +229,11 @@ class _Search:
         found = []
         for group in state.groups:
             members = tuple(self.used[idx] for idx in group)
-            # Change of the latencies for each ns of a cost, held against the first's.
+            # Change of the latencies for each ns of a cost, held against the least.
             lengths = [
                 float(np.linalg.norm(columns[:, idx])) / self.used[idx].base_ns for idx in group
             ]
-            weights = tuple(length / lengths[0] for length in lengths)
+            weights = tuple(length / min(lengths) for length in lengths)
             at = state.factors[group]
             base = [w * each.base_ns for w, each in zip(weights, members, strict=True)]
             is_at_limit = bool(np.any(at <= FACTOR_MIN * 1.001) or np.any(at >= FACTOR_MAX * 0.999))

@@ -45,12 +45,12 @@ def fit(config: Config, path: str, output: str) -> int:
     """config: platform to begin at, and how the machine was set when it was measured."""
     platform_file.check_path("--output", output)
     launch.check_writable("--output", output)
+    base = platform.load(config.run.platform)
+    measured = points.read(path, config)
     if importlib.util.find_spec("scipy") is None:
         raise ConfigError(
             "--against solves by scipy, which is not installed: pip install 'pagewire[calibrate]'"
         )
-    base = platform.load(config.run.platform)
-    measured = points.read(path, config)
     found = fit_points(base, measured, config)
     verdict = judge(found)
     show(found, verdict, measured, base)

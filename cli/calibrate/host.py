@@ -140,6 +140,8 @@ def _noting(missing: list[str], name: str, num_bytes: int) -> Iterator[None]:
     try:
         yield
     except (EngineError, OSError) as error:
+        if isinstance(error, EngineError) and error.code not in (lib.PW_ERR_HOST, lib.PW_ERR_FULL):
+            raise
         what = f"{name}, {num_bytes // KIB} KiB" if num_bytes >= KIB else name
         full = isinstance(error, EngineError) and error.code == lib.PW_ERR_FULL
         reason = "this host keeps the pages otherwise" if full else str(error)

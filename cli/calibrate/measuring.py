@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform as host_platform
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from rich.table import Table
 from pagewire.cli import launch
 from pagewire.cli.calibrate import constants, host
 from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples
+from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import platform, platform_file
 
 _PLAIN_WIDTH = 100
@@ -28,6 +30,8 @@ def measure(base: str, output: str, *, is_quick: bool, folder: str) -> int:
     before = platform.load(base)
     where = f"measured on {host_platform.node()}, {datetime.date.today().isoformat()}"
     place = folder or tempfile.gettempdir()
+    if not os.path.isdir(place):
+        raise ConfigError(f"--folder '{place}': there is no such folder")
     if not is_quick:
         print("pagewire: measuring, some 5 s", file=sys.stderr, flush=True)
     found = host.measure(host.QUICK if is_quick else host.NORMAL, place)
