@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define COLD_BYTES ((size_t)64 << 20) /* of each range: more than the caches hold */
+#define COLD_BYTES ((size_t)64 << 20) /* of each range: more than most caches hold */
 #define BATCH_NS 20e3                 /* so long that reading the clock does not count */
 #define CLOCK_READS 200
 #define REFUSALS_MAX 16

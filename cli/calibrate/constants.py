@@ -22,7 +22,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "unpin": ("unpin", "munlock of resident pages"),
     "mmap": ("mmap", "mmap of anonymous memory"),
     "munmap": ("munmap", "munmap of resident anonymous memory"),
-    "copy": ("copy cold", "memcpy of memory that no cache has"),
+    "copy": ("copy cold", "memcpy of memory that was not used for 128 MiB of others"),
 }
 """Table of the platform: the operation, and how it was measured."""
 _POINTS = {"touch_absent_page": "touch_absent", "touch_resident_page": "touch_resident"}
