@@ -74,7 +74,7 @@ def write_files(
     name = f"{experiment.name}.incomplete" if result.missing else experiment.name
     path = folder / name
     try:
-        write_json(f"{path}.json", described)
+        write_json(f"{path}.json", described, "experiment")
         write_file(f"{path}.csv", as_csv(described, result))
         from pagewire.cli.experiments import plots
 
