@@ -428,6 +428,56 @@ def stress(
 
 
 @app.command()
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.json_schema),
+    ] = "",
+) -> int:
+    """Print the JSON Schema of what a command writes, or list the schemas."""
+    from pagewire.cli import schema as schemas
+
+    return schemas.show(name)
+
+
+@app.command()
+@takes_settings("memory", "policy", "timeout", "err", "platform")
+def calibrate(
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE.toml", help="write a platform file")
+    ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.csv",
+            help="fit the costs of a machine to this table: size_bytes, latency_us, and more",
+        ),
+    ] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="try the command; too short to mean anything")
+    ] = False,
+    folder: Annotated[
+        str,
+        typer.Option(metavar="DIR", help="of a file whose pages are read back from its disk"),
+    ] = "",
+    *,
+    given: Given,
+) -> int:
+    """Measure what memory and wake-ups cost on this host, or fit the costs of a machine to a table
+    of latencies; print them, and write them as a platform file."""
+    settings = config.load(environ=given.environ())
+    if against:
+        from pagewire.cli.calibrate import fitting
+
+        if quick or folder:
+            raise ConfigError("--quick and --folder are for measuring; --against measures nothing")
+        return fitting.fit(settings, against, output)
+    from pagewire.cli.calibrate import measuring
+
+    return measuring.measure(settings.run.platform, output, is_quick=quick, folder=folder)
+
+
+@app.command()
 def apps() -> int:
     """List the bundled apps."""
     from pagewire.cli.lists import print_list

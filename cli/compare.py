@@ -280,7 +280,7 @@ def _show(result: Mapping[str, Any], wanted: Wanted) -> None:
     if "incomplete" in result:
         _say_missing(missing)
     if wanted.json_path:
-        write_json(wanted.json_path, result)
+        write_json(wanted.json_path, result, "compare")
     if wanted.csv_path:
         write_file(wanted.csv_path, compare_files.as_csv(entries, result.get("incomplete")))
     if wanted.html_path:

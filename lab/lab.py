@@ -56,6 +56,7 @@ class Lab:
         policy: Policy = None,
         memory: str | None = None,
         settings: Mapping[str, Any] | Config | None = None,
+        platform: Platform | None = None,
         max_size: int | str = "16MiB",
         seed: int = 1,
     ) -> None:
@@ -63,7 +64,8 @@ class Lab:
 
         policy, memory: what transfers use that do not say otherwise. settings: values by dotted
         name, as {"run.timeout": "100us"}; neither environment nor configuration file is looked at,
-        unless it is a Config that was loaded from these. max_size: largest transfer. seed: of
+        unless it is a Config that was loaded from these. platform: costs, in place of those that
+        run.platform names. max_size: largest transfer. seed: of
         absent pages that are given as a fraction.
         """
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
@@ -76,7 +78,7 @@ class Lab:
         self._draw = random.Random(seed)
         self._benches: dict[tuple[object, str], Bench] = {}
         self._objects: list[object] = []  # keeps each id in _benches that of one object
-        self.platform: Platform = load_platform(self._config.run.platform)
+        self.platform: Platform = platform or load_platform(self._config.run.platform)
         """costs, with source and unit"""
         self._bench(None, None)
 

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -33,6 +34,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.transport.page import page
 from pagewire.transport.settings import config
 
+COLOR = re.compile(r"\x1b\[(\d+;)*([34]\d|9[0-7]|10[0-7])(;\d+)*m")
 PATIENCE_S = 100.0
 """A busy machine; what is promised is two seconds, which the last test prints."""
 
@@ -233,6 +235,35 @@ def command(folder: pathlib.Path, hangs_at: str) -> list[str]:
     ]
 
 
+@pytest.mark.timeout(240)
+def test_swept_rows_refer_to_the_baseline_and_received_the_same(tmp_path):
+    words = command(tmp_path, "never")
+    words[words.index("--sweep") + 1] = "run.timeout=20us,1ms"
+    words[words.index("--sweep") : words.index("--sweep")] = ["--baseline", "run.timeout=1ms", "-q"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**clean_environment(), "COLUMNS": "80"}, capture_output=True,
+        text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "--quiet"
+    assert "Received data: identical" in done.stdout and "rows of run.timeout=1ms" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    found = json.loads((tmp_path / "out.json").read_text())
+    first, second = found["entries"]
+    assert "incomplete" not in found and "run.timeout" not in found["settings"]
+    assert [each["settings"]["run.timeout"] for each in found["reports"]] == ["20us", "1ms"]
+    assert first["timeouts"] > second["timeouts"], "the setting does what it says"
+    assert first["slowdown"] == first["virtual_time_s"] / second["virtual_time_s"] - 1
+    assert (second["slowdown"], second["baseline"]) == (0, "part/page, run.timeout=1ms")
+    assert all(first["received_hashes"]) and first["received_alike"] == [True, True]
+    lines = list(csv.DictReader((tmp_path / "out.csv").open()))
+    assert [float(each["virtual_time_s"]) for each in lines] == [
+        first["virtual_time_s"],
+        second["virtual_time_s"],
+    ]
+    assert (tmp_path / "out.svg").stat().st_size > 1000
+
+
 def pids_of(folder: pathlib.Path) -> list[int]:
     with contextlib.suppress(ValueError):  # of a file that is being written
         return [int(path.read_text()) for path in folder.glob("*.pid")]
@@ -282,7 +313,7 @@ def test_ctrl_c_on_a_terminal_keeps_the_rows_that_ended(tmp_path):
     out = said.decode()
     print(f"ranks gone {ended_s:.3f} s after Ctrl-C")
     assert "run 2 of 4" in out and "\x1b[2K" in out, "no bar"
-    assert "\x1b[3" not in out.replace("\x1b[3m", ""), "a color in spite of NO_COLOR"
+    assert not COLOR.search(out), "a color in spite of NO_COLOR"
     assert "INCOMPLETE, 1 of 4 runs" in " ".join(out.split())
     assert "missing: part/page, run.timeout=1ms; part/page, run.timeout=30ms; " in out
     assert "Received data: identical" in out

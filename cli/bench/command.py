@@ -165,5 +165,5 @@ def main(words: Sequence[str]) -> int:
     console = Console()
     show(groups, figures, console if console.is_terminal else Console(width=200))
     if arguments.json:
-        write_json(arguments.json, figures)
+        write_json(arguments.json, figures, "bench")
     return 0

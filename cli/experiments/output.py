@@ -74,15 +74,16 @@ def write_files(
     name = f"{experiment.name}.incomplete" if result.missing else experiment.name
     path = folder / name
     try:
-        write_json(f"{path}.json", described)
+        write_json(f"{path}.json", described, "experiment")
         write_file(f"{path}.csv", as_csv(described, result))
         from pagewire.cli.experiments import plots
 
-        plots.draw(
-            _heading(experiment, result),
-            list(result.panels),
-            [folder / f"{name}{suffix}" for suffix in (".png", ".svg")],
-        )
+        if result.panels:  # of a part there may be nothing to draw
+            plots.draw(
+                _heading(experiment, result),
+                list(result.panels),
+                [folder / f"{name}{suffix}" for suffix in (".png", ".svg")],
+            )
         if not result.missing:
             for suffix in (".json", ".csv", ".png", ".svg"):
                 folder.joinpath(f"{name}.incomplete{suffix}").unlink(missing_ok=True)

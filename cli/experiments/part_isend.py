@@ -28,25 +28,27 @@ def figure_16(chosen: Options) -> Result:
     sizes = [size for size in SIZES if size <= limit]
     sizes = sizes[::3] if chosen.quick else sizes
     labels = {memory: f"Isend up to {max(sizes)} B, {memory}" for memory in MEMORY}
-    chosen.points.plan(labels.values())
-    chosen.points.require(labels.values())
+    finished = chosen.points.plan(labels.values())
     times = {
         memory: chosen.points.take(label, partial(_run, chosen, memory, sizes))
         for memory, label in labels.items()
+        if label in finished
     }
     rows = []
     for num_bytes in sizes:
         row: dict[str, float] = {"num_bytes": num_bytes}
-        for memory in MEMORY:
+        for memory in times:
             durations = [round(seconds * 1e9) / 1e3 for seconds in times[memory][str(num_bytes)]]
             row[memory] = mean(durations)
             row[f"{memory}_deviation"] = deviation(durations)
-        row["difference"] = row["pretouch"] - row["part"]
+        if len(times) == len(MEMORY):
+            row["difference"] = row["pretouch"] - row["part"]
         rows.append(row)
     names = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
     series = [
         Series.of(name, rows, "num_bytes", memory, deviation=f"{memory}_deviation")
         for memory, name in names.items()
+        if memory in times
     ]
     return Result(
         columns=[

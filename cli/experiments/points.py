@@ -174,13 +174,6 @@ class Points:
             progress.say(f"{error}; points are not kept from here on")
             self._store = None
 
-    def require(self, labels: Iterable[str]) -> None:
-        """For a table that cannot be made of a part; raises MissingError of a stopped
-        experiment."""
-        for label in labels:
-            if self._is_stopped and label not in self._values:
-                raise MissingError(label)
-
     def stop(self) -> None:
         """From here on only what was measured is there."""
         self._is_stopped = True

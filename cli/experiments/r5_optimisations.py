@@ -54,14 +54,15 @@ def _measure(
     options: Options, sizes: Sequence[int], once: Callable[[Bench, int], float]
 ) -> list[dict[str, float]]:
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
-    options.points.plan(title for title, _ in variants().values())
-    options.points.require(title for title, _ in variants().values())
+    finished = options.points.plan(title for title, _ in variants().values())
 
     def line(settings: Sequence[str]) -> list[float]:
         bench = Bench(options.settings(*settings), max(sizes))
         return [once(bench, num_bytes) for num_bytes in sizes]
 
     for key, (title, settings) in variants().items():
+        if title not in finished:
+            continue
         found = options.points.take(title, partial(line, settings))
         for row, value in zip(rows, found, strict=True):
             row[key] = value
@@ -78,7 +79,7 @@ def _result(
     notes: Sequence[str],
 ) -> Result:
     """The panel's lines, and beside it the difference of every variant to all on."""
-    lines = variants()
+    lines = {key: line for key, line in variants().items() if key in rows[0]}
     x = [row["num_bytes"] for row in rows]
     # Dashed, since its line lies on that of the fast path.
     measured = [

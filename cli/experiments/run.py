@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pagewire.cli import launch, progress
 from pagewire.cli.experiments import output, points, registry
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.experiments.result import Experiment, Options
+from pagewire.cli.experiments.result import Experiment, Options, Panel
 from pagewire.cli.guard import guarded_folder
 from pagewire.cli.interrupts import Interrupted
 from pagewire.cli.lists import print_list
@@ -167,7 +167,8 @@ def _show_part(experiment: Experiment, options: Options, command: _Command) -> N
         with contextlib.suppress(points.MissingError, ConfigError):
             result = experiment.run(options)
     if result is not None:
-        result = dataclasses.replace(result, missing=missing)
+        drawn = [each for each in result.panels if _has_data(each)]
+        result = dataclasses.replace(result, missing=missing, panels=drawn)
         output.print_result(experiment, result)
         output.write_files(experiment, result, options, command.folder)
     elif taken.num_finished:
@@ -177,3 +178,7 @@ def _show_part(experiment: Experiment, options: Options, command: _Command) -> N
     say(f"{experiment.name} is incomplete, {count}; missing: {named}{more}")
     if taken.is_kept and taken.num_finished:
         say("what is finished is kept: the same call with --resume goes on from there")
+
+
+def _has_data(panel: Panel) -> bool:
+    return bool(panel.stacks or panel.cells or any(len(each.x) for each in panel.series))

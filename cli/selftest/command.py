@@ -43,7 +43,8 @@ def this_installation(json_path: str = "") -> int:
             for each in checks
         ]
         machine = versions.of_machine()
-        write_json(json_path, {"versions": found, "machine": machine, "checks": made})
+        document = {"versions": found, "machine": machine, "checks": made}
+        write_json(json_path, document, "selftest")
     print(f"pagewire selftest: {'failed: ' + ', '.join(failed) if failed else 'ok'}")
     return 1 if failed else 0
 

@@ -92,6 +92,7 @@ def soak(wanted: Wanted, environ: Mapping[str, str], *, json_path: str, plot_pat
                 "seed": wanted.seed,
                 "phases": results,
             },
+            "soak",
         )
     if plot_path:
         _plot(results, pathlib.Path(plot_path))

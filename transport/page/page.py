@@ -111,11 +111,15 @@ def name_of(entry: Mapping[str, Any]) -> str:
 def _slowdowns(ended: Sequence[Mapping[str, Any]], baseline: str) -> Html:
     rows = []
     for idx, entry in enumerate(ended):
-        text = f"{entry['virtual_time_s'] * 1e3:,.3f} ms"
-        is_reference = entry.get("baseline", "") == name_of(entry)
-        if idx and not is_reference and entry["slowdown"] is not None:
+        repeated = entry.get("repetitions", {})
+        time_s = repeated.get("mean", entry)["virtual_time_s"]
+        text = f"{time_s * 1e3:,.3f} ms"
+        if "deviation" in repeated:
+            text += f" ± {repeated['deviation']['virtual_time_s'] * 1e3:,.3f}"
+        is_reference = entry["baseline"] == name_of(entry) if "baseline" in entry else idx == 0
+        if not is_reference and entry["slowdown"] is not None:
             text += f" ({entry['slowdown']:+.2%})"
-        rows.append(charts.Bar(name_of(entry), [entry["virtual_time_s"]], text))
+        rows.append(charts.Bar(name_of(entry), [time_s], text))
     head = element("tr", element("th", "run"), *(element("th", each) for each in _FIGURES.values()))
     body = [
         element("tr", element("td", name_of(entry)),
