@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 
+import json_schemas
 import pytest
 from native_programs import launch_with_report, needs_mpicc, needs_provider, programs
 from page_file import Page, values
@@ -96,7 +97,9 @@ def run(request, tmp_path_factory):
                    f"{folder}/program.py")  # fmt: skip
     assert done.returncode == 0, done.stderr
     (folder / "out.txt").write_text(done.stdout)
-    return folder, json.loads((folder / "run.json").read_text()), request.param
+    report = json.loads((folder / "run.json").read_text())
+    json_schemas.check("report", report)
+    return folder, report, request.param
 
 
 def rows_of(rank):
