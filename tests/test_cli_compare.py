@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import json_schemas
 import pytest
 from native_programs import clean_environment
 from rich.console import Console
@@ -249,6 +250,7 @@ def test_swept_rows_refer_to_the_baseline_and_received_the_same(tmp_path):
     assert "Received data: identical" in done.stdout and "rows of run.timeout=1ms" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     found = json.loads((tmp_path / "out.json").read_text())
+    json_schemas.check("compare", found)
     first, second = found["entries"]
     assert "incomplete" not in found and "run.timeout" not in found["settings"]
     assert [each["settings"]["run.timeout"] for each in found["reports"]] == ["20us", "1ms"]
@@ -318,6 +320,7 @@ def test_ctrl_c_on_a_terminal_keeps_the_rows_that_ended(tmp_path):
     assert "missing: part/page, run.timeout=1ms; part/page, run.timeout=30ms; " in out
     assert "Received data: identical" in out
     found = json.loads((tmp_path / "out.json").read_text())
+    json_schemas.check("compare", found)
     assert [each["sweep"] for each in found["entries"]] == [{"run.timeout": "200us"}]
     assert found["incomplete"] == {
         "reason": "interrupted",

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 
+import json_schemas
 import pytest
 
 from pagewire.cli.experiments import points, registry
@@ -74,6 +75,7 @@ def test_resume_measures_what_is_missing_and_nothing_else(sums, capsys):
     assert "sums is incomplete, 2 of 4 points; missing: point 2; point 3" in err
     assert "--resume goes on" in err
     part = json.loads(pathlib.Path("out/sums.incomplete.json").read_text())
+    json_schemas.check("experiment", part)
     assert part["missing_points"] == ["point 2", "point 3"] and len(part["rows"]) == 2
     assert "# incomplete: 2 missing" in pathlib.Path("out/sums.incomplete.csv").read_text()
     names = ["sums.incomplete.png", "sums.incomplete.svg"]

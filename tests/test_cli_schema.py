@@ -127,18 +127,26 @@ def test_wrong_values_are_found(document):
 
 
 def test_comparison_brings_the_report_along(document):
-    entry = {**document["summary"], "slowdown": 0.0, "received_alike": [True]}
-    failed = {"memory": "pin", "policy": "page", "translation": "smmu", "failure": "a limit"}
+    named = {"name": "part", "sweep": {"run.timeout": "1ms"}, "baseline": "part"}
+    entry = {**named, **document["summary"], "slowdown": 0.0, "received_alike": [True]}
+    failed = {
+        **named, "memory": "pin", "policy": "page", "translation": "smmu", "failure": "a limit"
+    }  # fmt: skip
     whole = {
         "$schema": "urn:pagewire:schema:compare:1",
         "program": "p",
         "ranks": 2,
         "compute": "none",
+        "baseline": "part",
         "entries": [entry, failed],
         "settings": {},
         "reports": [document],
     }
     check("compare", whole)
+    check("compare", {**whole, "entries": [{**entry, "slowdown": None}]})
+    stopped = {"reason": "ended by Ctrl-C", "planned_runs": 2, "missing_runs": ["pin"]}
+    check("compare", {**whole, "incomplete": stopped})
+    assert errors("compare", {**whole, "incomplete": {"reason": "", "planned_runs": 2}})
     report_of_other_keys = {**document, "other": 1}
     assert errors("compare", {**whole, "reports": [report_of_other_keys]})
     assert errors("compare", {**whole, "entries": [document["summary"]]})

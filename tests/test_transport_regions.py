@@ -2,8 +2,10 @@
 
 import collections
 import json
+import pathlib
 import re
 
+import json_schemas
 import pytest
 from native_programs import launch_with_report, needs_mpicc, needs_provider, programs
 from page_file import Page, values
@@ -80,6 +82,7 @@ ENTRIES = {
     "fails/again/again": 1, "fails/again/again/again": 1, "twice": 1, "twice/twice": 1,
     "fork": 1,
 }  # fmt: skip
+EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "regions.py"
 OPTIONS = {"facade": "model", "fabric": "none"}
 
 
@@ -94,7 +97,9 @@ def run(request, tmp_path_factory):
                    f"{folder}/program.py")  # fmt: skip
     assert done.returncode == 0, done.stderr
     (folder / "out.txt").write_text(done.stdout)
-    return folder, json.loads((folder / "run.json").read_text()), request.param
+    report = json.loads((folder / "run.json").read_text())
+    json_schemas.check("report", report)
+    return folder, report, request.param
 
 
 def rows_of(rank):
@@ -206,6 +211,17 @@ def test_timeline_has_their_spans(run):
                 each.start_ns <= inner.start_ns and inner.end_ns <= each.end_ns
                 for each in tracks[0]
             )
+
+
+def test_example_tells_its_phases(tmp_path):
+    path = tmp_path / "run.json"
+    done = command("launch", "-n", "2", "--quiet", "--compute", "model", "--json", str(path),
+                   str(EXAMPLE))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["totals"]["regions"]
+    assert {row["name"]: row["entries"] for row in rows} == {
+        "(no region)": 0, "step": 8, "step/halo": 8, "step/work": 8, "check": 2,
+    }  # fmt: skip
 
 
 @needs_mpicc
