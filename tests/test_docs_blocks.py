@@ -20,7 +20,7 @@ import doc_folder
 import pytest
 from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks_of, shows, steps_of
 
-FIRST_PAGES = ("README.md", "start.md", "swap-transport.md", "trace-fault.md")
+FIRST_PAGES = ("README.md", "start.md", "json.md", "swap-transport.md", "trace-fault.md")
 """Pages whose commands always run, ranks and all: what somebody new does first."""
 
 EVERYTHING = os.environ.get("PAGEWIRE_TEST_DOCS") == "all"
