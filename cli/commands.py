@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pagewire.cli import check_commands, options, run_commands
+from pagewire.cli import check_commands, options, run_commands  # noqa: F401  they fill app
 from pagewire.cli.application import app
 from pagewire.cli.interrupts import Interrupted, ending_signals_raise
 from pagewire.native.settings import ConfigError
 
-__all__ = ["app", "check_commands", "main", "run_commands"]
+__all__ = ["app", "main"]
 
 
 # run, bench and test are here for the list of commands; main() hands their words on unread.
