@@ -58,6 +58,8 @@ typedef struct {
     uint32_t peer; /* the node that it is about; where nothing is said this one */
     uint64_t a, b;
 } pw_trace_record;
+
+#define PW_TRACE_NAME_BYTES 48 /* of an MPI call's, at most */
 /* cdef end */
 
 /* A block's numbers and how many of its packets, in one word. */

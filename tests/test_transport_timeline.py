@@ -19,7 +19,6 @@ from pagewire.cli.experiments.result import Options
 from pagewire.cli.repetitions import OF_THE_HOST
 from pagewire.native.settings import ConfigError
 from pagewire.transport.timeline import request
-from pagewire.transport.timeline.records import KINDS, RECORD, Records
 
 pytest.importorskip("perfetto", reason="Perfetto's messages: pip install 'pagewire[trace]'")
 from timeline_file import Timeline

@@ -30,7 +30,6 @@ from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.bench.host import Share, num_cores
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
-from pagewire.transport.timeline import request
 
 GROUPS: dict[str, Group] = {
     module.GROUP.name: module.GROUP
@@ -46,9 +45,6 @@ def choose(text: str, transport: str = "facade") -> list[Group]:
     """The groups that --only names; all that the transport has when it names none."""
     known = TRANSPORTS[transport]
     names = text.split(",") if text else list(known)
-    if not text and trace.GROUP.name in known and not request.is_installed():
-        names.remove(trace.GROUP.name)
-        print(f"pagewire: bench: without {trace.GROUP.name}: {request.MISSING}", file=sys.stderr)
     for name in names:
         if name not in known:
             raise ConfigError(

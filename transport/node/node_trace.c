@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(pw_trace_record) == 32, "cli/timeline/records.py reads them");
+_Static_assert(sizeof(pw_trace_record) == 32, "timeline/record_order.c reads them");
+_Static_assert(PW_CALL_NAME_BYTES == PW_TRACE_NAME_BYTES, "a call's name goes through whole");
 
 /* pw_trace.full: the records are in the file, or the trace ends here. */
 static void write_block(pw_trace *trace)

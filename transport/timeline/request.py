@@ -1,7 +1,6 @@
-"""What is asked of a timeline before the run: cheap to load, unlike what writes it."""
+"""What is asked of a timeline before the run, and timelines of several runs in one file."""
 
 import contextlib
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -9,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pagewire.native.output import OutputError
-from pagewire.native.settings import ConfigError
 
 
 class Group(NamedTuple):
@@ -22,23 +20,8 @@ class Group(NamedTuple):
 TRACE_VARIABLE = "PAGEWIRE_RUN_TRACE"
 """Of run.trace."""
 
-MISSING = (
-    "run.trace needs the package perfetto, which is not installed: pip install 'pagewire[trace]'"
-)
-
 ALONE = Group()
 """The only run of its file."""
-
-
-def is_installed() -> bool:
-    """The package that has Perfetto's messages is there."""
-    return importlib.util.find_spec("perfetto") is not None
-
-
-def check_installed() -> None:
-    """Refuse a timeline without the package that has Perfetto's messages."""
-    if not is_installed():
-        raise ConfigError(MISSING)
 
 
 def join(parts: Sequence[pathlib.Path], path: str) -> None:
