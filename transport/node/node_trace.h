@@ -1,7 +1,7 @@
 /* The trace of a node as a file: what the engine, the clock and the memory strategy record is
  * written there block by block, in the order in which it was recorded, until the trace is finished.
- * The launcher makes a timeline of it (transport/timeline). In between no memory is taken, and no record
- * costs a system call but the one that fills a block. One thread at a time. */
+ * The launcher makes a timeline of it (transport/timeline). In between no memory is taken, and no
+ * record costs a system call but the one that fills a block. One thread at a time. */
 #ifndef PW_NODE_NODE_TRACE_H
 #define PW_NODE_NODE_TRACE_H
 #include "native/trace.h"

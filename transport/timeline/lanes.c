@@ -5,7 +5,7 @@
 struct pw_lane {
     pw_lane *next;
     uint64_t uuid;
-    pw_time end_ns;       /* of its last span; PW_NEVER: not known */
+    pw_time end_ns;        /* of its last span; PW_NEVER: not known */
     pw_span *first, *last; /* those that wait */
 };
 
@@ -204,8 +204,7 @@ void pw_lanes_finish(pw_lanes *lanes)
 {
     for (size_t i = 0; i < PW_TRACKS - PW_TRACK_SPANS; i++) {
         const pw_timeline_value *at = &lanes->values[i];
-        if (at->uuid)
-            pw_packets_value(&lanes->file->packets, at->uuid, at->time_ns, at->value);
+        if (at->uuid) pw_packets_value(&lanes->file->packets, at->uuid, at->time_ns, at->value);
     }
 }
 

@@ -41,7 +41,7 @@ typedef struct {
     uint64_t uuid_base, next_uuid, next_flow;
     pw_span *free_spans;
     uint64_t num_waiting; /* in memory: spans, faults, messages */
-    int failed; /* PW_ERR_NOMEM: something is missing in the file */
+    int failed;           /* PW_ERR_NOMEM: something is missing in the file */
 } pw_timeline_file;
 
 struct pw_span {

@@ -25,8 +25,8 @@ struct pw_block_line {
     uint32_t sequence, received_sequence;
     bool has_ended;
     bool is_acked;
-    bool is_answered;      /* the faults of this attempt are known */
-    bool is_received;      /* this attempt */
+    bool is_answered;        /* the faults of this attempt are known */
+    bool is_received;        /* this attempt */
     pw_span *link, *receive; /* of this attempt, which wait for its faults */
     pw_fault_line *faults;
 };
@@ -151,8 +151,7 @@ static void settle(pw_story *story, pw_block_line *block)
     for (pw_fault_line *fault = block->faults, *next; fault; fault = next) {
         next = fault->next_of_block;
         tell(story, fault);
-        if (fault->is_absent)
-            leave_absent(&story->ranks[fault->rank], fault, fault->end_ns);
+        if (fault->is_absent) leave_absent(&story->ranks[fault->rank], fault, fault->end_ns);
         forget(story, fault);
     }
 }

@@ -246,7 +246,6 @@ void pw_packets_value(pw_packets *packets, uint64_t uuid, pw_time time_ns, int64
 {
     uint8_t *at = room(packets, FRAME_BYTES_MAX + VARINT_BYTES_MAX);
     if (!at) return;
-    at = put_event(packets, at, uuid, time_ns, COUNTER,
-                   number_bytes(EVENT_VALUE, (uint64_t)value));
+    at = put_event(packets, at, uuid, time_ns, COUNTER, number_bytes(EVENT_VALUE, (uint64_t)value));
     end_packet(packets, put_number(at, EVENT_VALUE, (uint64_t)value));
 }

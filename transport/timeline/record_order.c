@@ -56,13 +56,11 @@ static bool is_shown(const pw_trace_record *record)
     case PW_TRACE_TOUCH:
     case PW_TRACE_PIN:
     case PW_TRACE_COPY:
-    case PW_TRACE_PINNED:
-        return true;
+    case PW_TRACE_PINNED: return true;
     case PW_TRACE_PAGE_TOUCHED:
     case PW_TRACE_TOUCH_SEGFAULT: /* 0: the run ended before the touch */
         return record->time_ns > 0;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -82,10 +80,7 @@ static uint32_t piece_records(const pw_rank_records *rank, uint32_t piece)
     return left < PIECE_RECORDS ? (uint32_t)left : PIECE_RECORDS;
 }
 
-static off_t record_offset(uint64_t number)
-{
-    return (off_t)(number * sizeof(pw_trace_record));
-}
+static off_t record_offset(uint64_t number) { return (off_t)(number * sizeof(pw_trace_record)); }
 
 static int read_piece(const pw_rank_records *rank, int descriptor, uint32_t piece,
                       pw_trace_record *records)

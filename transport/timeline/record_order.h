@@ -36,9 +36,9 @@ typedef struct {
     pw_record_run **heap; /* by time of the next record */
     size_t num_runs, runs_capacity;
     pw_record_run *free_runs;
-    pw_record_key *spare; /* of the sorting */
+    pw_record_key *spare;   /* of the sorting */
     pw_record_run *current; /* whose record was given last */
-    uint64_t num_held; /* records that are in memory */
+    uint64_t num_held;      /* records that are in memory */
 } pw_record_order;
 
 /* The time by which a record is given away. */

@@ -9,14 +9,14 @@
 typedef struct pw_timeline pw_timeline;
 
 typedef struct {
-    const char *label; /* in front of the ranks' names; empty: none */
-    uint32_t group;    /* number of the run in a file that holds several */
+    const char *label;               /* in front of the ranks' names; empty: none */
+    uint32_t group;                  /* number of the run in a file that holds several */
     pw_time handler_ns, err_send_ns; /* of the platform: what no record tells */
 } pw_timeline_options;
 
 typedef struct {
-    uint64_t num_records; /* shown */
-    uint64_t num_packets; /* in the file */
+    uint64_t num_records;  /* shown */
+    uint64_t num_packets;  /* in the file */
     uint64_t num_held_max; /* records, spans, faults and messages that were in memory at once */
 } pw_timeline_counts;
 

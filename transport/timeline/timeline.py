@@ -39,7 +39,9 @@ def write(path: str, records: Mapping[int, str], config: Config, group: Group = 
     partial = f"{path}.{os.getpid()}.partial"
     try:
         with open(partial, "wb") as file:
-            counts = _write(file.fileno(), [records[rank] for rank in sorted(records)], config, group)
+            counts = _write(
+                file.fileno(), [records[rank] for rank in sorted(records)], config, group
+            )
         os.replace(partial, path)
     except OSError as error:
         raise OutputError(f"'{path}' was not written: {error.strerror}") from None

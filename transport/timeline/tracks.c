@@ -68,8 +68,8 @@ static void draw_instant(const pw_tracks *tracks, uint32_t rank, enum pw_track t
                          const pw_name *name)
 {
     const pw_story *story = &tracks->story;
-    pw_lanes_span(&story->ranks[rank].lanes, track, at_ns, at_ns, pw_name_label(name),
-                  story->flows, story->num_flows);
+    pw_lanes_span(&story->ranks[rank].lanes, track, at_ns, at_ns, pw_name_label(name), story->flows,
+                  story->num_flows);
 }
 
 static pw_label plain(const char *text) { return (pw_label){text, strlen(text)}; }
@@ -81,8 +81,8 @@ static void draw_call(pw_tracks *tracks, uint32_t rank, const pw_rank_records *o
     pw_rank_tracks *state = &tracks->ranks[rank];
     pw_time end_ns = record->time_ns + (pw_time)record->a;
     if (record->time_ns > state->calls_end_ns)
-        pw_lanes_span(lanes, PW_TRACK_CALLS, state->calls_end_ns, record->time_ns,
-                      plain("program"), NULL, 0);
+        pw_lanes_span(lanes, PW_TRACK_CALLS, state->calls_end_ns, record->time_ns, plain("program"),
+                      NULL, 0);
     pw_name name = {0};
     if (record->b == NO_CALL) pw_name_text(&name, "RDMA library");
     else if (record->b < of_rank->num_call_names && of_rank->call_names[record->b].text[0])
@@ -226,8 +226,8 @@ static void draw_err_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_recor
     pw_name_text(&name, " of rank ");
     pw_name_number(&name, record->peer);
     pw_lanes_span(&tracks->story.ranks[rank].lanes, PW_TRACK_THREAD,
-                  record->time_ns - tracks->err_send_ns, record->time_ns, pw_name_label(&name),
-                  NULL, 0);
+                  pw_later(0, record->time_ns - tracks->err_send_ns), record->time_ns,
+                  pw_name_label(&name), NULL, 0);
     pw_story_step(&tracks->story,
                   (pw_block_name){record->peer, (uint32_t)record->a, (uint32_t)record->b},
                   record->time_ns);
