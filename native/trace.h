@@ -49,6 +49,8 @@ enum pw_trace_detail {
     PW_TRACE_TOUCH,          /* span of the memory strategy */
     PW_TRACE_PIN,            /* the same; unpinning too */
     PW_TRACE_COPY,           /* the same */
+    PW_TRACE_UNIT_PAGE_IN,   /* span of a translation unit that pages in; page; the peer is how many
+                              */
     PW_TRACE_PINNED          /* bytes that are pinned from now on */
 };
 

@@ -181,6 +181,16 @@ void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time 
                     fault->source_node, page, fault->transaction_id);
 }
 
+void pw_ni_trace_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
+                            uint32_t transaction_id, const pw_access *access,
+                            const pw_access_result *result)
+{
+    pw_trace_add_of(&ni->trace, access->at_ns, (uint32_t)kind, source_node, access->page,
+                    transaction_id);
+    pw_trace_detail(&ni->trace, result->page_in_ns, PW_TRACE_UNIT_PAGE_IN, result->num_paged_in,
+                    (uint64_t)(result->paged_in_ns - result->page_in_ns), access->page);
+}
+
 void pw_ni_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes)
 {
     if (num_bytes == 0) return;

@@ -69,6 +69,11 @@ RUNS = {
         "4",
     ),
 }
+OTHER_UNITS = {
+    "odp": (["--set", "run.memory=odp"], "4"),
+    "np-rdma": (["--set", "run.memory=np-rdma"], "4"),
+}
+"""The NIC or its software pages in. An absent page at the source keeps the block waiting."""
 
 
 class Run:
@@ -97,7 +102,7 @@ def runs(tmp_path_factory):
 
     def run(name: str) -> Run:
         if name not in made:
-            made[name] = Run(tmp_path_factory.mktemp(name), *RUNS[name])
+            made[name] = Run(tmp_path_factory.mktemp(name), *{**RUNS, **OTHER_UNITS}[name])
         return made[name]
 
     return run
@@ -183,6 +188,34 @@ def test_every_fault_has_its_retransmission(runs, name):
             assert links[line] >= 1
             num_faults += 1
     assert num_faults
+
+
+@pytest.mark.parametrize("name", OTHER_UNITS)
+def test_lifelines_of_other_units_lead_over_their_page_in(runs, name):
+    run = runs(name)
+    passed = collections.defaultdict(list)
+    for process, track in run.timeline.tracks():
+        for span in run.timeline.spans(process, track):
+            for line in (*span.flows, *span.ended_flows):
+                passed[line].append((span.start_ns, track, span))
+    for rank, report in enumerate(run.ranks):
+        faults = run.timeline.spans(f"rank {rank}", "Page faults")
+        at_source = [fault for fault in faults if "at the source" in fault.name]
+        if name == "odp":
+            assert len(at_source) == report["translation_faults_source"] > 0
+            assert len(faults) == report["odp_faults"] > len(at_source)
+        else:
+            assert len(faults) == report["signature_reads"] + report["signature_writes"] > 0
+        for fault in faults:
+            (line,) = fault.flows
+            steps = sorted(passed[line], key=lambda step: step[0])
+            paged_in = next(span for _, track, span in steps if track == "Page-in by the NIC")
+            _, track, delivered = steps[-1]
+            assert track == "Receive engine" and delivered.ended_flows.count(line) == 1
+            assert delivered.start_ns == fault.end_ns > paged_in.end_ns > fault.start_ns
+            assert (", attempt " in delivered.name) == (fault not in at_source)
+        if faults:
+            assert max(value for _, value in run.timeline.values[f"rank {rank}", "Absent pages"])
 
 
 @pytest.mark.parametrize("name", ["facade", "fabric"])
@@ -283,7 +316,7 @@ FIRST_NS, TURN_NS = 10_000, 2000
 
 def turn_of_a_fault(start_ns: int) -> tuple[list[Row], list[Row]]:
     """Records of a block that faults once, at its source and at its destination, within TURN_NS;
-    in either rank's file they stand out of order."""
+    in either rank's file they stand out of order. Addresses of both ranks are the same."""
 
     def block(sequence: int) -> int:
         return 3 | sequence << 16 | 4 << 32
@@ -294,6 +327,9 @@ def turn_of_a_fault(start_ns: int) -> tuple[list[Row], list[Row]]:
     source = [
         (0, "BLOCK_STARTED", 0, 3, 0),
         (100, "NACK", 0, 3, 1),
+        (2, "FAULT_SOURCE", 0, 8, 3),
+        (3, "TASKLET_ENTRY", 0, 8, 1),
+        (4, "PAGE_IN_DONE", 0, 8, 1),
         (10, "LINK", 1, 20, block(0)),
         (500, "BLOCK_STARTED", 0, 3, 1),
         (510, "LINK", 1, 20, block(1)),
@@ -351,6 +387,7 @@ def test_lifelines_of_several_ranks_do_not_mix(turns, tmp_path):
             for span in found.spans(process, track):
                 for line in (*span.flows, *span.ended_flows):
                     passed[line].append((span.start_ns, process, track))
+        assert len(found.spans(source, "Page faults")) == num_turns
         for idx, fault in enumerate(faults):
             (line,) = fault.flows
             begun_ns = FIRST_NS + TURN_NS * idx
@@ -367,8 +404,11 @@ def test_lifelines_of_several_ranks_do_not_mix(turns, tmp_path):
                 (510, source, "Link"),
                 (530, destination, "Receive engine"),
             ]
-        for name in ("Outstanding blocks", "Absent pages"):
-            process = source if name == "Outstanding blocks" else destination
+        for process, name in (
+            (source, "Outstanding blocks"),
+            (source, "Absent pages"),
+            (destination, "Absent pages"),
+        ):
             assert [value for _, value in found.values[process, name]] == [0, *[1, 0] * num_turns]
 
 

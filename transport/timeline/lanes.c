@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pw_lane {
-    pw_lane *next;
+struct pw_track_lane {
+    pw_track_lane *next;
     uint64_t uuid;
     pw_time end_ns;        /* of its last span; PW_NEVER: not known */
     pw_span *first, *last; /* those that wait */
@@ -26,6 +26,7 @@ static const struct {
     [PW_TRACK_HANDLER] = {"Interrupt handler", NULL},
     [PW_TRACK_TASKLET] = {"Tasklet", NULL},
     [PW_TRACK_PAGE_IN] = {"Page-in done", NULL},
+    [PW_TRACK_UNIT] = {"Page-in by the NIC", NULL},
     [PW_TRACK_THREAD] = {"Library thread", NULL},
     [PW_TRACK_OUTSTANDING] = {"Outstanding blocks", "blocks"},
     [PW_TRACK_ABSENT] = {"Absent pages", "pages"},
@@ -52,12 +53,12 @@ static uint64_t describe(pw_lanes *lanes, enum pw_track track)
 /* --- spans ---------------------------------------------------------------------------------------
  */
 
-pw_lane *pw_lane_take(pw_lanes *lanes, enum pw_track track, pw_time start_ns)
+pw_track_lane *pw_track_lane_take(pw_lanes *lanes, enum pw_track track, pw_time start_ns)
 {
-    pw_lane **at = &lanes->lanes[track];
+    pw_track_lane **at = &lanes->lanes[track];
     for (; *at; at = &(*at)->next)
         if ((*at)->end_ns <= start_ns) break;
-    pw_lane *lane = *at;
+    pw_track_lane *lane = *at;
     if (!lane) {
         lane = *at = calloc(1, sizeof *lane);
         if (!lane) {
@@ -83,7 +84,7 @@ static void write_span(pw_timeline_file *file, const pw_span *span)
                     (pw_label){span->name, span->name_bytes}, span->flows, span->num_flows);
 }
 
-static pw_span *queue(pw_timeline_file *file, pw_lane *lane, pw_time start_ns, pw_time end_ns,
+static pw_span *queue(pw_timeline_file *file, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
                       pw_label name)
 {
     pw_span *span = file->free_spans;
@@ -109,8 +110,8 @@ static pw_span *queue(pw_timeline_file *file, pw_lane *lane, pw_time start_ns, p
     return span;
 }
 
-void pw_lane_end(pw_lanes *lanes, pw_lane *lane, pw_time start_ns, pw_time end_ns, pw_label name,
-                 const pw_flow *flows, size_t num_flows)
+void pw_track_lane_end(pw_lanes *lanes, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
+                       pw_label name, const pw_flow *flows, size_t num_flows)
 {
     pw_timeline_file *file = lanes->file;
     if (!lane->first) {
@@ -127,14 +128,14 @@ void pw_lane_end(pw_lanes *lanes, pw_lane *lane, pw_time start_ns, pw_time end_n
 void pw_lanes_span(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
                    pw_label name, const pw_flow *flows, size_t num_flows)
 {
-    pw_lane *lane = pw_lane_take(lanes, track, start_ns);
-    if (lane) pw_lane_end(lanes, lane, start_ns, end_ns, name, flows, num_flows);
+    pw_track_lane *lane = pw_track_lane_take(lanes, track, start_ns);
+    if (lane) pw_track_lane_end(lanes, lane, start_ns, end_ns, name, flows, num_flows);
 }
 
 pw_span *pw_lanes_begin(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
                         pw_label name)
 {
-    pw_lane *lane = pw_lane_take(lanes, track, start_ns);
+    pw_track_lane *lane = pw_track_lane_take(lanes, track, start_ns);
     return lane ? queue(lanes->file, lane, start_ns, end_ns, name) : NULL;
 }
 
@@ -161,7 +162,7 @@ void pw_span_prolong(pw_span *span, pw_time end_ns)
 
 void pw_span_ready(pw_timeline_file *file, pw_span *span)
 {
-    pw_lane *lane = span->lane;
+    pw_track_lane *lane = span->lane;
     span->is_ready = true;
     while (lane->first && lane->first->is_ready) {
         pw_span *first = lane->first;
@@ -211,7 +212,7 @@ void pw_lanes_finish(pw_lanes *lanes)
 void pw_lanes_destroy(pw_lanes *lanes)
 {
     for (size_t track = 0; track < PW_TRACK_SPANS; track++)
-        for (pw_lane *lane; (lane = lanes->lanes[track]);) {
+        for (pw_track_lane *lane; (lane = lanes->lanes[track]);) {
             for (pw_span *span; (span = lane->first);) {
                 lane->first = span->next;
                 free(span->flows);

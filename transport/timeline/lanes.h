@@ -23,6 +23,7 @@ enum pw_track {
     PW_TRACK_HANDLER,
     PW_TRACK_TASKLET,
     PW_TRACK_PAGE_IN,
+    PW_TRACK_UNIT,
     PW_TRACK_THREAD,
     PW_TRACK_SPANS, /* how many of spans; the others have values */
     PW_TRACK_OUTSTANDING = PW_TRACK_SPANS,
@@ -32,7 +33,7 @@ enum pw_track {
     PW_TRACKS,
 };
 
-typedef struct pw_lane pw_lane;
+typedef struct pw_track_lane pw_track_lane;
 typedef struct pw_span pw_span;
 
 /* What tracks of all ranks share. */
@@ -46,7 +47,7 @@ typedef struct {
 
 struct pw_span {
     pw_span *next;
-    pw_lane *lane;
+    pw_track_lane *lane;
     pw_time start_ns, end_ns;
     pw_flow *flows;
     uint32_t num_flows, flows_capacity;
@@ -65,7 +66,7 @@ typedef struct {
 typedef struct {
     pw_timeline_file *file;
     uint64_t process;
-    pw_lane *lanes[PW_TRACK_SPANS];
+    pw_track_lane *lanes[PW_TRACK_SPANS];
     pw_timeline_value values[PW_TRACKS - PW_TRACK_SPANS];
 } pw_lanes;
 
@@ -76,10 +77,10 @@ void pw_timeline_hold(pw_timeline_file *file, int64_t change);
 
 void pw_lanes_destroy(pw_lanes *lanes);
 /* A line of the track that is free at that time, taken until its span ends. NULL: no memory. */
-pw_lane *pw_lane_take(pw_lanes *lanes, enum pw_track track, pw_time start_ns);
+pw_track_lane *pw_track_lane_take(pw_lanes *lanes, enum pw_track track, pw_time start_ns);
 /* A complete span on a line that was taken. */
-void pw_lane_end(pw_lanes *lanes, pw_lane *lane, pw_time start_ns, pw_time end_ns, pw_label name,
-                 const pw_flow *flows, size_t num_flows);
+void pw_track_lane_end(pw_lanes *lanes, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
+                       pw_label name, const pw_flow *flows, size_t num_flows);
 /* Both. */
 void pw_lanes_span(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
                    pw_label name, const pw_flow *flows, size_t num_flows);

@@ -8,15 +8,16 @@
 struct pw_fault_line {
     pw_fault_line *next_of_block, *next_of_rank, *before_of_rank;
     pw_block_line *block;
-    pw_lane *lane;
+    pw_track_lane *lane;
     uint64_t flow, page;
     uint32_t rank, sequence;
     pw_time found_ns, end_ns; /* of its last step */
     bool has_tasklet;
     bool at_destination;
-    bool is_absent; /* its page */
-    bool counts;    /* the first of those that wait for their page at the rank */
-    bool is_told;   /* in the file: its lifeline has ended */
+    bool is_absent;  /* its page */
+    bool has_waited; /* this attempt waited for the page, and went on */
+    bool counts;     /* the first of those that wait for their page at the rank */
+    bool is_told;    /* in the file: its lifeline has ended */
 };
 
 /* A block by the number of its transaction, the present one or the last one. */
@@ -112,8 +113,8 @@ static void tell(pw_story *story, pw_fault_line *fault)
         pw_name_number(&name, fault->block->source);
     }
     const pw_flow flow = {fault->flow, false};
-    pw_lane_end(&story->ranks[fault->rank].lanes, fault->lane, fault->found_ns, fault->end_ns,
-                pw_name_label(&name), &flow, 1);
+    pw_track_lane_end(&story->ranks[fault->rank].lanes, fault->lane, fault->found_ns, fault->end_ns,
+                      pw_name_label(&name), &flow, 1);
 }
 
 /* One that is told and whose page is there is forgotten. */
@@ -171,7 +172,7 @@ static void know_faults(pw_story *story, pw_block_line *block)
         if (!spans[i]) continue;
         if (is_arrow) pw_span_add_flow(story->file, spans[i], (pw_flow){number, i == 1});
         for (const pw_fault_line *fault = block->faults; fault; fault = fault->next_of_block)
-            if (fault->sequence == block->sequence)
+            if (fault->sequence == block->sequence && !fault->has_waited)
                 pw_span_add_flow(story->file, spans[i], (pw_flow){fault->flow, false});
         pw_span_ready(story->file, spans[i]);
     }
@@ -190,14 +191,21 @@ void pw_story_begin(pw_story *story, pw_block_name name, pw_time at_ns)
     block->has_ended = block->is_acked = block->is_answered = block->is_received = false;
 }
 
-/* The lifelines of earlier attempts, which go on in this one; is_last: and end there. */
+/* An earlier attempt's fault goes on in this one, and one that the attempt has waited for. */
+static bool goes_on(const pw_block_line *block, const pw_fault_line *fault)
+{
+    return !fault->is_told && (fault->sequence != block->sequence || fault->has_waited);
+}
+
+/* The lifelines that go on in this attempt. is_last: and end there, when the page is there by now.
+ */
 static void take_earlier(pw_story *story, pw_block_line *block, pw_time at_ns, bool is_last)
 {
     story->num_flows = 0;
     for (pw_fault_line *fault = block->faults; fault; fault = fault->next_of_block) {
-        if (fault->is_told || fault->sequence == block->sequence) continue;
+        if (!goes_on(block, fault)) continue;
         fault->end_ns = pw_later(fault->end_ns, at_ns);
-        add_flow(story, fault->flow, is_last);
+        add_flow(story, fault->flow, is_last && !fault->is_absent);
     }
 }
 
@@ -245,7 +253,7 @@ void pw_story_receive(pw_story *story, pw_block_name name, uint32_t rank, pw_tim
         add_span(story, block, lanes, PW_TRACK_RECEIVE_ENGINE, start_ns, end_ns, label);
     for (pw_fault_line *fault = block->faults, *next; fault; fault = next) {
         next = fault->next_of_block;
-        if (fault->sequence == block->sequence) continue;
+        if (!goes_on(block, fault) || fault->is_absent) continue;
         tell(story, fault);
         forget(story, fault);
     }
@@ -305,13 +313,14 @@ void pw_story_fault(pw_story *story, pw_block_name name, uint32_t rank, bool at_
     uint32_t sequence = at_destination ? block->received_sequence : block->sequence;
     pw_fault_line **end = &block->faults;
     for (; *end; end = &(*end)->next_of_block)
-        if (at_destination && (*end)->sequence == sequence && (*end)->page == page)
-            return; /* a further packet of the same page */
+        if (at_destination && (*end)->at_destination && (*end)->sequence == sequence &&
+            (*end)->page == page)
+            return; /* a further packet of the same page; the source's pages are others */
     pw_fault_line *fault = new_fault(story);
     if (!fault) return;
     pw_rank_line *of_rank = &story->ranks[rank];
     *fault = (pw_fault_line){.block = block,
-                             .lane = pw_lane_take(&of_rank->lanes, PW_TRACK_FAULTS, at_ns),
+                             .lane = pw_track_lane_take(&of_rank->lanes, PW_TRACK_FAULTS, at_ns),
                              .flow = pw_timeline_flow(story->file),
                              .page = page,
                              .rank = rank,
@@ -352,7 +361,7 @@ void pw_story_tasklet(pw_story *story, uint32_t rank, uint64_t page, pw_time at_
 }
 
 void pw_story_page_in(pw_story *story, uint32_t rank, uint64_t page, uint64_t num_pages,
-                      pw_time at_ns)
+                      pw_time at_ns, bool reads_wait)
 {
     pw_rank_line *of_rank = &story->ranks[rank];
     story->num_flows = 0;
@@ -360,6 +369,7 @@ void pw_story_page_in(pw_story *story, uint32_t rank, uint64_t page, uint64_t nu
         next = fault->next_of_rank;
         if (!fault->is_absent || fault->page - page >= num_pages) continue;
         pass(story, fault, at_ns);
+        fault->has_waited = reads_wait && !fault->at_destination;
         leave_absent(of_rank, fault, at_ns);
         forget(story, fault);
     }

@@ -53,10 +53,11 @@ void pw_story_end(pw_story *story, pw_block_name name);
 void pw_story_step(pw_story *story, pw_block_name name, pw_time at_ns);
 /* The same with the sequence number that came last to the destination, or is on its way. */
 void pw_story_last_step(pw_story *story, pw_block_name name, pw_time at_ns, bool is_received);
-/* The tasklet begins with a page; pages are there. */
+/* The tasklet begins with a page; pages are there. reads_wait: attempts that met them at the source
+ * have waited, and go on. */
 void pw_story_tasklet(pw_story *story, uint32_t rank, uint64_t page, pw_time at_ns);
 void pw_story_page_in(pw_story *story, uint32_t rank, uint64_t page, uint64_t num_pages,
-                      pw_time at_ns);
+                      pw_time at_ns, bool reads_wait);
 void pw_story_resume(pw_story *story, uint32_t rank, uint64_t page, pw_time at_ns);
 
 /* No more records: what is open ends where its last step was. */

@@ -56,7 +56,8 @@ static bool is_shown(const pw_trace_record *record)
     case PW_TRACE_TOUCH:
     case PW_TRACE_PIN:
     case PW_TRACE_COPY:
-    case PW_TRACE_PINNED: return true;
+    case PW_TRACE_PINNED:
+    case PW_TRACE_UNIT_PAGE_IN: return true;
     case PW_TRACE_PAGE_TOUCHED:
     case PW_TRACE_TOUCH_SEGFAULT: /* 0: the run ended before the touch */
         return record->time_ns > 0;
@@ -66,9 +67,12 @@ static bool is_shown(const pw_trace_record *record)
 
 pw_time pw_record_time(const pw_trace_record *record)
 {
-    /* Recorded when it ends, maybe with all of the run's records in it. */
-    if (record->kind == PW_TRACE_CALL) return record->time_ns + (pw_time)record->a;
-    return record->time_ns;
+    switch (record->kind) {
+    case PW_TRACE_CALL: /* recorded when it ends, maybe with all of the run's records in it */
+    case PW_TRACE_UNIT_PAGE_IN: /* faults until then wait for it */
+        return record->time_ns + (pw_time)record->a;
+    default: return record->time_ns;
+    }
 }
 
 /* --- a file's pieces -----------------------------------------------------------------------------

@@ -281,7 +281,8 @@ static void draw_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record
     pw_rank_tracks *state = &tracks->ranks[rank];
     pw_name name = {0};
     if (state->job) pw_span_prolong(state->job, record->time_ns);
-    pw_story_page_in(&tracks->story, rank, state->job_page, state->job_pages, record->time_ns);
+    pw_story_page_in(&tracks->story, rank, state->job_page, state->job_pages, record->time_ns,
+                     false);
     pw_name_text(&name, "page ");
     pw_name_hex(&name, record->a);
     pw_name_text(&name, ": ");
@@ -290,11 +291,28 @@ static void draw_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record
     draw_instant(tracks, rank, PW_TRACK_PAGE_IN, record->time_ns, &name);
 }
 
+/* The translation unit has brought pages in, or its software. */
+static void draw_unit_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    pw_story *story = &tracks->story;
+    pw_time end_ns = record->time_ns + (pw_time)record->a;
+    pw_name name = {0};
+    pw_story_page_in(story, rank, record->b, record->peer, end_ns, true);
+    pw_name_text(&name, "page ");
+    pw_name_hex(&name, record->b);
+    if (record->peer > 1) {
+        pw_name_text(&name, " + ");
+        pw_name_number(&name, record->peer - 1);
+    }
+    pw_lanes_span(&story->ranks[rank].lanes, PW_TRACK_UNIT, record->time_ns, end_ns,
+                  pw_name_label(&name), story->flows, story->num_flows);
+}
+
 static void draw_touch(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
     bool is_there = record->kind == PW_TRACE_PAGE_TOUCHED;
     pw_name name = {0};
-    if (is_there) pw_story_page_in(&tracks->story, rank, record->a, 1, record->time_ns);
+    if (is_there) pw_story_page_in(&tracks->story, rank, record->a, 1, record->time_ns, false);
     else tracks->story.num_flows = 0;
     pw_name_text(&name, is_there ? "touch: page " : "segmentation fault: page ");
     pw_name_hex(&name, record->a);
@@ -338,6 +356,7 @@ void pw_tracks_draw(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_
     case PW_TRACE_NETLINK_SENT:
         if (tracks->ranks[rank].job) pw_span_prolong(tracks->ranks[rank].job, record->time_ns);
         break;
+    case PW_TRACE_UNIT_PAGE_IN: draw_unit_page_in(tracks, rank, record); break;
     case PW_TRACE_PAGE_TOUCHED:
     case PW_TRACE_TOUCH_SEGFAULT: draw_touch(tracks, rank, record); break;
     case PW_TRACE_RESUME: pw_story_resume(story, rank, record->a, record->time_ns); break;
