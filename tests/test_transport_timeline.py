@@ -15,6 +15,7 @@ from pagewire.cli.experiments import registry
 from pagewire.cli.experiments import run as experiments
 from pagewire.cli.experiments.result import Options
 from pagewire.cli.repetitions import OF_THE_HOST
+from pagewire.lab import Lab
 from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError
 from pagewire.transport.settings import config
@@ -508,4 +509,56 @@ def test_experiment_joins_the_runs_that_it_launches(num_launches, tmp_path, monk
         assert code == 0 and trace.read_bytes() == bytes(range(num_launches))
     else:
         assert code == 1 and not trace.exists()
-        assert "these experiments launch no ranks" in capsys.readouterr().err
+        assert "these experiments launch no ranks; Lab(trace=FILE)" in capsys.readouterr().err
+
+
+SENT = ("blocks", "retransmitted_blocks")
+
+
+def test_lab_writes_a_timeline_of_what_was_asked_for(tmp_path):
+    trace = tmp_path / "lab.pftrace"
+    with Lab(trace=str(trace)) as lab:
+        plain = lab.write("64KiB")
+        faulting = lab.write("64KiB", absent="all", traced=True)
+        again = lab.write("64KiB", absent="all", memory="odp")
+    found = Timeline(trace)
+    assert found.processes == [
+        f"{label} rank {node}" for label in ("part/page", "odp/page") for node in range(2)
+    ]
+    for label, outcomes in (("part/page", [plain, faulting]), ("odp/page", [again])):
+        faults = found.spans(f"{label} rank 1", "Page faults")
+        assert len(faults) == sum(
+            each.counters["translation_faults_destination"] for each in outcomes
+        )
+        assert all(fault.end_ns > fault.start_ns for fault in faults)
+    # Not those that warm the TLBs, which are as long as the first.
+    blocks = [each.counters[name] for each in (plain, faulting) for name in SENT]
+    assert len(found.spans("part/page rank 0", "Link")) == sum(blocks)
+    assert {record.kind for record in faulting.trace} >= {"handler", "tasklet_entry"}
+    with Lab() as lab:
+        assert lab.write("64KiB") == plain
+        assert lab.write("64KiB", absent="all", traced=True).trace == faulting.trace
+
+
+def test_lab_tells_when_the_timeline_cannot_be_written(tmp_path):
+    lab = Lab(trace=f"{tmp_path}/no/lab.pftrace")
+    lab.write(4096)
+    with pytest.raises(OutputError, match="no/lab.pftrace' was not written"):
+        lab.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["soak", "--transfers", "2"],
+        ["stress", "-n", "2", "--output", "/tmp/x.py"],
+        ["selftest"],
+        ["bench", "--quick"],
+    ],
+)
+def test_commands_of_many_runs_refuse_to_overwrite_it(words, tmp_path):
+    environ = {**os.environ, "PAGEWIRE_RUN_TRACE": str(tmp_path / "x")}
+    done = command(*words, environ=environ)
+    assert done.returncode == 2
+    assert f"run.trace = '{tmp_path}/x': {words[0]} makes many runs" in done.stderr
+    assert not list(tmp_path.iterdir())

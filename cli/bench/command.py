@@ -30,6 +30,7 @@ from pagewire.cli.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.bench.host import Share, num_cores
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
+from pagewire.transport.timeline import request
 
 GROUPS: dict[str, Group] = {
     module.GROUP.name: module.GROUP
@@ -153,6 +154,7 @@ def main(words: Sequence[str]) -> int:
     transport = arguments.transport
     groups = choose(arguments.only, transport)
     launch.check_writable("--json", arguments.json)
+    request.check_none(os.environ, "bench")
     try:
         figures = measure(groups, quick=arguments.quick, transport=transport)
     except BenchError as error:

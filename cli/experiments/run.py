@@ -49,7 +49,10 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
         code = _run(chosen, dataclasses.replace(options, timeline=parts), folder)
         if parts.join(trace):
             return code
-    say(f"'{trace}' was not written: these experiments launch no ranks, engines have no timeline")
+    say(
+        f"'{trace}' was not written: these experiments launch no ranks; Lab(trace=FILE) "
+        "writes the timeline of engines"
+    )
     return 1
 
 

@@ -4,10 +4,12 @@ import contextlib
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pagewire.native.output import OutputError
+from pagewire.native.settings import ConfigError
+from pagewire.transport.settings.config import load
 
 
 class Group(NamedTuple):
@@ -22,6 +24,16 @@ TRACE_VARIABLE = "PAGEWIRE_RUN_TRACE"
 
 ALONE = Group()
 """The only run of its file."""
+
+
+def check_none(environ: Mapping[str, str], command: str) -> None:
+    """Refuse run.trace for a command whose runs would all write that file."""
+    trace = load(environ=environ).run.trace
+    if trace:
+        raise ConfigError(
+            f"run.trace = '{trace}': {command} makes many runs, which would overwrite it one after "
+            "the other; take it away, or trace one of them by launch, compare or experiment"
+        )
 
 
 def join(parts: Sequence[pathlib.Path], path: str) -> None:
