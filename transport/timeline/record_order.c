@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define PIECE_RECORDS 1024
+#define TIME_NS_MAX ((pw_time)1 << 60) /* 36 years */
 #define NAME_PART_BYTES 16
 #define INSERTION_RECORDS 8 /* up to so many are sorted by moving them one by one */
 
@@ -62,6 +63,26 @@ static bool is_shown(const pw_trace_record *record)
     case PW_TRACE_TOUCH_SEGFAULT: /* 0: the run ended before the touch */
         return record->time_ns > 0;
     default: return false;
+    }
+}
+
+/* Times and lengths that a run can have: sums of them stay numbers. */
+static bool is_possible(const pw_trace_record *record)
+{
+    if (record->time_ns < 0 || record->time_ns > TIME_NS_MAX) return false;
+    switch (record->kind) {
+    case PW_TRACE_R5:
+    case PW_TRACE_SEND_ENGINE:
+    case PW_TRACE_LINK:
+    case PW_TRACE_RECEIVE_ENGINE:
+    case PW_TRACE_WALK:
+    case PW_TRACE_MESSAGE_SENT:
+    case PW_TRACE_CALL:
+    case PW_TRACE_TOUCH:
+    case PW_TRACE_PIN:
+    case PW_TRACE_COPY:
+    case PW_TRACE_UNIT_PAGE_IN: return record->a <= TIME_NS_MAX;
+    default: return true;
     }
 }
 
@@ -153,6 +174,7 @@ static int scan_piece(pw_rank_records *rank, int descriptor, uint32_t piece,
     int code = read_piece(rank, descriptor, piece, records);
     uint32_t num_records = piece_records(rank, piece);
     for (uint32_t i = 0; i < num_records && code == PW_OK; i++) {
+        if (!is_possible(&records[i])) return PW_ERR_INVALID;
         if (records[i].kind == PW_TRACE_MOVED)
             code = move_record(rank, descriptor, &records[i], piece, records, is_stale);
         else if (records[i].kind == PW_TRACE_CALL_NAME) code = add_call_name(rank, &records[i]);
