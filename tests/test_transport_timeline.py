@@ -5,11 +5,13 @@ import json
 import os
 import pathlib
 import re
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from test_cli_runs import command
+from test_cli_runs import BIN, command
 
 from pagewire.cli.experiments import registry
 from pagewire.cli.experiments import run as experiments
@@ -562,3 +564,25 @@ def test_commands_of_many_runs_refuse_to_overwrite_it(words, tmp_path):
     assert done.returncode == 2
     assert f"run.trace = '{tmp_path}/x': {words[0]} makes many runs" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_records_that_a_rank_could_not_write_leave_no_timeline(tmp_path):
+    """Under an mpiexec of the user's own each rank writes beside the timeline."""
+    program, trace = tmp_path / "program.py", tmp_path / "run.pftrace"
+    program.write_text(PROGRAM)
+    pathlib.Path(f"{trace}.1").symlink_to("/dev/full")
+    words = ["--quiet", "--set", "run.compute=none", "--trace", str(trace), str(program), "2"]
+    done = subprocess.run(
+        [BIN / "mpiexec", "-n", "2", sys.executable, "-P", "-m", "pagewire", "run", *words],
+        env={**os.environ, "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert f"'{trace}.1' was not written: No space left" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["program.py"]
+    assert os.path.exists("/dev/full")
