@@ -80,8 +80,6 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
-    if checked.run.trace:
-        request.check_installed()
     for name in ("json", "trace", "html", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)

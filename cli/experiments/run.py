@@ -69,7 +69,10 @@ def run(
             raise
         if parts.join(trace):
             return code
-    say(f"'{trace}' was not written: these experiments launch no ranks, engines have no timeline")
+    say(
+        f"'{trace}' was not written: these experiments launch no ranks; Lab(trace=FILE) "
+        "writes the timeline of engines"
+    )
     return 1
 
 

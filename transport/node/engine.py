@@ -130,9 +130,11 @@ class EngineView:
                 banks.append(ContextBank.from_engine(idx, out))
         return banks
 
-    def trace_start(self, capacity: int) -> None:
-        """Keep the first `capacity` trace records from now on."""
+    def trace_start(self, capacity: int, *, detailed: bool = False) -> None:
+        """Keep the first `capacity` trace records from now on; detailed: a timeline's too."""
         check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
+        if detailed:
+            lib.pw_ni_trace_detail(self.ni)
 
     def trace(self) -> list[TraceRecord]:
         """The records kept, in the engine's order."""
@@ -141,7 +143,19 @@ class EngineView:
         return [
             TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
             for each in records[0][0:count]
+            if each.kind in _KIND_NAMES
         ]
+
+    def trace_bytes(self) -> bytes:
+        """All of them, a timeline's too, as they stand in a rank's file of records."""
+        lost = lib.pw_ni_trace_lost(self.ni)
+        if lost:
+            raise EngineError(
+                int(lib.PW_ERR_FULL), f"trace: {lost} records found no room; transfer less at once"
+            )
+        records = ffi.new("pw_trace_record **")
+        count = lib.pw_ni_trace_read(self.ni, records)
+        return bytes(ffi.buffer(records[0], count * ffi.sizeof("pw_trace_record")))
 
 
 class Engine(EngineView):
