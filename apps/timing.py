@@ -1,8 +1,16 @@
-"""Where a rank's time goes, by `MPI.Wtime`, which is virtual time under pagewire; and work declared
-to the emulated node, for `--compute model`."""
+"""Where a rank's time goes, by `MPI.Wtime`, which is virtual time under pagewire; phases for its
+report; and work declared to the emulated node, for `--compute model`."""
 
+import functools
+import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+_LOADER = "pagewire.transport.facade.loader"
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 class Stopwatch:
@@ -43,8 +51,34 @@ def declare(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
     """
     # Not imported: on plain MPI the transport stays unloaded, and without its loader nobody
     # emulates.
-    if "pagewire.transport.facade.loader" not in sys.modules:
+    if _LOADER not in sys.modules:
         return
     compute = getattr(sys.modules["pagewire.transport"], "compute", None)
     if compute is not None:
         compute(flops=flops, num_bytes=num_bytes)
+
+
+def phase(name: str) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """A call of the function is a region of the report. Does nothing on plain MPI."""
+
+    def decorate(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @functools.wraps(function)
+        def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+            region = _region()
+            if region is None:
+                return function(*args, **kwargs)
+            with region(name):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _region() -> Any:
+    """pagewire.transport.region; None on plain MPI."""
+    if _LOADER in sys.modules:
+        return getattr(sys.modules["pagewire.transport"], "region", None)
+    if "PAGEWIRE_NODE_FILE" in os.environ:  # the NI is below the MPI library
+        return importlib.import_module("pagewire.transport").region
+    return None

@@ -1,273 +1,299 @@
-"""`pagewire compare`: one program under several memory strategies, and the table of the difference;
-with several runs of each, whether equal runs give equal figures.
+"""`pagewire compare`: one program under several memory strategies and settings, and the table of
+the difference; with several runs of each, whether equal runs give equal figures.
 
 Compute time between MPI calls is noise of this host, so by default the first run's is recorded and
 replayed in the others: what is left is what the strategies do. Each rank hashes what it received by
-RDMA, so that a strategy that loses bytes is seen.
+RDMA, so that a strategy that loses bytes is seen. What has ended when a signal or a failure ends
+the comparison is shown and written nevertheless, marked as incomplete.
 """
 
 import dataclasses
 import json
 import pathlib
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from pagewire.cli import compare_table, launch, noise, options, repetitions
+from pagewire.cli import (
+    compare_files,
+    compare_table,
+    launch,
+    noise,
+    options,
+    progress,
+    repetitions,
+    sweep,
+)
+from pagewire.cli.compare_plan import ALL, Choice, Run, check_number, choices, plan, references
 from pagewire.cli.guard import guarded_folder
+from pagewire.cli.interrupts import Interrupted
 from pagewire.cli.program import Program
-from pagewire.native.settings import ConfigError, allowed
-from pagewire.transport.memory.built_in import REGISTRY
+from pagewire.native.output import write_file
+from pagewire.native.settings import ConfigError
 from pagewire.transport.node.report import write_json
 from pagewire.transport.page import page
-from pagewire.transport.settings import config
 from pagewire.transport.timeline import request
 
 COMPUTE = ("replay", "measured", "model", "none")
-ALL = "all"
-"""Of --memory: every strategy that comes with pagewire, and every unit."""
-UNITS = ("mini", "static")
-"""Of --memory: values of run.translation whose unit pins by itself and needs no strategy."""
 
-MAX_RUNS = 10_000
-"""Bound against a mistyped number."""
+_MAX_NAMED = 8
+"""Of missing runs, on the terminal; JSON names all."""
 
 
-def compare(
-    num_ranks: int,
-    chosen: Program,
-    environ: Mapping[str, str],
-    *,
-    memory: str,
-    policy: str | None,
-    compute: str,
-    quiet_app: bool,
-    json_path: str,
-    plot_path: str = "",
-    html_path: str = "",
-    num_runs: int = 1,
-    with_noise: bool = False,
-    must_be_equal: bool = False,
-) -> int:
-    """Run, print the table, write JSON and picture; the exit code of the run that failed, or 0.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks of a comparison."""
 
-    Of `all` strategies each may fail but the first: a host's limit refuses some, and the table
-    says so. With several runs of each strategy, what is shown is the first one's, and what equal
-    runs differ in; 1 when they must be equal and are not.
+    memory: str | None = None
+    policy: str | None = None
+    sweeps: Sequence[str] = ()
+    baseline: str = ""
+    compute: str = "replay"
+    num_runs: int = 1
+    quiet_app: bool = False
+    quiet: bool = False
+    """no progress"""
+    with_noise: bool = False
+    must_be_equal: bool = False
+    json_path: str = ""
+    csv_path: str = ""
+    plot_path: str = ""
+    html_path: str = ""
+
+    def check(self) -> None:
+        """Refuse what can be seen before anything else; raises ConfigError."""
+        if self.compute not in COMPUTE:
+            raise ConfigError(f"--compute '{self.compute}': allowed is one of {', '.join(COMPUTE)}")
+        check_number(1, self.num_runs)
+        if self.must_be_equal and self.num_runs == 1:
+            raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
+        launch.check_writable("--json", self.json_path)
+        launch.check_writable("--csv", self.csv_path)
+        launch.check_writable("--plot", self.plot_path)
+        launch.check_writable("--html", self.html_path)
+        if self.plot_path:
+            compare_files.check_picture(self.plot_path)
+
+
+@dataclasses.dataclass(slots=True)
+class _Ended:
+    """How the runs came to their end."""
+
+    failures: dict[Choice, str]
+    """Rows that the table has no figures of."""
+    interrupt: Interrupted | None = None
+    exit_code: int = 0
+    reason: str = ""
+    """Of an end before the last run; empty: all have run."""
+
+
+def compare(num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted: Wanted) -> int:
+    """Run, print the table, write files and picture; the exit code of the run that failed, or 0.
+
+    Of `all` strategies each may fail but the first and those that ratios refer to: a host's limit
+    refuses some, and the table says so. With several runs of each, the table has their means, and
+    below it what equal runs differ in; 1 when they must be equal and are not. Raises Interrupted
+    once what has ended is shown.
     """
-    if compute not in COMPUTE:
-        raise ConfigError(f"--compute '{compute}': allowed is one of {', '.join(COMPUTE)}")
-    if not 1 <= num_runs <= MAX_RUNS:
-        raise ConfigError(f"--runs {num_runs}: allowed is 1 to {MAX_RUNS}")
-    if must_be_equal and num_runs == 1:
-        raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
-    launch.check_writable("--json", json_path)
-    launch.check_writable("--plot", plot_path)
-    launch.check_writable("--html", html_path)
-    if plot_path:
-        compare_table.check_picture(plot_path)
+    wanted.check()
+    axes = sweep.parse(wanted.sweeps)
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
     base = launch.check_settings(environ, chosen)
-    trace_path = base.run.trace
-    may_fail = memory.strip() == ALL
-    choices = _choices(memory, policy, base)
-    failures: dict[_Choice, str] = {}
+    rows = choices(wanted.memory, wanted.policy, axes, base)
+    check_number(len(rows), wanted.num_runs)
+    refer_to = dict(zip(rows, references(rows, wanted.baseline), strict=True))
+    # Without the recorded compute times, or without what ratios refer to, there is no comparison.
+    needed = {rows[0], *refer_to.values()}
+    if (wanted.memory or "").strip() != ALL:
+        needed.update(rows)
     with guarded_folder("pagewire-compare-") as directory:
-        plan = _plan(choices, compute, num_runs, directory, is_traced=bool(trace_path))
-        for each in plan:
-            each.environ = dict(environ)
-            options.apply(options.as_environment(each.assignments), each.environ)
-            try:
-                launch.check_settings(each.environ, chosen)
-            except ConfigError as error:
-                if not may_fail or each.choice == choices[0]:
-                    raise
-                failures[each.choice] = str(error)
-        with noise.beside(with_noise):
-            for idx, each in enumerate(plan):
-                if each.choice in failures:
-                    continue
-                _say(
-                    f"run {idx + 1} of {len(plan)}: {chosen.label} on {num_ranks} ranks, "
-                    f"{each.name}"
-                )
-                is_shown = not quiet_app and each.is_first
-                output = None if is_shown else subprocess.DEVNULL
-                group = request.Group(idx, each.choice_name)
-                outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output, group=group)
-                if outcome.failure and (not may_fail or each.choice == choices[0]):
-                    _say(f"{outcome.failure}; comparison ended at {each.name}")
-                    return outcome.exit_code
-                if outcome.failure:
-                    _say(f"{outcome.failure}; the comparison goes on without {each.name}")
-                    failures[each.choice] = outcome.failure
-                    continue
-                each.document = _read_report(each.report, chosen)
-                each.report.unlink()
+        trace_path = base.run.trace
+        runs = plan(rows, wanted.compute, wanted.num_runs, directory, is_traced=bool(trace_path))
+        failures = _check(runs, environ, chosen, needed)
+        with (
+            noise.beside(wanted.with_noise),
+            progress.Display(len(runs), quiet=wanted.quiet) as display,
+        ):
+            ended = _run_all(num_ranks, chosen, runs, failures, needed, wanted, display)
         if trace_path:
-            request.join(sorted(pathlib.Path(directory).glob("*.trace")), trace_path)
-    documents: list[dict[str, Any]] = []
-    entries: list[dict[str, Any]] = []
-    for choice in choices:
-        if choice in failures:
-            entries.append({**choice._asdict(), "failure": failures[choice]})
-            continue
-        runs = [each.document for each in plan if each.choice == choice and each.counts]
-        documents.append(runs[0])
-        entry: dict[str, Any] = runs[0]["summary"]
-        entries.append(entry)
-        _add_differences(entry, runs, documents[0]["summary"])
-        if num_runs > 1:
-            entry["repetitions"] = repetitions.of_reports(runs)
-    title = f"{chosen.label}, {num_ranks} ranks, compute {compute}"
-    compare_table.show(entries, title)
-    if num_runs > 1:
-        repetitions.show(entries)
-    result = {
-        "program": chosen.label,
-        "ranks": num_ranks,
-        "compute": compute,
-        "entries": entries,
-        "settings": _common_settings(documents),
-        "reports": documents,
-    }
-    if json_path:
-        write_json(json_path, result)
-    if html_path:
-        page.write(html_path, result)
-    if plot_path:
-        compare_table.draw(entries, title, plot_path)
-    if must_be_equal and any(
-        entry["repetitions"]["differences"] for entry in entries if "repetitions" in entry
+            parts = sorted(pathlib.Path(directory).glob("*.trace"))
+            if parts:
+                request.join(parts, trace_path)
+    result = _result(num_ranks, chosen, runs, refer_to, ended, wanted)
+    if result["entries"] and result["reports"]:
+        _show(result, wanted)
+    elif ended.reason:
+        progress.say("no run of the comparison had ended: nothing is shown or written")
+    if ended.interrupt is not None:
+        raise ended.interrupt
+    if ended.reason:
+        return ended.exit_code
+    if wanted.must_be_equal and any(
+        entry["repetitions"]["differences"] for entry in result["entries"] if "repetitions" in entry
     ):
-        _say("equal runs differ")
+        progress.say("equal runs differ")
         return 1
     return 0
 
 
-class _Choice(NamedTuple):
-    """What is compared: settings of section run."""
-
-    memory: str
-    policy: str
-    translation: str
-
-
-@dataclasses.dataclass(slots=True)
-class _Run:
-    """One run of the program."""
-
-    choice: _Choice
-    assignments: list[str]
-    report: pathlib.Path
-    is_first: bool
-    counts: bool
-    """Not one that was made for its compute times alone."""
-    environ: dict[str, str] = dataclasses.field(default_factory=dict)
-    document: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.choice_name if self.counts else f"{self.choice_name}, compute times recorded"
-
-    @property
-    def choice_name(self) -> str:
-        """Of its row."""
-        entry = self.choice._asdict()
-        name = compare_table.row_name(entry)
-        return f"{name}/{self.choice.policy}" if compare_table.has_policy(entry) else name
+def _check(
+    runs: Sequence[Run], environ: Mapping[str, str], chosen: Program, needed: set[Choice]
+) -> dict[Choice, str]:
+    """Give each run its environment; rows whose settings are refused, of those not needed."""
+    failures: dict[Choice, str] = {}
+    for each in runs:
+        each.environ = dict(environ)
+        options.apply(options.as_environment(each.assignments), each.environ)
+        try:
+            launch.check_settings(each.environ, chosen)
+        except ConfigError as error:
+            if each.choice in needed:
+                raise
+            failures[each.choice] = str(error)
+    return failures
 
 
-def _plan(
-    choices: Sequence[_Choice], compute: str, num_runs: int, directory: str, *, is_traced: bool
-) -> list[_Run]:
-    """The runs in their order. The one whose compute times are recorded is itself not equal to
-    those that replay them, so with several runs it is one of its own. Of several equal runs the
-    first is traced."""
-    record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
-    recording = ["run.compute=measured", record]
-    replaying = ["run.compute=replay", replay]
-    wanted: list[tuple[_Choice, list[str], bool, bool]] = []
-
-    def traces(idx: int, is_first: bool) -> list[str]:
-        if not is_traced:
-            return []
-        return [f"run.trace={directory}/{idx:05}.trace" if is_first else "run.trace="]
-
-    for choice in choices:
-        for run in range(num_runs):
-            times = [f"run.compute={compute}"]
-            if compute == "replay":
-                times = replaying
-                if not wanted:
-                    times = recording
-                    if num_runs > 1:
-                        wanted.append((choice, recording, False, False))
-                        times = replaying
-            wanted.append((choice, times, run == 0, True))
-    return [
-        _Run(
-            choice,
-            [
-                *(f"run.{name}={text}" for name, text in choice._asdict().items()),
-                f"run.json={directory}/{idx:05}.json",
-                "run.html=",
-                "run.hash_received=true",
-                *traces(idx, is_first),
-                *times,
-            ],
-            pathlib.Path(f"{directory}/{idx:05}.json"),
-            is_first,
-            counts,
-        )
-        for idx, (choice, times, is_first, counts) in enumerate(wanted)
-    ]
+def _run_all(
+    num_ranks: int,
+    chosen: Program,
+    runs: Sequence[Run],
+    failures: dict[Choice, str],
+    needed: set[Choice],
+    wanted: Wanted,
+    display: progress.Display,
+) -> _Ended:
+    """Run one after the other, up to the first that is needed and fails, or a signal."""
+    ended = _Ended(failures)
+    num_skipped = 0
+    try:
+        for idx, each in enumerate(runs):
+            if each.choice in failures:
+                num_skipped += 1
+                continue
+            is_shown = not wanted.quiet_app and each.is_first
+            what = f"{chosen.label} on {num_ranks} ranks, "
+            display.begin(each.name, what=what, is_hidden=is_shown, num_skipped=num_skipped)
+            num_skipped = 0
+            output = None if is_shown else subprocess.DEVNULL
+            group = request.Group(idx, each.choice.name)
+            outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output, group=group)
+            display.end()
+            if outcome.failure and each.choice in needed:
+                progress.say(f"{outcome.failure}; comparison ended at {each.name}")
+                ended.exit_code, ended.reason = outcome.exit_code, outcome.failure
+                return ended
+            if outcome.failure:
+                progress.say(f"{outcome.failure}; the comparison goes on without {each.name}")
+                failures[each.choice] = outcome.failure
+                continue
+            each.document = _read_report(each.report, chosen)
+            each.report.unlink()
+    except Interrupted as interrupt:
+        ended.interrupt, ended.reason = interrupt, interrupt.sentence
+    return ended
 
 
-def _add_differences(
-    entry: dict[str, Any], runs: Sequence[Mapping[str, Any]], first: Mapping[str, Any]
-) -> None:
-    """What the runs of a strategy are against the first strategy's."""
-    first_s = first["virtual_time_s"]
-    entry["slowdown"] = entry["virtual_time_s"] / first_s - 1 if first_s else 0.0
-    entry["received_alike"] = [
-        all(run["summary"]["received_hashes"][idx] == expected for run in runs)
-        for idx, expected in enumerate(first["received_hashes"])
-    ]
+def _result(
+    num_ranks: int,
+    chosen: Program,
+    runs: Sequence[Run],
+    refer_to: Mapping[Choice, Choice],
+    ended: _Ended,
+    wanted: Wanted,
+) -> dict[str, Any]:
+    """What the JSON file holds; rows without any run that has ended are left out."""
+    entries: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
+    by_choice: dict[Choice, dict[str, Any]] = {}
+    for choice, reference in refer_to.items():
+        named = {
+            "name": choice.name,
+            "sweep": dict(choice.point),
+            "baseline": reference.name,
+        }
+        own = {key: getattr(choice, key) for key in ("memory", "policy", "translation")}
+        if choice in ended.failures:
+            entries.append({**named, **own, "failure": ended.failures[choice]})
+            continue
+        found = [each.document for each in runs if each.choice == choice and each.counts]
+        found = [document for document in found if document]
+        if not found:
+            continue
+        documents.append(found[0])
+        entry: dict[str, Any] = {**named, **found[0]["summary"]}
+        first = documents[0]["summary"]["received_hashes"]
+        entry["received_alike"] = [
+            all(run["summary"]["received_hashes"][idx] == expected for run in found)
+            for idx, expected in enumerate(first)
+        ]
+        if wanted.num_runs > 1:
+            entry["repetitions"] = repetitions.of_reports(found)
+        entries.append(entry)
+        by_choice[choice] = entry
+    for choice, entry in by_choice.items():
+        entry["slowdown"] = _slowdown(entry, by_choice.get(refer_to[choice]))
+    result: dict[str, Any] = {
+        "program": chosen.label,
+        "ranks": num_ranks,
+        "compute": wanted.compute,
+        "baseline": wanted.baseline or next(iter(refer_to)).name,
+        "entries": entries,
+        "settings": _common_settings(documents) if documents else {},
+        "reports": documents,
+    }
+    if ended.reason:
+        planned = [each for each in runs if each.choice not in ended.failures]
+        missing = [each.name for each in planned if not each.document]
+        result["incomplete"] = {
+            "reason": ended.reason,
+            "planned_runs": len(planned),
+            "missing_runs": missing,
+        }
+    return result
 
 
-def _choices(memory: str, policy: str | None, base: config.Config) -> list[_Choice]:
-    """Strategies under the unit of the settings, and units; only part is run with each policy."""
-    names = [each.strip() for each in memory.split(",") if each.strip()]
-    if names == [ALL]:
-        names = [name for name in REGISTRY.names() if REGISTRY.is_native(name)] + [*UNITS]
-    policies = [each.strip() for each in (policy or base.run.policy).split(",") if each.strip()]
-    if not names:
-        raise ConfigError(
-            f"--memory '{memory}': name at least {allowed(config.lookup('run.memory'))}, "
-            f"{', '.join(UNITS)}, or all"
-        )
-    if not policies:
-        raise ConfigError(
-            f"--policy '{policy}': name at least {allowed(config.lookup('run.policy'))}"
-        )
-    unit = base.run.translation
-    if unit != "smmu" and any(name in UNITS for name in names):
-        raise ConfigError(
-            f"--memory '{memory}' with run.translation = '{unit}': {' and '.join(UNITS)} in it "
-            "name the unit; leave run.translation out"
-        )
-    strategies = [name for name in names if name not in UNITS]
-    for name, texts in (("run.memory", strategies), ("run.policy", policies)):
-        for text in texts:
-            config.load([f"{name}={text}"], environ={})
-    return [
-        _Choice("part", policies[0], name) if name in UNITS else _Choice(name, page_in, unit)
-        for name in names
-        for page_in in (policies if name == "part" and unit == "smmu" else policies[:1])
-    ]
+def _slowdown(entry: Mapping[str, Any], reference: Mapping[str, Any] | None) -> float | None:
+    """Of mean virtual times; None while the reference has not run."""
+    if reference is None:
+        return None
+    key = compare_table.TIME.key
+    base_s = compare_table.mean_of(reference, key)
+    return float(compare_table.mean_of(entry, key) / base_s - 1) if base_s else 0.0
+
+
+def _show(result: Mapping[str, Any], wanted: Wanted) -> None:
+    """Table and files."""
+    entries = result["entries"]
+    title = f"{result['program']}, {result['ranks']} ranks, compute {result['compute']}"
+    if wanted.num_runs > 1:
+        title += f", means of {wanted.num_runs} runs"
+    if "incomplete" in result:
+        left = result["incomplete"]
+        missing, num_planned = left["missing_runs"], left["planned_runs"]
+        title += f"; INCOMPLETE, {num_planned - len(missing)} of {num_planned} runs"
+    compare_table.show(entries, title)
+    if wanted.baseline:
+        print(f"Slowdown: against the rows of {wanted.baseline}.")
+    if wanted.num_runs > 1:
+        repetitions.show(entries)
+    if "incomplete" in result:
+        _say_missing(missing)
+    if wanted.json_path:
+        write_json(wanted.json_path, result, "compare")
+    if wanted.csv_path:
+        write_file(wanted.csv_path, compare_files.as_csv(entries, result.get("incomplete")))
+    if wanted.html_path:
+        page.write(wanted.html_path, result)
+    if wanted.plot_path:
+        compare_files.draw(entries, title, wanted.plot_path)
+
+
+def _say_missing(missing: Sequence[str]) -> None:
+    counts = {name: missing.count(name) for name in missing}
+    names = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
+    more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    progress.say(f"missing: {'; '.join(names[:_MAX_NAMED])}{more}")
 
 
 def _read_report(path: pathlib.Path, chosen: Program) -> dict[str, Any]:
@@ -288,7 +314,3 @@ def _common_settings(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for name, text in first.items()
         if all(document["settings"][name] == text for document in documents)
     }
-
-
-def _say(text: str) -> None:
-    print(f"pagewire: {text}", file=sys.stderr, flush=True)

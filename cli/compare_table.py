@@ -1,16 +1,15 @@
-"""What `pagewire compare` shows of its runs: a table with the best values in bold, whether the same
-bytes arrived, and a bar chart."""
+"""What `pagewire compare` shows of its runs: a table with the best values in bold, and whether the
+same bytes arrived."""
 
-import pathlib
+import os
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
-
-from pagewire.native.settings import ConfigError
-
-SUFFIXES = (".png", ".svg", ".pdf")
+from rich.text import Text
 
 
 class Column(NamedTuple):
@@ -19,6 +18,8 @@ class Column(NamedTuple):
     head: str
     key: str
     show: Callable[[Any], str]
+    text_of: str = ""
+    """What the line of omitted columns calls it, where the head does not say it."""
 
 
 def _count(value: float) -> str:
@@ -36,7 +37,7 @@ COLUMNS = (
     Column("timeouts", "timeouts", _count),
     Column("pages paged in", "pages_paged_in", _count),
     Column("pinned peak (MiB)", "pinned_peak_bytes", _mebibytes),
-    Column("on average", "pinned_mean_bytes", _mebibytes),
+    Column("on average", "pinned_mean_bytes", _mebibytes, "pinned on average (MiB)"),
     Column("copied (MiB)", "copied_bytes", _mebibytes),
     Column("buffers not ready", "strategy_misses", _count),
     Column("unit misses", "translation_misses", _count),
@@ -48,35 +49,100 @@ COLUMNS = (
 _BOUND = "ideal"
 """No machine does what it does, so that it is never the best."""
 
+_PLAIN_WIDTH = 180
+"""Of output that is no terminal, unless COLUMNS says another."""
+
+_WIDEST = 10_000
+
+_NO_FIGURES = frozenset({"ranks", "slowdown"})
+
 
 def show(entries: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print the table and what is to be said below it."""
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=180)
-    console.print(table(entries, title))
-    for line in notes(entries):
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=_PLAIN_WIDTH)
+    shown, omitted = _fitting(entries, title, console)
+    console.print(shown)
+    for line in (*_omission(omitted), *notes(entries)):
         console.print(line, highlight=False, markup=False)
 
 
-def table(entries: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """A row for each run; the best of each column in bold, where they differ."""
+def _fitting(
+    entries: Sequence[Mapping[str, Any]], title: str, console: Console
+) -> tuple[Table, list[Column]]:
+    """The table that the console has room for, and the columns that it has not: first those that
+    are alike in all rows go, from the right."""
     ended = [entry for entry in entries if "failure" not in entry]
-    made = Table(title=title)
-    made.add_column("memory")
-    made.add_column("policy")
-    for head in (TIME.head, "slowdown", *(each.head for each in COLUMNS)):
-        made.add_column(head, justify="right")
-    best = {each.key: _best(each.key, ended) for each in (TIME, *COLUMNS)}
+    columns, omitted = list(COLUMNS), []
+    while True:
+        made = table(entries, title, columns)
+        needed = Measurement.get(console, console.options.update_width(_WIDEST), made).maximum
+        if not columns or needed <= console.width:
+            return made, [each for each in COLUMNS if each in omitted]
+        alike = [
+            each for each in columns if len({mean_of(entry, each.key) for entry in ended}) <= 1
+        ]
+        omitted.append((alike or columns)[-1])
+        columns.remove(omitted[-1])
+
+
+def _omission(omitted: Sequence[Column]) -> list[str]:
+    if not omitted:
+        return []
+    names = ", ".join(each.text_of or each.head for each in omitted)
+    return [f"No room for: {names}; --csv and --json have all."]
+
+
+def table(
+    entries: Sequence[Mapping[str, Any]], title: str, columns: Sequence[Column] = COLUMNS
+) -> Table:
+    """A row for each strategy and swept value; the best of each column in bold, where they
+    differ."""
+    ended = [entry for entry in entries if "failure" not in entry]
+    names = list(entries[0]["sweep"]) if entries else []
+    is_repeated = any(num_runs(entry) > 1 for entry in ended)
+    heads = [TIME.head, *(["deviation"] if is_repeated else []), "slowdown"]
+    first = {each.key: best(each.key, ended) for each in (TIME, *columns)}
+    rows = []
     for entry in entries:
-        name, policy = row_name(entry), entry["policy"] if has_policy(entry) else ""
+        own = [row_name(entry), entry["policy"] if has_policy(entry) else ""]
+        own += [entry["sweep"][name] for name in names]
         if "failure" in entry:
-            made.add_row(name, policy, "refused or failed")
+            rows.append([*own, "refused or failed"])
             continue
-        slowdown = "" if entry is entries[0] else f"{entry['slowdown']:+.2%}"
-        cells = [_cell(each, entry, best[each.key]) for each in (TIME, *COLUMNS)]
-        made.add_row(name, policy, cells[0], slowdown, *cells[1:])
+        cells = [_cell(each, entry, first[each.key]) for each in (TIME, *columns)]
+        if is_repeated:
+            deviation = deviation_of(entry, TIME.key)
+            cells.insert(1, "" if deviation is None else f"{deviation:.6f}")
+        cells.insert(len(heads) - 1, _slowdown(entry))
+        rows.append([*own, *cells])
+    made = Table(title=title)
+    texts = ["memory", "policy", *names]
+    for idx, head in enumerate((*texts, *heads, *(each.head for each in columns))):
+        widest = max((len(_plain(row[idx])) for row in rows if idx < len(row)), default=0)
+        made.add_column(
+            _narrow(head, widest), justify="left" if idx < len(texts) else "right", no_wrap=True
+        )
+    for row in rows:
+        made.add_row(*row)
     return made
+
+
+def _plain(cell: str) -> str:
+    return Text.from_markup(cell).plain
+
+
+def _narrow(head: str, widest: int) -> str:
+    """A head in lines that are no wider than what stands below it, as far as its words allow."""
+    return textwrap.fill(head, max(widest, *map(len, head.split())), break_on_hyphens=False)
+
+
+def _slowdown(entry: Mapping[str, Any]) -> str:
+    """Empty for a row that others refer to, and for one whose reference has not run."""
+    if entry["slowdown"] is None or entry["baseline"] == entry["name"]:
+        return ""
+    return f"{entry['slowdown']:+.2%}"
 
 
 def row_name(entry: Mapping[str, Any]) -> str:
@@ -90,16 +156,45 @@ def has_policy(entry: Mapping[str, Any]) -> bool:
     return row_name(entry) == "part"
 
 
-def _best(key: str, entries: Sequence[Mapping[str, Any]]) -> Any:
+def strategy_name(entry: Mapping[str, Any]) -> str:
+    """The row's name, with the policy where it matters."""
+    return f"{row_name(entry)}/{entry['policy']}" if has_policy(entry) else row_name(entry)
+
+
+def numbers(entry: Mapping[str, Any]) -> list[str]:
+    """The names of an entry's figures."""
+    return [
+        key
+        for key, value in entry.items()
+        if isinstance(value, int | float) and key not in _NO_FIGURES
+    ]
+
+
+def num_runs(entry: Mapping[str, Any]) -> int:
+    """Equal runs of a row."""
+    return int(entry["repetitions"]["runs"]) if "repetitions" in entry else 1
+
+
+def mean_of(entry: Mapping[str, Any], key: str) -> Any:
+    """A figure's mean over the row's runs."""
+    return entry["repetitions"]["mean"][key] if "repetitions" in entry else entry[key]
+
+
+def deviation_of(entry: Mapping[str, Any], key: str) -> Any:
+    """Its standard deviation; None of a single run."""
+    return entry["repetitions"]["deviation"][key] if num_runs(entry) > 1 else None
+
+
+def best(key: str, entries: Sequence[Mapping[str, Any]]) -> Any:
     """The least value; None when all are alike."""
-    values = [entry[key] for entry in entries if entry["memory"] != _BOUND]
+    values = [mean_of(entry, key) for entry in entries if entry["memory"] != _BOUND]
     return min(values) if values and min(values) < max(values) else None
 
 
-def _cell(column: Column, entry: Mapping[str, Any], best: Any) -> str:
-    text = column.show(entry[column.key])
-    is_best = entry[column.key] == best and entry["memory"] != _BOUND
-    return f"[bold]{text}[/bold]" if is_best else text
+def _cell(column: Column, entry: Mapping[str, Any], least: Any) -> str:
+    value = mean_of(entry, column.key)
+    text = column.show(value)
+    return f"[bold]{text}[/bold]" if value == least and entry["memory"] != _BOUND else text
 
 
 def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -109,7 +204,8 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     if not any(any(entry["received_hashes"]) for entry in ended):
         lines.append("Received data: nothing arrived by RDMA.")
     elif all(all(entry["received_alike"]) for entry in ended):
-        lines.append("Received data: identical on each rank under every strategy.")
+        rows = "strategy" if not entries[0]["sweep"] else "strategy and setting"
+        lines.append(f"Received data: identical on each rank under every {rows}.")
     if any(not all(entry["received_alike"]) for entry in ended):
         lines.append(
             "Received data: DIFFERENT from the first row's as listed. Times or addresses that a "
@@ -118,44 +214,11 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     for entry in ended:
         ranks = [idx for idx, alike in enumerate(entry["received_alike"]) if not alike]
         if ranks:
-            lines.append(f"  {row_name(entry)}: DIFFERENT on rank {', '.join(map(str, ranks))}")
+            lines.append(f"  {entry['name']}: DIFFERENT on rank {', '.join(map(str, ranks))}")
         if entry["stale_transfers"]:
             lines.append(
-                f"{row_name(entry)}: {entry['stale_transfers']:,} transfers went through pins of "
+                f"{entry['name']}: {entry['stale_transfers']:,} transfers went through pins of "
                 "mappings that had gone."
             )
-    lines += [f"{row_name(each)}: {each['failure']}" for each in entries if "failure" in each]
+    lines += [f"{each['name']}: {each['failure']}" for each in entries if "failure" in each]
     return lines
-
-
-def check_picture(path: str) -> None:
-    """Refuse a file that is no picture, before anything runs."""
-    if pathlib.Path(path).suffix not in SUFFIXES:
-        raise ConfigError(f"--plot '{path}': the name must end in one of {', '.join(SUFFIXES)}")
-
-
-def draw(entries: Sequence[Mapping[str, Any]], title: str, path: str) -> None:
-    """A bar of virtual time for each run."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    ended = [entry for entry in entries if "failure" not in entry]
-    names = [
-        f"{row_name(entry)}/{entry['policy']}" if has_policy(entry) else row_name(entry)
-        for entry in ended
-    ]
-    times_ms = [entry["virtual_time_s"] * 1e3 for entry in ended]
-    best = _best(TIME.key, ended)
-    colours = ["#0072B2" if entry[TIME.key] == best else "#999999" for entry in ended]
-    with matplotlib.rc_context({"svg.hashsalt": "pagewire", "font.size": 9}):
-        figure, axes = pyplot.subplots(figsize=(8.2, 0.9 + 0.34 * len(names)), layout="constrained")
-        bars = axes.barh(names, times_ms, color=colours)
-        axes.bar_label(bars, [f"{time_ms:,.3f}" for time_ms in times_ms], padding=3)
-        axes.margins(x=0.15)
-        axes.invert_yaxis()
-        axes.set_xlabel("virtual time (ms)")
-        axes.set_title(title, fontsize=10)
-        figure.savefig(path)
-        pyplot.close(figure)

@@ -42,5 +42,12 @@ def experiment(incomplete: str) -> list[str]:
     return _beginning(incomplete, [*EXPERIMENTS, "all"])
 
 
+def json_schema(incomplete: str) -> list[str]:
+    """Schemas of the JSON that we write."""
+    from pagewire.cli import schema
+
+    return _beginning(incomplete, schema.names())
+
+
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

@@ -7,6 +7,7 @@ launcher keeps a named pipe in its folder, which the ranks' witnesses make their
 
 import contextlib
 import os
+from collections.abc import Callable
 
 NAME = "stderr"
 """The pipe's name in the launch's folder; cli/native/rank_starter.c has it too."""
@@ -18,9 +19,10 @@ _STANDARD_ERROR = 2
 class ErrorStream:
     """Brings what the ranks write to the launcher's own standard error."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, before_text: Callable[[], None] = lambda: None) -> None:
         """directory: the launch's folder; empty, or on a file system without named pipes, the
-        ranks' standard error stays mpiexec's."""
+        ranks' standard error stays mpiexec's. before_text: called before each text."""
+        self._before_text = before_text
         self.descriptor = -1
         """To be polled; -1 when there is no pipe."""
         if not directory:
@@ -37,6 +39,8 @@ class ErrorStream:
             text = os.read(self.descriptor, _CHUNK_BYTES) if self.descriptor >= 0 else b""
         except BlockingIOError:
             return False
+        if text:
+            self._before_text()
         with contextlib.suppress(OSError):
             while text:
                 text = text[os.write(_STANDARD_ERROR, text) :]

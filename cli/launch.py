@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from pagewire.cli import fabric, merging, mpi_choice, options, space
+from pagewire.cli import fabric, merging, mpi_choice, options, progress, space
 from pagewire.cli.error_stream import ErrorStream
 from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program, check_module
@@ -80,8 +80,6 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
-    if checked.run.trace:
-        request.check_installed()
     for name in ("json", "trace", "html", "compute_record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)
@@ -218,7 +216,9 @@ def launch_command(
         ) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
         contextlib.closing(
-            ErrorStream("" if hosts or settings.run.mpiexec_options else directory)
+            ErrorStream(
+                "" if hosts or settings.run.mpiexec_options else directory, progress.make_room
+            )
         ) as errors,
     ):
         space.check(directory, num_ranks)

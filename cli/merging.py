@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import IO, Any, TextIO
 
+from pagewire.cli import progress
 from pagewire.native.output import OutputError
 from pagewire.transport.node import report
 from pagewire.transport.page import page
@@ -37,6 +38,7 @@ def merge(
         _check_carried(directory, per_rank, program)
     if not per_rank:
         return
+    progress.add_virtual(max(int(each["virtual_time_ns"]) for each in per_rank))
     if run.trace:
         _write_timeline(directory, settings, group)
     if run.html:

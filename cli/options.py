@@ -36,7 +36,10 @@ SETTING_FLAGS: Mapping[str, str] = {
 """Options without a value."""
 
 VALUE_OPTIONS = frozenset(
-    {*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks", "--runs", "--plot"}
+    {
+        *(*SETTING_OPTIONS, "--set", "--config", "-n", "--ranks", "--runs", "--plot", "--csv"),
+        *("--sweep", "--baseline"),
+    }
 )
 """Every option of run, launch and compare that takes a value."""
 

@@ -2,10 +2,11 @@
 differ."""
 
 import dataclasses
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pagewire.cli.compare_table import row_name
+from pagewire.cli.compare_table import numbers
 from pagewire.transport.node.counters import COUNTER_GROUPS
 
 OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
@@ -84,8 +85,14 @@ def differences(runs: Sequence[Figures]) -> list[Difference]:
 def of_reports(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the reports of equal runs have in common, and what not."""
     runs = [figures(document) for document in documents]
+    summaries = [document["summary"] for document in documents]
+    values = {key: [each[key] for each in summaries] for key in numbers(summaries[0])}
     return {
         "runs": len(runs),
+        "mean": {key: statistics.fmean(each) for key, each in values.items()},
+        "deviation": {
+            key: statistics.stdev(each) if len(each) > 1 else 0.0 for key, each in values.items()
+        },
         "figures": len(runs[0]),
         "virtual_times_ns": [document["totals"]["virtual_time_ns"] for document in documents],
         "differences": [
@@ -99,7 +106,7 @@ def show(entries: Sequence[Mapping[str, Any]]) -> None:
     for entry in entries:
         if "repetitions" not in entry:
             continue
-        name, found = f"{row_name(entry)}, {entry['policy']}", entry["repetitions"]
+        name, found = entry["name"], entry["repetitions"]
         if not found["differences"]:
             print(f"{name}: {found['runs']} runs equal in all {found['figures']} figures")
             continue

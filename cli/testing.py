@@ -23,6 +23,9 @@ from pagewire.native.settings import ConfigError
 RANKS = (1, 2, 4)
 """Numbers of ranks that the MPI tests run at."""
 
+_MAX_AT_ONCE = 4
+"""Files of Python tests: most of a file's time is spent in waiting for programs to start."""
+
 _NO_TESTS_COLLECTED = 5
 _PATIENCE_S = (0.5, 4.0)
 """With an interrupted command before a signal of our own, and then before it is killed."""
@@ -63,13 +66,22 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
     """Exit codes by the name of what ran."""
     results = {
         "C": _run_c_tests(),
-        "Python": _run([*pytest, str(root / "tests")]),
+        "Python": _run([*pytest, str(root / "tests"), *_at_once()]),
     }
     files = files_of_mpi_tests(root)
     if files:
         for num_ranks in RANKS:
             results[f"MPI, {num_ranks} ranks"] = _run_mpi_tests(pytest, files, num_ranks)
     return results
+
+
+def _at_once() -> list[str]:
+    """pytest-xdist's options: as many files at a time as this process may use cores, by name (few
+    slow tests in a file that comes last would keep one core waiting)."""
+    num_files = min(len(os.sched_getaffinity(0)), _MAX_AT_ONCE)
+    if num_files == 1:
+        return []
+    return ["-n", str(num_files), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def _run_c_tests() -> int:

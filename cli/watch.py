@@ -16,6 +16,7 @@ import subprocess
 import time
 from typing import Any
 
+from pagewire.cli import progress
 from pagewire.cli.error_stream import ErrorStream
 
 GRACE_S = 2.0
@@ -121,6 +122,7 @@ class Watch:
                 if code is not None:
                     return code
                 self._follow_ranks()
+                progress.tick()
                 now_s = time.monotonic()
                 if len(self._known_ranks) > num_started:
                     num_started, started_s = len(self._known_ranks), now_s

@@ -225,6 +225,23 @@ uint32_t pagewire_read_counters(pagewire_node *node, uint64_t *values, uint32_t 
 /* One by name; PAGEWIRE_ERR_INVALID: there is none of that name. */
 int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value);
 
+/* ---- regions ------------------------------------------------------------------------------ */
+
+/* The program enters a phase by name: 1 to 63 bytes without control characters. What the node
+ * counts from now on belongs to it, until a region within is entered, or it is left. Regions are
+ * those of the thread that entered the outermost one; for another one meanwhile this does nothing.
+ */
+int pagewire_region_enter(pagewire_node *node, const char *name);
+/* Leave the innermost one. PAGEWIRE_ERR_INVALID: the thread has none open. */
+int pagewire_region_leave(pagewire_node *node);
+/* 0, or how many rows there are: what lies outside of all regions is row 0, and a region within
+ * another one is a row "outer/inner". */
+uint32_t pagewire_num_regions(pagewire_node *node);
+/* The idx-th row: its name, which the node keeps; how often it was entered; and its share of the
+ * first num_values counters. NULL behind the last. Any may be NULL. */
+const char *pagewire_region_read(pagewire_node *node, uint32_t idx, uint64_t *entries,
+                                 uint64_t *values, uint32_t num_values);
+
 #ifdef __cplusplus
 }
 #endif

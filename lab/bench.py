@@ -15,6 +15,7 @@ from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import PAGE_BYTES, Buffer, buffers_of_one_gigabyte
 from pagewire.lab.nodes import Event, Nodes
 from pagewire.lab.outcome import Outcome
+from pagewire.lab.recorder import Recorder
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.memory import host as memory_host
@@ -102,8 +103,9 @@ class Bench:
         num_nodes: int,
         max_bytes: int,
         make_policy: Callable[[], PageInPolicy] | None = None,
+        timeline: Recorder | None = None,
     ) -> None:
-        """max_bytes: largest transfer to come. make_policy: as Nodes."""
+        """max_bytes: largest transfer to come. make_policy: as Nodes. timeline: of transfers."""
         if config.memory_backend.backend != "host":
             raise ConfigError(
                 "memory_backend.backend = 'model': a lab drops real pages; take 'host'"
@@ -111,6 +113,7 @@ class Bench:
         self.config, self.platform = config, platform
         self.nodes = Nodes(config, platform, num_nodes, make_policy)
         self._max_bytes = max_bytes
+        self._timeline = timeline
         self._places: list[_Place] = []
         self._now_ns = 0
 
@@ -124,7 +127,7 @@ class Bench:
             if step.num_bytes > place.warm_bytes.get(step.ends, 0):
                 place.warm_bytes[step.ends] = step.num_bytes  # TLBs know it from here on
                 plain = dataclasses.replace(step, source_absent=(), destination_absent=(), at_ns=0)
-                self._transfer([(plain, place)], "part", False, 0)
+                self._transfer([(plain, place)], "part", False, 0, is_asked=False)
         placed = list(zip(steps, self._places, strict=False))
         return self._transfer(placed, self.config.run.memory, traced, repetition)
 
@@ -140,9 +143,15 @@ class Bench:
         self._places = [_Place(*pair, idx) for idx, pair in enumerate(pairs)]
 
     def _transfer(
-        self, placed: Sequence[tuple[Step, _Place]], memory: str, traced: bool, repetition: int
+        self,
+        placed: Sequence[tuple[Step, _Place]],
+        memory: str,
+        traced: bool,
+        repetition: int,
+        *,
+        is_asked: bool = True,
     ) -> list[Outcome]:
-        nodes = self.nodes
+        nodes, timeline = self.nodes, self._timeline if is_asked else None
         for step, place in placed:
             place.prepare(step, nodes)
         with contextlib.ExitStack() as open_:
@@ -154,7 +163,9 @@ class Bench:
                 )
                 address = place.destination.address
                 leases.append((preparing, preparing.acquire(address, step.num_bytes, Access.WRITE)))
-            if traced:
+            if timeline is not None:
+                timeline.begin(nodes)
+            elif traced:
                 nodes.trace_start(TRACE_RECORDS)
             before = nodes.counters()
             posted = self._post(placed, [sum(lease.cost) for _, lease in leases])
@@ -170,6 +181,8 @@ class Bench:
             )
         for step, place in placed:
             place.check(step)
+        if timeline is not None:
+            timeline.keep(nodes)
         trace = nodes.trace_since(self._now_ns) if traced else ()
         outcomes = [
             self._outcome(step, ids, prepare_ns, events, repetition, trace, counters)

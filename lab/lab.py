@@ -1,6 +1,6 @@
 """`Lab`: two to n network interfaces in one process, and what can be done with them.
 
-What it does not have: MPI, matching, other traffic, hosts' noise, timelines. Settings of MPI runs
+What it does not have: MPI, matching, other traffic, hosts' noise. Settings of MPI runs
 alone (compute, eager limit, wires) change nothing here. Strategies that keep something from one
 transfer to the next (caches of pins, bounce buffers) need a program's life: `pagewire compare`.
 """
@@ -18,6 +18,7 @@ from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.bench import Bench, Step
 from pagewire.lab.nodes import Nodes
 from pagewire.lab.outcome import Outcome
+from pagewire.lab.recorder import Recording
 from pagewire.lab.transfer import (
     OPERATIONS,
     Absent,
@@ -56,15 +57,19 @@ class Lab:
         policy: Policy = None,
         memory: str | None = None,
         settings: Mapping[str, Any] | Config | None = None,
+        platform: Platform | None = None,
         max_size: int | str = "16MiB",
         seed: int = 1,
+        trace: str = "",
     ) -> None:
         """nodes: 1 sends to itself (R5 loopback).
 
         policy, memory: what transfers use that do not say otherwise. settings: values by dotted
         name, as {"run.timeout": "100us"}; neither environment nor configuration file is looked at,
-        unless it is a Config that was loaded from these. max_size: largest transfer. seed: of
-        absent pages that are given as a fraction.
+        unless it is a Config that was loaded from these. platform: costs, in place of those that
+        run.platform names. max_size: largest transfer. seed: of absent pages that are given as a
+        fraction. trace: `close` writes the timeline of all transfers to this file, for
+        ui.perfetto.dev; it calls nodes ranks.
         """
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
             raise ConfigError(f"nodes = {nodes!r}: allowed is a whole number from 1 to {NODES_MAX}")
@@ -74,9 +79,11 @@ class Lab:
         self._policy: Policy = self._config.run.policy if policy is None else policy
         self._memory = self._config.run.memory if memory is None else memory
         self._draw = random.Random(seed)
+        self._trace = trace
+        self._recording: Recording | None = None
         self._benches: dict[tuple[object, str], Bench] = {}
         self._objects: list[object] = []  # keeps each id in _benches that of one object
-        self.platform: Platform = load_platform(self._config.run.platform)
+        self.platform: Platform = platform or load_platform(self._config.run.platform)
         """costs, with source and unit"""
         self._bench(None, None)
 
@@ -92,10 +99,16 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """Give back engines and buffers; the next transfer makes new ones."""
+        """Give back engines and buffers, write the timeline; the next transfer makes new ones.
+
+        Raises OutputError when the timeline cannot be written.
+        """
         for bench in self._benches.values():
             bench.nodes.close()
         self._benches.clear()
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.write()
 
     @property
     def nodes(self) -> Nodes:
@@ -253,8 +266,15 @@ class Lab:
             run = dataclasses.replace(self._config.run, policy=name, memory=strategy)
             config = dataclasses.replace(self._config, run=run)
             self._objects.append(chosen)
+            if self._trace and self._recording is None:
+                self._recording = Recording(self._trace)
             self._benches[key] = Bench(
-                config, self.platform, self._num_nodes, self._max_bytes, make_policy
+                config,
+                self.platform,
+                self._num_nodes,
+                self._max_bytes,
+                make_policy,
+                self._recording.recorder(config) if self._recording else None,
             )
         return self._benches[key]
 

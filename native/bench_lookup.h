@@ -1,5 +1,5 @@
 /* Benchmark of address translation: what a lookup costs in our caches and in what one would take
- * otherwise. With bench_trace.h it alone in native/ reads a clock (wall time). Stateless. */
+ * otherwise. In native/ benchmarks and host_*.h alone read a clock (wall time). Stateless. */
 #ifndef PW_NATIVE_BENCH_LOOKUP_H
 #define PW_NATIVE_BENCH_LOOKUP_H
 #include "native/types.h"

@@ -1,5 +1,5 @@
-/* Benchmark of the trace: what a record costs where there is none, and where there is one. With
- * bench_lookup.h it alone in native/ reads a clock (wall time). Stateless. */
+/* Benchmark of the trace: what a record costs where there is none, and where there is one. In
+ * native/ benchmarks and host_*.h alone read a clock (wall time). Stateless. */
 #ifndef PW_NATIVE_BENCH_TRACE_H
 #define PW_NATIVE_BENCH_TRACE_H
 #include "native/types.h"

@@ -49,7 +49,11 @@ enum pw_trace_detail {
     PW_TRACE_TOUCH,          /* span of the memory strategy */
     PW_TRACE_PIN,            /* the same; unpinning too */
     PW_TRACE_COPY,           /* the same */
-    PW_TRACE_PINNED          /* bytes that are pinned from now on */
+    PW_TRACE_UNIT_PAGE_IN,   /* span of a translation unit that pages in; page; the peer is how many
+                              */
+    PW_TRACE_PINNED,         /* bytes that are pinned from now on */
+    PW_TRACE_REGION,         /* span of a region of the program's, row; the peer is its depth */
+    PW_TRACE_REGION_NAME     /* 16 bytes of its path; the peer is the row, time the part */
 };
 
 typedef struct {
@@ -58,6 +62,9 @@ typedef struct {
     uint32_t peer; /* the node that it is about; where nothing is said this one */
     uint64_t a, b;
 } pw_trace_record;
+
+#define PW_TRACE_NAME_BYTES 48  /* of an MPI call's, at most */
+#define PW_TRACE_PATH_BYTES 256 /* of a region's */
 /* cdef end */
 
 /* A block's numbers and how many of its packets, in one word. */

@@ -371,24 +371,3 @@ void pw_ni_invalidate_all(pw_ni *ni)
     ni->translation->ops->invalidate_all(ni->translation);
     pw_memory_changed(ni->memory);
 }
-
-int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)
-{
-    free(ni->trace.records);
-    ni->trace = (pw_trace){.node = ni->node};
-    ni->driver.num_marks = 0;
-    pw_library_thread_forget_records(&ni->driver.thread);
-    if (capacity == 0) return PW_OK;
-    ni->trace.records = malloc(capacity * sizeof *ni->trace.records);
-    if (!ni->trace.records) return PW_ERR_NOMEM;
-    ni->trace.capacity = capacity;
-    return PW_OK;
-}
-
-pw_trace *pw_ni_trace(pw_ni *ni) { return &ni->trace; }
-
-uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records)
-{
-    *records = ni->trace.records;
-    return ni->trace.num_records;
-}

@@ -187,7 +187,11 @@ void pw_ni_invalidate_all(pw_ni *ni);
 int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes, int64_t at_ns);
 /* Keep the first capacity trace records from now on (0: off). */
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity);
+/* Keep those of a timeline too, from the start on. */
+void pw_ni_trace_detail(pw_ni *ni);
 uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records);
+/* How many there was no room for. */
+uint64_t pw_ni_trace_lost(const pw_ni *ni);
 
 /* Messages through packetizer and mailbox: the host carries them. kind is the host's. */
 #define PW_ENVELOPE_BYTES 64

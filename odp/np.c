@@ -10,22 +10,24 @@ static pw_time notice_ns(const pw_costs *costs)
 }
 
 /* Software brings the page in, one after the other. PW_OK, or why it cannot. */
-static int bring_in(pw_odp *np, const pw_access *access, bool for_write, pw_time *ready_ns)
+static int bring_in(pw_odp *np, const pw_access *access, bool for_write, pw_access_result *result)
 {
     uint8_t effect = PW_EFFECT_NONE;
     int code = pw_memory_page_in(np->base.memory, access->page, 1, for_write, &effect);
     if (code < 0) return code;
     bool is_major = effect == PW_EFFECT_SWAPPED;
     pw_time work_ns = np->costs->touch_absent_page_ns + (is_major ? np->costs->major_fault_ns : 0);
-    *ready_ns =
-        pw_calendar_book(&np->worker, access->at_ns + notice_ns(np->costs), work_ns) + work_ns;
+    result->page_in_ns =
+        pw_calendar_book(&np->worker, access->at_ns + notice_ns(np->costs), work_ns);
+    result->paged_in_ns = result->page_in_ns + work_ns;
+    result->num_paged_in = 1;
     np->counters->pages_paged_in += effect != PW_EFFECT_NONE;
     np->counters->pages_copied += effect == PW_EFFECT_COPIED;
     np->counters->major_faults += is_major;
     np->counters->signature_writes += for_write;
     np->counters->signature_reads += !for_write;
     return pw_odp_table_enter(&np->table, access->pdid, access->page,
-                              (pw_odp_entry){*ready_ns, for_write});
+                              (pw_odp_entry){result->paged_in_ns, for_write});
 }
 
 void pw_np_access(pw_translation_unit *base, pw_residency *residency, const pw_access *access,
@@ -47,8 +49,9 @@ void pw_np_access(pw_translation_unit *base, pw_residency *residency, const pw_a
         return;
     }
     if (!is_in) {
-        result->code = bring_in(np, access, for_write, &ready_ns);
+        result->code = bring_in(np, access, for_write, result);
         if (result->code < 0) return;
+        ready_ns = result->paged_in_ns;
         pw_residency_forget(residency);
     }
     result->delay_ns = pw_smmu_translate(np->smmu, access->pdid, access->page, is_ready, false,

@@ -73,9 +73,10 @@ static int enter(pw_odp *odp, uint16_t pdid, uint64_t first_page, const filling 
     return PW_OK;
 }
 
-/* The NIC faults: firmware, driver, firmware. The page's range is in the table from *ready_ns on.
+/* The NIC faults: firmware, driver, firmware. The page's range is in the table from
+ * paged_in_ns on.
  */
-static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_time *ready_ns)
+static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_access_result *result)
 {
     filling filled;
     uint64_t rest = access->end_page > access->page ? access->end_page - access->page : 1;
@@ -85,13 +86,15 @@ static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_time *
     pw_time work_ns = odp->costs->odp_fault_ns +
                       (pw_time)(filled.num_pages - 1) * odp->costs->odp_fault_page_ns +
                       (pw_time)filled.num_major * odp->costs->major_fault_ns;
-    *ready_ns = pw_calendar_book(&odp->worker, access->at_ns, work_ns) + work_ns;
+    result->page_in_ns = pw_calendar_book(&odp->worker, access->at_ns, work_ns);
+    result->paged_in_ns = result->page_in_ns + work_ns;
+    result->num_paged_in = (uint32_t)filled.num_pages;
     pw_counters *counters = odp->counters;
     counters->odp_faults++;
     counters->odp_fault_ns += work_ns;
     if (for_write) counters->translation_faults_destination++;
     else counters->translation_faults_source++;
-    return enter(odp, access->pdid, access->page, &filled, *ready_ns);
+    return enter(odp, access->pdid, access->page, &filled, result->paged_in_ns);
 }
 
 /* --- access -------------------------------------------------------------------------------------
@@ -136,8 +139,9 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
     pw_time ready_ns = entry ? entry->ready_ns : access->at_ns;
     odp->counters->odp_pending += entry && !is_ready;
     if (!entry) {
-        result->code = fault(odp, access, for_write, &ready_ns);
+        result->code = fault(odp, access, for_write, result);
         if (result->code < 0) return;
+        ready_ns = result->paged_in_ns;
         pw_residency_forget(residency);
     }
     result->delay_ns = pw_smmu_translate(odp->smmu, access->pdid, access->page, is_ready, false,

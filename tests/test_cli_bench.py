@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from json_schemas import check as check_schema
 from rich.console import Console
 from test_cli_runs import command
 
@@ -28,7 +29,9 @@ def quick(tmp_path_factory) -> tuple[str, dict]:
     done = command("bench", "--quick", "--json", str(path), environ={"PAGEWIRE_RUN_MEMORY": "part"})
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return done.stdout, json.loads(path.read_text())
+    figures = json.loads(path.read_text())
+    check_schema("bench", figures)
+    return done.stdout, figures
 
 
 def test_every_group_has_rows_of_positive_figures(quick):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from json_schemas import check as check_schema
 from rich.console import Console
 from test_cli_runs import command
 
@@ -79,6 +80,7 @@ def test_rows_are_in_tables_and_json(tmp_path):
     done = command("bench", *words)
     assert done.returncode == 0, done.stderr
     figures = json.loads(path.read_text())
+    check_schema("bench", figures)
     assert figures["transport"] == "fabric"
     groups = list(bench.TRANSPORTS["fabric"].values())
     assert [row["num_bytes"] for row in figures["ping_pong"]] == [8, 65536]

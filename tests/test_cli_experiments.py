@@ -7,6 +7,7 @@ import math
 import os
 
 import pytest
+from json_schemas import check as check_schema
 
 from pagewire.cli.experiments import app_runs, apps, output, registry, rivals
 from pagewire.cli.experiments.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
@@ -94,6 +95,7 @@ def test_files_are_written_and_say_where_numbers_come_from(name, results, tmp_pa
     experiment = registry.EXPERIMENTS[name]
     output.write_files(experiment, results[name], experiment.options(quick()), tmp_path)
     document = json.loads((tmp_path / f"{name}.json").read_text())
+    check_schema("experiment", document)
     assert document["platform"]["name"] == (experiment.platform or "exanest-qfdb")
     assert document["source"] == experiment.source
     assert document["numbers"] and document["notes"]

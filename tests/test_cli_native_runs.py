@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from json_schemas import check as check_schema
 
 from pagewire.cli import fabric, mpi_choice
 
@@ -141,6 +142,7 @@ def test_bytes_of_a_c_program_pass_the_ni(program, num_ranks, tmp_path):
     assert f"sum {total} wrong 0 of {num_ranks}\n" in done.stdout
     assert f"{num_ranks} ranks, over the fabric\n" in done.stdout
     document = json.loads(path.read_text())
+    check_schema("report", document)
     if num_ranks > 1:
         assert document["totals"]["rdma_bytes"] >= num_ranks * NUM_BYTES
         assert document["totals"]["translation_faults"] >= num_ranks * NUM_BYTES // 4096 // 2

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from json_schemas import check as check_schema
 
 BIN = pathlib.Path(sys.prefix, "bin")
 SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
@@ -99,7 +100,9 @@ def test_compare_replays_compute_and_reports_every_key(tmp_path):
         *SMALL,
     )
     assert done.returncode == 0, done.stderr
-    pretouch, part = json.loads(path.read_text())["entries"]
+    document = json.loads(path.read_text())
+    check_schema("compare", document)
+    pretouch, part = document["entries"]
     keys = {
         "memory", "policy", "ranks", "virtual_time_s", "wall_time_s", "mpi_sends", "mpi_bytes",
         "blocks", "translation_faults", "fault_interrupts", "err_messages", "nacks", "timeouts",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from json_schemas import check as check_schema
 from native_programs import clean_environment, needs_provider
 
 from pagewire.cli import commands, mpi_choice
@@ -214,6 +215,7 @@ def test_selftest_of_this_installation_passes_and_is_written(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("pagewire selftest: ok\n")
     found = json.loads(path.read_text(encoding="utf-8"))
+    check_schema("selftest", found)
     verdicts = {each["name"]: each["verdict"] for each in found["checks"]}
     assert verdicts["facade"] == "passed" and "failed" not in verdicts.values()
     assert found["versions"]["Python"] == ".".join(map(str, sys.version_info[:3]))

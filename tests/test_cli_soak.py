@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from json_schemas import check as check_schema
 
 from pagewire.cli.soak import verdict
 from pagewire.cli.soak.phases import PHASES
@@ -36,6 +37,7 @@ def test_phases_in_one_process_pass_and_are_written(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "soak passed" in done.stdout
     written = json.loads(path.read_text())
+    check_schema("soak", written)
     assert [phase["phase"] for phase in written["phases"]] == [phase.name for phase in PHASES]
     losses, timeouts, numbers = (phase["counters"] for phase in written["phases"])
     assert losses["retransmitted_blocks"] > 0 and losses["crc_errors"] > 0
@@ -52,7 +54,9 @@ def test_ranks_as_processes_pass(tmp_path):
     words = ("-n", "2", "--transfers", "600", "--transport", "facade", "--phase", "losses")
     done = soak(*words, "--json", str(path))
     assert done.returncode == 0, done.stdout + done.stderr
-    (phase,) = json.loads(path.read_text())["phases"]
+    written = json.loads(path.read_text())
+    check_schema("soak", written)
+    (phase,) = written["phases"]
     assert len(phase["per_rank"]) == 2 and phase["transfers"] >= 600
     assert phase["counters"]["retransmitted_blocks"] > 0
 

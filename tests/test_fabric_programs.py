@@ -38,7 +38,7 @@ WINDOWS = (
     "one_sided_dynamic", "one_sided_shared", "accumulate", "accumulate_native", "atomics",
     "atomics_native", "accumulate_types",
 )  # fmt: skip
-OTHERS = ("wtime", "session", "files", "port")
+OTHERS = ("wtime", "session", "files", "port", "regions")
 ALONE = ("pingpong_large", "threads", "spawn", "spawned")
 """In runs of their own: they take long, start otherwise, or print what is not theirs."""
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from json_schemas import check as check_schema
 from page_file import Page, check_self_contained, text_of, values
 from test_cli_runs import command
 
@@ -45,7 +46,9 @@ def run(tmp_path_factory):
                    "--json", f"{folder}/run.json", "--html", f"{folder}/run.html",
                    f"{folder}/program.py")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return folder, json.loads((folder / "run.json").read_text())
+    document = json.loads((folder / "run.json").read_text())
+    check_schema("report", document)
+    return folder, document
 
 
 def saved(folder, document, name="other"):
@@ -123,6 +126,7 @@ def test_comparison_has_its_bars_and_each_run(tmp_path):
                    f"{tmp_path}/all.html", str(program))  # fmt: skip
     assert done.returncode == 0, done.stderr
     result, made = json.loads((tmp_path / "all.json").read_text()), Page(tmp_path / "all.html")
+    check_schema("compare", result)
     check_self_contained(made.text)
     assert values(made.section("slowdowns"), "span") == [
         entry["virtual_time_s"] for entry in result["entries"]
@@ -157,6 +161,7 @@ def test_warnings_name_what_spoils_figures(run):
     text = " ".join(warnings.of_run(spoiled))
     for word in ("1,234 bytes went around the NI (Reduce)", "measured", "several others", "7 tran"):
         assert word in text
+    assert "replayed in the others" in " ".join(warnings.of_run(spoiled, replayed=True))
     entry = {"repetitions": {"runs": 3, "figures": 90, "virtual_times_ns": [100, 104, 102],
              "differences": [{"name": "mpi_ns", "spread": 0.04}]}}  # fmt: skip
     assert "100 to 104 ns, at most 4.00% (mpi_ns)" in warnings.of_entry("part", entry)[0]

@@ -18,16 +18,24 @@ import numpy as np
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 data = np.ones(int(sys.argv[1]), np.uint8)
+def keep_waiting(turn):
+    # However late the other one comes, it waits for 0.8 s.
+    wait = 'until [ -e "$0" ]; do sleep 0.02; done; sleep 0.8'
+    subprocess.run(["sh", "-c", wait, f"{sys.argv[0]}.{turn}"])
+def wait(turn):
+    open(f"{sys.argv[0]}.{turn}", "w").close()
 for turn in range(2):
     if world.rank == 0:
-        subprocess.run(["sleep", "0.8"])
+        keep_waiting(turn)
         world.Send(data, 1, 7)
     else:
+        wait(turn)
         world.Recv(data, 0, 7)
 if world.rank == 0:
+    wait(2)
     world.Send(data, 1, 8)
 else:
-    subprocess.run(["sleep", "0.8"])
+    keep_waiting(2)
     world.Recv(data, 0, 8)
 """
 
@@ -83,28 +91,31 @@ def test_it_says_nothing_by_default_and_when_it_is_off(tmp_path: pathlib.Path) -
 
 
 def test_it_tells_once_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent_ns = 0
+    silent_ns = since_ns = 0
     told: list[str] = []
-    fake = SimpleNamespace(pw_node_silent_ns=lambda _node: silent_ns)
+    fake = SimpleNamespace(
+        pw_node_silent_ns=lambda _node: silent_ns, pw_node_silent_since_ns=lambda _node: since_ns
+    )
     monkeypatch.setattr("pagewire.transport.node.watchdog.lib", fake)
     monkeypatch.setattr(Watchdog, "_report", lambda _dog, waits_for: told.append(waits_for()))
     dog = Watchdog(None, 1000)
 
-    def looked(after_ns: int) -> int:
-        nonlocal silent_ns
-        silent_ns = after_ns
+    def looked(now_ns: int, began_ns: int) -> int:
+        nonlocal silent_ns, since_ns
+        silent_ns, since_ns = now_ns - began_ns if began_ns else 0, began_ns
         before = len(told)
         for _ in range(10):
             dog.look(lambda: "a message")
         return len(told) - before
 
-    assert looked(0) == 0
-    assert looked(999) == 0
-    assert looked(1000) == 1
-    assert looked(5000) == 0
-    assert looked(0) == 0  # something happened
-    assert looked(1000) == 1
-    assert told == ["a message"] * 2
+    assert looked(10, 0) == 0
+    assert looked(1019, 20) == 0
+    assert looked(1020, 20) == 1
+    assert looked(6000, 20) == 0
+    assert looked(7000, 0) == 0  # something happened
+    assert looked(8010, 7010) == 1
+    assert looked(9500, 8500) == 1  # something happened, and nobody looked
+    assert told == ["a message"] * 3
     Watchdog(None, None).look(lambda: pytest.fail("asked without a limit"))
 
 

@@ -29,12 +29,14 @@ enum pw_access_outcome {
 
 typedef struct {
     enum pw_access_outcome outcome;
-    int code;               /* REFUSED: PW_ERR_* */
-    bool is_permission;     /* FAULT: the page's protection stops it, not its absence */
-    bool block_waits;       /* the whole block waits for delay_ns, whichever of its pages this is */
-    uint32_t how;           /* it was translated, for pw_translation_latency_ns */
-    pw_time ready_ns;       /* DROPPED: the page can be used from then on, if the unit knows */
-    pw_time delay_ns;       /* of the translation; 0 when it was paid for */
+    int code;              /* REFUSED: PW_ERR_* */
+    bool is_permission;    /* FAULT: the page's protection stops it, not its absence */
+    bool block_waits;      /* the whole block waits for delay_ns, whichever of its pages this is */
+    uint32_t how;          /* it was translated, for pw_translation_latency_ns */
+    pw_time ready_ns;      /* DROPPED: the page can be used from then on, if the unit knows */
+    pw_time delay_ns;      /* of the translation; 0 when it was paid for */
+    uint32_t num_paged_in; /* the unit found the page absent, and brings so many in */
+    pw_time page_in_ns, paged_in_ns; /* from then until then */
     pw_time fault_until_ns; /* a fault of the bank is active until then; INT64_MIN: none is */
 } pw_access_result;
 

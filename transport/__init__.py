@@ -3,9 +3,14 @@
 `MPI` is mpi4py.MPI itself with its data-moving methods replaced; with run.transport = fabric it is
 mpi4py.MPI as it comes, because the NI lies below the MPI library. It is loaded on first use, so
 importing this package alone neither loads nor initializes MPI.
+
+`region` marks a phase of the program for the report: see docs/regions.md.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pagewire.transport.facade.regions import region as region
 
 
 def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
@@ -26,6 +31,10 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "region":
+        from pagewire.transport.facade.regions import region
+
+        return region
     if name == "MPI":
         from pagewire.transport.facade.loader import load
 

@@ -14,6 +14,7 @@ from pagewire.apps.hpcg.geometry import OFFSETS, Geometry, Triple
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.team import Team
 from pagewire.apps.pages import fresh
+from pagewire.apps.timing import phase
 
 _TAG = 99
 
@@ -79,6 +80,7 @@ class Halo:
             ).reshape(part.shape)
         return columns
 
+    @phase("halo")
     def exchange(self, x: Vector) -> None:
         """Fill the ghosts of x (num_columns entries, C-contiguous) from their owners."""
         if not self.neighbors:

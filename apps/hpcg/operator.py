@@ -7,7 +7,7 @@ from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.halo import Halo
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.team import Team
-from pagewire.apps.timing import declare
+from pagewire.apps.timing import declare, phase
 
 BYTES_PER_ENTRY = 12
 """a value and a 32-bit column"""
@@ -24,6 +24,7 @@ class Operator:
         self.num_global_rows = self.num_rows * team.num_ranks
         self.num_global_nonzeros = team.sum_integers(self.rows.num_nonzeros)[0]
 
+    @phase("spmv")
     def multiply(self, x: Vector, y: Vector) -> None:
         """y = A x. Ghosts of x are filled."""
         self.halo.exchange(x)
@@ -31,6 +32,7 @@ class Operator:
         nonzeros, n = self.rows.num_nonzeros, self.num_rows
         declare(flops=2.0 * nonzeros, num_bytes=BYTES_PER_ENTRY * nonzeros + 16.0 * n)
 
+    @phase("symgs")
     def smooth(self, r: Vector, x: Vector) -> None:
         """One symmetric Gauss-Seidel step on A x = r: own points in order, ghosts as they came."""
         self.halo.exchange(x)

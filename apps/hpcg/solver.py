@@ -8,7 +8,7 @@ from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.multigrid import Multigrid
 from pagewire.apps.hpcg.team import Team
-from pagewire.apps.timing import Stopwatch, declare
+from pagewire.apps.timing import Stopwatch, declare, phase
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,7 @@ class Solver:
             residuals.append(math.sqrt(self.dot(r, r)))
         return Solution(residuals=tuple(residuals))
 
+    @phase("dot")
     def dot(self, x: Vector, y: Vector) -> float:
         """Global dot product, summed up in rank order."""
         n = self.operator.num_rows
@@ -99,6 +100,7 @@ class Solver:
         self.operator.multiply(x, y)
         self.stopwatch.stamp("SpMV")
 
+    @phase("waxpby")
     def _waxpby(self, alpha: float, x: Vector, beta: float, y: Vector, w: Vector) -> None:
         n = self.operator.num_rows
         kernels.waxpby(n, alpha, x, beta, y, w)

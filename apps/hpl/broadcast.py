@@ -9,6 +9,7 @@ from typing import Any
 
 from pagewire.apps.pages import Rows
 from pagewire.apps.team import Team
+from pagewire.apps.timing import phase
 
 _TAG = 1
 
@@ -36,6 +37,7 @@ class PanelBroadcast:
         if self._receive is not None and self._receive.Test():
             self._send_on()
 
+    @phase("broadcast")
     def wait_received(self) -> None:
         """Wait until the buffer holds the panel."""
         if self._receive is not None:

@@ -14,7 +14,7 @@ from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.hpl.triangular import invert_diagonal_blocks, solve_unit_lower
-from pagewire.apps.timing import Stopwatch, declare
+from pagewire.apps.timing import Stopwatch, declare, phase
 
 NBMIN = 16
 """Columns that are no longer halved."""
@@ -35,6 +35,7 @@ class PanelFactorization:
         self._offer = np.zeros(_HEAD + 2 * nb)
         self._offers = np.empty((self._team.num_ranks, _HEAD + 2 * nb))
 
+    @phase("panel")
     def factor(self, panel: Panel) -> None:
         """Fill in the panel's message out of the matrix, and the matrix's diagonal block."""
         self._stopwatch.skip()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.triangular import solve_upper
-from pagewire.apps.timing import declare
+from pagewire.apps.timing import declare, phase
 
 Array = NDArray[np.float64]
 
@@ -21,6 +21,7 @@ THRESHOLD = 16.0
 _ROWS_AT_ONCE = 64
 
 
+@phase("solve")
 def back_substitute(matrix: Matrix, grid: Grid) -> Array:
     """x by the local columns of A, the same on all processes of a column. Collective."""
     n, nb = matrix.options.n, matrix.options.nb

@@ -14,6 +14,7 @@ from pagewire.apps.hpl.grid import Grid
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.pages import MessageBuffer, Rows
+from pagewire.apps.timing import phase
 
 _SPREAD_TAG = 2
 _ROLL_TAG = 3
@@ -29,6 +30,7 @@ class RowSwap:
         self._roll_buffer = MessageBuffer(fresh=fresh_buffers)
         self._ordered = np.empty(0)
 
+    @phase("swap")
     def run(self, panel: Panel, first_column: int, end_column: int) -> NDArray[np.float64]:
         """Apply the panel's pivots to these local columns, below the diagonal block in place.
         Returns the block's rows as they should be, which is valid until the next call."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pagewire.apps.hpl.matrix import Matrix
 from pagewire.apps.hpl.panel import Panel
 from pagewire.apps.hpl.triangular import solve_unit_lower
-from pagewire.apps.timing import declare
+from pagewire.apps.timing import declare, phase
 
 STRIP_COLUMNS = 256
 
@@ -24,6 +24,7 @@ class TrailingUpdate:
         self._values = matrix.values
         self._product = np.empty(matrix.rows.num_local * STRIP_COLUMNS)
 
+    @phase("update")
     def run(
         self,
         panel: Panel,

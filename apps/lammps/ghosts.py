@@ -15,6 +15,7 @@ from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.messages import Messenger
 from pagewire.apps.pages import Rows
+from pagewire.apps.timing import phase
 
 _BORDER_WIDTH = 4  # position, id
 
@@ -43,6 +44,7 @@ class GhostShell:
         self.messenger = messenger
         self.swaps: list[Swap] = []
 
+    @phase("halo")
     def rebuild(self, atoms: Atoms) -> None:
         """Forget the ghosts and collect new ones; owned atoms must lie in their sub-domain."""
         self.swaps = []
@@ -58,6 +60,7 @@ class GhostShell:
                         swap.first_ghost, swap.first_ghost + swap.num_ghosts,
                     )  # fmt: skip
 
+    @phase("halo")
     def forward_positions(self, atoms: Atoms) -> None:
         """Refresh the ghosts' positions from their owners."""
         messenger = self.messenger
@@ -71,6 +74,7 @@ class GhostShell:
             else:
                 messenger.swap_rows(sent, into, dest=swap.dest, source=swap.source)
 
+    @phase("halo")
     def reverse_forces(self, atoms: Atoms) -> None:
         """Add the ghosts' forces to their owners', in the reverse order of the swaps."""
         messenger = self.messenger

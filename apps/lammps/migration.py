@@ -12,6 +12,7 @@ from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.messages import Messenger
 from pagewire.apps.pages import Rows
+from pagewire.apps.timing import phase
 
 _WIDTH = 7  # position, velocity, id (a double holds any id below 2^53)
 
@@ -20,6 +21,7 @@ class LostAtomsError(AppError):
     """The ranks together hold another number of atoms than were created."""
 
 
+@phase("migrate")
 def migrate(atoms: Atoms, domain: Domain, messenger: Messenger) -> None:
     """Wrap positions into the box and hand each atom to its owner. Ghosts are forgotten."""
     atoms.num_ghost = 0

@@ -11,6 +11,7 @@ from pagewire.apps.lammps.domain import Domain
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.lammps.work import declare_lists
 from pagewire.apps.team import Team
+from pagewire.apps.timing import phase
 
 GROWTH_FACTOR = 1.2
 
@@ -37,6 +38,7 @@ class NeighborLists:
     def neighbors(self) -> NDArray[np.int32]:
         return self._neighbors[: self.num_neighbors]
 
+    @phase("neighbour")
     def build(self, atoms: Atoms) -> None:
         """Make the lists of the owned atoms from their and the ghosts' present positions."""
         grid = self._choose_grid(atoms)

@@ -14,6 +14,7 @@ from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.neighbor import NeighborLists
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.lammps.work import declare_forces
+from pagewire.apps.timing import phase
 
 
 def pair_energy(distance: float) -> float:
@@ -31,6 +32,7 @@ class PairForce:
         self.energy = 0.0
         self.virial = 0.0
 
+    @phase("force")
     def compute(self, atoms: Atoms, lists: NeighborLists, *, with_energy: bool) -> None:
         """Overwrite the forces of owned atoms and ghosts. Ghosts' forces are to be sent back when
         Newton's law is used across ranks, and are 0 otherwise."""

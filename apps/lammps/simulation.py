@@ -15,7 +15,7 @@ from pagewire.apps.lammps.report import SECTIONS
 from pagewire.apps.lammps.thermo import ThermoRow, measure
 from pagewire.apps.lammps.work import declare_step
 from pagewire.apps.team import Team
-from pagewire.apps.timing import Stopwatch
+from pagewire.apps.timing import Stopwatch, phase
 
 
 class Simulation:
@@ -61,10 +61,7 @@ class Simulation:
         self.step += 1
         self.stopwatch.skip()
         atoms = self.atoms
-        half_step = self.options.timestep / 2
-        n = atoms.num_local
-        atoms.velocities[:n] += half_step * atoms.forces[:n]
-        atoms.positions[:n] += self.options.timestep * atoms.velocities[:n]
+        self._begin_step()
         self.stopwatch.stamp("Modify")
         is_due = self.trigger.is_due(atoms)
         self.stopwatch.stamp("Neigh")
@@ -74,10 +71,20 @@ class Simulation:
             self.shell.forward_positions(atoms)
             self.stopwatch.stamp("Comm")
         self._compute_forces(with_energy=self._is_thermo_step(self.step))
-        n = atoms.num_local
-        atoms.velocities[:n] += half_step * atoms.forces[:n]
-        declare_step(n)
+        self._end_step()
         self.stopwatch.stamp("Modify")
+
+    @phase("integrate")
+    def _begin_step(self) -> None:
+        atoms, n = self.atoms, self.atoms.num_local
+        atoms.velocities[:n] += self.options.timestep / 2 * atoms.forces[:n]
+        atoms.positions[:n] += self.options.timestep * atoms.velocities[:n]
+
+    @phase("integrate")
+    def _end_step(self) -> None:
+        atoms, n = self.atoms, self.atoms.num_local
+        atoms.velocities[:n] += self.options.timestep / 2 * atoms.forces[:n]
+        declare_step(n)
 
     def _rebuild(self) -> None:
         migrate(self.atoms, self.domain, self.messenger)

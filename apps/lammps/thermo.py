@@ -8,6 +8,7 @@ from pagewire.apps.command import AppError
 from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.team import Team
+from pagewire.apps.timing import phase
 
 HEADER = f"{'Step':>10} {'Temp':>14} {'E_pair':>14} {'TotEng':>14} {'Press':>14}"
 
@@ -33,6 +34,7 @@ class ThermoRow:
         )
 
 
+@phase("thermo")
 def measure(
     options: Options, team: Team, atoms: Atoms, *, step: int, energy: float, virial: float
 ) -> ThermoRow:

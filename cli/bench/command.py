@@ -46,9 +46,6 @@ def choose(text: str, transport: str = "facade") -> list[Group]:
     """The groups that --only names; all that the transport has when it names none."""
     known = TRANSPORTS[transport]
     names = text.split(",") if text else list(known)
-    if not text and trace.GROUP.name in known and not request.is_installed():
-        names.remove(trace.GROUP.name)
-        print(f"pagewire: bench: without {trace.GROUP.name}: {request.MISSING}", file=sys.stderr)
     for name in names:
         if name not in known:
             raise ConfigError(
@@ -157,6 +154,7 @@ def main(words: Sequence[str]) -> int:
     transport = arguments.transport
     groups = choose(arguments.only, transport)
     launch.check_writable("--json", arguments.json)
+    request.check_none(os.environ, "bench")
     try:
         figures = measure(groups, quick=arguments.quick, transport=transport)
     except BenchError as error:
@@ -165,5 +163,5 @@ def main(words: Sequence[str]) -> int:
     console = Console()
     show(groups, figures, console if console.is_terminal else Console(width=200))
     if arguments.json:
-        write_json(arguments.json, figures)
+        write_json(arguments.json, figures, "bench")
     return 0

@@ -12,11 +12,13 @@ import time
 
 from pagewire.cli import launch
 from pagewire.cli.bench.group import (
+    NUM_BYTES,
     Column,
     Conditions,
     Goal,
     Group,
     Layout,
+    Row,
     Rows,
     check_outcome,
     rank_environ,
@@ -25,8 +27,9 @@ from pagewire.cli.guard import guarded_folder
 from pagewire.cli.program import Program
 from pagewire.native import check, lib
 
-_SIZE_BYTES, _MESSAGES, _ROUNDS = 16 << 20, 40, 3
-_SIZE_BYTES_QUICK, _MESSAGES_QUICK, _ROUNDS_QUICK = 1 << 20, 2, 1
+_RUNS, _ROUNDS = ((4 << 20, 16), (16 << 20, 40), (16 << 20, 160)), 3
+"""Bytes of a message, messages: 0.05, 1 and 4 million events."""
+_RUNS_QUICK, _ROUNDS_QUICK = ((1 << 20, 2),), 1
 _BRANCHES, _BRANCHES_QUICK = 20_000_000, 100_000
 _OFF_SHARE, _ON_RATIO = 0.01, 2.0
 
@@ -37,10 +40,10 @@ def _record_ns(is_on: bool, num_records: int) -> float:
     return record_ns
 
 
-def _run(conditions: Conditions, trace: str) -> tuple[float, float]:
+def _run(
+    conditions: Conditions, size_bytes: int, num_messages: int, trace: str
+) -> tuple[float, float]:
     """Wall time of the sends, and of the whole command."""
-    size_bytes = _SIZE_BYTES_QUICK if conditions.quick else _SIZE_BYTES
-    num_messages = _MESSAGES_QUICK if conditions.quick else _MESSAGES
     with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "times.json")
         words = (str(path), str(size_bytes), str(num_messages))
@@ -55,41 +58,62 @@ def _run(conditions: Conditions, trace: str) -> tuple[float, float]:
 
 
 def _num_events(path: pathlib.Path) -> int:
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-
-    return len(Trace.FromString(path.read_bytes()).packet)
+    """Packets of the file: fields of one number, each with its length in front."""
+    data, at, count = path.read_bytes(), 0, 0
+    while at < len(data):
+        at += 1
+        length, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        at += length
+        count += 1
+    return count
 
 
 def _measure(conditions: Conditions) -> Rows:
-    from pagewire.transport.timeline import request
+    num_records = _BRANCHES_QUICK if conditions.quick else _BRANCHES
+    off_ns, on_ns = (_record_ns(is_on, num_records) for is_on in (False, True))
+    runs = _RUNS_QUICK if conditions.quick else _RUNS
+    return [_measure_run(conditions, *run, off_ns=off_ns, on_ns=on_ns) for run in runs]
 
-    request.check_installed()
+
+def _measure_run(
+    conditions: Conditions, size_bytes: int, num_messages: int, *, off_ns: float, on_ns: float
+) -> Row:
     plain, traced = [], []
     with guarded_folder("pagewire-bench-") as directory:
         trace = pathlib.Path(directory, "run.pftrace")
         for i in range(_ROUNDS_QUICK if conditions.quick else _ROUNDS):
-            conditions.begin_step(f"timeline, turn {i + 1}")
-            plain.append(_run(conditions, ""))
-            traced.append(_run(conditions, str(trace)))
+            conditions.begin_step(f"timeline, {num_messages} messages, turn {i + 1}")
+            plain.append(_run(conditions, size_bytes, num_messages, ""))
+            traced.append(_run(conditions, size_bytes, num_messages, str(trace)))
         num_events = _num_events(trace)
-    num_records = _BRANCHES_QUICK if conditions.quick else _BRANCHES
-    off_ns, on_ns = (_record_ns(is_on, num_records) for is_on in (False, True))
     (plain_s, plain_command_s), (traced_s, traced_command_s) = (
         tuple(min(each) for each in zip(*runs, strict=True)) for runs in (plain, traced)
     )
-    return [
-        {
-            "num_events": num_events,
-            "off_ns": off_ns,
-            "off_share": num_events * off_ns * 1e-9 / plain_s,
-            "on_ns": on_ns,
-            "plain_s": plain_s,
-            "traced_s": traced_s,
-            "ratio": traced_s / plain_s,
-            "plain_command_s": plain_command_s,
-            "traced_command_s": traced_command_s,
-        }
-    ]
+    return {
+        "num_bytes": size_bytes,
+        "num_messages": num_messages,
+        "num_events": num_events,
+        "off_ns": off_ns,
+        "off_share": num_events * off_ns * 1e-9 / plain_s,
+        "on_ns": on_ns,
+        "plain_s": plain_s,
+        "traced_s": traced_s,
+        "ratio": traced_s / plain_s,
+        "plain_command_s": plain_command_s,
+        "traced_command_s": traced_command_s,
+        "command_ratio": traced_command_s / plain_command_s,
+    }
+
+
+def _name(row: Row) -> str:
+    return f"{row['num_events'] / 1e6:.2f} M events"
 
 
 def _goals(rows: Rows) -> list[Goal]:
@@ -97,13 +121,9 @@ def _goals(rows: Rows) -> list[Goal]:
         goal
         for row in rows
         for goal in (
-            Goal("timeline off, share of a run", _OFF_SHARE, row["off_share"]),
-            Goal("timeline on, ranks / without", _ON_RATIO, row["ratio"]),
-            Goal(
-                "timeline on, command / without",
-                _ON_RATIO,
-                row["traced_command_s"] / row["plain_command_s"],
-            ),
+            Goal(f"timeline off, share of {_name(row)}", _OFF_SHARE, row["off_share"]),
+            Goal(f"timeline on, ranks / without, {_name(row)}", _ON_RATIO, row["ratio"]),
+            Goal(f"timeline on, command / without, {_name(row)}", _ON_RATIO, row["command_ratio"]),
         )
     ]
 
@@ -114,19 +134,22 @@ GROUP = Group(
         Layout(
             "timeline (--trace) of 2 ranks, sends without faults",
             (
+                NUM_BYTES,
+                Column("num_messages", "mess-\nages", 0),
                 Column("num_events", "events", 0),
-                Column("off_ns", "off, ns\na record"),
-                Column("off_share", "off, share\nof the run", 5),
-                Column("on_ns", "on, ns\na record"),
+                Column("off_ns", "off,\nns a\nrecord"),
+                Column("off_share", "off,\nshare of\nthe run", 5),
+                Column("on_ns", "on,\nns a\nrecord"),
                 Column("plain_s", "ranks,\noff (s)"),
                 Column("traced_s", "ranks,\non (s)"),
                 Column("ratio", "on/\noff"),
-                Column("plain_command_s", "command,\noff (s)"),
-                Column("traced_command_s", "command,\non (s)"),
+                Column("plain_command_s", "com-\nmand,\noff (s)"),
+                Column("traced_command_s", "com-\nmand,\non (s)"),
+                Column("command_ratio", "on/\noff"),
             ),
         ),
     ),
     _measure,
     _goals,
-    lambda quick: _ROUNDS_QUICK if quick else _ROUNDS,
+    lambda quick: _ROUNDS_QUICK if quick else _ROUNDS * len(_RUNS),
 )

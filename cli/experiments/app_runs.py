@@ -5,7 +5,9 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Self
 
 from pagewire.cli import launch, options
 from pagewire.cli.experiments.apps import App
@@ -33,6 +35,11 @@ class Run:
     quarters: tuple[float, ...]
     """Handler invocations by quarter of the run's virtual time."""
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From what JSON made of it."""
+        return cls(**{**values, "quarters": tuple(values["quarters"])})
+
 
 _done: dict[tuple[Any, ...], Run] = {}
 """Runs of this process, so that part-table5 does not repeat what the other tables have run."""
@@ -44,6 +51,66 @@ _folders = contextlib.ExitStack()
 """Of those files, as long as this process lives."""
 
 atexit.register(_folders.close)
+
+
+def runs_of(
+    chosen: Options, app: App, num_ranks: int, memories: Sequence[str], repetitions: int
+) -> dict[str, list[Run]]:
+    """The runs of each memory strategy on so many ranks, as points of the experiment; of a stopped
+    one those that were finished.
+
+    A point is a run; of an app that declares no work all that replay one recording of compute
+    times, since a recording ends with the process.
+    """
+    if not app.declares_work:
+        label = f"{app.name} on {num_ranks} ranks"
+        found: dict[str, list[Run]] = {memory: [] for memory in memories}
+        if chosen.points.plan([label]):
+            taken = chosen.points.take(
+                label,
+                lambda: {
+                    memory: [
+                        dataclasses.asdict(run_once(chosen, app, num_ranks, memory, repetition))
+                        for repetition in range(repetitions)
+                    ]
+                    for memory in memories
+                },
+            )
+            found = {memory: [Run.of(each) for each in some] for memory, some in taken.items()}
+        return found
+    return {
+        memory: [
+            Run.of(
+                chosen.points.take(label, partial(_as_values, chosen, app, num_ranks, memory, i))
+            )
+            for i, label in enumerate(labels_of(app, num_ranks, memory, repetitions))
+            if chosen.points.plan([label])
+        ]
+        for memory in memories
+    }
+
+
+def labels_of(app: App, num_ranks: int, memory: str, repetitions: int) -> list[str]:
+    """Of the points of an app that declares its work."""
+    return [f"{app.name} on {num_ranks} ranks, {memory}, {i + 1}" for i in range(repetitions)]
+
+
+def plan(
+    chosen: Options, app: App, ranks: Sequence[int], memories: Sequence[str], repetitions: int
+) -> None:
+    """Announce the points of all of them."""
+    for num_ranks in ranks:
+        if not app.declares_work:
+            chosen.points.plan([f"{app.name} on {num_ranks} ranks"])
+            continue
+        for memory in memories:
+            chosen.points.plan(labels_of(app, num_ranks, memory, repetitions))
+
+
+def _as_values(
+    chosen: Options, app: App, num_ranks: int, memory: str, repetition: int
+) -> dict[str, Any]:
+    return dataclasses.asdict(run_once(chosen, app, num_ranks, memory, repetition))
 
 
 def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition: int) -> Run:
@@ -60,7 +127,6 @@ def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition:
     compute = ["run.compute=model"]
     if not app.declares_work:
         if key not in _recorded:
-            chosen.say(f"{what}, {RECORDED_UNDER}, compute times recorded")
             folder = _folders.enter_context(guarded_folder("pagewire-recorded-"))
             recording = ["run.compute=measured", f"run.compute_record={folder}/compute"]
             _run(chosen, app, num_ranks, [f"run.memory={RECORDED_UNDER}", *recording], what)
@@ -68,7 +134,6 @@ def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition:
         compute = ["run.compute=replay", f"run.compute_replay={_recorded[key]}"]
     one = (*key, memory, repetition)
     if one not in _done:
-        chosen.say(f"{what}, {memory}, run {repetition + 1}")
         _done[one] = _run(
             chosen, app, num_ranks, [f"run.memory={memory}", *compute], f"{what}, {memory}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.mini_ratios import as_vmmc
@@ -35,6 +36,10 @@ class Shape:
     entries: int = 16384
     line_pages: int = 64
     ways: int = 4
+
+    @property
+    def label(self) -> str:
+        return f"{self.entries} entries, {self.line_pages} pages a line, {self.ways} ways"
 
     def settings(self, shrink: int) -> tuple[str, ...]:
         """The cache shrinks with the data, by the square; lines and ways stay."""
@@ -90,28 +95,33 @@ def _scale_note(options: Options) -> str:
 
 
 def _sweep(options: Options) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for kernel in _kernels(options):
-        options.say(f"{kernel.name}, {kernel.size}")
-        for shape in _shapes(options):
-            done = _run(options, kernel, "mini", *shape.settings(_shrink(options)))
-            lookups = max(done.lookups, 1)
-            cold = {path: done.misses(f"cold_{path}") for path in ("send", "receive")}
-            rest = {path: done.misses(f"misses_{path}") - cold[path] for path in cold}
-            rows.append(
-                {
-                    "kernel": kernel.name,
-                    "size": kernel.size,
-                    "entries": shape.entries,
-                    "line": shape.line_pages,
-                    "ways": shape.ways,
-                    **{f"cold_{path}": 100 * count / lookups for path, count in cold.items()},
-                    **{f"rest_{path}": 100 * count / lookups for path, count in rest.items()},
-                    "ratio": 100 * (sum(cold.values()) + sum(rest.values())) / lookups,
-                    "speedup": done.speedup,
-                }
-            )
-    return rows
+    cases = {
+        f"{kernel.name}, {shape.label}": (kernel, shape)
+        for kernel in _kernels(options)
+        for shape in _shapes(options)
+    }
+    return [
+        options.points.take(label, partial(_sweep_row, options, *cases[label]))
+        for label in options.points.plan(cases)
+    ]
+
+
+def _sweep_row(options: Options, kernel: Kernel, shape: Shape) -> dict[str, Any]:
+    done = _run(options, kernel, "mini", *shape.settings(_shrink(options)))
+    lookups = max(done.lookups, 1)
+    cold = {path: done.misses(f"cold_{path}") for path in ("send", "receive")}
+    rest = {path: done.misses(f"misses_{path}") - cold[path] for path in cold}
+    return {
+        "kernel": kernel.name,
+        "size": kernel.size,
+        "entries": shape.entries,
+        "line": shape.line_pages,
+        "ways": shape.ways,
+        **{f"cold_{path}": 100 * count / lookups for path, count in cold.items()},
+        **{f"rest_{path}": 100 * count / lookups for path, count in rest.items()},
+        "ratio": 100 * (sum(cold.values()) + sum(rest.values())) / lookups,
+        "speedup": done.speedup,
+    }
 
 
 def _panels(rows: Sequence[dict[str, Any]], key: str, label: str) -> list[Panel]:
@@ -192,28 +202,31 @@ def figure_4_3(options: Options) -> Result:
     )
 
 
+def _against_base(options: Options, kernel: Kernel) -> dict[str, Any]:
+    shape = Shape().settings(_shrink(options))
+    base = _run(options, kernel, "static")
+    costs = _run(options, kernel, "mini", *shape)
+    measured = f"mini.miss_times={MEASURED_AS[kernel.name]}"
+    drawn = _run(options, kernel, "mini", *shape, measured)
+    return {
+        "kernel": kernel.name,
+        "size": kernel.size,
+        "base_ms": base.time_ns / 1e6,
+        "mini_ms": costs.time_ns / 1e6,
+        "slowdown": 100 * (costs.time_ns / base.time_ns - 1),
+        "drawn": 100 * (drawn.time_ns / base.time_ns - 1),
+        "speedup_base": base.speedup,
+        "speedup": costs.speedup,
+    }
+
+
 def table_4_5(options: Options) -> Result:
     """Slowdown against the base system, misses in the time of costs and as measured."""
-    rows: list[dict[str, Any]] = []
-    shape = Shape().settings(_shrink(options))
-    for kernel in _kernels(options):
-        options.say(f"{kernel.name}, {kernel.size}")
-        base = _run(options, kernel, "static")
-        costs = _run(options, kernel, "mini", *shape)
-        measured = f"mini.miss_times={MEASURED_AS[kernel.name]}"
-        drawn = _run(options, kernel, "mini", *shape, measured)
-        rows.append(
-            {
-                "kernel": kernel.name,
-                "size": kernel.size,
-                "base_ms": base.time_ns / 1e6,
-                "mini_ms": costs.time_ns / 1e6,
-                "slowdown": 100 * (costs.time_ns / base.time_ns - 1),
-                "drawn": 100 * (drawn.time_ns / base.time_ns - 1),
-                "speedup_base": base.speedup,
-                "speedup": costs.speedup,
-            }
-        )
+    kernels = {kernel.name: kernel for kernel in _kernels(options)}
+    rows: list[dict[str, Any]] = [
+        options.points.take(name, partial(_against_base, options, kernels[name]))
+        for name in options.points.plan(kernels)
+    ]
     names = [str(row["kernel"]) for row in rows]
     places = list(range(len(rows)))
     return Result(
@@ -255,14 +268,18 @@ BINS = ("10us", "20us", "50us", "100us", "200us", "500us", "longer")
 _HEADS = ("0-10", "10-20", "20-50", "50-100", "100-200", "200-500", ">500")
 
 
+def _bin_counts(options: Options, kernel: Kernel, which: str) -> list[int]:
+    done = _run(options, kernel, "mini", *Shape().settings(_shrink(options)))
+    return [done.counters[f"miss_{which}_{name}"] for name in BINS]
+
+
 def _bins(options: Options, which: str, quantity: str) -> Result:
     """Per cent of the misses in each bin."""
     rows: list[dict[str, Any]] = []
-    shape = Shape().settings(_shrink(options))
-    for kernel in _kernels(options):
-        options.say(f"{kernel.name}, {kernel.size}")
-        done = _run(options, kernel, "mini", *shape)
-        counts = [done.counters[f"miss_{which}_{name}"] for name in BINS]
+    kernels = {kernel.name: kernel for kernel in _kernels(options)}
+    for name in options.points.plan(kernels):
+        kernel = kernels[name]
+        counts = options.points.take(name, partial(_bin_counts, options, kernel, which))
         total = max(sum(counts), 1)
         shares = {name: 100 * count / total for name, count in zip(BINS, counts, strict=True)}
         rows.append({"kernel": kernel.name, "misses": sum(counts), **shares})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, mean
@@ -163,7 +164,13 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
 def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> Result:
     config = as_vmmc(options, *SETTINGS)
     count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
-    rows = [_measure(config, where, ratio, count) for where in wheres for ratio in ratios]
+    cases = {
+        f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in wheres for ratio in ratios
+    }
+    rows = [
+        options.points.take(label, partial(_measure, config, *cases[label], count))
+        for label in options.points.plan(cases)
+    ]
 
     def lines(key: str) -> list[Series]:
         return [

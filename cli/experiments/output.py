@@ -26,9 +26,7 @@ def print_result(experiment: Experiment, result: Result) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PLAIN_WIDTH)
-    console.print(
-        f"\n{experiment.name}: {result.title or experiment.title}", style="bold", highlight=False
-    )
+    console.print(f"\n{_heading(experiment, result)}", style="bold", highlight=False, markup=False)
     table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
     columns = [column for column in result.columns if column.in_table]
     for idx, column in enumerate(columns):
@@ -41,6 +39,12 @@ def print_result(experiment: Experiment, result: Result) -> None:
     console.print(table)
     for note in result.notes:
         console.print(f"  {note}", style="dim", highlight=False, markup=False)
+
+
+def _heading(experiment: Experiment, result: Result) -> str:
+    count = len(result.missing)
+    part = f" (INCOMPLETE: {count} point{'s' * (count > 1)} missing)" if count else ""
+    return f"{experiment.name}: {result.title or experiment.title}{part}"
 
 
 def check_folder(folder: pathlib.Path) -> None:
@@ -65,19 +69,24 @@ def check_plots() -> None:
 def write_files(
     experiment: Experiment, result: Result, options: Options, folder: pathlib.Path
 ) -> None:
-    """All four files of a result."""
+    """All four files of a result; of a stopped experiment beside those of a complete one."""
     described = describe(experiment, result, options)
-    path = folder / experiment.name
+    name = f"{experiment.name}.incomplete" if result.missing else experiment.name
+    path = folder / name
     try:
-        write_json(f"{path}.json", described)
+        write_json(f"{path}.json", described, "experiment")
         write_file(f"{path}.csv", as_csv(described, result))
         from pagewire.cli.experiments import plots
 
-        plots.draw(
-            f"{experiment.name}: {result.title or experiment.title}",
-            list(result.panels),
-            [folder / f"{experiment.name}{suffix}" for suffix in (".png", ".svg")],
-        )
+        if result.panels:  # of a part there may be nothing to draw
+            plots.draw(
+                _heading(experiment, result),
+                list(result.panels),
+                [folder / f"{name}{suffix}" for suffix in (".png", ".svg")],
+            )
+        if not result.missing:
+            for suffix in (".json", ".csv", ".png", ".svg"):
+                folder.joinpath(f"{name}.incomplete{suffix}").unlink(missing_ok=True)
     except OutputError:
         raise
     except OSError as error:
@@ -104,6 +113,7 @@ def describe(experiment: Experiment, result: Result, options: Options) -> dict[s
         ],
         "rows": [dict(row) for row in result.rows],
         "notes": list(result.notes),
+        **({"missing_points": list(result.missing)} if result.missing else {}),
     }
 
 
@@ -116,6 +126,8 @@ def as_csv(described: dict[str, Any], result: Result) -> str:
     for key in ("settings_not_default", "settings_varied"):
         texts = [f"{name}={text}" for name, text in described[key].items()]
         out.write(f"# {key}: {'; '.join(texts) or 'none'}\n")
+    if result.missing:
+        out.write(f"# incomplete: {len(result.missing)} missing\n")
     for note in described["notes"]:
         out.write(f"# note: {note}\n")
     writer = csv.writer(out, lineterminator="\n")

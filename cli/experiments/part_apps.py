@@ -1,9 +1,10 @@
 """PART tables 2 to 5: whole applications, pre-touch against PART."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, run_once
+from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.real_apps import KINDS
 from pagewire.cli.experiments.result import (
@@ -96,13 +97,15 @@ def _table(options: Options, app: App) -> Result:
 def _rows(options: Options, app: App) -> list[dict[str, Any]]:
     """A row for each number of ranks and memory strategy, with the slowdown over the first."""
     rows: list[dict[str, Any]] = []
-    for num_ranks in options.pick((1, 2), RANKS):
+    numbers = options.pick((1, 2), RANKS)
+    plan(options, app, numbers, list(MEMORY), options.repetitions)
+    for num_ranks in numbers:
         base_s = 0.0
+        by_memory = runs_of(options, app, num_ranks, list(MEMORY), options.repetitions)
         for memory, name in MEMORY.items():
-            runs = [
-                run_once(options, app, num_ranks, memory, repetition)
-                for repetition in range(options.repetitions)
-            ]
+            runs = by_memory[memory]
+            if not runs:
+                continue
             rows.append({"ranks": num_ranks, "memory": name, **_row(runs)})
             base_s = base_s or rows[-1]["run"]
             rows[-1]["slowdown"] = 100 * (rows[-1]["run"] / base_s - 1)
@@ -161,12 +164,27 @@ def _spread(rows: Sequence[dict[str, Any]]) -> float:
     return max(float(row["spread"]) for row in rows)
 
 
+def _sends(app: App, num_ranks: int, run: Run) -> dict[str, Any]:
+    return {
+        "app": app.name,
+        "ranks": num_ranks,
+        "sends": run.sends,
+        "megabytes": run.sent_bytes / 1e6,
+        "kilobytes_a_send": run.sent_bytes / run.sends / 1e3 if run.sends else 0.0,
+    }
+
+
 def table_5(options: Options) -> Result:
     """MPI sends of the three apps; those that are not installed are left out, with a note."""
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     apps = KINDS[options.app].values()
     declares_work = True
+    numbers = options.pick((2,), RANKS[1:])
+    for app in apps:
+        with contextlib.suppress(ConfigError):
+            app.check(options)
+            plan(options, app, numbers, ["part"], 1)
     for app in apps:
         try:
             app.check(options)
@@ -175,17 +193,9 @@ def table_5(options: Options) -> Result:
             continue
         declares_work = app.declares_work
         notes.append(f"{app.title(app.arguments(options))}; {app.size_note}")
-        for num_ranks in options.pick((2,), RANKS[1:]):
-            run = run_once(options, app, num_ranks, "part", 0)
-            rows.append(
-                {
-                    "app": app.name,
-                    "ranks": num_ranks,
-                    "sends": run.sends,
-                    "megabytes": run.sent_bytes / 1e6,
-                    "kilobytes_a_send": run.sent_bytes / run.sends / 1e3 if run.sends else 0.0,
-                }
-            )
+        for num_ranks in numbers:
+            for run in runs_of(options, app, num_ranks, ["part"], 1)["part"]:
+                rows.append(_sends(app, num_ranks, run))
     if not rows:
         raise ConfigError(
             "part-table5: none of the apps " + ", ".join(app.name for app in apps) + " is there"

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+from functools import partial
 
 from pagewire.cli import launch, options, program
 from pagewire.cli.experiments.result import (
@@ -26,20 +27,28 @@ def figure_16(chosen: Options) -> Result:
     limit = chosen.pick(64 << 10, 64 << 20, 512 << 20)
     sizes = [size for size in SIZES if size <= limit]
     sizes = sizes[::3] if chosen.quick else sizes
-    times = {memory: _run(chosen, memory, sizes) for memory in MEMORY}
+    labels = {memory: f"Isend up to {max(sizes)} B, {memory}" for memory in MEMORY}
+    finished = chosen.points.plan(labels.values())
+    times = {
+        memory: chosen.points.take(label, partial(_run, chosen, memory, sizes))
+        for memory, label in labels.items()
+        if label in finished
+    }
     rows = []
     for num_bytes in sizes:
         row: dict[str, float] = {"num_bytes": num_bytes}
-        for memory in MEMORY:
+        for memory in times:
             durations = [round(seconds * 1e9) / 1e3 for seconds in times[memory][str(num_bytes)]]
             row[memory] = mean(durations)
             row[f"{memory}_deviation"] = deviation(durations)
-        row["difference"] = row["pretouch"] - row["part"]
+        if len(times) == len(MEMORY):
+            row["difference"] = row["pretouch"] - row["part"]
         rows.append(row)
     names = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
     series = [
         Series.of(name, rows, "num_bytes", memory, deviation=f"{memory}_deviation")
         for memory, name in names.items()
+        if memory in times
     ]
     return Result(
         columns=[
@@ -87,7 +96,6 @@ def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float
         environ = dict(chosen.environ)
         settings = [f"run.memory={memory}", "run.compute=none", "run.quiet=true"]
         options.apply(options.as_environment(settings), environ)
-        chosen.say(f"part-fig16: Isend up to {max(sizes)} B, {memory}")
         outcome = launch.launch(
             2,
             command,

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
@@ -32,31 +33,12 @@ def figure_14(options: Options) -> Result:
     """Fault probability x policy x size; one seed a repetition."""
     sizes = options.pick(SIZES[:3], SIZES)
     percents = options.pick((0, 20, 100), PERCENT)
-    seeds = range(1, options.repetitions + 1)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    finished = options.points.plan(f"policy {name}" for name in POLICIES.values())
     for policy, name in POLICIES.items():
-        lab = Lab(settings=options.settings(), policy=policy, memory="part", max_size=max(sizes))
-        for num_bytes in sizes:
-            base_us = 0.0
-            for percent in percents:
-                by_seed = [_transfers(lab, num_bytes, percent / 100, seed) for seed in seeds]
-                times = [mean([each.latency_ns / 1e3 for each in some]) for some in by_seed]
-                outcomes = [each for some in by_seed for each in some]
-                base_us = base_us or mean(times)
-                rows.append(
-                    {
-                        "policy": name,
-                        "num_bytes": num_bytes,
-                        "percent": percent,
-                        "absent": mean([outcome.absent_pages for outcome in outcomes]),
-                        "latency": mean(times),
-                        "deviation": deviation(times),
-                        "slowdown": mean(times) / base_us,
-                        "handlers": mean(
-                            [outcome.counters["fault_interrupts"] for outcome in outcomes]
-                        ),
-                    }
-                )
+        if f"policy {name}" in finished:
+            measure = partial(_rows, options, policy, sizes, percents)
+            rows += options.points.take(f"policy {name}", measure)
     return Result(
         columns=[
             Column("policy", "policy"),
@@ -84,6 +66,37 @@ def figure_14(options: Options) -> Result:
         ],
         varied={"run.policy": "page, all"},
     )
+
+
+def _rows(
+    options: Options, policy: str, sizes: Sequence[int], percents: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Of one policy."""
+    seeds = range(1, options.repetitions + 1)
+    rows = []
+    lab = Lab(settings=options.settings(), policy=policy, memory="part", max_size=max(sizes))
+    for num_bytes in sizes:
+        base_us = 0.0
+        for percent in percents:
+            by_seed = [_transfers(lab, num_bytes, percent / 100, seed) for seed in seeds]
+            times = [mean([each.latency_ns / 1e3 for each in some]) for some in by_seed]
+            outcomes = [each for some in by_seed for each in some]
+            base_us = base_us or mean(times)
+            rows.append(
+                {
+                    "policy": POLICIES[policy],
+                    "num_bytes": num_bytes,
+                    "percent": percent,
+                    "absent": mean([outcome.absent_pages for outcome in outcomes]),
+                    "latency": mean(times),
+                    "deviation": deviation(times),
+                    "slowdown": mean(times) / base_us,
+                    "handlers": mean(
+                        [outcome.counters["fault_interrupts"] for outcome in outcomes]
+                    ),
+                }
+            )
+    return rows
 
 
 def _transfers(lab: Lab, num_bytes: int, fraction: float, seed: int) -> list[Outcome]:

@@ -64,6 +64,8 @@ def _add_formula(options: Options, rows: list[dict[str, float]]) -> None:
         num_pages = len(all_pages(int(row["num_bytes"])))
         page_in_us = (costs.page_in_fixed_ns + num_pages * costs.page_in_page_ns) / 1e3
         row["page_in"] = page_in_us
+        if not {"none", "timeout_100us", "transfer"} <= row.keys():
+            continue  # of an experiment that was stopped
         row["speedup"] = row["none"] / row["timeout_100us"]
         row["formula"] = (page_in_us + row["transfer"]) / max(
             page_in_us, TIMEOUT_US + row["transfer"]
@@ -74,10 +76,12 @@ def _panels(rows: list[dict[str, float]]) -> list[Panel]:
     latency = [
         Series.of(title, rows, "num_bytes", key, dashed=key == "transfer")
         for key, (title, _, _) in LINES.items()
+        if key in rows[0]
     ]
-    above = [row for row in rows if row["page_in"] > TIMEOUT_US]
+    full = [row for row in rows if "speedup" in row]
+    above = [row for row in full if row["page_in"] > TIMEOUT_US]
     speedup = [
-        Series.of("measured: none / 100 us", rows, "num_bytes", "speedup"),
+        Series.of("measured: none / 100 us", full, "num_bytes", "speedup"),
         Series.of("formula (1), G(n) above TO", above, "num_bytes", "formula", dashed=True),
     ]
     return [

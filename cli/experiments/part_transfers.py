@@ -1,6 +1,7 @@
 """PART figures 9, 11 and 12: latency over size, by what is done about the destination's pages."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pagewire.cli.experiments.result import (
     Column,
@@ -41,16 +42,29 @@ def measure(
     """A row for each size, in us, and the largest deviation between repetitions."""
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
     largest = 0.0
-    for key, (_, once, settings) in lines.items():
-        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
-        for row in rows:
-            times = [
-                once(lab, int(row["num_bytes"])).latency_ns / 1e3
-                for _ in range(options.repetitions)
-            ]
+    finished = options.points.plan(title for title, _, _ in lines.values())
+    for key, (title, once, settings) in lines.items():
+        if title not in finished:
+            continue
+        found = options.points.take(title, partial(_line, options, once, settings, sizes))
+        for row, times in zip(rows, found, strict=True):
             row[key] = mean(times)
             largest = max(largest, deviation(times))
     return rows, largest
+
+
+def _line(
+    options: Options,
+    once: Callable[[Lab, int], Outcome],
+    settings: Sequence[str],
+    sizes: Sequence[int],
+) -> list[list[float]]:
+    """Times of each size, in us."""
+    lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+    return [
+        [once(lab, num_bytes).latency_ns / 1e3 for _ in range(options.repetitions)]
+        for num_bytes in sizes
+    ]
 
 
 def as_result(
@@ -58,6 +72,7 @@ def as_result(
 ) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
     rows, largest = measure(options, lines, sizes)
+    lines = {key: line for key, line in lines.items() if key in rows[0]}
     series = [Series.of(title, rows, "num_bytes", key) for key, (title, _, _) in lines.items()]
     varied = {title: ", ".join(settings) for title, _, settings in lines.values() if settings}
     return Result(

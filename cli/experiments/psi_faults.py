@@ -10,6 +10,7 @@ ways.
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from pagewire.cli.experiments.part_transfers import SIZE
@@ -145,33 +146,37 @@ def _latencies(options: Options, sides: str) -> Result:
     columns = [SIZE]
     deviations = [0.0]
 
-    def measure(lab: Lab, key: str, title: str, faulting: str) -> list[float]:
-        for row in rows:
-            times = [
-                _transfer(lab, int(row["num_bytes"]), faulting).latency_ns / 1e3
+    labels = [f"{way.title} {text}" for way in WAYS.values() for text in TIMEOUTS.values()]
+    finished = options.points.plan(["no fault", *labels])
+
+    def times_of(way: Way, timeout: str, faulting: str) -> list[list[float]]:
+        lab = _lab(options, way, timeout, sizes)
+        return [
+            [
+                _transfer(lab, num_bytes, faulting).latency_ns / 1e3
                 for _ in range(options.repetitions)
             ]
+            for num_bytes in sizes
+        ]
+
+    def measure(way: Way, timeout: str, key: str, title: str, faulting: str) -> list[float]:
+        found = options.points.take(title, partial(times_of, way, timeout, faulting))
+        for row, times in zip(rows, found, strict=True):
             row[key] = mean(times)
             deviations.append(deviation(times))
         columns.append(Column(key, title, "us", 1))
         return [row[key] for row in rows]
 
-    no_fault = measure(
-        _lab(options, WAYS["touch_ahead"], "1ms", sizes), "no_fault", "no fault", "none"
-    )
+    no_fault = measure(WAYS["touch_ahead"], "1ms", "no_fault", "no fault", "none")
     lines = [
         _Line(
             way.title,
             text,
-            measure(
-                _lab(options, way, timeout, sizes),
-                f"{name}_{timeout}",
-                f"{way.title} {text}",
-                sides,
-            ),
+            measure(way, timeout, f"{name}_{timeout}", f"{way.title} {text}", sides),
         )
         for name, way in WAYS.items()
         for timeout, text in TIMEOUTS.items()
+        if f"{way.title} {text}" in finished
     ]
     axes = Panel("transfer size", "latency (us)", log_x=True, log_y=True, x_is_bytes=True)
     without = Series("no fault", sizes, no_fault, dashed=True)
@@ -225,21 +230,33 @@ def figure_4_6(options: Options) -> Result:
     ends = {"source": "source only", "both": BOTH}
     rows: list[dict[str, int | str]] = []
     lines: dict[int, list[_Line]] = {step: [] for step in STEPS}
+    cases = list(itertools.product(STEPS, ends.items()))
+    labels = [f"{way.title} {text}" for way in WAYS.values() for text in TIMEOUTS.values()]
+    finished = options.points.plan(labels)
+
+    def counts_of(way: Way, timeout: str) -> list[list[int]]:
+        lab = _lab(options, way, timeout, sizes)
+        return [
+            [_transfer(lab, size, sides, step).counters["timeouts"] for size in sizes]
+            for step, (sides, _) in cases
+        ]
+
     for way in WAYS.values():
         for timeout, text in TIMEOUTS.items():
-            lab = _lab(options, way, timeout, sizes)
+            if f"{way.title} {text}" not in finished:
+                continue
+            taken = options.points.take(f"{way.title} {text}", partial(counts_of, way, timeout))
             added: list[dict[str, int | str]] = [
                 {"way": way.title, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
             ]
             rows += added
-            for step, (sides, what) in itertools.product(STEPS, ends.items()):
-                counts = [_transfer(lab, size, sides, step).counters["timeouts"] for size in sizes]
+            for (step, (sides, what)), counts in zip(cases, taken, strict=True):
                 for row, count in zip(added, counts, strict=True):
                     row[f"{sides}_{step}"] = count
                 if text == DRAWN_TIMEOUT:
                     lines[step].append(_Line(way.title, what, [float(count) for count in counts]))
     columns = [Column("way", "way"), Column("timeout", "timeout"), SIZE]
-    for step, (sides, what) in itertools.product(STEPS, ends.items()):
+    for step, (sides, what) in cases:
         columns.append(Column(f"{sides}_{step}", f"{what}, {STEPS[step]}"))
     return Result(
         columns=columns,
@@ -280,14 +297,26 @@ def figure_4_7(options: Options) -> Result:
     ]
     columns = [Column("faults", "faults at"), SIZE]
     times, invocations = [], []
-    for name, way in WAYS.items():
+    finished = options.points.plan(way.title for way in WAYS.values())
+
+    def counters_of(way: Way) -> dict[str, list[list[int]]]:
+        """By the ends that fault: driver time and handlers of each size."""
         lab = _lab(options, way, "1ms", sizes)
+        found: dict[str, list[list[int]]] = {}
+        for sides in SIDES:
+            counters = [_transfer(lab, num_bytes, sides).counters for num_bytes in sizes]
+            found[sides] = [[each["page_in_ns"], each["fault_interrupts"]] for each in counters]
+        return found
+
+    for name, way in WAYS.items():
+        if way.title not in finished:
+            continue
+        taken = options.points.take(way.title, partial(counters_of, way))
         columns.append(Column(f"{name}_time", f"{way.title} driver", "us", 1))
         columns.append(Column(f"{name}_handlers", f"{way.title} handlers"))
         for sides, text in SIDES.items():
-            counters = [_transfer(lab, num_bytes, sides).counters for num_bytes in sizes]
-            time_us = [each["page_in_ns"] / 1e3 for each in counters]
-            handlers = [each["fault_interrupts"] for each in counters]
+            time_us = [time_ns / 1e3 for time_ns, _ in taken[sides]]
+            handlers = [count for _, count in taken[sides]]
             own = [row for row in rows if row["faults"] == text]
             for row, time, count in zip(own, time_us, handlers, strict=True):
                 row |= {f"{name}_time": time, f"{name}_handlers": count}

@@ -6,6 +6,7 @@ Losses are injected (docs/impairments.md) at the initiator's NI, in the measured
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
@@ -35,6 +36,10 @@ LOSS_NOTE = (
 
 def _once(options: Options, sizes: Sequence[int]) -> list[dict[str, float]]:
     """Each size without and with one timeout; latencies in us, rates in Gb/s."""
+    return options.points.take("writes with one timeout", partial(_measure_once, options, sizes))
+
+
+def _measure_once(options: Options, sizes: Sequence[int]) -> list[dict[str, float]]:
     bench = Bench(options.settings(TIMEOUT), max(sizes))
     rows: list[dict[str, float]] = []
     for num_bytes in sizes:
@@ -131,6 +136,16 @@ def _unsegmented(bench: Bench, loss: str, clean_ns: int, timeout_ns: int) -> _Ou
 
 def _outcomes(options: Options) -> dict[tuple[str, int], list[list[_Outcome]]]:
     """By unit and loss: for each seed some payloads."""
+    # Of two benches, whose state goes on from loss to loss: one point.
+    taken = options.points.take("every loss", partial(_measure, options))
+    return {
+        (unit, loss): [[_Outcome(*each) for each in some] for some in by_seed]
+        for unit, loss, by_seed in taken
+    }
+
+
+def _measure(options: Options) -> list[tuple[str, int, list[list[tuple[int, float]]]]]:
+    """Unit, loss, and for each seed duration and data sent over payload."""
     count, losses = options.pick(1, 5), options.pick((0, 1000), LOSSES)
     blocks = Bench(options.settings(), PAYLOAD_BYTES)
     # Nothing of the firmware's may send a block again, and no window may hold one back.
@@ -146,7 +161,10 @@ def _outcomes(options: Options) -> dict[tuple[str, int], list[list[_Outcome]]]:
             found.setdefault(("whole", loss), []).append(
                 [_unsegmented(whole, s, clean_ns, timeout_ns) for s in seeds]
             )
-    return found
+    return [
+        (unit, loss, [[(each.duration_ns, each.num_sent) for each in some] for some in by_seed])
+        for (unit, loss), by_seed in found.items()
+    ]
 
 
 def livelock(options: Options) -> Result:

@@ -1,6 +1,7 @@
 """R5 figures 5.9 and 5.10: what each optimisation of the firmware saves, by switching it off."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
@@ -53,10 +54,18 @@ def _measure(
     options: Options, sizes: Sequence[int], once: Callable[[Bench, int], float]
 ) -> list[dict[str, float]]:
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
-    for key, (_, settings) in variants().items():
+    finished = options.points.plan(title for title, _ in variants().values())
+
+    def line(settings: Sequence[str]) -> list[float]:
         bench = Bench(options.settings(*settings), max(sizes))
-        for row in rows:
-            row[key] = once(bench, int(row["num_bytes"]))
+        return [once(bench, num_bytes) for num_bytes in sizes]
+
+    for key, (title, settings) in variants().items():
+        if title not in finished:
+            continue
+        found = options.points.take(title, partial(line, settings))
+        for row, value in zip(rows, found, strict=True):
+            row[key] = value
     return rows
 
 
@@ -70,7 +79,7 @@ def _result(
     notes: Sequence[str],
 ) -> Result:
     """The panel's lines, and beside it the difference of every variant to all on."""
-    lines = variants()
+    lines = {key: line for key, line in variants().items() if key in rows[0]}
     x = [row["num_bytes"] for row in rows]
     # Dashed, since its line lies on that of the fast path.
     measured = [

@@ -2,6 +2,7 @@
 kernel."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import NUM_OUTSTANDING, READ, WRITE, Bench
@@ -61,13 +62,19 @@ def stream_line(
     return (key, title, rate, False)
 
 
-def lay_out(options: Options, unit: str, lines: Sequence[Line], *notes: str) -> Result:
-    """Every line at every size, in one panel; both axes logarithmic for latencies."""
+def _rows(options: Options, lines: Sequence[Line]) -> list[dict[str, float]]:
     rows: list[dict[str, float]] = []
     for num_bytes in sizes(options):
         rows.append({"num_bytes": num_bytes})
         for key, _, once, _ in lines:
             rows[-1][key] = once(num_bytes)
+    return rows
+
+
+def lay_out(options: Options, unit: str, lines: Sequence[Line], *notes: str) -> Result:
+    """Every line at every size, in one panel; both axes logarithmic for latencies."""
+    # Of one bench, whose state goes on from transfer to transfer: one point.
+    rows = options.points.take("transfers of all sizes", partial(_rows, options, lines))
     series = [
         Series.of(title, rows, "num_bytes", key, dashed=dashed) for key, title, _, dashed in lines
     ]

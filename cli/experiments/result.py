@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from pagewire.cli.experiments.points import Points
 from pagewire.transport.settings import config, platform
 from pagewire.transport.timeline.request import ALONE, Group, Parts
 
@@ -36,6 +37,8 @@ class Options:
     """takes lines of progress"""
     timeline: Parts | None = None
     """where the runs' timelines are kept; None: none are written"""
+    points: Points = dataclasses.field(default_factory=Points)
+    """takes each thing that is measured, so that a stopped experiment can go on"""
 
     def group(self, environ: dict[str, str], label: str) -> Group:
         """Of the run that is launched next in this environment."""
@@ -147,6 +150,8 @@ class Result:
     """Where the numbers come from."""
     title: str = ""
     """In place of the experiment's, when something else than usual was run."""
+    missing: Sequence[str] = ()
+    """Points of an experiment that was stopped."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -49,8 +49,25 @@ def strategies() -> list[str]:
     return [*(name for name in REGISTRY.names() if REGISTRY.is_native(name)), *UNITS]
 
 
+def _take(
+    chosen: Options,
+    label: str,
+    kind: str,
+    memory: str,
+    cases: Sequence[Case],
+    settings: Sequence[str] = (),
+) -> Outcome | None:
+    """What _run gives, as a point of the experiment."""
+
+    def measure() -> list[dict[str, Any]]:
+        outcome = _run(chosen, kind, memory, cases, settings)
+        return [dataclasses.asdict(outcome)] if outcome else []
+
+    return next((Outcome(**each) for each in chosen.points.take(label, measure)), None)
+
+
 def _run(
-    chosen: Options, kind: str, memory: str, cases: Sequence[Case], settings: Sequence[str] = ()
+    chosen: Options, kind: str, memory: str, cases: Sequence[Case], settings: Sequence[str]
 ) -> Outcome | None:
     """None: the strategy was refused, or failed."""
     chosen_by = (
@@ -72,7 +89,6 @@ def _run(
             *settings,
         ]
         options.apply(options.as_environment(texts), environ)
-        chosen.say(f"rivals-{kind}: {memory}")
         outcome = launch.launch(
             2,
             command,
@@ -108,7 +124,8 @@ def reuse(chosen: Options) -> Result:
     counts = chosen.pick([1, 16], [1, 4, 16, 64], [1 << idx for idx in range(11)])
     cases = [Case(size, count) for size in sizes for count in counts]
     names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
-    outcomes = {name: _run(chosen, "reuse", name, cases) for name in names}
+    names = chosen.points.plan(names)
+    outcomes = {name: _take(chosen, name, "reuse", name, cases) for name in names}
     rows: list[dict[str, Any]] = []
     for idx, case in enumerate(cases):
         times = {name: each.times_us[idx] if each else None for name, each in outcomes.items()}
@@ -183,7 +200,8 @@ def churn(chosen: Options) -> Result:
     num_messages = chosen.pick(4, 32, 128)
     cases = [Case(size, num_messages) for size in sizes]
     names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
-    outcomes = {name: _run(chosen, "churn", name, cases) for name in names}
+    names = chosen.points.plan(names)
+    outcomes = {name: _take(chosen, name, "churn", name, cases) for name in names}
     rows: list[dict[str, Any]] = []
     for name, outcome in outcomes.items():
         totals = outcome.totals if outcome else {}
@@ -252,10 +270,18 @@ def memory(chosen: Options) -> Result:
     more = (*settings, *no_limit, *promised, "memory_backend.fault_fraction=1")
     names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
     rows: list[dict[str, Any]] = []
+    labels = {
+        (name, fraction): f"{name}, {fraction:g} of the frames"
+        for name in names
+        for fraction in fractions
+    }
+    finished = chosen.points.plan(labels.values())
+    names = [name for name in names if all(labels[name, each] in finished for each in fractions)]
     for name in names:
         row: dict[str, Any] = {"memory": name}
         for fraction, case in zip(fractions, cases, strict=True):
-            outcome = _run(chosen, "memory", name, [case], more)
+            label = labels[name, fraction]
+            outcome = _take(chosen, label, "memory", name, [case], more)
             row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
             totals = outcome.totals if outcome else {}
             row["major_faults"] = (

@@ -1,23 +1,25 @@
 """The command: runs the chosen experiments one after the other, prints and writes each at once."""
 
+import contextlib
 import dataclasses
 import pathlib
-import sys
 import time
 from collections.abc import Sequence
 
-from pagewire.cli import launch
-from pagewire.cli.experiments import output, registry
+from pagewire.cli import launch, progress
+from pagewire.cli.experiments import output, points, registry
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.experiments.result import Experiment, Options
+from pagewire.cli.experiments.result import Experiment, Options, Panel
 from pagewire.cli.guard import guarded_folder
+from pagewire.cli.interrupts import Interrupted
 from pagewire.cli.lists import print_list
+from pagewire.cli.progress import say
 from pagewire.native.settings import ConfigError
+from pagewire.transport.settings import config
 from pagewire.transport.timeline.request import Parts
 
-
-def say(text: str) -> None:
-    print(f"pagewire: {text}", file=sys.stderr, flush=True)
+_MAX_NAMED = 8
+"""Of missing points, on the terminal; JSON names all."""
 
 
 def list_all() -> int:
@@ -28,10 +30,20 @@ def list_all() -> int:
     return 0
 
 
-def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
+def run(
+    names: Sequence[str],
+    options: Options,
+    folder: pathlib.Path,
+    *,
+    resumes: bool = False,
+    cache: str = "",
+    quiet: bool = False,
+) -> int:
     """Exit code 0, or 1 when an experiment could not run; the others run nevertheless.
 
     With run.trace the timelines of all runs that are launched become one; 1 when none is.
+    resumes: take points that were finished when the same experiment was stopped. cache: folder
+    of the points; empty: the usual one. quiet: no progress.
     """
     chosen = registry.choose(names)
     if options.repetitions < 1:
@@ -41,34 +53,135 @@ def run(names: Sequence[str], options: Options, folder: pathlib.Path) -> int:
     if options.app not in KINDS:
         raise ConfigError(f"--app '{options.app}': allowed is one of {', '.join(KINDS)}")
     trace = launch.check_settings(options.environ).run.trace
+    if trace and resumes:
+        raise ConfigError("--resume with --trace: points that were kept have no timeline")
     output.check_plots()
     output.check_folder(folder)
+    command = _Command(folder, resumes, pathlib.Path(cache or points.default_folder()), quiet)
     if not trace:
-        return _run(chosen, options, folder)
+        return _run(chosen, options, command)
     with guarded_folder("pagewire-timelines-") as parts_folder:
         parts = Parts(parts_folder)
-        code = _run(chosen, dataclasses.replace(options, timeline=parts), folder)
+        try:
+            code = _run(chosen, dataclasses.replace(options, timeline=parts), command)
+        except Interrupted:
+            parts.join(trace)
+            raise
         if parts.join(trace):
             return code
-    say(f"'{trace}' was not written: these experiments launch no ranks, engines have no timeline")
+    say(
+        f"'{trace}' was not written: these experiments launch no ranks; Lab(trace=FILE) "
+        "writes the timeline of engines"
+    )
     return 1
 
 
-def _run(chosen: Sequence[Experiment], options: Options, folder: pathlib.Path) -> int:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Command:
+    """What is alike for all experiments of a call."""
+
+    folder: pathlib.Path
+    resumes: bool
+    cache: pathlib.Path
+    quiet: bool
+
+
+def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> int:
     failed: list[str] = []
-    for experiment in chosen:
+    for idx, experiment in enumerate(chosen):
         start_s = time.monotonic()
-        try:
-            result = experiment.run(experiment.options(options))
-        except ConfigError as error:
-            if len(chosen) == 1:
+        title = f"{experiment.name}: "
+        if len(chosen) > 1:
+            title = f"experiment {idx + 1} of {len(chosen)}, {title}"
+        store = _store(experiment, experiment.options(options), command)
+        with progress.Display(0, quiet=command.quiet, title=title) as display:
+            taken = points.Points(store, resumes=command.resumes, display=display)
+            own = dataclasses.replace(experiment.options(options), points=taken)
+            try:
+                result = experiment.run(own)
+            except ConfigError as error:
+                if len(chosen) == 1:
+                    raise
+                say(f"{experiment.name} did not run: {error}")
+                failed.append(experiment.name)
+                continue
+            except Interrupted:
+                display.make_room()
+                _show_part(experiment, own, command)
+                rest = [each.name for each in chosen[idx + 1 :]]
+                if rest:
+                    say(f"not run: {', '.join(rest)}")
                 raise
-            say(f"{experiment.name} did not run: {error}")
-            failed.append(experiment.name)
-            continue
         output.print_result(experiment, result)
-        output.write_files(experiment, result, experiment.options(options), folder)
-        say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s")
+        output.write_files(experiment, result, own, command.folder)
+        taken.complete()
+        kept = f", {taken.num_kept} of {taken.num_planned} points kept" if taken.num_kept else ""
+        if not command.quiet:
+            say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s{kept}")
     if failed:
         say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def _store(experiment: Experiment, options: Options, command: _Command) -> points.Store | None:
+    """Where its points are kept; None when what they depend on cannot be seen."""
+    settings = options.settings()
+    for each in config.EXTENSIONS:
+        if ":" in settings.value(each.setting):
+            own = f"{each.setting} = '{settings.value(each.setting)}'"
+            why = f"{own} is a class of yours, whose changes are not seen"
+            if command.resumes:
+                raise ConfigError(f"--resume: {why}; run it without")
+            say(f"points are not kept for --resume: {why}")
+            return None
+    depends_on = {
+        "experiment": experiment.name,
+        "settings": {
+            each.name: each.text
+            for each in settings.settings()
+            if each.declaration.kind != "path" and each.name != "run.quiet"
+        },
+        "platform": points.content_of(settings.run.platform),
+        "sizes": options.size_name,
+        "repetitions": options.repetitions,
+        "app": options.app,
+        "programs": [points.state_of(path) for path in (options.hpl, options.hpcg)],
+        "sources": points.sources(),
+        "surroundings": points.surroundings(),
+    }
+    try:
+        return points.Store(command.cache / experiment.name, depends_on)
+    except ConfigError as error:
+        if command.resumes:
+            raise
+        say(f"{error}; points are not kept for --resume")
+        return None
+
+
+def _show_part(experiment: Experiment, options: Options, command: _Command) -> None:
+    """Table and files of what was finished when a signal came, and what is missing."""
+    taken = options.points
+    missing = taken.missing
+    count = f"{taken.num_finished} of {taken.num_planned} points"
+    taken.stop()
+    result = None
+    if taken.num_finished:
+        # ConfigError: what is finished may be refused strategies alone.
+        with contextlib.suppress(points.MissingError, ConfigError):
+            result = experiment.run(options)
+    if result is not None:
+        drawn = [each for each in result.panels if _has_data(each)]
+        result = dataclasses.replace(result, missing=missing, panels=drawn)
+        output.print_result(experiment, result)
+        output.write_files(experiment, result, options, command.folder)
+    elif taken.num_finished:
+        say(f"{experiment.name} has no table of only {count}")
+    named = "; ".join(missing[:_MAX_NAMED])
+    more = f", and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
+    say(f"{experiment.name} is incomplete, {count}; missing: {named}{more}")
+    if taken.is_kept and taken.num_finished:
+        say("what is finished is kept: the same call with --resume goes on from there")
+
+
+def _has_data(panel: Panel) -> bool:
+    return bool(panel.stacks or panel.cells or any(len(each.x) for each in panel.series))

@@ -1,6 +1,7 @@
 """`pagewire selftest`: tries this installation in seconds, or every platform that is here."""
 
 import dataclasses
+import os
 import pathlib
 import sys
 import time
@@ -20,6 +21,7 @@ from pagewire.cli.selftest.transports import TRANSPORTS, check
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
+from pagewire.transport.timeline import request
 
 REFUSALS = "refusals"
 """Name of the rows of kernels and containers that refuse a call."""
@@ -27,6 +29,7 @@ REFUSALS = "refusals"
 
 def this_installation(json_path: str = "") -> int:
     """Print a line for each thing that was tried; 1 when one failed."""
+    request.check_none(os.environ, "selftest")
     checks = host_checks.all_checks()
     if all(each.verdict is not Verdict.FAILED for each in checks):
         checks += [check(transport) for transport in TRANSPORTS]
@@ -43,13 +46,15 @@ def this_installation(json_path: str = "") -> int:
             for each in checks
         ]
         machine = versions.of_machine()
-        write_json(json_path, {"versions": found, "machine": machine, "checks": made})
+        document = {"versions": found, "machine": machine, "checks": made}
+        write_json(json_path, document, "selftest")
     print(f"pagewire selftest: {'failed: ' + ', '.join(failed) if failed else 'ok'}")
     return 1 if failed else 0
 
 
 def every_platform(cache: str, only: str, markdown_path: str) -> int:
     """Try the platforms, a line for each as it ends, then the table; 1 when something failed."""
+    request.check_none(os.environ, "selftest")
     folder = pathlib.Path(cache).absolute() if cache else environments.default_folder()
     chosen = _chosen(only, [*platforms.all_platforms(folder), REFUSALS])
     _say(f"environments are made in {folder}, and kept; --cache names another folder")

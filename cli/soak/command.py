@@ -19,6 +19,7 @@ from pagewire.cli.soak.nodes import SoakError
 from pagewire.cli.soak.phases import PHASES, Phase
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.node.report import write_json
+from pagewire.transport.timeline import request
 
 NUM_SAMPLES = 100
 _BYTES_A_MEBIBYTE = 1 << 20
@@ -75,6 +76,7 @@ def parse(
 def soak(wanted: Wanted, environ: Mapping[str, str], *, json_path: str, plot_path: str) -> int:
     """Run every phase; the exit code. Over a transport the ranks are processes, else the nodes are
     those of one process, which has no other ranks to wait for."""
+    request.check_none(environ, "soak")
     for name, path in (("--json", json_path), ("--plot", plot_path)):
         launch.check_writable(name, path)
     console = Console(width=100)
@@ -92,6 +94,7 @@ def soak(wanted: Wanted, environ: Mapping[str, str], *, json_path: str, plot_pat
                 "seed": wanted.seed,
                 "phases": results,
             },
+            "soak",
         )
     if plot_path:
         _plot(results, pathlib.Path(plot_path))

@@ -15,6 +15,7 @@ from pagewire.cli.stress import draw, launching, settings_draw, shrink, writing
 from pagewire.cli.stress.tally import Tally, amount
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings import config
+from pagewire.transport.timeline import request
 
 PROGRAMS_PER_LAUNCH = 1000
 """At most; a seed names launch and program in decimal."""
@@ -170,6 +171,7 @@ def main(options: Options, environ: Mapping[str, str]) -> int:
         raise ConfigError(f"--minutes {options.minutes}: must be more than 0")
     launcher.check_writable("--output", str(options.output))
     launcher.check_settings(environ)
+    request.check_none(environ, "stress")
     console = Console(soft_wrap=True, emoji=False)
     stress = Stress(options, environ, console)
     try:

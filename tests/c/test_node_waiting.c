@@ -22,13 +22,14 @@ static void test_a_loop_in_vain_yields_then_sleeps_and_is_silent(void)
     assert(counters_of(node).yields == 0 && pw_node_silent_ns(node) == 0);
     pw_node_idle(node);
     assert(counters_of(node).yields == 1 && pw_node_silent_ns(node) > 0);
+    assert(pw_node_silent_since_ns(node) > 0);
     while (counters_of(node).sleeps == 0) pw_node_idle(node);
     assert(counters_of(node).yields > 1000);
     uint64_t yields = counters_of(node).yields;
     pw_node_idle(node);
     assert(counters_of(node).yields == yields && counters_of(node).sleeps == 2);
     pw_node_busy(node);
-    assert(pw_node_silent_ns(node) == 0);
+    assert(pw_node_silent_ns(node) == 0 && pw_node_silent_since_ns(node) == 0);
     pw_node_idle(node);
     assert(counters_of(node).yields == yields && counters_of(node).sleeps == 2);
     pw_node_unlock(node);

@@ -6,6 +6,7 @@
 
 #include "transport/fabric/process.h"
 #include "transport/marks/marks.h"
+#include "transport/node/program_regions.h"
 
 /* The MPI call that a thread is in. */
 typedef struct {
@@ -147,6 +148,17 @@ static void marks_sleep(int64_t duration_ns)
     pw_node_unlock(marked->node);
 }
 
+static void marks_region_enter(const char *name, size_t num_bytes)
+{
+    if (pw_node_region_enter(marked->node, name, num_bytes) < 0)
+        pw_fi_process_fail(marked, "region: %s", pw_node_reason(marked->node));
+}
+
+static void marks_region_leave(const char *name, size_t num_bytes)
+{
+    (void)pw_node_region_leave_named(marked->node, name, num_bytes);
+}
+
 static pagewire_marks_host host = {
     .struct_size = sizeof(pagewire_marks_host),
     .version = PAGEWIRE_MARKS_VERSION,
@@ -154,6 +166,8 @@ static pagewire_marks_host host = {
     .leave = marks_leave,
     .clock_read = marks_clock_read,
     .sleep = marks_sleep,
+    .region_enter = marks_region_enter,
+    .region_leave = marks_region_leave,
 };
 
 typedef int (*attach_function)(const pagewire_marks_host *);

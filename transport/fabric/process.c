@@ -257,6 +257,14 @@ int pw_fi_process_get(pw_fi_process **out)
     return error;
 }
 
+pw_fi_process *pw_fi_process_if_made(void)
+{
+    pthread_mutex_lock(&mutex);
+    pw_fi_process *process = process_here;
+    pthread_mutex_unlock(&mutex);
+    return process;
+}
+
 /* ---- its end */
 
 void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)

@@ -46,6 +46,8 @@ bool pw_fi_is_configured(void);
 uint64_t pw_fi_inject_bytes(void);
 /* The process's, made at the first call. FI_E*: a sentence has been printed. */
 int pw_fi_process_get(pw_fi_process **out);
+/* The same when it was made; else NULL. */
+pw_fi_process *pw_fi_process_if_made(void);
 /* The library that loaded the provider; before the first _get. */
 void pw_fi_process_set_library(const pw_fabric_library *library);
 /* The last endpoint is about to close: what is under way ends, the report is left. */

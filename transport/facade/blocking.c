@@ -39,7 +39,9 @@ int pw_block_until_done(pw_messaging *messaging, pw_operation *operation)
         if (code < 0) return code;
         if (code) pw_node_busy(node);
         else pw_node_idle(node);
-        if (turns % TURNS_PER_LOOK) continue;
+        /* In a silence a turn may rest, for up to 10 ms. */
+        const bool may_rest = code == 0 && pw_node_silent_since_ns(node);
+        if (turns % TURNS_PER_LOOK && !may_rest) continue;
         int64_t now_ns = pw_clock_wall_ns();
         if (!began_ns) began_ns = now_ns;
         if (now_ns - began_ns <= PW_CALL_PAUSE_NS) continue;

@@ -1,6 +1,7 @@
 """Puts the facade's methods in place, and takes the node down before MPI is finalized."""
 
 import atexit
+import contextlib
 import functools
 import os
 import sys
@@ -210,9 +211,12 @@ def _make_timeline(path: str, num_ranks: int) -> None:
     from pagewire.transport.timeline import timeline
 
     records = {rank: f"{path}.{rank}" for rank in range(num_ranks)}
-    timeline.write(path, records, config.load())
-    for each in records.values():
-        os.unlink(each)
+    try:
+        timeline.write(path, records, config.load())
+    finally:
+        for each in records.values():
+            with contextlib.suppress(FileNotFoundError):  # its rank could not write it
+                os.unlink(each)
 
 
 def _let_sends_through(world: communicators.State | communicators.Begun) -> None:

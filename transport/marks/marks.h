@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PAGEWIRE_MARKS_VERSION 1
+#define PAGEWIRE_MARKS_VERSION 2
 
 /* What an MPI function does to the CPU that calls it. Functions that only look at or change the
  * process's own objects (Comm_rank, Type_commit, Pack, Reduce_local) are not marked: what they do
@@ -42,6 +42,11 @@ typedef struct {
     int64_t (*clock_read)(void);
     /* The program lets so much virtual time pass. */
     void (*sleep)(int64_t duration_ns);
+    /* The program enters a region of that name, of num_bytes without a 0; or leaves the innermost
+     * one of it, the innermost of all with num_bytes 0. Outside of MPI calls, but for what MPI
+     * calls back. */
+    void (*region_enter)(const char *name, size_t num_bytes);
+    void (*region_leave)(const char *name, size_t num_bytes);
 } pagewire_marks_host;
 
 /* Of the preloaded library; one thread at a time. 0, or -1: another version. NULL takes the host

@@ -24,6 +24,9 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 - wall_time_s: float; peak_rss_bytes: int
 - page_sources: list, what this host's kernel tells of pages; empty with the model's
 - received_hash: text, with run.hash_received, of a rank that received by RDMA
+- regions: list, of a program that marked some (docs/regions.md): by row a dict of its name, its
+  entries, its share of the times, and of those counters in which it has one; row 0 is what lies
+  outside of all regions
 - without_marks: 1, of a rank over the fabric whose MPI calls nobody marked: its compute is the time
   between the provider's calls
 
@@ -219,6 +222,10 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "utlb_misses": "misses in it",
         "utlb_prefetched": "  entries read along with them",
     },
+    "regions": {
+        "region_leaves_unmatched": "regions left that were not open",
+        "region_marks_of_threads": "marks of a second thread, not followed",
+    },
     "emulator": {
         "lookahead_blocks": "answers foreseen",
         "lookahead_misses": "  that came at another time",
@@ -322,9 +329,40 @@ def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     result["without_marks"] = [
         rank for rank, each in enumerate(per_rank) if each.get("without_marks")
     ]
+    result["regions"] = total_regions(per_rank)
     result["page_sources"] = _page_sources(per_rank)
     result["impairments"] = total_impairments([each.get("impairments", {}) for each in per_rank])
     return result
+
+
+def total_regions(per_rank: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """By name, in the order of their first entries: entries and counters summed over ranks, times
+    as the maximum over ranks; virtual_time_sum_ns: of all ranks."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for each in per_rank:
+        for row in each.get("regions", ()):
+            rows.setdefault(row["name"], []).append(row)
+    return [{"name": name, **_total_region(found)} for name, found in rows.items()]
+
+
+def longest_regions(regions: Sequence[Mapping[str, Any]], num_most: int) -> list[Mapping[str, Any]]:
+    """Of `total_regions`: as many as are shown, those with most time, in their order."""
+    chosen = sorted(regions, key=lambda region: -region["virtual_time_sum_ns"])[:num_most]
+    names = {region["name"] for region in chosen}
+    return [region for region in regions if region["name"] in names]
+
+
+def _total_region(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for row in rows for key in row if key not in ("name", "nacks_by_code"))
+    total: dict[str, Any] = {}
+    for key in keys:
+        values = [row.get(key, 0) for row in rows]
+        total[key] = max(values) if key in _MAXIMUM_KEYS else sum(values)
+    total["virtual_time_sum_ns"] = sum(row["virtual_time_ns"] for row in rows)
+    total["nacks_by_code"] = [
+        sum(code) for code in zip(*(r["nacks_by_code"] for r in rows), strict=True)
+    ]
+    return total
 
 
 def _page_sources(per_rank: Sequence[Mapping[str, Any]]) -> list[str]:

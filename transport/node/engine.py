@@ -8,6 +8,7 @@ page-in policy in Python is asked is answered here. Posting and polling are the 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -33,6 +34,27 @@ _KIND_NAMES: Mapping[int, str] = {
     value: name.removeprefix("PW_TRACE_").lower()
     for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
 }
+
+
+def _counter_layout() -> tuple[struct.Struct, list[tuple[str, int, int | None]]]:
+    """How pw_counters is read at once: its words; name, first word and length of each field, None
+    of what is no array. Field by field takes ten times as long, and a lab reads all for each
+    transfer."""
+    letters = {"uint64_t": "Q", "int64_t": "q"}
+    text, found, at = "=", [], 0
+    for name, field in ffi.typeof("pw_counters").fields:
+        is_array = field.type.kind == "array"
+        element = field.type.item if is_array else field.type
+        length = int(field.type.length) if is_array else 1
+        text += letters[element.cname] * length
+        found.append((name, at, length if is_array else None))
+        at += length
+    words = struct.Struct(text)
+    assert words.size == ffi.sizeof("pw_counters")
+    return words, found
+
+
+_COUNTER_WORDS, _COUNTERS = _counter_layout()
 
 
 class TraceRecord(NamedTuple):
@@ -82,9 +104,10 @@ class EngineView:
         """What pw_counters holds, by field; arrays as lists."""
         out = ffi.new("pw_counters *")
         lib.pw_ni_read_counters(self.ni, out)
-        values = ((field, getattr(out, field)) for field, _ in ffi.typeof("pw_counters").fields)
+        words = _COUNTER_WORDS.unpack(ffi.buffer(out))
         return {
-            name: int(value) if isinstance(value, int) else list(value) for name, value in values
+            name: words[first] if length is None else list(words[first : first + length])
+            for name, first, length in _COUNTERS
         }
 
     def impairment_counts(self) -> dict[str, dict[str, int]]:
@@ -107,9 +130,11 @@ class EngineView:
                 banks.append(ContextBank.from_engine(idx, out))
         return banks
 
-    def trace_start(self, capacity: int) -> None:
-        """Keep the first `capacity` trace records from now on."""
+    def trace_start(self, capacity: int, *, detailed: bool = False) -> None:
+        """Keep the first `capacity` trace records from now on; detailed: a timeline's too."""
         check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
+        if detailed:
+            lib.pw_ni_trace_detail(self.ni)
 
     def trace(self) -> list[TraceRecord]:
         """The records kept, in the engine's order."""
@@ -118,7 +143,19 @@ class EngineView:
         return [
             TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
             for each in records[0][0:count]
+            if each.kind in _KIND_NAMES
         ]
+
+    def trace_bytes(self) -> bytes:
+        """All of them, a timeline's too, as they stand in a rank's file of records."""
+        lost = lib.pw_ni_trace_lost(self.ni)
+        if lost:
+            raise EngineError(
+                int(lib.PW_ERR_FULL), f"trace: {lost} records found no room; transfer less at once"
+            )
+        records = ffi.new("pw_trace_record **")
+        count = lib.pw_ni_trace_read(self.ni, records)
+        return bytes(ffi.buffer(records[0], count * ffi.sizeof("pw_trace_record")))
 
 
 class Engine(EngineView):

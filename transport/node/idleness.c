@@ -135,6 +135,11 @@ void pw_idleness_tell_resting(pw_idleness *idleness)
 int64_t pw_idleness_silent_ns(const pw_idleness *idleness)
 {
     /* Once: another thread may end the silence. */
-    int64_t since_ns = __atomic_load_n(&idleness->silent_since_ns, __ATOMIC_RELAXED);
+    const int64_t since_ns = pw_idleness_silent_since_ns(idleness);
     return since_ns ? pw_clock_wall_ns() - since_ns : 0;
+}
+
+int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness)
+{
+    return __atomic_load_n(&idleness->silent_since_ns, __ATOMIC_RELAXED);
 }

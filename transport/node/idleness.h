@@ -39,4 +39,6 @@ void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire
 void pw_idleness_tell_resting(pw_idleness *idleness);
 /* 0 when something just happened. Any thread, any time. */
 int64_t pw_idleness_silent_ns(const pw_idleness *idleness);
+/* Wall time at which the silence began; 0: there is none. Any thread, any time. */
+int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness);
 #endif

@@ -121,10 +121,11 @@ class Joined(abc.ABC):
             self._run(engine, AT_ONCE, _EVENTS_AT_ONCE)
         return code
 
-    def trace_start(self, capacity: int) -> None:
-        """Keep the first `capacity` trace records of each engine from now on."""
+    def trace_start(self, capacity: int, *, detailed: bool = False) -> None:
+        """Keep the first `capacity` trace records of each engine from now on; detailed: those of
+        a timeline too."""
         for engine in self.engines:
-            engine.trace_start(capacity)
+            engine.trace_start(capacity, detailed=detailed)
 
     def trace(self) -> list[TraceRecord]:
         """Records of all engines in time order."""

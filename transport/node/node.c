@@ -153,6 +153,7 @@ void pw_node_destroy(pw_node *node)
     if (!node) return;
     if (node->ni) pw_node_reclaim(node);
     pw_node_trace_drop(node);
+    pw_node_regions_finish(node);
     node->wire->ops->close(node->wire);
     if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
     pw_pieces_destroy(node);

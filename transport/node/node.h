@@ -127,6 +127,8 @@ void pw_node_idle(pw_node *node);
 /* Wall time in ns since anything happened while the node was waiting; 0 when something just did.
  * Needs no lock. */
 int64_t pw_node_silent_ns(const pw_node *node);
+/* When this silence began, on the host's clock: tells it from the next one. 0: none. No lock. */
+int64_t pw_node_silent_since_ns(const pw_node *node);
 /* A look found nothing: it costs poll_ns, if what it looks for completes later in virtual time
  * (is_future) or the NI has an event ahead. When only the frame is not here yet, neither the look
  * nor the call that it is made in costs anything. */

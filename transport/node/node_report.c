@@ -1,4 +1,5 @@
 #include "transport/node/node_report.h"
+#include "transport/node/program_regions.h"
 #include "transport/node/report.h"
 
 /* What the report is made of, in one place to point to. */
@@ -17,6 +18,7 @@ static pw_report_input gather(pw_node *node, facts *out)
         (void)pw_ni_read_impairment(ni, site, &out->sites[site]); /* every site is one */
     pw_ni_read_interrupt_times(ni, &out->interrupt_times);
     pw_node_read_counters(node, &out->node);
+    pw_node_regions_settle(node);
     return (pw_report_input){.counters = &out->counters,
                              .sites = out->sites,
                              .interrupt_times = &out->interrupt_times,
@@ -26,6 +28,7 @@ static pw_report_input gather(pw_node *node, facts *out)
                              .node = &out->node,
                              .wall_ns = pw_clock_wall_ns() - out->node.started_wall_ns,
                              .peak_rss_bytes = pw_report_peak_rss_bytes(),
+                             .of = node,
                              .page_sources = pw_memory_sources(pw_node_memory(node))};
 }
 

@@ -10,6 +10,7 @@
 #include "transport/node/pieces_state.h"
 #include "native/calendar.h"
 #include "transport/node/firehoses_state.h"
+#include "transport/node/program_regions.h"
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
@@ -48,6 +49,7 @@ struct pw_node {
     pw_calendar library; /* what its progress thread does: see library.h */
     pw_pieces pieces;
     pw_firehoses firehoses;
+    pw_program_regions regions;
 };
 
 /* Note what a negative code is about, in words; the code. */

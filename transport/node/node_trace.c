@@ -2,10 +2,13 @@
 #include "transport/node/node_state.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(pw_trace_record) == 32, "cli/timeline/records.py reads them");
+_Static_assert(sizeof(pw_trace_record) == 32, "timeline/record_order.c reads them");
+_Static_assert(PW_CALL_NAME_BYTES == PW_TRACE_NAME_BYTES, "a call's name goes through whole");
+_Static_assert(PW_REGION_PATH_BYTES == PW_TRACE_PATH_BYTES, "and so does a region's path");
 
 /* pw_trace.full: the records are in the file, or the trace ends here. */
 static void write_block(pw_trace *trace)
@@ -32,12 +35,15 @@ int pw_node_trace_start(pw_node *node, const char *path)
     pw_node_trace *to = &node->trace;
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0) return PW_ERR_HOST;
-    int code = pw_ni_trace_start(node->ni, PW_TRACE_BLOCK_RECORDS);
+    char *own_path = strdup(path);
+    int code = own_path ? pw_ni_trace_start(node->ni, PW_TRACE_BLOCK_RECORDS) : PW_ERR_NOMEM;
     if (code < 0) {
+        free(own_path);
         close(descriptor);
         return code;
     }
-    *to = (pw_node_trace){.trace = pw_ni_trace(node->ni), .descriptor = descriptor};
+    *to =
+        (pw_node_trace){.trace = pw_ni_trace(node->ni), .descriptor = descriptor, .path = own_path};
     to->trace->full = write_block;
     to->trace->taker = to;
     to->trace->is_detailed = true;
@@ -52,6 +58,8 @@ static void end(pw_node *node)
     node->clock.trace = NULL;
     (void)pw_ni_trace_start(node->ni, 0); /* off needs no memory */
     node->trace.trace = NULL;
+    free(node->trace.path);
+    node->trace.path = NULL;
 }
 
 static void add_call_names(pw_node *node)
@@ -70,9 +78,11 @@ int pw_node_trace_finish(pw_node *node)
     pw_node_trace *to = &node->trace;
     if (!to->trace) return PW_OK;
     add_call_names(node);
+    pw_node_regions_trace(node);
     write_block(to->trace);
-    end(node);
     if (close(to->descriptor) && !to->failed) to->failed = errno; /* full, as some tell only here */
+    if (to->failed) unlink(to->path);
+    end(node);
     errno = to->failed;
     return to->failed ? PW_ERR_HOST : PW_OK;
 }

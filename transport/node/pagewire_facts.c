@@ -120,28 +120,39 @@ const char *pagewire_counter_name(uint32_t idx)
     return idx < NUM_COUNTERS ? of_node[idx - NUM_OF_ENGINE] : NULL;
 }
 
-static void read_all(pagewire_node *node, uint64_t *values)
+uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values)
 {
-    pw_counters counters;
+    const int64_t own[NUM_OF_NODE] = {sums->virtual_time_ns, sums->compute_ns, sums->mpi_ns,
+                                      sums->sleep_ns,        sums->touch_ns,   sums->pin_ns};
+    uint64_t all[NUM_COUNTERS];
+    const uint32_t count = num_values < NUM_COUNTERS ? num_values : NUM_COUNTERS;
+    memcpy(all, &sums->counters, sizeof sums->counters);
+    memcpy(all + NUM_OF_ENGINE, own, sizeof own);
+    memcpy(values, all, count * sizeof *values);
+    return count;
+}
+
+static uint32_t read_all(pagewire_node *node, uint64_t *values, uint32_t num_values)
+{
     pw_node_counters counted;
+    pw_region_sums sums;
     pw_node_lock(node->node);
     const pw_clock *clock = pw_node_clock(node->node);
-    pw_ni_read_counters(pw_node_ni(node->node), &counters);
+    pw_ni_read_counters(pw_node_ni(node->node), &sums.counters);
     pw_node_read_counters(node->node, &counted);
-    const int64_t own[NUM_OF_NODE] = {clock->now_ns,   clock->compute_ns, clock->mpi_ns,
-                                      clock->sleep_ns, counted.touch_ns,  counted.pin_ns};
+    sums.virtual_time_ns = clock->now_ns;
+    sums.compute_ns = clock->compute_ns;
+    sums.mpi_ns = clock->mpi_ns;
+    sums.sleep_ns = clock->sleep_ns;
+    sums.touch_ns = counted.touch_ns;
+    sums.pin_ns = counted.pin_ns;
     pw_node_unlock(node->node);
-    memcpy(values, &counters, sizeof counters);
-    memcpy(values + NUM_OF_ENGINE, own, sizeof own);
+    return pw_door_write_counters(&sums, values, num_values);
 }
 
 uint32_t pagewire_read_counters(pagewire_node *node, uint64_t *values, uint32_t num_values)
 {
-    uint64_t all[NUM_COUNTERS];
-    uint32_t count = num_values < NUM_COUNTERS ? num_values : NUM_COUNTERS;
-    read_all(node, all);
-    memcpy(values, all, count * sizeof *values);
-    return count;
+    return read_all(node, values, num_values);
 }
 
 int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value)
@@ -150,7 +161,7 @@ int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value
     uint64_t all[NUM_COUNTERS];
     for (uint32_t i = 0; i < NUM_COUNTERS; i++) {
         if (strcmp(pagewire_counter_name(i), name) != 0) continue;
-        read_all(node, all);
+        (void)read_all(node, all, NUM_COUNTERS);
         *value = all[i];
         return PW_OK;
     }

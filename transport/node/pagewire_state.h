@@ -4,6 +4,7 @@
 #define PW_NODE_PAGEWIRE_STATE_H
 #include "include/pagewire.h"
 #include "transport/node/node.h"
+#include "transport/node/program_regions.h"
 #include "transport/node/sentence.h"
 
 /* Memory that peers may read. */
@@ -42,6 +43,8 @@ int pw_door_leave(pagewire_node *node, int result);
 /* A turn of the node, and of those that it is joined with. ran: the program may have changed
  * mappings since the last one. 1: something happened, 0: nothing did; or a code, which is noted. */
 int pw_door_move(pagewire_node *node, bool is_waiting, bool ran);
+/* The first num_values counters of pagewire_counter_name; how many were written. */
+uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values);
 /* A struct that the host filled, as large as it knew it, into one of own_bytes that is zero; false:
  * it has members that this version does not know. */
 bool pw_door_copy_struct(void *own, size_t own_bytes, const void *given);

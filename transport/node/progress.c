@@ -294,6 +294,11 @@ void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock
 
 int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
 
+int64_t pw_node_silent_since_ns(const pw_node *node)
+{
+    return pw_idleness_silent_since_ns(&node->idleness);
+}
+
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
 {
     bool is_ahead = node->clock.now_ns < node->next_ns && node->next_ns < PW_NEVER;

@@ -10,6 +10,7 @@
 
 #include "transport/node/fields.h"
 #include "transport/node/output_file.h"
+#include "transport/node/program_regions.h"
 
 /* JSON text that grows; counts on when the buffer is full. */
 typedef struct {
@@ -56,19 +57,25 @@ static size_t utf8_bytes(const char *text, size_t num_bytes)
 }
 
 /* Bytes that are no UTF-8 become the replacement character. */
-static void put_name(json *out, const char *name, size_t capacity)
+static void put_text(json *out, const char *text, size_t capacity)
 {
-    size_t num_bytes = strnlen(name, capacity), step;
+    size_t num_bytes = strnlen(text, capacity), step;
     put(out, "\"", 1);
     for (size_t i = 0; i < num_bytes; i += step ? step : 1) {
-        unsigned char each = (unsigned char)name[i];
-        step = utf8_bytes(name + i, num_bytes - i);
+        unsigned char each = (unsigned char)text[i];
+        step = utf8_bytes(text + i, num_bytes - i);
         if (!step) put(out, "\\ufffd", 6);
         else if (each < ' ') put_format(out, "\\u%04x", each);
         else if (each == '"' || each == '\\') put_format(out, "\\%c", each);
-        else put(out, name + i, step);
+        else put(out, text + i, step);
     }
-    put(out, "\": ", 3);
+    put(out, "\"", 1);
+}
+
+static void put_name(json *out, const char *name, size_t capacity)
+{
+    put_text(out, name, capacity);
+    put(out, ": ", 2);
 }
 
 static void put_field(json *out, const pw_field *field, const void *owner)
@@ -100,18 +107,9 @@ static void put_sum(json *out, const char *name, const uint64_t *numbers, size_t
     else put_format(out, "\"%s\": %" PRIu64 ", ", name, low);
 }
 
-static void put_counters(json *out, const pw_counters *counters)
+/* The sums that the report has beside the counters themselves. */
+static void put_sums(json *out, const pw_counters *counters)
 {
-    for (uint32_t i = 0; i < pw_fields_counters.num_fields; i++) {
-        const pw_field *field = &pw_fields_counters.fields[i];
-        if (field->offset == offsetof(pw_counters, nacks)) continue; /* below, under another name */
-        put_name(out, field->name, strlen(field->name));
-        if (field->count > 1)
-            put_list(out, (const uint64_t *)(const void *)((const char *)counters + field->offset),
-                     field->count);
-        else put_field(out, field, counters);
-        put(out, ", ", 2);
-    }
     const uint64_t sums[][2] = {
         {counters->translation_faults_source, counters->translation_faults_destination},
         {counters->permission_faults_source, counters->permission_faults_destination},
@@ -125,6 +123,21 @@ static void put_counters(json *out, const pw_counters *counters)
     put_sum(out, "nacks", counters->nacks, num_nacks);
     put_format(out, "\"nacks_by_code\": ");
     put_list(out, counters->nacks, num_nacks);
+}
+
+static void put_counters(json *out, const pw_counters *counters)
+{
+    for (uint32_t i = 0; i < pw_fields_counters.num_fields; i++) {
+        const pw_field *field = &pw_fields_counters.fields[i];
+        if (field->offset == offsetof(pw_counters, nacks)) continue; /* below, under another name */
+        put_name(out, field->name, strlen(field->name));
+        if (field->count > 1)
+            put_list(out, (const uint64_t *)(const void *)((const char *)counters + field->offset),
+                     field->count);
+        else put_field(out, field, counters);
+        put(out, ", ", 2);
+    }
+    put_sums(out, counters);
 }
 
 static void put_sites(json *out, const pw_impairment_site *sites)
@@ -252,15 +265,78 @@ static void put_page_sources(json *out, uint32_t sources)
     put(out, "]", 1);
 }
 
+/* Not by %f, which follows the program's locale. */
+static void put_wall(json *out, int64_t duration_ns)
+{
+    const uint64_t wall_ns = duration_ns > 0 ? (uint64_t)duration_ns : 0;
+    put_format(out, ", \"wall_time_s\": %" PRIu64 ".%09" PRIu64, wall_ns / 1000000000,
+               wall_ns % 1000000000);
+}
+
+/* Peaks, which are no sums. */
+static bool is_split(const pw_field *field)
+{
+    return field->count == 1 && field->offset != offsetof(pw_counters, vmh_pinned_peak) &&
+           field->offset != offsetof(pw_counters, odp_table_peak);
+}
+
+/* Those that are not zero: most of a region's are. */
+static void put_some(json *out, const pw_field_table *table, const void *owner)
+{
+    for (uint32_t i = 0; i < table->num_fields; i++) {
+        const pw_field *field = &table->fields[i];
+        uint64_t value;
+        if (table == &pw_fields_counters && !is_split(field)) continue;
+        memcpy(&value, (const char *)owner + field->offset, sizeof value);
+        if (!value) continue;
+        put(out, ", ", 2);
+        put_name(out, field->name, strlen(field->name));
+        put_field(out, field, owner);
+    }
+}
+
+static void put_region(json *out, const char *path, uint64_t entries, const pw_region_sums *sums)
+{
+    put_format(out, "{\"name\": ");
+    put_text(out, path, PW_REGION_PATH_BYTES);
+    put_format(out, ", \"entries\": %" PRIu64 ", \"virtual_time_ns\": %" PRId64, entries,
+               sums->virtual_time_ns);
+    put_format(out,
+               ", \"compute_ns\": %" PRId64 ", \"mpi_ns\": %" PRId64 ", \"sleep_ns\": %" PRId64,
+               sums->compute_ns, sums->mpi_ns, sums->sleep_ns);
+    put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64 ", \"copy_ns\": %" PRId64,
+               sums->touch_ns, sums->pin_ns, sums->copy_ns);
+    put_wall(out, sums->wall_ns);
+    put_some(out, &pw_fields_counters, &sums->counters);
+    put_some(out, &pw_fields_strategy_counters, &sums->strategy);
+    put(out, ", ", 2);
+    put_sums(out, &sums->counters);
+    put(out, "}", 1);
+}
+
+/* node: NULL: none marked any. */
+static void put_regions(json *out, const pw_node *node)
+{
+    const pw_region_faults faults = node ? pw_node_region_faults(node) : (pw_region_faults){0};
+    const uint32_t num_regions = node ? pw_node_num_regions(node) : 0;
+    put_format(out, ", \"region_leaves_unmatched\": %" PRIu64, faults.unmatched);
+    put_format(out, ", \"region_marks_of_threads\": %" PRIu64, faults.of_other_threads);
+    for (uint32_t i = 0; i < num_regions; i++) {
+        uint64_t entries;
+        pw_region_sums sums;
+        const char *path = pw_node_region_read(node, i, &entries, &sums);
+        put_format(out, i ? ", " : ", \"regions\": [");
+        put_region(out, path, entries, &sums);
+    }
+    if (num_regions) put(out, "]", 1);
+}
+
 static void put_host(json *out, const pw_report_input *input)
 {
     put_wire(out, input->node);
     put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, input->node->yields,
                input->node->sleeps);
-    /* Not by %f, which follows the program's locale. */
-    uint64_t wall_ns = input->wall_ns > 0 ? (uint64_t)input->wall_ns : 0;
-    put_format(out, ", \"wall_time_s\": %" PRIu64 ".%09" PRIu64, wall_ns / 1000000000,
-               wall_ns % 1000000000);
+    put_wall(out, input->wall_ns);
     put_format(out, ", \"peak_rss_bytes\": %" PRIu64, input->peak_rss_bytes);
     put_page_sources(out, input->page_sources);
     put(out, "}\n", 2);
@@ -276,6 +352,7 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_tallies(&out, input->tallies);
     put_times(&out, input);
     put_strategy(&out, input->node);
+    put_regions(&out, input->of);
     put_host(&out, input);
     return out.length;
 }

@@ -22,6 +22,7 @@ typedef struct {
     int64_t wall_ns; /* since the node's start */
     uint64_t peak_rss_bytes;
     uint32_t page_sources; /* PW_SOURCE_* */
+    const pw_node *of;     /* whose regions are told, as settled; NULL: none are */
 } pw_report_input;
 
 /* Bytes of the JSON text, which is in the buffer, with a 0 behind it, when they are fewer than

@@ -71,7 +71,7 @@ def finish(
     if not quiet:
         print(table(per_rank, config, program), file=stream or sys.stdout, flush=True)
     if path:
-        write_json(path, document(per_rank, config, program))
+        write_json(path, document(per_rank, config, program), "report")
 
 
 def document(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str) -> dict[str, Any]:
@@ -87,9 +87,10 @@ def document(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str
     }
 
 
-def write_json(path: str, value: Any) -> None:
-    """Write a document; raises OutputError."""
-    write_file(path, json.dumps(value, indent=1, default=_plain) + "\n")
+def write_json(path: str, value: Mapping[str, Any], schema: str) -> None:
+    """Write a document of that schema (cli/schemas), and its name; raises OutputError."""
+    named = {"$schema": f"urn:pagewire:schema:{schema}:1", **value}
+    write_file(path, json.dumps(named, indent=1, default=_plain) + "\n")
 
 
 def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, Any]:

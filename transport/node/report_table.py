@@ -9,13 +9,27 @@ from pagewire.transport.node.counters import (
     NACK_NAMES,
     PINNED_KEYS,
     TIME_KEYS,
+    longest_regions,
     other_keys,
     totals,
 )
 from pagewire.transport.settings.config import Config
 
+MAX_REGION_LINES = 32
 MAX_RANK_COLUMNS = 8
 """With more ranks the table shows minimum, mean and maximum instead of a column for each."""
+
+
+_REGION_TIMES = {
+    "compute_ns": "compute", "mpi_ns": "MPI", "sleep_ns": "sleep", "page_in_ns": "page-in",
+    "touch_ns": "touch", "pin_ns": "pin", "copy_ns": "copy",
+}  # fmt: skip
+_REGION_COUNTS = {
+    "mpi_sends": "sends", "mpi_bytes": "bytes", "blocks": "blocks", "translation_faults": "faults",
+    "nacks": "NACKs", "err_messages": "ERRs", "retransmitted_blocks": "resent",
+    "pages_paged_in": "paged in",
+}  # fmt: skip
+"""Columns of the table of regions, by key; one of zeros is left out."""
 
 
 class _Table:
@@ -69,6 +83,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         f"pagewire report: {title}",
         *_align(made.rows),
         "Counters that are zero on every rank are left out; --json has all.",
+        *_regions(made.total["regions"]),
         *_calls(made.total),
         *_without_marks(made.total),
         *_page_sources(made.total),
@@ -140,6 +155,30 @@ def _add_host(made: _Table) -> None:
     made.add("  wall time (s)", made.values_of("wall_time_s"), _seconds(wall_s), _seconds)
     sizes = made.values_of("peak_rss_bytes")
     made.add("  peak RSS (MiB)", sizes, _mebibytes(rss_bytes), _mebibytes)
+
+
+def _regions(regions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table of the program's regions, when it has marked some."""
+    if not regions:
+        return []
+    whole_ns = sum(region["virtual_time_sum_ns"] for region in regions) or 1
+    num_all, regions = len(regions), longest_regions(regions, MAX_REGION_LINES)
+    columns = {
+        "  region": [f"  {region['name']}" for region in regions],
+        "entries": [_count(region["entries"]) for region in regions],
+        "ms": [_milliseconds(region["virtual_time_ns"]) for region in regions],
+        "share": [f"{100 * region['virtual_time_sum_ns'] / whole_ns:.1f}%" for region in regions],
+    }
+    for heads, show in ((_REGION_TIMES, _milliseconds), (_REGION_COUNTS, _count)):
+        for key, head in heads.items():
+            values = [region.get(key, 0) for region in regions]
+            if any(values):
+                columns[head] = [show(value) for value in values]
+    title = "By region (times in virtual ms, of the rank with most; share of all ranks' time)"
+    lines = [title, *_align([list(columns), *zip(*columns.values(), strict=True)])]
+    if num_all > len(regions):
+        lines.append(f"  and {num_all - len(regions)} with less time; --json has all")
+    return lines
 
 
 def _calls(total: Mapping[str, Any]) -> list[str]:

@@ -24,16 +24,19 @@ class Watchdog:
     def __init__(self, node: Any, limit_ns: int | None) -> None:
         self.limit_ns = limit_ns
         self._node = node
-        self._told = False
+        self._told_since_ns = 0
 
     def look(self, waits_for: Callable[[], str]) -> None:
         """A wait goes on; report it when that is due. waits_for: in words, what it waits for."""
         if self.limit_ns is None:
             return
-        is_silent = lib.pw_node_silent_ns(self._node) >= self.limit_ns
-        if is_silent and not self._told:
+        if lib.pw_node_silent_ns(self._node) < self.limit_ns:
+            return
+        # By when it began: between two silences there may be no look.
+        since_ns = lib.pw_node_silent_since_ns(self._node)
+        if since_ns not in (0, self._told_since_ns):
             self._report(waits_for)
-        self._told = is_silent
+            self._told_since_ns = since_ns
 
     def _report(self, waits_for: Callable[[], str]) -> None:
         """Say on standard error what this rank waits for and what its NI has pending."""

@@ -71,8 +71,9 @@ def _comparison(result: Mapping[str, Any]) -> Html:
     found = [text for entry in ended for text in warnings.of_entry(name_of(entry), entry)]
     found += _all_alike(ended)
     found += [f"{name_of(each)}: {each['failure']}" for each in entries if "failure" in each]
+    replayed = result["compute"] == "replay"
     for sentence in dict.fromkeys(
-        text for report in result["reports"] for text in warnings.of_run(report)
+        text for each in result["reports"] for text in warnings.of_run(each, replayed=replayed)
     ):
         found.append(sentence)
     runs = [
@@ -84,25 +85,41 @@ def _comparison(result: Mapping[str, Any]) -> Html:
         )
         for entry, report in zip(ended, result["reports"], strict=True)
     ]
-    subtitle = f"{result['ranks']} ranks, compute {result['compute']}, {len(entries)} strategies"
+    rows = "rows" if any(entry.get("sweep") for entry in entries) else "strategies"
+    subtitle = f"{result['ranks']} ranks, compute {result['compute']}, {len(entries)} {rows}"
+    if "incomplete" in result:
+        left = result["incomplete"]
+        found.insert(
+            0, f"Incomplete: {len(left['missing_runs'])} runs are missing ({left['reason']})."
+        )
     return join(
-        _title(result["program"], subtitle), _slowdowns(ended), sections.notices(found), *runs
+        _title(result["program"], subtitle),
+        _slowdowns(ended, result.get("baseline", "")),
+        sections.notices(found),
+        *runs,
     )
 
 
 def name_of(entry: Mapping[str, Any]) -> str:
-    """A row's name: the memory strategy, or the unit that pins by itself; the policy of part."""
+    """A row's name: the memory strategy, or the unit that pins by itself; the policy of part; the
+    values of swept settings."""
     name: str = entry["memory"] if entry["translation"] == "smmu" else entry["translation"]
-    return f"{name}/{entry['policy']}" if name == "part" else name
+    swept = [f"{setting}={text}" for setting, text in entry.get("sweep", {}).items()]
+    return ", ".join([f"{name}/{entry['policy']}" if name == "part" else name, *swept])
 
 
-def _slowdowns(ended: Sequence[Mapping[str, Any]]) -> Html:
+def _slowdowns(ended: Sequence[Mapping[str, Any]], baseline: str) -> Html:
     rows = []
     for idx, entry in enumerate(ended):
-        text = f"{entry['virtual_time_s'] * 1e3:,.3f} ms"
-        if idx:
+        repeated = entry.get("repetitions", {})
+        time_s = repeated.get("mean", entry)["virtual_time_s"]
+        text = f"{time_s * 1e3:,.3f} ms"
+        if "deviation" in repeated:
+            text += f" ± {repeated['deviation']['virtual_time_s'] * 1e3:,.3f}"
+        is_reference = entry["baseline"] == name_of(entry) if "baseline" in entry else idx == 0
+        if not is_reference and entry["slowdown"] is not None:
             text += f" ({entry['slowdown']:+.2%})"
-        rows.append(charts.Bar(name_of(entry), [entry["virtual_time_s"]], text))
+        rows.append(charts.Bar(name_of(entry), [time_s], text))
     head = element("tr", element("th", "run"), *(element("th", each) for each in _FIGURES.values()))
     body = [
         element("tr", element("td", name_of(entry)),
@@ -112,7 +129,11 @@ def _slowdowns(ended: Sequence[Mapping[str, Any]]) -> Html:
     return sections.section(
         "slowdowns",
         "Virtual time of each run",
-        element("p", "In brackets the slowdown against the first row.", class_="dim"),
+        element(
+            "p",
+            f"In brackets the slowdown against {baseline or 'the first row'}.",
+            class_="dim",
+        ),
         charts.bars(rows),
         element("div", element("table", head, *body), class_="wide"),
     )

@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.transport.node.counters import COUNTER_GROUPS, TIME_KEYS, other_keys
+from pagewire.transport.node.counters import (
+    COUNTER_GROUPS,
+    TIME_KEYS,
+    longest_regions,
+    other_keys,
+)
 from pagewire.transport.page import charts, warnings
 from pagewire.transport.page.markup import Html, element, join
 
@@ -12,6 +17,17 @@ Report = Mapping[str, Any]
 _PARTS = {"compute_ns": "compute", "mpi_ns": "MPI", "sleep_ns": "sleep"}
 """What a rank's virtual time consists of."""
 _WITHIN = ("page_in_ns", "touch_ns", "pin_ns", "copy_ns")
+_OF_REGION = {
+    "mpi_sends": "sends",
+    "mpi_bytes": "bytes",
+    "blocks": "blocks",
+    "translation_faults": "faults",
+    "nacks": "NACKs",
+    "err_messages": "ERRs",
+    "retransmitted_blocks": "sent again",
+    "pages_paged_in": "pages in",
+}
+"""What the table of regions counts."""
 _MAX_ROWS = 32
 _MAX_HOTTEST = 10
 _MAX_MAPS = 8
@@ -34,6 +50,7 @@ def of_run(report: Report) -> Html:
         summary(report),
         notices(warnings.of_run(report)),
         times(report),
+        *([regions(report)] if report["totals"].get("regions") else []),
         fault_times(report),
         fault_waits(report),
         fault_pages(report),
@@ -97,6 +114,40 @@ def times(report: Report) -> Html:
         note += f"Of these, and partly beside them, at most on a rank: {', '.join(within)}."
     return section("times", "Virtual time by rank", charts.bars(rows, list(_PARTS.values())),
                    element("p", note, class_="dim"))  # fmt: skip
+
+
+def regions(report: Report) -> Html:
+    """Virtual time by the regions that the program marked; mean over ranks."""
+    ranks, every = report["ranks"], report["totals"]["regions"]
+    found = longest_regions(every, _MAX_ROWS)
+    note = "Mean over ranks; of nested regions the innermost has the time."
+    if len(every) > len(found):
+        note += f" {len(every) - len(found)} regions with less time are left out."
+    rows, cells = [], []
+    for region in found:
+        of_ranks = [
+            row
+            for rank in ranks
+            for row in rank.get("regions", ())
+            if row["name"] == region["name"]
+        ]
+        parts = [sum(row.get(key, 0) for row in of_ranks) / len(ranks) for key in _PARTS]
+        mean_ns = region["virtual_time_sum_ns"] / len(ranks)
+        rows.append(charts.Bar(region["name"], parts, milliseconds(mean_ns)))
+        values = [region["entries"], *(region.get(key, 0) for key in _OF_REGION)]
+        cells.append(element(
+            "tr", element("td", region["name"]),
+            *(element("td", f"{value:,}", data_value=value) for value in values),
+        ))  # fmt: skip
+    head = element("tr", *(element("th", each) for each in
+                           ("region", "entries", *_OF_REGION.values())))  # fmt: skip
+    return section(
+        "regions",
+        "Virtual time by region",
+        element("p", note, class_="dim"),
+        charts.bars(rows, list(_PARTS.values())),
+        element("div", element("table", head, *cells), class_="wide"),
+    )
 
 
 def _mean(values: Sequence[int]) -> float:
@@ -243,8 +294,8 @@ def _heat(rank: int, heat: Report) -> Html:
 def calls(report: Report) -> Html:
     """MPI calls by name."""
     counted = report["totals"]["mpi_calls"]
-    head = element("tr", *(element("th", each) for each in
-                           ("call", "calls", "bytes", "around the NI", "bytes")))  # fmt: skip
+    names = ("call", "calls", "bytes", "calls around the NI", "bytes around the NI")
+    head = element("tr", *(element("th", name) for name in names))
     keys = ("calls", "bytes", "not_carried_calls", "not_carried_bytes")
     rows = [
         element("tr", element("td", name), *(element("td", f"{count[key]:,}") for key in keys))

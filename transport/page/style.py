@@ -21,6 +21,7 @@ figure { margin: 0; } section { break-inside: avoid-page; }
 .warnings li { background: var(--warn); border-left: 4px solid var(--warn-line); margin: .4rem 0;
   padding: .4rem .7rem; } .warnings { list-style: none; padding: 0; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; }
+.bars + .wide { margin-top: 1rem; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
   overflow-wrap: normal; } th { font-weight: 600; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } td.text { text-align: left; }

@@ -6,8 +6,9 @@ from typing import Any
 Report = Mapping[str, Any]
 
 
-def of_run(report: Report) -> list[str]:
-    """Sentences; empty when there is nothing to say."""
+def of_run(report: Report, *, replayed: bool = False) -> list[str]:
+    """Sentences; empty when there is nothing to say. replayed: the runs beside it replay its
+    compute."""
     total = report["totals"]
     found = []
     around = total["not_carried"]
@@ -17,7 +18,13 @@ def of_run(report: Report) -> list[str]:
             f"({', '.join(around['names'])}): their times are not the machine's. --strict ends a "
             "run at the first one."
         )
-    if report["settings"].get("run.compute") == "measured":
+    measured = report["settings"].get("run.compute") == "measured"
+    if measured and replayed:
+        found.append(
+            "Compute is what this host measured in the first run, replayed in the others: these "
+            "runs compare, another comparison has other times. --compute model or none repeats."
+        )
+    elif measured:
         found.append(
             "Compute is what this host measured (run.compute = measured): virtual times differ "
             "from run to run with its load. --compute replay, model or none repeats."

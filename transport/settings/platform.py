@@ -158,6 +158,15 @@ def names() -> list[str]:
 
 def load(name_or_path: str) -> Platform:
     """The platform of a bundled name or of a .toml file; raises ConfigError."""
+    document, path = read(name_or_path)
+    try:
+        return parse(document, path.stem)
+    except ConfigError as error:
+        raise ConfigError(f"platform file '{path}': {error}") from None
+
+
+def read(name_or_path: str) -> tuple[dict[str, Any], pathlib.Path]:
+    """The TOML document of a bundled name or of a .toml file, not checked; raises ConfigError."""
     if name_or_path.endswith(".toml"):
         path = pathlib.Path(name_or_path)
     elif name_or_path in names():
@@ -168,17 +177,13 @@ def load(name_or_path: str) -> Platform:
             f"allowed is one of {', '.join(names())} or the path of a .toml file"
         )
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8")), path
     except OSError as error:
         raise ConfigError(f"platform file '{path}': {error.strerror}") from None
     except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
         raise ConfigError(f"platform file '{path}': {error}") from None
     except RecursionError:
         raise ConfigError(f"platform file '{path}': its values are nested too deeply") from None
-    try:
-        return parse(document, path.stem)
-    except ConfigError as error:
-        raise ConfigError(f"platform file '{path}': {error}") from None
 
 
 def parse(document: Mapping[str, Any], name: str) -> Platform:

@@ -1,15 +1,15 @@
-"""What is asked of a timeline before the run: cheap to load, unlike what writes it."""
+"""What is asked of a timeline before the run, and timelines of several runs in one file."""
 
 import contextlib
-import importlib.util
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
+from pagewire.transport.settings.config import load
 
 
 class Group(NamedTuple):
@@ -22,23 +22,18 @@ class Group(NamedTuple):
 TRACE_VARIABLE = "PAGEWIRE_RUN_TRACE"
 """Of run.trace."""
 
-MISSING = (
-    "run.trace needs the package perfetto, which is not installed: pip install 'pagewire[trace]'"
-)
-
 ALONE = Group()
 """The only run of its file."""
 
 
-def is_installed() -> bool:
-    """The package that has Perfetto's messages is there."""
-    return importlib.util.find_spec("perfetto") is not None
-
-
-def check_installed() -> None:
-    """Refuse a timeline without the package that has Perfetto's messages."""
-    if not is_installed():
-        raise ConfigError(MISSING)
+def check_none(environ: Mapping[str, str], command: str) -> None:
+    """Refuse run.trace for a command whose runs would all write that file."""
+    trace = load(environ=environ).run.trace
+    if trace:
+        raise ConfigError(
+            f"run.trace = '{trace}': {command} makes many runs, which would overwrite it one after "
+            "the other; take it away, or trace one of them by launch, compare or experiment"
+        )
 
 
 def join(parts: Sequence[pathlib.Path], path: str) -> None:

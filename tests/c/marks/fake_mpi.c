@@ -1,4 +1,5 @@
 #include "fake_mpi.h"
+#include <stdarg.h>
 #include <stddef.h>
 
 struct fake_mpi fake_mpi;
@@ -25,6 +26,23 @@ int MPI_Finalize(void)
 {
     happen("Finalize");
     return FAKE_RESULT;
+}
+
+int MPI_Pcontrol(const int level, ...)
+{
+    va_list arguments;
+    va_start(arguments, level);
+    fake_mpi.numbers[0] = level;
+    fake_mpi.pointers[0] = va_arg(arguments, const void *);
+    va_end(arguments);
+    return FAKE_RESULT;
+}
+
+/* As MPICH has it: the second argument is an error code, and no text. */
+void mpi_pcontrol_(const int *level, const char *name, long name_length)
+{
+    (void)name_length;
+    *(int *)(uintptr_t)name = MPI_Pcontrol(*level);
 }
 
 int MPI_Comm_rank(MPI_Handle comm, int *rank)

@@ -49,6 +49,7 @@ int MPI_Rget_accumulate(const void *origin, int origin_count, MPI_Handle origin_
                         MPI_Handle *request);
 int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Handle type, MPI_Handle op,
                   MPI_Handle comm);
+int MPI_Pcontrol(const int level, ...);
 double MPI_Wtime(void);
 double MPI_Wtick(void);
 
@@ -59,5 +60,6 @@ void mpi_file_open_(const int *comm, const char *name, const int *mode, const in
                     int *error, long name_length);
 void mpi_barrier_f08_(const int *comm, int *error);
 double mpi_wtime_(void);
+void mpi_pcontrol_(const int *level, const char *name, long name_length);
 
 #endif

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,15 @@ static int64_t clock_read(void)
 
 static void sleep_virtually(int64_t duration_ns) { virtual_ns += duration_ns; }
 
+static void tell_region(char how, const char *name, size_t num_bytes)
+{
+    const size_t length = strlen(told);
+    snprintf(told + length, sizeof told - length, "%c[%.*s] ", how, (int)num_bytes, name);
+}
+
+static void region_enter(const char *name, size_t length) { tell_region('+', name, length); }
+static void region_leave(const char *name, size_t length) { tell_region('-', name, length); }
+
 static pagewire_marks_host host = {
     .struct_size = sizeof host,
     .version = PAGEWIRE_MARKS_VERSION,
@@ -55,6 +65,8 @@ static pagewire_marks_host host = {
     .leave = leave,
     .clock_read = clock_read,
     .sleep = sleep_virtually,
+    .region_enter = region_enter,
+    .region_leave = region_leave,
 };
 
 static void assert_told(const char *expected)
@@ -227,6 +239,41 @@ static void test_fortran_calls_are_told_under_the_name_of_c(void)
     assert_told("+Barrier/1 -Barrier/1 ");
 }
 
+/* A page of text up to its end, behind which nothing is. */
+static char *text_at_the_end_of_a_page(const char *text)
+{
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+    return memcpy(pages + 4096 - strlen(text), text, strlen(text));
+}
+
+static void test_pcontrol_marks_regions(void)
+{
+    const int one = 1, other = -1, five = 5;
+    assert(MPI_Pcontrol(1, "halo") == FAKE_RESULT && fake_mpi.numbers[0] == 1);
+    assert(strcmp(fake_mpi.pointers[0], "halo") == 0);
+    assert(MPI_Pcontrol(-1, "halo") == FAKE_RESULT && fake_mpi.numbers[0] == -1);
+    assert_told("+[halo] -[halo] ");
+    MPI_Pcontrol(7);
+    MPI_Pcontrol(-7, "name");
+    MPI_Pcontrol(-1, NULL);
+    assert_told("+[level 7] -[level 7] -[] ");
+    for (int level = -2; level <= 2; level++) /* the standard's, and no names */
+        if (level != -1) MPI_Pcontrol(level, (const char *)(intptr_t)level);
+    MPI_Pcontrol(0, "off");
+    MPI_Pcontrol(2, "flush");
+    MPI_Pcontrol(1, (char *)UINTPTR_MAX - 3);
+    MPI_Pcontrol(1, text_at_the_end_of_a_page("not ended"));
+    MPI_Pcontrol(1, "no\ttext");
+    MPI_Pcontrol(1, "");
+    MPI_Pcontrol(1, "a name of 64 bytes, which is one more than there may be in one..");
+    assert_told("");
+    mpi_pcontrol_(&one, "of Fortran  and more", 12);
+    mpi_pcontrol_(&other, text_at_the_end_of_a_page("of Fortran"), 10);
+    mpi_pcontrol_(&five, NULL, 0);
+    assert_told("+[of Fortran] -[of Fortran] +[level 5] ");
+}
+
 static void test_wtime_is_the_hosts_where_it_says_so(void)
 {
     virtual_ns = 5250000000;
@@ -355,6 +402,7 @@ int main(void)
     test_a_call_that_was_jumped_out_of_is_left_at_the_next();
     test_each_thread_has_its_own_outermost_call();
     test_fortran_calls_are_told_under_the_name_of_c();
+    test_pcontrol_marks_regions();
     test_wtime_is_the_hosts_where_it_says_so();
     test_clocks_are_virtual_for_the_program_alone();
     test_sleeps_let_virtual_time_pass();

@@ -1,0 +1,1 @@
+"""`pagewire calibrate`: costs of this host, measured; costs of a machine, fitted to a table."""

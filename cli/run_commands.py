@@ -1,0 +1,289 @@
+"""Commands that run programs and show what came of it: launch, compare, experiment, env, report."""
+
+import os
+import pathlib
+import sys
+from typing import Annotated
+
+import typer
+
+from pagewire.cli import completion, program, progress
+from pagewire.cli import launch as launcher
+from pagewire.cli.application import app
+from pagewire.cli.setting_options import Given, takes_settings
+from pagewire.native.settings import ConfigError
+
+Ranks = Annotated[str, typer.Option("-n", "--ranks", metavar="RANKS", help="number of MPI ranks")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False, autocompletion=completion.app),
+]
+
+
+@app.command()
+@takes_settings(
+    "memory",
+    "policy",
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "compute",
+    "strict",
+    "quiet",
+    "json",
+    "html",
+    "trace",
+    "transport",
+    "mpi",
+    "hosts",
+    "mpiexec_options",
+)
+def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
+    """Run PROGRAM (an app, a .py file, -m module, or behind -- any command that uses MPI) on RANKS
+    ranks."""
+    num_ranks = launcher.parse_ranks(ranks)
+    chosen = program.parse(words or [])
+    environ = given.environ()
+    launcher.choose_transport(environ, chosen)
+    launcher.check_settings(environ, chosen)
+    outcome = launcher.launch(num_ranks, chosen, environ)
+    if outcome.failure:
+        rest = "" if outcome.is_past else "; every rank was ended"
+        print(f"pagewire: {outcome.failure}{rest}", file=sys.stderr)
+    return outcome.exit_code
+
+
+@app.command()
+@takes_settings(
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "strict",
+    "trace",
+    "transport",
+    "mpi",
+    "hosts",
+    "mpiexec_options",
+)
+def compare(
+    ranks: Ranks,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="memory strategies to compare, separated by commas, units mini and static too; "
+            "or all (pretouch,part; with --sweep that of the settings)",
+            autocompletion=completion.one_of("run.memory"),
+        ),
+    ] = None,
+    words: Words = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="page-in policies to compare under part, separated by commas (run.policy)",
+            autocompletion=completion.one_of("run.policy"),
+        ),
+    ] = None,
+    sweeps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="NAME=V1,V2,...",
+            help="values of a setting to compare; of several, and of --memory, the product",
+            autocompletion=completion.assignment,
+        ),
+    ] = None,
+    baseline: Annotated[
+        str,
+        typer.Option(
+            metavar="ROW",
+            help="what ratios refer to: pretouch, run.timeout=1ms, or several (the first row)",
+        ),
+    ] = "",
+    compute: Annotated[
+        str,
+        typer.Option(
+            help="replay: measure in the first run, replay in the others; or measured, model, none"
+        ),
+    ] = "replay",
+    reports: Annotated[bool, typer.Option("--reports", help="print each run's report")] = False,
+    quiet_app: Annotated[bool, typer.Option("--quiet-app", help="hide PROGRAM's output")] = False,
+    runs: Annotated[
+        int, typer.Option(help="runs with each strategy: which figures of equal runs differ?")
+    ] = 1,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="load this host meanwhile: cores, memory, forks, files")
+    ] = False,
+    equal: Annotated[
+        bool, typer.Option("--equal", help="exit code 1 when equal runs differ in a figure")
+    ] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="write the results to this file")
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="write the table to this file")
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="draw the times to this .png, .svg or .pdf"),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="show no progress")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write the results as a page for a browser"),
+    ] = None,
+    *,
+    given: Given,
+) -> int:
+    """Run PROGRAM with each memory strategy, and each value of swept settings, and print a table
+    of the differences."""
+    from pagewire.cli import compare as comparison
+
+    num_ranks = launcher.parse_ranks(ranks)
+    chosen = program.parse(words or [])
+    wanted = comparison.Wanted(
+        memory=memory,
+        policy=policy,
+        sweeps=sweeps or [],
+        baseline=baseline,
+        compute=compute,
+        num_runs=runs,
+        quiet_app=quiet_app,
+        quiet=quiet,
+        with_noise=noise,
+        must_be_equal=equal,
+        json_path=json or "",
+        csv_path=csv or "",
+        plot_path=plot or "",
+        html_path=html or "",
+    )
+    environ = given.environ(quiet=None if reports else True)
+    return comparison.compare(num_ranks, chosen, environ, wanted)
+
+
+@app.command()
+@takes_settings("platform", "trace")
+def experiment(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...|all", show_default=False, autocompletion=completion.experiment
+        ),
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="list the experiments")] = False,
+    output: Annotated[
+        str, typer.Option(metavar="DIR", help="folder for NAME.json, .csv, .png and .svg")
+    ] = "results",
+    repetitions: Annotated[int, typer.Option(help="measurements of each point")] = 5,
+    full: Annotated[
+        bool, typer.Option("--full", help="the papers' sizes, where the default is smaller")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="smallest sizes, to try an experiment")
+    ] = False,
+    app: Annotated[
+        str,
+        typer.Option(
+            help="what the application tables run: mini, the bundled apps; real, the programs of "
+            "the paper, over libfabric"
+        ),
+    ] = "mini",
+    hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = "",
+    hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = "",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on where the same call was stopped")
+    ] = False,
+    cache: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR", help="folder of finished points (~/.cache/pagewire/experiments)"
+        ),
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="show no progress")] = False,
+    *,
+    given: Given,
+) -> int:
+    """Run experiments of the papers: a table on the terminal, files and a plot in DIR."""
+    from pagewire.cli.experiments import run as experiments
+    from pagewire.cli.experiments.result import Options
+
+    if show_list:
+        return experiments.list_all()
+    options_given = Options(
+        environ=given.environ(),
+        repetitions=repetitions,
+        full=full,
+        quick=quick,
+        app=app,
+        hpl=hpl,
+        hpcg=hpcg,
+        say=progress.say,
+    )
+    return experiments.run(
+        names or [],
+        options_given,
+        pathlib.Path(output),
+        resumes=resume,
+        cache=cache,
+        quiet=quiet,
+    )
+
+
+@app.command("env")
+@takes_settings(
+    "memory",
+    "policy",
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "compute",
+    "quiet",
+    "mpi",
+    "hosts",
+    "mpiexec_options",
+)
+def environment(
+    ranks: Ranks,
+    directory: Annotated[
+        str, typer.Option(metavar="DIR", help="folder for the node file and the ranks' reports")
+    ] = "pagewire-run",
+    *,
+    given: Given,
+) -> int:
+    """Print the variables with which any mpiexec or batch script runs a program over the fabric."""
+    from pagewire.cli import own_launcher
+
+    num_ranks = launcher.parse_ranks(ranks)
+    own_launcher.print_environment(num_ranks, given.environ(), directory)
+    return 0
+
+
+@app.command()
+def report(
+    source: Annotated[
+        str, typer.Argument(metavar="DIR|FILE.json", show_default=False)
+    ] = "pagewire-run",
+    program_name: Annotated[
+        str, typer.Option("--program", metavar="NAME", help="what the report calls the program")
+    ] = "",
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="write the report to this file")
+    ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="write it as a page for a browser"),
+    ] = None,
+) -> int:
+    """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run); or make the
+    page of FILE.json, which --json has written."""
+    from pagewire.cli import own_launcher
+
+    if os.path.isfile(source):
+        if json or program_name or not html:
+            raise ConfigError(f"'{source}' is a file: of a saved report --html makes a page, alone")
+        return own_launcher.make_page(source, html)
+    return own_launcher.report(
+        source, json=json or "", html=html or "", program=program_name or "program"
+    )
