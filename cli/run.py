@@ -90,13 +90,19 @@ def _fork_rank(directory: str) -> None:
     if rank == 0:
         die_with(witness)
         # Registered first, so called last: without it the rank has left by os._exit.
-        atexit.register(_write_record, directory, "leave", {})
+        atexit.register(_leave, directory)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status = os.waitpid(rank, 0)
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _leave(directory: str) -> None:
+    """The program is over. An interrupt from now on ends nothing more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _write_record(directory, "leave", {})
 
 
 def die_with(parent: int) -> None:
