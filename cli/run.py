@@ -34,9 +34,6 @@ _LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 
 def main(words: Sequence[str]) -> int:
     """Run one rank's program; returns the exit code. Bad input raises ConfigError."""
-    if words[:1] in (["--help"], ["-h"]):
-        print(USAGE)
-        return 0
     assignments, config_path, rest = options.parse(words)
     if not rest:
         raise ConfigError(USAGE)
