@@ -17,6 +17,37 @@ from pagewire.transport.settings import config
 
 
 @app.command()
+def bench(
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="GROUP[,GROUP]",
+            help="measure these groups only, as lookups,rate; a name that is none is answered "
+            "with all",
+            autocompletion=completion.bench_groups,
+        ),
+    ] = "",
+    transport: Annotated[
+        str,
+        typer.Option(
+            help="what is measured: facade, mpi4py programs; fabric, C programs over libfabric",
+            autocompletion=completion.one_of("run.transport"),
+        ),
+    ] = "facade",
+    json: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="write the figures to this file")
+    ] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="smallest sizes and one round, to try the command")
+    ] = False,
+) -> int:
+    """Measure the emulator beside plain MPI: latency, bandwidth, collectives, page faults, apps."""
+    from pagewire.cli.bench import command
+
+    return command.main(only, transport=transport, json_path=json, quick=quick)
+
+
+@app.command()
 @takes_settings("transport", "mpi", "json")
 def soak(
     ranks: Ranks = "4",

@@ -13,30 +13,12 @@ from pagewire.native.settings import ConfigError
 __all__ = ["app", "main"]
 
 
-# run, bench and test are here for the list of commands; main() hands their words on unread.
-@app.command(add_help_option=False)
-def run() -> int:
-    """Run PROGRAM as one rank, under any mpiexec: mpiexec -n 4 pagewire run PROGRAM."""
-    return 0
-
-
-@app.command(add_help_option=False)
-def bench() -> int:
-    """Measure the emulator beside plain MPI: latency, bandwidth, collectives, page faults, apps."""
-    return 0
-
-
+# It is here for the list of commands; main() hands its words on unread, to pytest.
 @app.command(add_help_option=False)
 def test() -> int:
     """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
     module:Class."""
     return 0
-
-
-def _bench(words: list[str]) -> int:
-    from pagewire.cli.bench.command import main as bench_main
-
-    return int(bench_main(words) or 0)
 
 
 def _test(words: list[str]) -> int:
@@ -45,14 +27,11 @@ def _test(words: list[str]) -> int:
     return testing.main(words)
 
 
-_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"bench": _bench, "test": _test}
-
-
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
-    if rest and rest[0] in _HANDED_ON:
-        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
+    if rest and rest[0] == "test":
+        return _interruptible(lambda: _test(rest[1:]))
     if rest and rest[0] in ("launch", "compare"):
         rest = [rest[0], *options.separate_program(rest[1:])]
     return _interruptible(lambda: _typer(rest))

@@ -8,12 +8,7 @@ from pagewire.transport.settings import config
 def one_of(setting: str) -> Callable[[str], list[str]]:
     """Names that a setting takes, also behind the last comma of several."""
 
-    def offer(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        names = config.lookup(setting).choices or ()
-        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
-
-    return offer
+    return lambda incomplete: _behind_comma(incomplete, config.lookup(setting).choices or ())
 
 
 def assignment(incomplete: str) -> list[str]:
@@ -47,6 +42,19 @@ def json_schema(incomplete: str) -> list[str]:
     from pagewire.cli import schema
 
     return _beginning(incomplete, schema.names())
+
+
+def bench_groups(incomplete: str) -> list[str]:
+    """Groups of the bench, of both transports; also behind a comma."""
+    from pagewire.cli.bench.command import TRANSPORTS
+
+    names = dict.fromkeys(name for groups in TRANSPORTS.values() for name in groups)
+    return _behind_comma(incomplete, names)
+
+
+def _behind_comma(incomplete: str, names: Iterable[str]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

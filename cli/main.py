@@ -16,7 +16,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Entry of the command; returns the exit code."""
     words = sys.argv[1:] if words is None else words
     try:
-        if words[:1] == ["run"]:
+        if words[:1] == ["run"] and words[1:2] not in (["--help"], ["-h"]):
             from pagewire.cli import run
 
             return run.main(words[1:])

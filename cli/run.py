@@ -34,9 +34,6 @@ _LAUNCHER_FRAMES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 
 def main(words: Sequence[str]) -> int:
     """Run one rank's program; returns the exit code. Bad input raises ConfigError."""
-    if words[:1] in (["--help"], ["-h"]):
-        print(USAGE)
-        return 0
     assignments, config_path, rest = options.parse(words)
     if not rest:
         raise ConfigError(USAGE)
@@ -90,13 +87,19 @@ def _fork_rank(directory: str) -> None:
     if rank == 0:
         die_with(witness)
         # Registered first, so called last: without it the rank has left by os._exit.
-        atexit.register(_write_record, directory, "leave", {})
+        atexit.register(_leave, directory)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, status = os.waitpid(rank, 0)
     code = os.waitstatus_to_exitcode(status)
     _write_record(directory, "end", {"pid": rank, "code": code})
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _leave(directory: str) -> None:
+    """The program is over. An interrupt from now on ends nothing more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _write_record(directory, "leave", {})
 
 
 def die_with(parent: int) -> None:

@@ -54,6 +54,29 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
     return outcome.exit_code
 
 
+# It is here for its help and for completion: main.py runs it without a command-line library.
+@app.command()
+@takes_settings(
+    "memory",
+    "policy",
+    "timeout",
+    "err",
+    "eager_limit",
+    "platform",
+    "compute",
+    "strict",
+    "quiet",
+    "json",
+    "html",
+    "trace",
+    "transport",
+)
+def run(words: Words = None, *, given: Given) -> int:
+    """Run PROGRAM (an app, a .py file, or -m module) as one rank, under any mpiexec: mpiexec -n 4
+    pagewire run PROGRAM."""
+    raise ConfigError(f"run comes first: pagewire run {' '.join(words or [])}")
+
+
 @app.command()
 @takes_settings(
     "timeout",

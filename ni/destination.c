@@ -264,8 +264,8 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
         access.use_ns = pw_later(way->arrival.end_ns - access.at_ns, 0);
         pw_translate(ni->translation, &way->arrival.inbound->walk, &access, &result);
         if (result.num_paged_in)
-            pw_ni_trace_unit_fault(ni, PW_TRACE_FAULT_DESTINATION, block->header.source_node,
-                                   block->transaction_id, &access, &result);
+            pw_ni_note_unit_fault(ni, PW_TRACE_FAULT_DESTINATION, block->header.source_node,
+                                  block->transaction_id, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;
         way->is_dropped |= result.outcome == PW_ACCESS_DROPPED;
@@ -333,9 +333,9 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
         access.is_translated = false;
         pw_translate(ni->translation, &walk, &access, &result);
         if (result.num_paged_in)
-            pw_ni_trace_unit_fault(ni, PW_TRACE_FAULT_DESTINATION,
-                                   way->arrival.block->header.source_node,
-                                   way->arrival.block->transaction_id, &access, &result);
+            pw_ni_note_unit_fault(ni, PW_TRACE_FAULT_DESTINATION,
+                                  way->arrival.block->header.source_node,
+                                  way->arrival.block->transaction_id, &access, &result);
         way->ready_ns = result.ready_ns;
         return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni, way);
     }

@@ -26,10 +26,11 @@ uint64_t pw_ni_trace_lost(const pw_ni *ni) { return ni->trace.lost; }
 
 void pw_ni_trace_detail(pw_ni *ni) { ni->trace.is_detailed = true; }
 
-void pw_ni_trace_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
-                            uint32_t transaction_id, const pw_access *access,
-                            const pw_access_result *result)
+void pw_ni_note_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
+                           uint32_t transaction_id, const pw_access *access,
+                           const pw_access_result *result)
 {
+    pw_tallies_fault(&ni->tallies, access->page, access->at_ns);
     pw_trace_add_of(&ni->trace, access->at_ns, (uint32_t)kind, source_node, access->page,
                     transaction_id);
     pw_trace_detail(&ni->trace, result->page_in_ns, PW_TRACE_UNIT_PAGE_IN, result->num_paged_in,

@@ -74,8 +74,8 @@ static void translate(pw_ni *ni, reading *block, pw_time at_ns)
                             .is_further = page > first_page};
         pw_translate(ni->translation, block->walk, &access, &result);
         if (result.num_paged_in)
-            pw_ni_trace_unit_fault(ni, PW_TRACE_FAULT_SOURCE, ni->node, block->transaction->id,
-                                   &access, &result);
+            pw_ni_note_unit_fault(ni, PW_TRACE_FAULT_SOURCE, ni->node, block->transaction->id,
+                                  &access, &result);
         if (page == first_page || (result.block_waits && result.delay_ns > block->delay_ns))
             block->delay_ns = result.delay_ns;
         if (result.outcome == PW_ACCESS_REFUSED) {

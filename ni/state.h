@@ -107,10 +107,10 @@ int pw_ni_latch(pw_ni *ni, int code);
 
 /* A transfer over these bytes begins here. */
 void pw_ni_begin_transfer(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes);
-/* Trace an access that the translation unit itself brings pages in for, of a block. */
-void pw_ni_trace_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
-                            uint32_t transaction_id, const pw_access *access,
-                            const pw_access_result *result);
+/* Tally and trace an access of a block that the translation unit itself brings pages in for. */
+void pw_ni_note_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
+                           uint32_t transaction_id, const pw_access *access,
+                           const pw_access_result *result);
 /* Count an access that faults; and trace it. */
 void pw_ni_count_page_fault(pw_ni *ni, bool at_destination, bool is_permission, uint64_t page,
                             pw_time at_ns);

@@ -18,7 +18,7 @@ from pagewire.cli.main import main
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGEWIRE = pathlib.Path(sys.executable).parent / "pagewire"
 COMMANDS = [each.name or each.callback.__name__ for each in app.registered_commands]
-OWN_HELP = ("run", "bench", "test")
+OWN_HELP = ("test",)
 """Commands that read their words by themselves."""
 FORGETFUL = """
 from pagewire.driver.policy import PageInPolicy
@@ -63,6 +63,7 @@ def test_bash_completes_commands_and_values():
         (completion.platform, "exanest-q", {"exanest-qfdb"}),
         (completion.app, "hp", {"hpcg", "hpl"}),
         (completion.experiment, "psi-t", {"psi-table4.1"}),
+        (completion.bench_groups, "lookups,o", {"lookups,one-sided"}),
         (completion.experiment, "al", {"all"}),
     ],
 )

@@ -3,6 +3,7 @@ leaves no process, no temporary file and nothing in shared memory."""
 
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -161,6 +162,7 @@ def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.ends(SOON_S * SLACK) == 130
     assert "interrupted" in run.stderr
-    # The launcher's own would begin the line; a rank may find its standard output closed.
-    assert not any(line.startswith("Traceback") for line in run.stderr.splitlines())
+    # Of the launcher's; a rank may find its standard output closed, or be at its exit.
+    launchers = r'File ".*/cli/(main|commands|run_commands|compare|launch|watch|progress)\.py"'
+    assert not re.search(launchers, run.stderr), run.stderr
     assert place.left() == []

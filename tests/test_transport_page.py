@@ -118,6 +118,21 @@ def test_histograms_hold_all_that_was_counted(run):
     )
 
 
+@pytest.mark.parametrize("memory", ["odp", "np-rdma"])
+def test_faults_of_units_that_page_in_have_times_and_pages(tmp_path, memory):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = command("launch", "-n", "2", "--quiet", "--memory", memory, "--json",
+                   f"{tmp_path}/run.json", f"{tmp_path}/program.py")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "run.json").read_text())
+    assert report["totals"]["pages_paged_in"] > 60
+    for rank in report["ranks"]:
+        # Each brings in the pages of a range, or the page itself.
+        counted = rank["odp_faults"] if memory == "odp" else rank["pages_paged_in"]
+        assert sum(rank["fault_times"]["bins"]) == counted
+        assert sum(rank["fault_pages"]["faults"].values()) == counted
+
+
 def test_comparison_has_its_bars_and_each_run(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -191,7 +191,7 @@ def test_page_has_a_section_of_them(run):
 
 
 def test_timeline_has_their_spans(run):
-    pytest.importorskip("perfetto", reason="Perfetto's messages: pip install 'pagewire[trace]'")
+    pytest.importorskip("perfetto", reason="Perfetto's messages: pip install 'pagewire[test]'")
     from timeline_file import Timeline
 
     timeline = Timeline(run[0] / "run.pftrace")

@@ -559,11 +559,12 @@ def test_lab_tells_when_the_timeline_cannot_be_written(tmp_path):
     ],
 )
 def test_commands_of_many_runs_refuse_to_overwrite_it(words, tmp_path):
-    environ = {**os.environ, "PAGEWIRE_RUN_TRACE": str(tmp_path / "x")}
-    done = command(*words, environ=environ)
-    assert done.returncode == 2
-    assert f"run.trace = '{tmp_path}/x': {words[0]} makes many runs" in done.stderr
-    assert not list(tmp_path.iterdir())
+    for setting in ("run.trace", "run.html"):
+        variable = "PAGEWIRE_" + setting.upper().replace(".", "_")
+        done = command(*words, environ={**os.environ, variable: str(tmp_path / "x")})
+        assert done.returncode == 2
+        assert f"{setting} = '{tmp_path}/x': {words[0]} makes many runs" in done.stderr
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")

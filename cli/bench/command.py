@@ -3,7 +3,6 @@
 Machines are noisy: look at the ratios, which compare what was measured within the same run.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -128,40 +127,20 @@ def show(groups: Sequence[Group], figures: dict[str, Any], console: Console) -> 
         console.print("measured with --quick: too short to mean anything")
 
 
-def main(words: Sequence[str]) -> int:
-    """Measure, print tables, write JSON when asked."""
-    parser = argparse.ArgumentParser(
-        prog="pagewire bench", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument(
-        "--only",
-        metavar="GROUP[,GROUP]",
-        default="",
-        help=f"measure these groups only: {', '.join(GROUPS)}; with --transport fabric "
-        f"{', '.join(FABRIC_GROUPS)}",
-    )
-    parser.add_argument(
-        "--transport",
-        choices=tuple(TRANSPORTS),
-        default="facade",
-        help="what is measured: facade, mpi4py programs; fabric, C programs over libfabric",
-    )
-    parser.add_argument("--json", metavar="FILE", default="", help="write the figures to FILE")
-    parser.add_argument(
-        "--quick", action="store_true", help="smallest sizes and one round, to try the command"
-    )
-    arguments = parser.parse_args(list(words))
-    transport = arguments.transport
-    groups = choose(arguments.only, transport)
-    launch.check_writable("--json", arguments.json)
+def main(only: str, *, transport: str, json_path: str, quick: bool) -> int:
+    """Measure, print tables, write JSON when asked; raises ConfigError."""
+    if transport not in TRANSPORTS:
+        raise ConfigError(f"--transport '{transport}': allowed is one of {', '.join(TRANSPORTS)}")
+    groups = choose(only, transport)
+    launch.check_writable("--json", json_path)
     request.check_none(os.environ, "bench")
     try:
-        figures = measure(groups, quick=arguments.quick, transport=transport)
+        figures = measure(groups, quick=quick, transport=transport)
     except BenchError as error:
         print(f"pagewire: bench: {error}", file=sys.stderr)
         return 1
     console = Console()
     show(groups, figures, console if console.is_terminal else Console(width=200))
-    if arguments.json:
-        write_json(arguments.json, figures, "bench")
+    if json_path:
+        write_json(json_path, figures, "bench")
     return 0

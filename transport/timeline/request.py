@@ -27,13 +27,17 @@ ALONE = Group()
 
 
 def check_none(environ: Mapping[str, str], command: str) -> None:
-    """Refuse run.trace for a command whose runs would all write that file."""
-    trace = load(environ=environ).run.trace
-    if trace:
-        raise ConfigError(
-            f"run.trace = '{trace}': {command} makes many runs, which would overwrite it one after "
-            "the other; take it away, or trace one of them by launch, compare or experiment"
-        )
+    """Refuse run.trace and run.html for a command whose runs would all write that file."""
+    run = load(environ=environ).run
+    for name, path, remedy in (
+        ("run.trace", run.trace, "trace one of them by launch, compare or experiment"),
+        ("run.html", run.html, "have the page of one of them by launch or compare"),
+    ):
+        if path:
+            raise ConfigError(
+                f"{name} = '{path}': {command} makes many runs, which would overwrite it one after "
+                f"the other; take it away, or {remedy}"
+            )
 
 
 def join(parts: Sequence[pathlib.Path], path: str) -> None:

@@ -1,5 +1,6 @@
 #include "transport/timeline/tracks.h"
 #include "r5sched/protocol.h"
+#include "transport/timeline/driver_tracks.h"
 #include "transport/timeline/label.h"
 #include <stdlib.h>
 #include <string.h>
@@ -63,14 +64,6 @@ static const struct {
 
 /* --- spans and instants --------------------------------------------------------------------------
  */
-
-static void draw_instant(const pw_tracks *tracks, uint32_t rank, enum pw_track track, pw_time at_ns,
-                         const pw_name *name)
-{
-    const pw_story *story = &tracks->story;
-    pw_lanes_span(&story->ranks[rank].lanes, track, at_ns, at_ns, pw_name_label(name), story->flows,
-                  story->num_flows);
-}
 
 static pw_label plain(const char *text) { return (pw_label){text, strlen(text)}; }
 
@@ -214,7 +207,7 @@ static void draw_answer(pw_tracks *tracks, uint32_t rank, const pw_trace_record 
     } else pw_name_text(&name, record->kind == PW_TRACE_ERR ? "ERR" : "timeout");
     pw_name_text(&name, ": block ");
     pw_name_number(&name, record->a);
-    draw_instant(tracks, rank, PW_TRACK_ANSWERS, record->time_ns, &name);
+    pw_tracks_instant(tracks, rank, PW_TRACK_ANSWERS, record->time_ns, &name);
 }
 
 static void draw_nack_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
@@ -226,7 +219,7 @@ static void draw_nack_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_reco
     pw_name_number(&name, record->b);
     pw_name_text(&name, " to rank ");
     pw_name_number(&name, record->peer);
-    draw_instant(tracks, rank, PW_TRACK_NACKS, record->time_ns, &name);
+    pw_tracks_instant(tracks, rank, PW_TRACK_NACKS, record->time_ns, &name);
 }
 
 /* The arrow leaves where the ERR does: at the end. */
@@ -244,91 +237,7 @@ static void draw_err_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_recor
                   (pw_block_name){record->peer, (uint32_t)record->a, (uint32_t)record->b},
                   record->time_ns);
     pw_name_text(&leaves, "ERR leaves");
-    draw_instant(tracks, rank, PW_TRACK_THREAD, record->time_ns, &leaves);
-}
-
-/* --- the driver ----------------------------------------------------------------------------------
- */
-
-static void draw_fault(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    bool at_destination = record->kind == PW_TRACE_FAULT_DESTINATION;
-    pw_block_name block = {at_destination ? record->peer : rank, (uint32_t)record->b, 0};
-    pw_story_fault(&tracks->story, block, rank, at_destination, record->a, record->time_ns);
-}
-
-static void draw_handler(const pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    pw_name name = {0};
-    pw_name_text(&name, "page ");
-    pw_name_hex(&name, record->a);
-    pw_lanes_span(&tracks->story.ranks[rank].lanes, PW_TRACK_HANDLER, record->time_ns,
-                  record->time_ns + tracks->handler_ns, pw_name_label(&name), NULL, 0);
-}
-
-static void draw_tasklet(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    pw_rank_tracks *state = &tracks->ranks[rank];
-    pw_story *story = &tracks->story;
-    pw_name name = {0};
-    pw_name_text(&name, "page ");
-    pw_name_hex(&name, record->a);
-    if (record->b > 1) {
-        pw_name_text(&name, " + ");
-        pw_name_number(&name, record->b - 1);
-    }
-    if (!record->b) pw_name_text(&name, ", known");
-    state->job_page = record->a;
-    state->job_pages = record->b ? record->b : 1;
-    if (state->job) pw_span_ready(story->file, state->job);
-    state->job = pw_lanes_begin(&story->ranks[rank].lanes, PW_TRACK_TASKLET, record->time_ns,
-                                record->time_ns, pw_name_label(&name));
-    pw_story_tasklet(story, rank, record->a, record->time_ns);
-    for (uint32_t i = 0; i < story->num_flows && state->job; i++)
-        pw_span_add_flow(story->file, state->job, story->flows[i]);
-}
-
-static void draw_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    pw_rank_tracks *state = &tracks->ranks[rank];
-    pw_name name = {0};
-    if (state->job) pw_span_prolong(state->job, record->time_ns);
-    pw_story_page_in(&tracks->story, rank, state->job_page, state->job_pages, record->time_ns,
-                     false);
-    pw_name_text(&name, "page ");
-    pw_name_hex(&name, record->a);
-    pw_name_text(&name, ": ");
-    pw_name_number(&name, record->b);
-    pw_name_text(&name, " were absent");
-    draw_instant(tracks, rank, PW_TRACK_PAGE_IN, record->time_ns, &name);
-}
-
-/* The translation unit has brought pages in, or its software. */
-static void draw_unit_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    pw_story *story = &tracks->story;
-    pw_time end_ns = record->time_ns + (pw_time)record->a;
-    pw_name name = {0};
-    pw_story_page_in(story, rank, record->b, record->peer, end_ns, true);
-    pw_name_text(&name, "page ");
-    pw_name_hex(&name, record->b);
-    if (record->peer > 1) {
-        pw_name_text(&name, " + ");
-        pw_name_number(&name, record->peer - 1);
-    }
-    pw_lanes_span(&story->ranks[rank].lanes, PW_TRACK_UNIT, record->time_ns, end_ns,
-                  pw_name_label(&name), story->flows, story->num_flows);
-}
-
-static void draw_touch(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
-{
-    bool is_there = record->kind == PW_TRACE_PAGE_TOUCHED;
-    pw_name name = {0};
-    if (is_there) pw_story_page_in(&tracks->story, rank, record->a, 1, record->time_ns, false);
-    else tracks->story.num_flows = 0;
-    pw_name_text(&name, is_there ? "touch: page " : "segmentation fault: page ");
-    pw_name_hex(&name, record->a);
-    draw_instant(tracks, rank, PW_TRACK_THREAD, record->time_ns, &name);
+    pw_tracks_instant(tracks, rank, PW_TRACK_THREAD, record->time_ns, &leaves);
 }
 
 /* --- all of them ---------------------------------------------------------------------------------
@@ -362,16 +271,16 @@ void pw_tracks_draw(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_
     case PW_TRACE_REGION: draw_region(tracks, rank, of_rank, record); break;
     case PW_TRACE_MESSAGE_SENT: draw_message(tracks, rank, record); break;
     case PW_TRACE_FAULT_SOURCE:
-    case PW_TRACE_FAULT_DESTINATION: draw_fault(tracks, rank, record); break;
-    case PW_TRACE_HANDLER: draw_handler(tracks, rank, record); break;
-    case PW_TRACE_TASKLET_ENTRY: draw_tasklet(tracks, rank, record); break;
-    case PW_TRACE_PAGE_IN_DONE: draw_page_in(tracks, rank, record); break;
+    case PW_TRACE_FAULT_DESTINATION: pw_tracks_fault(tracks, rank, record); break;
+    case PW_TRACE_HANDLER: pw_tracks_handler(tracks, rank, record); break;
+    case PW_TRACE_TASKLET_ENTRY: pw_tracks_tasklet(tracks, rank, record); break;
+    case PW_TRACE_PAGE_IN_DONE: pw_tracks_page_in(tracks, rank, record); break;
     case PW_TRACE_NETLINK_SENT:
         if (tracks->ranks[rank].job) pw_span_prolong(tracks->ranks[rank].job, record->time_ns);
         break;
-    case PW_TRACE_UNIT_PAGE_IN: draw_unit_page_in(tracks, rank, record); break;
+    case PW_TRACE_UNIT_PAGE_IN: pw_tracks_unit_page_in(tracks, rank, record); break;
     case PW_TRACE_PAGE_TOUCHED:
-    case PW_TRACE_TOUCH_SEGFAULT: draw_touch(tracks, rank, record); break;
+    case PW_TRACE_TOUCH_SEGFAULT: pw_tracks_touch(tracks, rank, record); break;
     case PW_TRACE_RESUME: pw_story_resume(story, rank, record->a, record->time_ns); break;
     case PW_TRACE_NACK_SENT: draw_nack_sent(tracks, rank, record); break;
     case PW_TRACE_ERR_SENT: draw_err_sent(tracks, rank, record); break;
