@@ -64,7 +64,7 @@ def test_lost_additions_are_an_error(monkeypatch):
         unimem_atomics.OPERATIONS, "faa",
         lambda thread, page: thread.write64(page, thread.read64(page) + 1),
     )  # fmt: skip
-    with pytest.raises(EngineError, match="16 additions of 1 gave"):
+    with pytest.raises(EngineError, match="24 additions of 1 gave"):
         unimem_atomics._count(options(), 8, "one_word")
 
 

@@ -175,7 +175,7 @@ def _places(pages: Sequence[int], num_threads: int, kind: str) -> list[int]:
 
 def _count(options: Options, num_threads: int, kind: str) -> dict[str, float]:
     """Mean and longest latency in us, and additions a us."""
-    times = options.pick(2, 10)
+    times = options.pick(3, 10)
     with Machine(NUM_NODES, settings=options.settings()) as machine:
         pages = machine.run(*((node, Thread.alloc) for node in range(NUM_NODES)))
         words = _places(pages, num_threads, kind)
