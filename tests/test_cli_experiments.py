@@ -39,6 +39,9 @@ IN_PROCESS = (
     "mini-table1.1",
     *(f"mini-fig4.{i}" for i in range(1, 5)),
     *(f"mini-table4.{i}" for i in range(5, 8)),
+    "unimem-operations",
+    "unimem-contention",
+    "unimem-mailbox",
 )
 WITH_RANKS = (
     "part-fig16",

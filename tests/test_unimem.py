@@ -4,7 +4,6 @@ nodes, remote fork, messages between kernels, locks."""
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import select
 import signal
@@ -482,18 +481,7 @@ def test_signal_and_eventfd_tell_of_messages(machine):
         signal.signal(signal.SIGUSR2, before)
 
 
-# ---- the page
-
-
-def test_page_prints_what_it_says(capsys):
-    page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "unimem.md"
-    text = page.read_text(encoding="utf-8")
-    names: dict[str, object] = {"__name__": "unimem_page"}
-    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
-    assert len(blocks) == 6 and all(printed for _, printed in blocks)
-    for code, printed in blocks:
-        exec(compile(code, "docs/unimem.md", "exec"), names)  # noqa: S102
-        assert capsys.readouterr().out == printed
+# ---- the command line
 
 
 def test_info_prints_maps_operations_and_limits(capsys):

@@ -19,6 +19,8 @@ from pagewire.cli.experiments import (
     r5_optimisations,
     r5_transfers,
     rivals,
+    unimem_atomics,
+    unimem_mailbox,
 )
 from pagewire.cli.experiments.result import Experiment
 from pagewire.native.settings import ConfigError, suggestion
@@ -335,6 +337,27 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             mini_caches.table_4_7,
             repeats=False,
             platform="vmmc-myrinet",
+        ),
+        Experiment(
+            "unimem-operations",
+            "GSAS operations: latency and rate, local, one hop, three hops",
+            "no paper's: D3.6 2 has the operations, without times",
+            unimem_atomics.operations,
+            repeats=False,
+        ),
+        Experiment(
+            "unimem-contention",
+            "fetch-and-add by 1 to 64 threads on one word and on many",
+            "no paper's: D3.6 2 has the operation, without times",
+            unimem_atomics.contention,
+            repeats=False,
+        ),
+        Experiment(
+            "unimem-mailbox",
+            "data by the mailbox against RDMA, by size",
+            "no paper's: D3.6 5 has the mailbox, without times",
+            unimem_mailbox.mailbox,
+            repeats=False,
         ),
     )
 }

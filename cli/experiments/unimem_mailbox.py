@@ -1,0 +1,198 @@
+"""Small data to another node: through its mailbox, word by word by both cores, or by RDMA."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pagewire.cli.experiments.part_transfers import SIZE
+from pagewire.cli.experiments.r5_bench import Bench
+from pagewire.cli.experiments.result import (
+    Column,
+    Options,
+    Panel,
+    Result,
+    Series,
+    powers_of_two,
+    size_text,
+)
+from pagewire.cli.experiments.unimem_atomics import NUMBERS
+from pagewire.native import EngineError, lib
+from pagewire.transport.unimem.machine import Machine
+from pagewire.transport.unimem.thread import Thread
+
+FIFO = 1
+"""Of the receiving thread, its node's first one."""
+BASE = 0x40
+"""BASE_DEST: where the mailboxes begin, in a packet's destination."""
+_EMPTY = (0xCAFEFEBEDEADBEAF, 0xCAFEFEBEDEADBEAF)
+"""What an empty FIFO gives."""
+_ID_BITS = 48
+_WORD_BYTES = 16
+_PACKET_BYTES = 26
+"""What a packet carries beside its sender's id."""
+_BURST_WORDS = int(lib.PW_UNIMEM_BURST_MAX_WORDS)
+
+Send = Callable[[Thread, bytes], None]
+
+
+def _word(data: bytes) -> tuple[int, int]:
+    return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
+
+
+def _parts(data: bytes, num_bytes: int) -> list[bytes]:
+    return [
+        data[at : at + num_bytes].ljust(num_bytes, b"\0") for at in range(0, len(data), num_bytes)
+    ]
+
+
+def send_bursts(thread: Thread, data: bytes) -> None:
+    """Bursts to the FIFO, as long as they may be; each waits for its answer."""
+    words = [_word(part) for part in _parts(data, _WORD_BYTES)]
+    for at in range(0, len(words), _BURST_WORDS):
+        while not thread.write_mailbox(1, FIFO, words[at : at + _BURST_WORDS]):
+            pass
+
+
+def send_packets(thread: Thread, data: bytes) -> None:
+    """Packets of one interface, each when the last one is not pending any more."""
+    for part in _parts(data, _PACKET_BYTES):
+        while thread.status() & int(lib.PW_PIF_PEND):
+            pass
+        low, high = _word(part[:10].ljust(16, b"\0"))
+        thread.write_packetizer(
+            int(lib.PW_PIF_PAYLOAD0), low << _ID_BITS & (1 << 64) - 1, low >> 16 | high << 48
+        )
+        thread.write_packetizer(int(lib.PW_PIF_PAYLOAD1), *_word(part[10:]))
+        thread.write_packetizer(int(lib.PW_PIF_DESTINATION), 1 << 34 | BASE << 18 | FIFO << 12)
+
+
+def receive(thread: Thread, num_words: int) -> tuple[list[tuple[int, int]], int]:
+    """Reads its FIFO until so many words are here; these, and when the last one was read."""
+    words: list[tuple[int, int]] = []
+    while len(words) < num_words:
+        words += [word for word in thread.read_mailbox() if word != _EMPTY]
+    return words, thread.now_ns
+
+
+def _bytes(words: Sequence[tuple[int, int]]) -> list[bytes]:
+    return [low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words]
+
+
+def _of_bursts(words: Sequence[tuple[int, int]]) -> bytes:
+    return b"".join(_bytes(words))
+
+
+def _of_packets(words: Sequence[tuple[int, int]]) -> bytes:
+    pairs = zip(_bytes(words[::2]), _bytes(words[1::2]), strict=True)
+    return b"".join(first[_ID_BITS // 8 :] + second for first, second in pairs)
+
+
+def _words_of_bursts(num_bytes: int) -> int:
+    return -(-num_bytes // _WORD_BYTES)
+
+
+def _words_of_packets(num_bytes: int) -> int:
+    return 2 * -(-num_bytes // _PACKET_BYTES)
+
+
+WAYS: dict[
+    str, tuple[str, Send, Callable[[int], int], Callable[[Sequence[tuple[int, int]]], bytes]]
+] = {
+    "bursts": ("mailbox, bursts", send_bursts, _words_of_bursts, _of_bursts),
+    "packets": ("mailbox, packets", send_packets, _words_of_packets, _of_packets),
+}
+"""Title, how it is sent, how many words of the FIFO it takes, and what they hold."""
+
+
+def _through_mailbox(options: Options, way: str, sizes: Sequence[int]) -> list[float]:
+    """Until the receiver's core has read all of it, in us."""
+    _, send, num_words, data_of = WAYS[way]
+    found = []
+    with Machine(2, settings=options.settings()) as machine:
+        for num_bytes in sizes:
+            data = bytes((i * 7 + 1) % 251 for i in range(num_bytes))
+            (begin_ns,) = machine.run((0, lambda thread: thread.now_ns))
+            _, (words, end_ns) = machine.run(
+                (0, send, data), (1, receive, num_words(num_bytes)), raw=True
+            )
+            if data_of(words)[:num_bytes] != data:
+                raise EngineError(int(lib.PW_ERR_HOST), f"{num_bytes} bytes by {way}: wrong data")
+            found.append((end_ns - begin_ns) / 1e3)
+    return found
+
+
+def _by_rdma(options: Options, sizes: Sequence[int]) -> list[float]:
+    """Until the notification is in the receiver's memory, in us."""
+    bench = Bench(options.settings(), max(sizes))
+    return [bench.transfer(num_bytes).notified_ns / 1e3 for num_bytes in sizes]
+
+
+def _crossover(rows: Sequence[dict[str, float]], key: str) -> str:
+    """From which size on RDMA is quicker, of those measured."""
+    for row in rows:
+        if row["rdma"] < row[key]:
+            return f"from {size_text(row['num_bytes'])} on"
+    return "at none of these sizes"
+
+
+def sizes_of(options: Options) -> list[int]:
+    """16 B to half of a FIFO's words as they are by default, two sizes an octave."""
+    powers = powers_of_two(16, 4096)
+    both = sorted({*powers, *(3 * size for size in powers[1:-2])})
+    return powers[::4] if options.quick else both
+
+
+def mailbox(options: Options) -> Result:
+    """Mailbox by bursts and by packets, against an RDMA write, by size."""
+    sizes = sizes_of(options)
+    titles = {**{key: way[0] for key, way in WAYS.items()}, "rdma": "RDMA write"}
+    keys = {title: key for key, title in titles.items()}
+    found = {
+        keys[title]: options.points.take(
+            title,
+            partial(_by_rdma, options, sizes)
+            if keys[title] == "rdma"
+            else partial(_through_mailbox, options, keys[title], sizes),
+        )
+        for title in options.points.plan(keys)
+    }
+    titles = {key: titles[key] for key in found}
+    rows = [
+        {"num_bytes": size, **{key: times[place] for key, times in found.items()}}
+        for place, size in enumerate(sizes)
+    ]
+    crossovers = [
+        f"Of these sizes RDMA is quicker than {titles[key]} {_crossover(rows, key)}."
+        for key in WAYS
+        if key in found and "rdma" in found
+    ]
+    return Result(
+        columns=[SIZE, *(Column(key, title, "us", 3) for key, title in titles.items())],
+        rows=rows,
+        panels=[
+            Panel(
+                "size",
+                "latency (us)",
+                [Series.of(title, rows, "num_bytes", key) for key, title in titles.items()],
+                log_x=True,
+                log_y=True,
+                x_is_bytes=True,
+            )
+        ],
+        notes=[
+            *crossovers,
+            (
+                f"Bursts: {_BURST_WORDS} words of {_WORD_BYTES} B at most, written one by one by "
+                "the core, the next burst behind the answer to the last one. Packets: "
+                f"{_PACKET_BYTES} B each through one interface of the packetizer, three writes; "
+                "the next when the last is not pending any more."
+            ),
+            (
+                "Mailbox: from the first write until the receiver's core has read the last word of "
+                "its FIFO; it reads all the time. RDMA: from the user's call until the "
+                "notification is in the receiver's memory, where the data is; pages are resident, "
+                "TLBs warm."
+            ),
+            "One hop: two nodes on one link.",
+        ],
+        numbers=NUMBERS,
+    )
