@@ -1,5 +1,6 @@
 /* Unimem for C: memory that the nodes of a run share, with atomic operations, 64-bit messages
- * between them, and user-initiated DMA; on nodes of pagewire.h. docs/unimem.md tells what is behind it.
+ * between them, and user-initiated DMA; on nodes of pagewire.h. docs/unimem.md tells what is behind
+ * it.
  *
  * An address has 64 bits: the node that owns the page in the upper 16, 48 of its own below; 0 is
  * none. An operation is a request to the owner's atomic service and its response; the caller waits,
@@ -141,7 +142,8 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
  * UNIMEM_EMPTY. */
 int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words);
 
-/* ---- user-initiated DMA: buffers here and at other nodes, and transfers between them --------------
+/* ---- user-initiated DMA: buffers here and at other nodes, and transfers between them
+ * --------------
  *
  * The names are those of ExaNoDe's library; each has the node's library before its own arguments,
  * since a process can have several nodes. A buffer belongs to its owner: the node where its memory
@@ -201,8 +203,8 @@ int unim_dma_status(unim_dma *dma, uint64_t id);
 /* The same when it is over: the clock goes on to its end. When that is not known within
  * unimem_options.wall_limit_ns, it has failed. */
 int unim_dma_wait(unim_dma *dma, uint64_t id);
-/* PAGEWIRE_OK, or why it has failed: PAGEWIRE_ERR_ADDRESS or _PROTECTION a buffer that its owner has
- * freed, _UNRECOVERABLE no end in the wall time allowed. */
+/* PAGEWIRE_OK, or why it has failed: PAGEWIRE_ERR_ADDRESS or _PROTECTION a buffer that its owner
+ * has freed, _UNRECOVERABLE no end in the wall time allowed. */
 int unim_dma_error(unim_dma *dma, uint64_t id);
 
 #ifdef __cplusplus

@@ -49,8 +49,8 @@ static void done(const machine *m, uint64_t id)
     assert(unim_dma_error(m->dma[0], id) == PAGEWIRE_OK);
 }
 
-/* Every way from end to end, with offsets, bytes compared. */
-static void bytes_arrive(const char *const *settings)
+/* Every way from end to end, with offsets, bytes compared; meanwhile the node has counted. */
+static void bytes_arrive(const char *const *settings, const char *counted, bool is_counted)
 {
     machine m = made(settings);
     unim_dma *dma = m.dma[0];
@@ -89,6 +89,7 @@ static void bytes_arrive(const char *const *settings)
     unim_buf *there = unim_get_buf(m.dma[1], id);
     assert(there && unim_buf_get_memory(m.dma[1], there) == unim_buf_get_memory(dma, remote[0]));
     assert(unim_get_buf(m.dma[1], unim_get_buf_id(dma, local[0])) == local[0]);
+    assert((counter(m.p.nodes[0], counted) > 0) == is_counted);
     finish_machine(&m);
 }
 
@@ -137,8 +138,8 @@ static void transfers_start_in_order_of_requests(void)
     for (uint64_t i = 0; i < 49; i++) assert(ends.ids[i] == i + 2);
     for (int i = 0; i < 50; i++) assert(ends.statuses[i] == UNIM_DMA_COMPLETED);
     /* a status goes from pending over started to completed as time passes */
-    uint64_t id =
-        unim_dma_submit_transfer(m.dma[0], ends.buffers[0], ends.buffers[1], 0, 0, 1000, NULL, NULL);
+    uint64_t id = unim_dma_submit_transfer(m.dma[0], ends.buffers[0], ends.buffers[1], 0, 0, 1000,
+                                           NULL, NULL);
     int seen = unim_dma_status(m.dma[0], id), later, changes = 0;
     assert(seen == UNIM_DMA_PENDING); /* its thread wakes up */
     while (seen != UNIM_DMA_COMPLETED) {
@@ -166,8 +167,9 @@ static void what_is_wrong_is_refused(void)
     assert(!unim_alloc_buf_l(dma, 0));
     says(&m, 0, "of 0 bytes at node 0: allowed is 1 to 268435456");
     assert(!unim_alloc_buf_r(dma, 268435457, 1));
-    says(&m, 0, "of 268435457 bytes at node 1: allowed is 1 to 268435456; raise that node's "
-                "unimem.dma_buffer");
+    says(&m, 0,
+         "of 268435457 bytes at node 1: allowed is 1 to 268435456; raise that node's "
+         "unimem.dma_buffer");
     assert(!unim_alloc_buf_r(dma, 64, 2));
     says(&m, 0, "there are nodes 0 to 1");
     unim_buf *local = unim_alloc_buf_l(dma, 64), *remote = unim_alloc_buf_r(dma, 64, 1);
@@ -183,9 +185,10 @@ static void what_is_wrong_is_refused(void)
             "allowed is 1 to 4294967295");
     refused(&m, unim_dma_submit_transfer_from_mem(dma, bytes, NULL, 0, 64, NULL, NULL),
             "one end must be a buffer");
-    refused(&m, unim_dma_submit_transfer_to_mem(dma, (unim_buf *)(uintptr_t)77, bytes, 0, 64, NULL,
-                                                NULL),
-            "the source 0x4d is no buffer that this node knows");
+    refused(
+        &m,
+        unim_dma_submit_transfer_to_mem(dma, (unim_buf *)(uintptr_t)77, bytes, 0, 64, NULL, NULL),
+        "the source 0x4d is no buffer that this node knows");
     assert(unim_dma_status(dma, 1) == PAGEWIRE_ERR_INVALID);
     says(&m, 0, "DMA transfer 1: there is none of that id");
     assert(unim_dma_wait(dma, 0) == PAGEWIRE_ERR_INVALID);
@@ -284,6 +287,41 @@ static void silent_node_is_given_up(void)
     }
 }
 
+typedef struct {
+    int64_t allocation_ns, transfer_ns;
+} durations;
+
+static durations measured(const char *wakeup, const char *handler)
+{
+    const char *const settings[] = {"run.compute=none", wakeup, handler, NULL};
+    machine m = made(settings);
+    durations took;
+    unim_buf *local = unim_alloc_buf_l(m.dma[0], 64);
+    int64_t start_ns = pagewire_clock_ns(m.p.nodes[0]);
+    unim_buf *remote = unim_alloc_buf_r(m.dma[0], 64, 1);
+    took.allocation_ns = pagewire_clock_ns(m.p.nodes[0]) - start_ns;
+    /* resident on both sides: the second one meets no fault, whose driver takes time too */
+    for (int i = 0; i < 2; i++) {
+        start_ns = pagewire_clock_ns(m.p.nodes[0]);
+        done(&m, unim_dma_submit_transfer(m.dma[0], local, remote, 0, 0, 64, NULL, NULL));
+    }
+    took.transfer_ns = pagewire_clock_ns(m.p.nodes[0]) - start_ns;
+    finish_machine(&m);
+    return took;
+}
+
+static void times_are_the_platforms(void)
+{
+    const durations usual = measured("costs.user_wakeup_ns=3000", "costs.handler_ns=500");
+    const durations slow = measured("costs.user_wakeup_ns=4000", "costs.handler_ns=500");
+    const durations interrupted = measured("costs.user_wakeup_ns=3000", "costs.handler_ns=700");
+    assert(usual.transfer_ns > 3000 && usual.allocation_ns > 2 * 500);
+    assert(slow.transfer_ns == usual.transfer_ns + 1000);
+    assert(slow.allocation_ns == usual.allocation_ns);
+    assert(interrupted.allocation_ns == usual.allocation_ns + 2 * 200); /* there and here */
+    assert(interrupted.transfer_ns == usual.transfer_ns);
+}
+
 int main(void)
 {
     static const char *const lossy[] = {"run.compute=none", "unimem.dma_buffers=none",
@@ -293,11 +331,13 @@ int main(void)
                                          "run.memory=pin", NULL};
     static const char *const faulting[] = {"run.compute=none", "unimem.dma_buffers=none",
                                            "run.memory=part", NULL};
-    bytes_arrive(pinned);
-    bytes_arrive(faulting);
-    bytes_arrive(lossy);
+    bytes_arrive(pinned, "pin_ns", true);
+    bytes_arrive(pinned, "pages_paged_in", false);
+    bytes_arrive(faulting, "pages_paged_in", true);
+    bytes_arrive(lossy, "retransmitted_blocks", true);
     transfers_start_in_order_of_requests();
     what_is_wrong_is_refused();
+    times_are_the_platforms();
     transfer_with_a_buffer_freed_by_its_owner_fails(none);
     transfer_with_a_buffer_freed_by_its_owner_fails(pinned);
     silent_node_is_given_up();

@@ -227,7 +227,8 @@ int pw_dma_submit(pw_dma *dma, const pw_dma_end *source, const pw_dma_end *desti
     if (code == PW_OK) code = take_internal(dma, source, destination, &made);
     if (code < 0) return code;
     made.id = dma->next_id;
-    made.ready_ns = dma->node->clock.now_ns + (is_asleep(dma) ? dma->node->costs.user_wakeup_ns : 0);
+    made.ready_ns =
+        dma->node->clock.now_ns + (is_asleep(dma) ? dma->node->costs.user_wakeup_ns : 0);
     *slot_of(dma, made.id) = made;
     dma->next_id++;
     *id = made.id;

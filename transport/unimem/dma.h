@@ -1,10 +1,10 @@
-/* User-initiated DMA of one node [D3.6 3.1, 3.4]: buffers here and at other nodes, transfers between
- * them and memory, and a submitter that starts these in the order of their requests. It carries them
- * by the RDMA engine. docs/unimem.md.
+/* User-initiated DMA of one node [D3.6 3.1, 3.4]: buffers here and at other nodes, transfers
+ * between them and memory, and a submitter that starts these in the order of their requests. It
+ * carries them by the RDMA engine. docs/unimem.md.
  *
- * Each node's kernel serves what others ask of it (allocate, free, look up a buffer) when it is in a
- * turn, whether its own program has opened the library or not. The submitter moves in pw_dma_move:
- * the host calls it behind each turn. Called with the node locked, like the node. */
+ * Each node's kernel serves what others ask of it (allocate, free, look up a buffer) when it is in
+ * a turn, whether its own program has opened the library or not. The submitter moves in
+ * pw_dma_move: the host calls it behind each turn. Called with the node locked, like the node. */
 #ifndef PW_UNIMEM_DMA_H
 #define PW_UNIMEM_DMA_H
 #include "transport/node/node.h"
@@ -42,9 +42,9 @@ int pw_dma_close(pw_dma *dma);
 
 /* A zeroed buffer of this node, as the memory strategy has it: *id. */
 int pw_dma_allocate(pw_dma *dma, uint64_t num_bytes, uint64_t *id);
-/* What another node's kernel does, asked from the CPU's clock on: allocate num_bytes; free a buffer;
- * look one up that another node has allocated. Number of the request, 0 when it needs none (the
- * buffer is known, or this node's own: *id), or a code. */
+/* What another node's kernel does, asked from the CPU's clock on: allocate num_bytes; free a
+ * buffer; look one up that another node has allocated. Number of the request, 0 when it needs none
+ * (the buffer is known, or this node's own: *id), or a code. */
 int pw_dma_ask_allocate(pw_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t *id);
 int pw_dma_ask_free(pw_dma *dma, uint64_t id);
 int pw_dma_ask_known(pw_dma *dma, uint64_t id);

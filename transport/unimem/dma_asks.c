@@ -30,7 +30,8 @@ static int64_t send(pw_dma *dma, uint32_t peer, uint8_t kind, const ask_payload 
 
 static const char *text_of(uint32_t what)
 {
-    static const char *const texts[] = {"DMA buffer", "free of DMA buffer", "look-up of DMA buffer"};
+    static const char *const texts[] = {"DMA buffer", "free of DMA buffer",
+                                        "look-up of DMA buffer"};
     return texts[what];
 }
 
@@ -70,11 +71,8 @@ static int ask(pw_dma *dma, uint32_t node, uint32_t what, uint64_t value)
                             "%s: %d requests are not answered, the most allowed; wait for one",
                             text_of(what), DMA_ASKS);
     const ask_payload payload = {.number = ++dma->last_ask, .what = what, .value = value};
-    dma->asks[slot] = (dma_ask){.is_open = true,
-                                .node = node,
-                                .number = payload.number,
-                                .what = what,
-                                .value = value};
+    dma->asks[slot] = (dma_ask){
+        .is_open = true, .node = node, .number = payload.number, .what = what, .value = value};
     int64_t posted_ns = send(dma, node, KIND_ASK, &payload, dma->node->clock.now_ns);
     if (posted_ns < 0) {
         dma->asks[slot].is_open = false;
@@ -97,9 +95,10 @@ int pw_dma_ask_allocate(pw_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t
 int pw_dma_ask_free(pw_dma *dma, uint64_t id)
 {
     const pw_dma_buffer *known = pw_dma_find(dma, id);
-    dma_ask asked = {
-        .what = ASK_FREE, .node = (uint32_t)(id >> DMA_OWNER_SHIFT), .value = id,
-        .refusal = REFUSED_BUFFER};
+    dma_ask asked = {.what = ASK_FREE,
+                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
+                     .value = id,
+                     .refusal = REFUSED_BUFFER};
     if (!known) return pw_dma_fail_limit(dma, &asked);
     uint32_t num_using = pw_dma_num_using(dma, id);
     if (num_using)
@@ -115,9 +114,10 @@ int pw_dma_ask_free(pw_dma *dma, uint64_t id)
 
 int pw_dma_ask_known(pw_dma *dma, uint64_t id)
 {
-    dma_ask asked = {
-        .what = ASK_KNOWN, .node = (uint32_t)(id >> DMA_OWNER_SHIFT), .value = id,
-        .refusal = REFUSED_BUFFER};
+    dma_ask asked = {.what = ASK_KNOWN,
+                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
+                     .value = id,
+                     .refusal = REFUSED_BUFFER};
     const dma_pages *own = pw_dma_own(dma, id);
     if (own) return pw_dma_know(dma, &own->buffer);
     if (asked.node == pw_node_number(dma->node) || asked.node >= pw_node_count(dma->node))

@@ -38,8 +38,8 @@ static int give_to_ni(pw_dma *dma, dma_pages *made)
 
 int pw_dma_map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
 {
-    int code = grow((void **)&dma->pages, dma->num_pages_rows, &dma->pages_capacity,
-                    sizeof *dma->pages);
+    int code =
+        grow((void **)&dma->pages, dma->num_pages_rows, &dma->pages_capacity, sizeof *dma->pages);
     dma_pages *made = code == PW_OK ? calloc(1, sizeof *made) : NULL;
     if (!made) return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA buffer: no memory");
     made->mapped_bytes = num_bytes + PW_BLOCK_BYTES; /* blocks end alike in every run */
@@ -76,8 +76,8 @@ int pw_dma_unmap(pw_dma *dma, dma_pages *pages)
     pw_ni_unexpose(node->ni, buffer->key);
     int code = pw_node_release(node, &pages->lease);
     spend(dma, PW_COST_MUNMAP, buffer->num_bytes);
-    /* The addresses stay taken: a peer that does not know that the buffer has gone must not write to
-     * what the program has there next. */
+    /* The addresses stay taken: a peer that does not know that the buffer has gone must not write
+     * to what the program has there next. */
     if (mmap(pages->mapped, pages->mapped_bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         return pw_node_fail(node, PW_ERR_HOST, "a freed DMA buffer's addresses");

@@ -1,5 +1,5 @@
-/* What a node's DMA library is made of, for its own files: dma_buffers.c has the buffers, dma_asks.c
- * what kernels ask each other, dma.c the transfers. */
+/* What a node's DMA library is made of, for its own files: dma_buffers.c has the buffers,
+ * dma_asks.c what kernels ask each other, dma.c the transfers. */
 #ifndef PW_UNIMEM_DMA_STATE_H
 #define PW_UNIMEM_DMA_STATE_H
 #include "transport/node/node_state.h"
@@ -54,12 +54,12 @@ struct pw_dma {
     bool is_open;
     dma_pages **pages; /* of this node; none is forgotten before the end */
     uint32_t num_pages_rows, pages_capacity;
-    uint64_t last_number;  /* of this node's buffers */
-    pw_dma_buffer *known;  /* by this node's program */
+    uint64_t last_number; /* of this node's buffers */
+    pw_dma_buffer *known; /* by this node's program */
     uint32_t num_known, known_capacity;
     dma_ask asks[DMA_ASKS];
     uint64_t last_ask;
-    dma_transfer *transfers; /* PW_DMA_TRANSFERS, by id; made when the library is opened */
+    dma_transfer *transfers;    /* PW_DMA_TRANSFERS, by id; made when the library is opened */
     uint64_t first_id, next_id; /* the oldest that is not over and told; the next one */
     int64_t submitter_ns;       /* its core is busy until then */
     int64_t freed_ns;           /* since no channel was free, the first one that became so */
@@ -67,7 +67,8 @@ struct pw_dma {
 };
 
 int pw_dma_fail_limit(pw_dma *dma, const dma_ask *asked);
-/* Zeroed pages for the NI, of this node: id 0: internal ones. The time passes on the CPU's clock. */
+/* Zeroed pages for the NI, of this node: id 0: internal ones. The time passes on the CPU's clock.
+ */
 int pw_dma_map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out);
 int pw_dma_unmap(pw_dma *dma, dma_pages *pages);
 /* A buffer of this node's, that lives; NULL. */

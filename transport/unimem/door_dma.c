@@ -69,8 +69,8 @@ int unim_dma_init(unimem *memory, unim_dma **out)
     if (!self)
         return pw_door_leave(memory->node, pw_door_fail(memory->node, PW_ERR_NOMEM,
                                                         "no memory for the DMA library"));
-    *self = (unim_dma){
-        .memory = memory, .node = memory->node, .dma = pw_dma_of_node(memory->on_node)};
+    *self =
+        (unim_dma){.memory = memory, .node = memory->node, .dma = pw_dma_of_node(memory->on_node)};
     int code = pw_dma_open(self->dma);
     if (code < 0) {
         free(self);
