@@ -142,8 +142,7 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
  * UNIMEM_EMPTY. */
 int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words);
 
-/* ---- user-initiated DMA: buffers here and at other nodes, and transfers between them
- * --------------
+/* ---- user-initiated DMA: buffers here and at other nodes, transfers between them ------------
  *
  * The names are those of ExaNoDe's library; each has the node's library before its own arguments,
  * since a process can have several nodes. A buffer belongs to its owner: the node where its memory

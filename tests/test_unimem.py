@@ -4,7 +4,6 @@ nodes, remote fork, messages between kernels, locks."""
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import select
 import signal
@@ -482,26 +481,19 @@ def test_signal_and_eventfd_tell_of_messages(machine):
         signal.signal(signal.SIGUSR2, before)
 
 
-# ---- the page
-
-
-def test_page_prints_what_it_says(capsys):
-    page = pathlib.Path(__file__).resolve().parents[1] / "docs" / "unimem.md"
-    text = page.read_text(encoding="utf-8")
-    names: dict[str, object] = {"__name__": "unimem_page"}
-    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
-    assert len(blocks) == 6 and all(printed for _, printed in blocks)
-    for code, printed in blocks:
-        exec(compile(code, "docs/unimem.md", "exec"), names)  # noqa: S102
-        assert capsys.readouterr().out == printed
+# ---- pagewire info
 
 
 def test_info_prints_maps_operations_and_limits(capsys):
-    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33"})
+    info.print_unimem(
+        {"PAGEWIRE_UNIMEM_FIFO_WORDS": "33", "PAGEWIRE_UNIMEM_DMA_BUFFERS": "none"}
+    )
     printed = capsys.readouterr().out
     assert re.search(r"0x208 +│ PID_CONF", printed)
     assert re.search(r"│ read32 +│ 5 .*│ 2 +│", printed)
     assert "33 (unimem.fifo_words)" in printed
+    assert "268,435,456 B (unimem.dma_buffer)" in printed
+    assert "no limit (unimem.dma_buffers)" in printed
 
 
 # ---- examples
