@@ -123,8 +123,13 @@ static void transfers_start_in_order_of_requests(void)
                                           i ? 20000 : 1 << 20, note, &ends);
         assert(ids[i] == (i ? ids[i - 1] + 1 : 1));
     }
-    /* 32 write channels: the last ones wait, and the first has begun before them */
+    /* 32 write channels: the last ones wait, and a read, which needs none, does not overtake them
+     */
+    uint64_t read =
+        unim_dma_submit_transfer(m.dma[0], ends.buffers[1], ends.buffers[0], 0, 0, 64, NULL, NULL);
+    assert(unim_dma_wait(m.dma[0], ids[5]) == UNIM_DMA_COMPLETED);
     assert(unim_dma_status(m.dma[0], ids[47]) == UNIM_DMA_PENDING);
+    assert(read == 49 && unim_dma_status(m.dma[0], read) == UNIM_DMA_PENDING);
     assert(unim_dma_wait(m.dma[0], ids[40]) == UNIM_DMA_COMPLETED);
     int64_t before_ns = pagewire_clock_ns(m.p.nodes[0]);
     assert(unim_free_buf(m.dma[0], ends.buffers[0]) == PAGEWIRE_ERR_FULL);
@@ -132,10 +137,14 @@ static void transfers_start_in_order_of_requests(void)
     assert(unim_dma_cleanup(m.dma[0]) == PAGEWIRE_ERR_FULL);
     for (int i = 47; i >= 0; i--) assert(unim_dma_wait(m.dma[0], ids[i]) == UNIM_DMA_COMPLETED);
     assert(pagewire_clock_ns(m.p.nodes[0]) > before_ns);
-    for (uint64_t id = 49; id <= 50; id++)
+    for (uint64_t id = read; id <= 51; id++)
         assert(unim_dma_wait(m.dma[0], id) == UNIM_DMA_COMPLETED);
     assert(ends.count == 50 && ends.ids[49] == 1); /* each once, as they ended: the long one last */
-    for (uint64_t i = 0; i < 49; i++) assert(ends.ids[i] == i + 2);
+    uint64_t next =
+        2; /* equal ones end as they started; the callback's, which are short, between */
+    for (int i = 0; i < 49; i++)
+        if (ends.ids[i] < read) assert(ends.ids[i] == next++);
+    assert(next == read);
     for (int i = 0; i < 50; i++) assert(ends.statuses[i] == UNIM_DMA_COMPLETED);
     /* a status goes from pending over started to completed as time passes */
     uint64_t id = unim_dma_submit_transfer(m.dma[0], ends.buffers[0], ends.buffers[1], 0, 0, 1000,
