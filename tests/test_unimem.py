@@ -485,9 +485,7 @@ def test_signal_and_eventfd_tell_of_messages(machine):
 
 
 def test_info_prints_maps_operations_and_limits(capsys):
-    info.print_unimem(
-        {"PAGEWIRE_UNIMEM_FIFO_WORDS": "33", "PAGEWIRE_UNIMEM_DMA_BUFFERS": "none"}
-    )
+    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33", "PAGEWIRE_UNIMEM_DMA_BUFFERS": "none"})
     printed = capsys.readouterr().out
     assert re.search(r"0x208 +│ PID_CONF", printed)
     assert re.search(r"│ read32 +│ 5 .*│ 2 +│", printed)
