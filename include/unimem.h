@@ -1,5 +1,6 @@
-/* Unimem for C: memory that the nodes of a run share, with atomic operations, and 64-bit messages
- * between them; on nodes of pagewire.h. docs/unimem.md tells what is behind it.
+/* Unimem for C: memory that the nodes of a run share, with atomic operations, 64-bit messages
+ * between them, and user-initiated DMA; on nodes of pagewire.h. docs/unimem.md tells what is behind
+ * it.
  *
  * An address has 64 bits: the node that owns the page in the upper 16, 48 of its own below; 0 is
  * none. An operation is a request to the owner's atomic service and its response; the caller waits,
@@ -140,6 +141,70 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
 /* A burst read of the interface's own FIFO: how many words were there; the others are
  * UNIMEM_EMPTY. */
 int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words);
+
+/* ---- user-initiated DMA: buffers here and at other nodes, transfers between them ------------
+ *
+ * The names are those of ExaNoDe's library; each has the node's library before its own arguments,
+ * since a process can have several nodes. A buffer belongs to its owner: the node where its memory
+ * is. Its handle is a name, good until it is freed; a function that gets another one says so. NULL
+ * or 0 as a result: pagewire_reason of the node says why. */
+
+typedef struct unim_dma unim_dma;
+typedef struct unim_buf unim_buf;
+
+#define UNIM_DMA_PENDING 0 /* the submitter has not started it */
+#define UNIM_DMA_STARTED 1
+#define UNIM_DMA_COMPLETED 2
+#define UNIM_DMA_FAILED 3
+#define UNIM_DMA_TRANSFERS_MAX 4096 /* not over at a time; as many of the newest have a status */
+
+/* Called once when the transfer is over, by a function below that is called then or later, in the
+ * order in which they end; it may call functions below. status: UNIM_DMA_COMPLETED, _FAILED. */
+typedef void (*unim_dma_callback)(uint64_t id, int status, void *arg);
+
+/* The library of the node. PAGEWIRE_ERR_FULL: it is open. */
+int unim_dma_init(unimem *memory, unim_dma **out);
+/* Before its unimem. Buffers of this node go, also those that others have allocated.
+ * PAGEWIRE_ERR_FULL: transfers are not over. NULL: nothing. */
+int unim_dma_cleanup(unim_dma *dma);
+uint32_t unim_dma_get_node(const unim_dma *dma); /* this one */
+
+/* Zeroed, of this node (l), or of another one (r), whose kernel is asked. The setting
+ * unimem.dma_buffer says how long one can be, unimem.dma_buffers how many an owner can have; what
+ * run.memory does to a buffer (touch, pin) is done now and lasts until it is freed. */
+unim_buf *unim_alloc_buf_l(unim_dma *dma, uint64_t size);
+unim_buf *unim_alloc_buf_r(unim_dma *dma, uint64_t size, uint32_t node);
+/* By any node that has a handle. PAGEWIRE_ERR_FULL: transfers of this node with it are not over;
+ * those of other nodes fail. */
+int unim_free_buf(unim_dma *dma, unim_buf *buffer);
+/* A buffer by its id, which is unique in the run: its owner is asked when this node does not know
+ * it. */
+unim_buf *unim_get_buf(unim_dma *dma, uint64_t id);
+uint64_t unim_get_buf_id(unim_dma *dma, const unim_buf *buffer);
+uint64_t unim_buf_get_size(unim_dma *dma, const unim_buf *buffer);
+/* To read and write it; this takes no virtual time. NULL: the owner is in another process. */
+void *unim_buf_get_memory(unim_dma *dma, const unim_buf *buffer);
+
+/* Ask for a transfer of size bytes, from 1 on: its id, from 1 on; 0: refused. callback: NULL: none.
+ */
+uint64_t unim_dma_submit_transfer(unim_dma *dma, unim_buf *src, unim_buf *dst, uint64_t src_off,
+                                  uint64_t dst_off, uint64_t size, unim_dma_callback callback,
+                                  void *arg);
+/* From memory, copied before this returns. */
+uint64_t unim_dma_submit_transfer_from_mem(unim_dma *dma, const void *src, unim_buf *dst,
+                                           uint64_t dst_off, uint64_t size,
+                                           unim_dma_callback callback, void *arg);
+/* To memory, which must stay until it is over. */
+uint64_t unim_dma_submit_transfer_to_mem(unim_dma *dma, unim_buf *src, void *dst, uint64_t src_off,
+                                         uint64_t size, unim_dma_callback callback, void *arg);
+/* UNIM_DMA_* at the node's virtual time, which looking moves. */
+int unim_dma_status(unim_dma *dma, uint64_t id);
+/* The same when it is over: the clock goes on to its end. When that is not known within
+ * unimem_options.wall_limit_ns, it has failed. */
+int unim_dma_wait(unim_dma *dma, uint64_t id);
+/* PAGEWIRE_OK, or why it has failed: PAGEWIRE_ERR_ADDRESS or _PROTECTION a buffer that its owner
+ * has freed, _UNRECOVERABLE no end in the wall time allowed. */
+int unim_dma_error(unim_dma *dma, uint64_t id);
 
 #ifdef __cplusplus
 }

@@ -132,6 +132,8 @@ typedef struct {
     int64_t mailbox_fifo_words;                  /* of each FIFO of the virtualised mailbox */
     int64_t mailbox_bursts;                      /* PW_BURSTS_* */
     int64_t shared_memory_bytes;                 /* that a node gives to Unimem; whole pages */
+    int64_t dma_buffer_bytes; /* the longest buffer of the DMA library; -1: the NI's own limit */
+    int64_t dma_buffers;      /* of it on a node at a time; -1: any number */
 } pw_settings;
 /* cdef end */
 

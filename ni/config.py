@@ -3,12 +3,12 @@
 import dataclasses
 
 from pagewire.native import lib
-from pagewire.native.settings import setting, validate
+from pagewire.native.settings import none_as, setting, validate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnimemConfig:
-    """Virtualised mailbox, and the shared memory of the atomic service."""
+    """Virtualised mailbox, shared memory of the atomic service, buffers of the DMA library."""
 
     fifo_words: int = setting(
         512,
@@ -33,6 +33,28 @@ class UnimemConfig:
         minimum=4096,
         maximum=1 << 40,
         engine="shared_memory_bytes",
+    )
+    dma_buffer_bytes: int | None = setting(
+        256 << 20,
+        "the longest buffer of the DMA library on a node, the prototype's; none: 4 GiB - 1, what a "
+        "descriptor can say",
+        kind="size",
+        minimum=1,
+        maximum=(1 << 32) - 1,
+        none_allowed=True,
+        engine="dma_buffer_bytes",
+        encode=none_as(-1),
+    )
+    dma_buffers: int | None = setting(
+        1,
+        "buffers of the DMA library on a node at a time, whoever has allocated them; the prototype "
+        "had one; none: no limit",
+        unit="buffers",
+        minimum=1,
+        maximum=1 << 20,
+        none_allowed=True,
+        engine="dma_buffers",
+        encode=none_as(-1),
     )
 
     def __post_init__(self) -> None:

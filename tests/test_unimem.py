@@ -481,15 +481,17 @@ def test_signal_and_eventfd_tell_of_messages(machine):
         signal.signal(signal.SIGUSR2, before)
 
 
-# ---- the command line
+# ---- pagewire info
 
 
 def test_info_prints_maps_operations_and_limits(capsys):
-    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33"})
+    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33", "PAGEWIRE_UNIMEM_DMA_BUFFERS": "none"})
     printed = capsys.readouterr().out
     assert re.search(r"0x208 +│ PID_CONF", printed)
     assert re.search(r"│ read32 +│ 5 .*│ 2 +│", printed)
     assert "33 (unimem.fifo_words)" in printed
+    assert "268,435,456 B (unimem.dma_buffer)" in printed
+    assert "no limit (unimem.dma_buffers)" in printed
 
 
 # ---- examples

@@ -53,6 +53,8 @@ class Rank(Gsas):
         if code < 0:
             raise here.node.failure(code, "Unimem")
         self._unimem = lib.pw_unimem_of_node(made[0])  # as long as the process
+        self.dma: Any = lib.pw_dma_of_node(made[0])
+        """What `pagewire.transport.dma` works with."""
         self._interface = int(check(lib.pw_unimem_open(self._unimem, False), "interface"))
         self.callbacks: dict[tuple[int, int], Callable[[int, int, int], None]] = {}
         """Of the kernel mailbox, by node and opcode."""

@@ -4,6 +4,7 @@
 #include "transport/unimem/on_node.h"
 
 #define FRAMES 40000
+#define ASKS 4000
 
 static uint64_t seed = 7;
 
@@ -43,6 +44,30 @@ static void send_frame(joined *all, int64_t at_ns)
     assert(pw_node_send_frame(source, 1, frame, PW_ENVELOPE_BYTES + num_bytes) == PW_OK);
 }
 
+/* What kernels ask each other about DMA buffers: number, what, value, refusal, limit, buffer. */
+static void send_ask(joined *all, int64_t at_ns)
+{
+    static const uint32_t sizes[] = {72, 72, 72, 72, 64, 80};
+    static const uint64_t none[4] = {0};
+    uint64_t payload[10];
+    for (int i = 0; i < 10; i++) payload[i] = draw(8) ? draw(4) : word();
+    if (draw(2)) payload[2] = UINT64_C(1) << 48 | draw(12); /* a buffer that there may be */
+    uint8_t *frame = pw_node_take_frame(all->nodes[0]);
+    uint32_t num_bytes = sizes[draw(sizeof sizes / sizeof *sizes)];
+    pw_ni_packet_write(pw_node_ni(all->nodes[0]), 1, (uint8_t)(PW_MESSAGE_OF_DMA + draw(3)), 0,
+                       none, payload, num_bytes, at_ns, frame);
+    assert(pw_node_send_frame(all->nodes[0], 1, frame, PW_ENVELOPE_BYTES + num_bytes) == PW_OK);
+}
+
+static void turn_both(joined *all, int *num_refused)
+{
+    for (int node = 1; node >= 0; node--) {
+        int code = pw_node_turn(all->nodes[node], true);
+        assert(code >= 0 || code == PW_ERR_MALFORMED);
+        *num_refused += code < 0;
+    }
+}
+
 int main(void)
 {
     joined all;
@@ -57,15 +82,19 @@ int main(void)
     assert(pw_kernel_mailbox_act(pw_unimem_kernel_mailbox(target), 'r', 0, 0) == PW_OK);
     for (int i = 0; i < FRAMES; i++) {
         send_frame(&all, 2000 * i);
-        for (int node = 1; node >= 0; node--) {
-            int code = pw_node_turn(all.nodes[node], true);
-            assert(code >= 0 || code == PW_ERR_MALFORMED);
-            num_refused += code < 0;
-        }
+        turn_both(&all, &num_refused);
     }
     pw_unimem_read_counters(target, &counters);
     assert(num_refused > 100 && counters.requests > 100 && counters.refused > 100);
     assert(counters.dropped > 100 && counters.refused < counters.requests);
+    num_refused = 0;
+    for (int i = 0; i < ASKS; i++) {
+        send_ask(&all, 2000 * (FRAMES + i));
+        turn_both(&all, &num_refused);
+    }
+    assert(num_refused > 100 && num_refused < ASKS);
+    assert(all.strategies[1].num_acquired > 5 && all.strategies[1].num_released > 5);
+    assert(all.strategies[1].num_acquired <= all.strategies[1].num_released + 1); /* dma_buffers */
     for (int i = 0; i < 2; i++) pw_unimem_on_node_destroy(memory[i]);
     end(&all);
     return 0;

@@ -1,12 +1,14 @@
 #include "transport/unimem/on_node.h"
 #include "native/status.h"
 #include "transport/node/node_state.h"
+#include "transport/unimem/dma.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct pw_unimem_on_node {
     pw_node *node;
     pw_unimem *unimem;
+    pw_dma *dma;
     uint64_t (*spawn)(void *context, const pw_fork_request *wanted);
     void *context;
 };
@@ -23,6 +25,8 @@ static int send_frame(void *context, uint32_t peer, const uint8_t *data, uint32_
 static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
 {
     pw_unimem_on_node *self = context;
+    if (frame[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_DMA)
+        return pw_dma_receive(self->dma, source, frame, frame_bytes);
     int code = pw_unimem_receive(self->unimem, source, frame, frame_bytes);
     while (code >= 0 && (code = pw_unimem_serve(self->unimem)) > 0) continue;
     return code;
@@ -47,11 +51,13 @@ int pw_unimem_on_node_create(pw_node *node,
     int code = pw_unimem_create(node->ni, &node->costs, &node->settings, pw_node_number(node),
                                 pw_node_count(node), &host, &self->unimem);
     if (code < 0) pw_node_fail(node, code, "Unimem: %s", pw_status_text(code));
-    else code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
+    else code = pw_dma_create(node, &self->dma);
+    if (code == PW_OK) code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
     if (code == PW_OK) {
         *out = self;
         return PW_OK;
     }
+    pw_dma_destroy(self->dma);
     pw_unimem_destroy(self->unimem);
     free(self);
     return code;
@@ -61,8 +67,10 @@ void pw_unimem_on_node_destroy(pw_unimem_on_node *self)
 {
     if (!self) return;
     pw_node_set_service(self->node, NULL, 0);
+    pw_dma_destroy(self->dma);
     pw_unimem_destroy(self->unimem);
     free(self);
 }
 
 pw_unimem *pw_unimem_of_node(pw_unimem_on_node *self) { return self->unimem; }
+pw_dma *pw_dma_of_node(pw_unimem_on_node *self) { return self->dma; }

@@ -4,6 +4,7 @@
  */
 #ifndef PW_UNIMEM_ON_NODE_H
 #define PW_UNIMEM_ON_NODE_H
+#include "transport/unimem/dma.h"
 #include "transport/unimem/unimem.h"
 
 /* cdef begin */
@@ -17,5 +18,6 @@ int pw_unimem_on_node_create(pw_node *node,
 /* Before its node. */
 void pw_unimem_on_node_destroy(pw_unimem_on_node *self);
 pw_unimem *pw_unimem_of_node(pw_unimem_on_node *self);
+pw_dma *pw_dma_of_node(pw_unimem_on_node *self);
 /* cdef end */
 #endif

@@ -81,6 +81,10 @@ def ignored_bits(opcode: int) -> int:
     return int(lib.pw_atomic_ignored_bits(opcode)).bit_length()
 
 
+def _limit(value: int | None, unit: str = "") -> str:
+    return "no limit" if value is None else f"{value:,}{unit}"
+
+
 def limits(config: Config) -> tuple[tuple[str, str, str], ...]:
     """What, what the prototype had, what a run with this configuration has."""
     unimem = config.unimem
@@ -100,5 +104,20 @@ def limits(config: Config) -> tuple[tuple[str, str, str], ...]:
         ),
         ("rights of pages", "kept, not enforced", "enforced"),
         ("an invalid address", "ends the program", "an error of the operation"),
+        (
+            "a buffer of the DMA library",
+            "256 MB",
+            f"{_limit(unimem.dma_buffer_bytes, ' B')} (unimem.dma_buffer)",
+        ),
+        (
+            "buffers of the DMA library at a node",
+            "1",
+            f"{_limit(unimem.dma_buffers)} (unimem.dma_buffers)",
+        ),
+        (
+            "its transfers that are not over",
+            "not given",
+            f"{lib.PW_DMA_TRANSFERS:,}, {lib.PW_WRITE_CHANNELS} of the writes started",
+        ),
         ("memory not freed", "stays taken after the program", "goes with its node"),
     )
