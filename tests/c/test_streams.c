@@ -245,6 +245,28 @@ static void data_for_who_has_closed_resets_the_writer(void)
     stop();
 }
 
+/* Else the late write would land in the ring of the slot's next connection. */
+static void slot_of_a_reset_connection_is_free_after_the_last_write(void)
+{
+    uint32_t near, far;
+    uint64_t out = 0;
+    start(8);
+    assert(pw_streams_listen(nodes[1].streams, PORT, 1) == PW_OK);
+    connect_pair(0, 1, &near, &far);
+    assert(put(0, near, 1, &out, 10) == 10 && num_flights == 1 && flights[0].is_write);
+    const flight late = flights[0];
+    num_flights = 0;
+    assert(pw_streams_reset(nodes[1].streams, far) == PW_OK);
+    assert(pw_streams_close(nodes[1].streams, far) == PW_OK);
+    settle();
+    assert(facts_of(0, near).state == PW_STREAM_RESET);
+    assert(pw_streams_num_open(nodes[1].streams) == 1);
+    flights[num_flights++] = late;
+    settle();
+    assert(pw_streams_num_open(nodes[1].streams) == 0);
+    stop();
+}
+
 static void connections_of_a_lost_node_are_reset(void)
 {
     uint32_t near, far, other, other_far, pending;
@@ -385,6 +407,7 @@ int main(void)
     sender_stops_at_a_full_ring_and_goes_on_after_credit();
     half_closed_stream_still_brings_the_other_way();
     data_for_who_has_closed_resets_the_writer();
+    slot_of_a_reset_connection_is_free_after_the_last_write();
     connections_of_a_lost_node_are_reset();
     any_message_is_taken();
     for (uint32_t i = 0; i < 20; i++) {
