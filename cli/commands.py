@@ -1,5 +1,5 @@
-"""The commands of `pagewire`: what the modules of commands have, run, bench and test, and error
-lines."""
+"""The commands of `pagewire`: what the modules of commands have, run, bench, test and sockets, and
+error lines."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from pagewire.native.settings import ConfigError
 __all__ = ["app", "main"]
 
 
-# run, bench and test are here for the list of commands; main() hands their words on unread.
+# run, bench, test and sockets are here for the list of commands; main() hands their words on unread.
 @app.command(add_help_option=False)
 def run() -> int:
     """Run PROGRAM as one rank, under any mpiexec: mpiexec -n 4 pagewire run PROGRAM."""
@@ -33,6 +33,12 @@ def test() -> int:
     return 0
 
 
+@app.command(add_help_option=False)
+def sockets() -> int:
+    """Run programs of TCP sockets over RDMA, one a node: sockets -n 2 -- SERVER : CLIENT."""
+    return 0
+
+
 def _bench(words: list[str]) -> int:
     from pagewire.cli.bench.command import main as bench_main
 
@@ -45,7 +51,17 @@ def _test(words: list[str]) -> int:
     return testing.main(words)
 
 
-_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"bench": _bench, "test": _test}
+def _sockets(words: list[str]) -> int:
+    from pagewire.cli import sockets as sockets_command
+
+    return sockets_command.main(words)
+
+
+_HANDED_ON: dict[str, Callable[[list[str]], int]] = {
+    "bench": _bench,
+    "test": _test,
+    "sockets": _sockets,
+}
 
 
 def main(words: Sequence[str]) -> int:
