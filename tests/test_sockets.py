@@ -25,7 +25,6 @@ def content(seed, num_bytes):
 """
 
 
-
 def run(*programs: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run a Python program a node; the last one's exit code must be 0."""
     words = [sys.executable, "-m", "pagewire", "sockets", "-n", str(len(programs)), *options, "--"]
