@@ -1,5 +1,4 @@
-"""The commands of `pagewire`: what the modules of commands have, run, bench and test, and error
-lines."""
+"""The commands of `pagewire`: what the modules of commands have, test, and error lines."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -20,8 +20,7 @@ Words = Annotated[
 ]
 
 
-@app.command()
-@takes_settings(
+_OF_A_RANK = (
     "memory",
     "policy",
     "timeout",
@@ -35,10 +34,12 @@ Words = Annotated[
     "html",
     "trace",
     "transport",
-    "mpi",
-    "hosts",
-    "mpiexec_options",
 )
+_OF_MPIEXEC = ("mpi", "hosts", "mpiexec_options")
+
+
+@app.command()
+@takes_settings(*_OF_A_RANK, *_OF_MPIEXEC)
 def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
     """Run PROGRAM (an app, a .py file, -m module, or behind -- any command that uses MPI) on RANKS
     ranks."""
@@ -56,21 +57,7 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
 
 # It is here for its help and for completion: main.py runs it without a command-line library.
 @app.command()
-@takes_settings(
-    "memory",
-    "policy",
-    "timeout",
-    "err",
-    "eager_limit",
-    "platform",
-    "compute",
-    "strict",
-    "quiet",
-    "json",
-    "html",
-    "trace",
-    "transport",
-)
+@takes_settings(*_OF_A_RANK)
 def run(words: Words = None, *, given: Given) -> int:
     """Run PROGRAM (an app, a .py file, or -m module) as one rank, under any mpiexec: mpiexec -n 4
     pagewire run PROGRAM."""
@@ -86,9 +73,7 @@ def run(words: Words = None, *, given: Given) -> int:
     "strict",
     "trace",
     "transport",
-    "mpi",
-    "hosts",
-    "mpiexec_options",
+    *_OF_MPIEXEC,
 )
 def compare(
     ranks: Ranks,

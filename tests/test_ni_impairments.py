@@ -26,12 +26,13 @@ def write(
     injected: dict[str, str | int] | None,
     absent: bool = False,
     timeout_ns: int = TIMEOUT_NS,
+    buffers: tuple[Buffer, Buffer] | None = None,
     **settings: Any,
 ) -> tuple[Pair, dict[int, int]]:
     """One write; its pair and the time of each end. The data are right, and nothing is left."""
     pair = Pair(injected=injected, timeout_ns=timeout_ns, **settings)
     pair.trace(50_000)
-    source, destination = resident(num_bytes)
+    source, destination = buffers or resident(num_bytes)
     if absent:
         destination.drop()
     pair.write(source, destination)
@@ -343,8 +344,11 @@ def test_engine_can_go_while_blocks_are_kept_or_copies_not_answered() -> None:
 def test_copies_are_answered_when_the_host_decides_about_their_faults() -> None:
     """What the engine does with its own policy it does as well when it has to ask."""
     ends = []
+    buffers = resident(3 * BLOCK)  # the same for both: logs name pages
     for how in ({"policy": POLICY_BLOCK}, {"own_policy": twin(POLICY_BLOCK, 4)}):
-        pair, ended = write(3 * BLOCK, {"duplication": "1:1:0"}, absent=True, **how)
+        pair, ended = write(
+            3 * BLOCK, {"duplication": "1:1:0"}, absent=True, buffers=buffers, **how
+        )
         ends.append((ended, pair.log()))
         assert pair.injected(0)["duplication"]["late_after_end"] == 0
     assert ends[0] == ends[1]

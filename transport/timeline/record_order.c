@@ -27,6 +27,25 @@ struct pw_record_run {
     pw_trace_record records[PIECE_RECORDS];
 };
 
+/* It takes `a` ns from its time on. */
+static bool is_span(const pw_trace_record *record)
+{
+    switch (record->kind) {
+    case PW_TRACE_R5:
+    case PW_TRACE_SEND_ENGINE:
+    case PW_TRACE_LINK:
+    case PW_TRACE_RECEIVE_ENGINE:
+    case PW_TRACE_WALK:
+    case PW_TRACE_CALL:
+    case PW_TRACE_TOUCH:
+    case PW_TRACE_PIN:
+    case PW_TRACE_COPY:
+    case PW_TRACE_REGION:
+    case PW_TRACE_UNIT_PAGE_IN: return true;
+    default: return false;
+    }
+}
+
 /* What the timeline shows; names and MOVED are read beforehand. */
 static bool is_shown(const pw_trace_record *record)
 {
@@ -46,23 +65,12 @@ static bool is_shown(const pw_trace_record *record)
     case PW_TRACE_TIMEOUT:
     case PW_TRACE_RESUME:
     case PW_TRACE_TRANSITION:
-    case PW_TRACE_R5:
-    case PW_TRACE_SEND_ENGINE:
-    case PW_TRACE_LINK:
-    case PW_TRACE_RECEIVE_ENGINE:
-    case PW_TRACE_WALK:
     case PW_TRACE_MESSAGE_SENT:
-    case PW_TRACE_CALL:
-    case PW_TRACE_TOUCH:
-    case PW_TRACE_PIN:
-    case PW_TRACE_COPY:
-    case PW_TRACE_PINNED:
-    case PW_TRACE_REGION:
-    case PW_TRACE_UNIT_PAGE_IN: return true;
+    case PW_TRACE_PINNED: return true;
     case PW_TRACE_PAGE_TOUCHED:
     case PW_TRACE_TOUCH_SEGFAULT: /* 0: the run ended before the touch */
         return record->time_ns > 0;
-    default: return false;
+    default: return is_span(record);
     }
 }
 
@@ -70,21 +78,9 @@ static bool is_shown(const pw_trace_record *record)
 static bool is_possible(const pw_trace_record *record)
 {
     if (record->time_ns < 0 || record->time_ns > TIME_NS_MAX) return false;
-    switch (record->kind) {
-    case PW_TRACE_R5:
-    case PW_TRACE_SEND_ENGINE:
-    case PW_TRACE_LINK:
-    case PW_TRACE_RECEIVE_ENGINE:
-    case PW_TRACE_WALK:
-    case PW_TRACE_MESSAGE_SENT:
-    case PW_TRACE_CALL:
-    case PW_TRACE_TOUCH:
-    case PW_TRACE_PIN:
-    case PW_TRACE_COPY:
-    case PW_TRACE_UNIT_PAGE_IN: return record->a <= TIME_NS_MAX;
-    case PW_TRACE_REGION: return record->a <= TIME_NS_MAX && record->peer < PW_REGION_DEPTHS_MAX;
-    default: return true;
-    }
+    const bool has_time = is_span(record) || record->kind == PW_TRACE_MESSAGE_SENT;
+    if (has_time && record->a > TIME_NS_MAX) return false;
+    return record->kind != PW_TRACE_REGION || record->peer < PW_REGION_DEPTHS_MAX;
 }
 
 pw_time pw_record_time(const pw_trace_record *record)

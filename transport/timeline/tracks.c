@@ -49,7 +49,7 @@ static void name_copy(pw_name *name, const pw_trace_record *record)
     pw_name_text(name, "copy");
 }
 
-/* A record that begins at its time and takes `a` ns. One more kind is one more row, in is_shown
+/* A record that begins at its time and takes `a` ns. One more kind is one more row, in is_span
  * (record_order.c) too; one that is recorded when it ends is added to pw_record_time there. */
 static const struct {
     enum pw_track track;
