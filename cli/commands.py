@@ -1,4 +1,4 @@
-"""The commands of `pagewire`: what the modules of commands have, test, and error lines."""
+"""The commands of `pagewire`: the modules of commands, test and sockets, and error lines."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,11 +12,17 @@ from pagewire.native.settings import ConfigError
 __all__ = ["app", "main"]
 
 
-# It is here for the list of commands; main() hands its words on unread, to pytest.
+# They are here for the list of commands; main() hands their words on unread.
 @app.command(add_help_option=False)
 def test() -> int:
     """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
     module:Class."""
+    return 0
+
+
+@app.command(add_help_option=False)
+def sockets() -> int:
+    """Run programs of TCP sockets over RDMA, one a node: sockets -n 2 -- SERVER : CLIENT."""
     return 0
 
 
@@ -26,11 +32,20 @@ def _test(words: list[str]) -> int:
     return testing.main(words)
 
 
+def _sockets(words: list[str]) -> int:
+    from pagewire.cli import sockets as sockets_command
+
+    return sockets_command.main(words)
+
+
+_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"test": _test, "sockets": _sockets}
+
+
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
-    if rest and rest[0] == "test":
-        return _interruptible(lambda: _test(rest[1:]))
+    if rest and rest[0] in _HANDED_ON:
+        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
     if rest and rest[0] in ("launch", "compare"):
         rest = [rest[0], *options.separate_program(rest[1:])]
     return _interruptible(lambda: _typer(rest))

@@ -61,6 +61,7 @@ WITHIN_TRANSPORT = {
     "settings": {"memory"},
     "node": {"settings", "memory"},
     "unimem": {"node", "settings", "memory"},
+    "sockets": {"unimem", "node"},
     "timeline": {"settings"},
     "page": {"node"},
     "facade": {"node", "settings", "memory", "timeline", "page"},

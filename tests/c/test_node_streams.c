@@ -1,0 +1,159 @@
+/* Stream connections on joined nodes: real bytes by RDMA writes, with page faults and losses. */
+#include "tests/c/two_nodes.h"
+#include "transport/sockets/node_streams.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SLOTS 4
+#define PORT 80
+
+typedef struct {
+    pair nodes;
+    unimem *memory[2];
+    uint8_t *arenas[2];
+    size_t arena_bytes;
+    pw_node_streams *ends[2];
+    uint32_t connection[2];
+} joined_streams;
+
+static void move_both(joined_streams *self)
+{
+    for (int i = 0; i < 2; i++) assert(pw_node_streams_move(self->ends[i]) >= 0);
+}
+
+static pw_streams *streams_of(joined_streams *self, int i)
+{
+    return pw_node_streams_of(self->ends[i]);
+}
+
+static joined_streams start(const char *const *settings, uint32_t ring_bytes)
+{
+    joined_streams made = {.nodes = joined(settings),
+                           .arena_bytes = pw_streams_arena_bytes(SLOTS, ring_bytes)};
+    uint64_t arenas[2];
+    for (int i = 0; i < 2; i++) {
+        void *arena = mmap(NULL, made.arena_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert(arena != MAP_FAILED);
+        made.arenas[i] = arena;
+        arenas[i] = (uint64_t)(uintptr_t)arena;
+        assert(unimem_create(made.nodes.nodes[i], NULL, &made.memory[i]) == PAGEWIRE_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const pw_streams_options options = {i, 2, SLOTS, ring_bytes, made.arenas[i]};
+        assert(pw_node_streams_create(made.nodes.nodes[i], made.memory[i], &options, arenas,
+                                      &made.ends[i]) == PW_OK);
+    }
+    assert(pw_streams_listen(streams_of(&made, 1), PORT, 1) == PW_OK);
+    assert(pw_streams_connect(streams_of(&made, 0), 1, PORT, 50000, &made.connection[0]) == PW_OK);
+    while (!(made.connection[1] = pw_streams_accept(streams_of(&made, 1), PORT))) move_both(&made);
+    pw_stream_facts facts;
+    do {
+        move_both(&made);
+        assert(pw_streams_look(streams_of(&made, 0), made.connection[0], &facts) == PW_OK);
+    } while (facts.state == PW_STREAM_CONNECTING);
+    return made;
+}
+
+static void stop(joined_streams *self)
+{
+    for (int i = 0; i < 2; i++) {
+        pw_node_streams_destroy(self->ends[i]);
+        unimem_destroy(self->memory[i]);
+    }
+    end(&self->nodes);
+    for (int i = 0; i < 2; i++) munmap(self->arenas[i], self->arena_bytes);
+}
+
+static uint8_t byte_at(int side, uint64_t position)
+{
+    return (uint8_t)((position * 2654435761u + (unsigned)side * 97u) >> 9);
+}
+
+/* Both ways at once, in pieces of random size, each until its end. */
+static void both_ways(const char *const *settings, uint32_t ring_bytes, uint64_t num_bytes,
+                      const char *counter)
+{
+    joined_streams s = start(settings, ring_bytes);
+    uint64_t out[2] = {0}, in[2] = {0}, num_counted = 0;
+    uint32_t seed = ring_bytes;
+    bool is_ended = false;
+    while (!is_ended) {
+        is_ended = true;
+        for (int i = 0; i < 2; i++) {
+            uint8_t *room;
+            const uint8_t *data;
+            pw_stream_facts facts;
+            seed = seed * 1664525 + 1013904223;
+            uint32_t most = 1 + (seed >> 8) % ring_bytes;
+            uint32_t step = pw_streams_room(streams_of(&s, i), s.connection[i], &room);
+            if (step > most) step = most;
+            if (step > num_bytes - out[i]) step = (uint32_t)(num_bytes - out[i]);
+            for (uint32_t k = 0; k < step; k++) room[k] = byte_at(i, out[i] + k);
+            if (step) {
+                assert(pw_streams_queue(streams_of(&s, i), s.connection[i], step) == PW_OK);
+                out[i] += step;
+                if (out[i] == num_bytes)
+                    assert(pw_streams_end(streams_of(&s, i), s.connection[i]) == PW_OK);
+            }
+            step = pw_node_streams_here(s.ends[i], s.connection[i], &data);
+            if (step > most) step = most;
+            for (uint32_t k = 0; k < step; k++) assert(data[k] == byte_at(1 - i, in[i] + k));
+            assert(pw_streams_consume(streams_of(&s, i), s.connection[i], step) == PW_OK);
+            in[i] += step;
+            assert(pw_streams_look(streams_of(&s, i), s.connection[i], &facts) == PW_OK);
+            assert(facts.state != PW_STREAM_RESET);
+            is_ended = is_ended && facts.is_ended && in[i] == num_bytes;
+        }
+        move_both(&s);
+    }
+    for (int i = 0; i < 2; i++) {
+        pw_streams_counters counters;
+        pw_streams_read_counters(streams_of(&s, i), &counters);
+        assert(counters.bytes_out == num_bytes && counters.bytes_in == num_bytes);
+        assert(counters.malformed == 0 && counters.writes >= num_bytes / ring_bytes);
+        assert(pagewire_clock_ns(s.nodes.nodes[i]) > 0);
+        if (counter) {
+            uint64_t value;
+            assert(pagewire_read_counter(s.nodes.nodes[i], counter, &value) == PAGEWIRE_OK);
+            num_counted += value;
+        }
+        assert(pw_streams_close(streams_of(&s, i), s.connection[i]) == PW_OK);
+    }
+    while (pw_streams_num_open(streams_of(&s, 0)) || pw_streams_num_open(streams_of(&s, 1)))
+        move_both(&s);
+    assert(!counter || num_counted > 0);
+    stop(&s);
+}
+
+/* The bytes of a write whose destination is gone never come: both users learn it. */
+static void failed_write_resets_both_sides(void)
+{
+    const char *const settings[] = {"run.compute=model", NULL};
+    joined_streams s = start(settings, 4096);
+    pw_stream_facts facts = {.state = PW_STREAM_OPEN};
+    uint8_t *room;
+    assert(munmap(s.arenas[1], s.arena_bytes) == 0);
+    assert(pw_streams_room(streams_of(&s, 0), s.connection[0], &room) > 0);
+    room[0] = 1;
+    assert(pw_streams_queue(streams_of(&s, 0), s.connection[0], 1) == PW_OK);
+    for (int i = 0; i < 2; i++) {
+        do {
+            move_both(&s);
+            assert(pw_streams_look(streams_of(&s, i), s.connection[i], &facts) == PW_OK);
+        } while (facts.state != PW_STREAM_RESET);
+    }
+    stop(&s);
+}
+
+int main(void)
+{
+    const char *const part[] = {"run.compute=model", "run.memory=part",
+                                "impairments.packet_loss=1:50:7", NULL};
+    const char *const pinned[] = {"run.compute=model", "run.memory=pin-all", NULL};
+    both_ways(part, 65536, 1000000, "translation_faults_destination");
+    both_ways(part, 4096, 50000, NULL);
+    both_ways(pinned, 1024, 20000, NULL);
+    failed_write_resets_both_sides();
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* Stream connections on a node of pagewire.h: their bytes go by RDMA writes, their messages through
+ * the kernel mailbox of unimem.h. All nodes of the run make one, before their first transfer.
+ *
+ * The node's clock goes on to the end of a write, and to when bytes were here that a user takes by
+ * pw_node_streams_here. One thread at a time. */
+#ifndef PW_SOCKETS_NODE_STREAMS_H
+#define PW_SOCKETS_NODE_STREAMS_H
+#include "include/unimem.h"
+#include "transport/sockets/streams.h"
+
+typedef struct pw_node_streams pw_node_streams;
+
+/* arenas: where each node's arena is in its own process, copied; this node's is options->arena. */
+int pw_node_streams_create(pagewire_node *node, unimem *memory, const pw_streams_options *options,
+                           const uint64_t *arenas, pw_node_streams **out);
+/* Before the node's Unimem; writes under way are forgotten. */
+void pw_node_streams_destroy(pw_node_streams *self);
+/* The connections: all of streams.h but moving them, which is the next function's. */
+pw_streams *pw_node_streams_of(pw_node_streams *self);
+/* Bytes that are here, as pw_streams_here: the node learns of them. */
+uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const uint8_t **data);
+/* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */
+int pw_node_streams_move(pw_node_streams *self);
+uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
+#endif
