@@ -30,7 +30,7 @@ def run(*programs: str, options: tuple[str, ...] = ()) -> subprocess.CompletedPr
     words = [sys.executable, "-m", "pagewire", "sockets", "-n", str(len(programs)), *options, "--"]
     for idx, text in enumerate(programs):
         words += [":"] * (idx > 0) + [sys.executable, "-c", PREAMBLE + text]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return ran
 
@@ -193,6 +193,9 @@ asyncio.run(main())
 )
 def test_words_when_they_cannot_be_used_are_refused(words, what):
     ran = subprocess.run(
-        [sys.executable, "-m", "pagewire", "sockets", *words], capture_output=True, text=True
+        [sys.executable, "-m", "pagewire", "sockets", *words],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 2 and what in ran.stderr
