@@ -1,4 +1,5 @@
 #include "transport/sockets/stream_nodes.h"
+#include "native/status.h"
 #include "transport/node/node_state.h"
 #include "transport/node/pagewire_state.h"
 #include "transport/sockets/node_streams.h"
@@ -169,7 +170,9 @@ static int pass_copy(pw_stream_nodes *self, uint32_t idx, const uint8_t *ring, u
     uint64_t num_pages = pw_page_of(address + num_bytes - 1) - first_page + 1;
     pw_memory_read_counters(node->memory, &before);
     int code = pw_memory_populate(node->memory, first_page, num_pages, for_write, &num_absent);
-    if (code < 0) return code;
+    if (code < 0)
+        return pw_door_fail(self->nodes[idx].door, code, "copy of %u bytes: no frame for a page: %s",
+                            num_bytes, pw_status_text(code));
     pw_memory_read_counters(node->memory, &after);
     uint64_t num_major = after.major_faults - before.major_faults;
     node->clock.now_ns += pw_cost_bytes_ns(&node->tables, PW_COST_COPY, num_bytes) +
@@ -211,6 +214,13 @@ int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const c
                             uint64_t *value)
 {
     return pagewire_read_counter(nodes->nodes[node].door, name, value);
+}
+
+uint64_t pw_stream_nodes_major_faults(const pw_stream_nodes *nodes, uint32_t node)
+{
+    pw_memory_counters counters;
+    pw_memory_read_counters(nodes->nodes[node].door->node->memory, &counters);
+    return counters.major_faults;
 }
 
 int64_t pw_stream_nodes_resident(const pw_stream_nodes *nodes, uint32_t node)

@@ -41,6 +41,8 @@ int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t 
 /* A counter of pagewire_counter_name. */
 int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const char *name,
                             uint64_t *value);
+/* Pages that came back from swap, whoever wanted them: the CPU, the driver or the strategy. */
+uint64_t pw_stream_nodes_major_faults(const pw_stream_nodes *nodes, uint32_t node);
 /* Pages of the arena that the node's CPU, driver and memory strategy have brought in and that are
  * there now. */
 int64_t pw_stream_nodes_resident(const pw_stream_nodes *nodes, uint32_t node);

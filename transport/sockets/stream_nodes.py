@@ -9,7 +9,7 @@ node; a program that waits is woken for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,7 +62,10 @@ class Stream:
 
     def receive(self) -> bytes:
         """Copy from the ring all that is here."""
-        parts = []
+        return b"".join(self.received())
+
+    def received(self) -> Iterator[bytes]:
+        """The same in pieces, each the next part of the stream."""
         room = self._nodes.room
         while num_bytes := self._nodes.checked(
             self.node,
@@ -70,8 +73,7 @@ class Stream:
                 self._nodes.all, self.node, self._connection, room, len(room)
             ),
         ):
-            parts.append(bytes(ffi.buffer(room, num_bytes)))
-        return b"".join(parts)
+            yield bytes(ffi.buffer(room, num_bytes))
 
     def close(self) -> None:
         """What was sent still arrives."""
@@ -216,6 +218,10 @@ class StreamNodes:
         return {
             name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_streams_counters").fields
         }
+
+    def major_faults(self, node: int) -> int:
+        """Pages that came back from swap, for the CPU, the driver or the memory strategy."""
+        return int(lib.pw_stream_nodes_major_faults(self.all, node))
 
     def resident_pages(self, node: int) -> int:
         """Pages of the node's rings that are there."""

@@ -1,0 +1,270 @@
+"""Key-value traffic over stream sockets, with the pages of the receiver's rings absent, resident,
+or taken away again and again, by memory strategy."""
+
+import dataclasses
+import random
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series
+from pagewire.native import EngineError, lib
+from pagewire.transport.settings.config import Config
+from pagewire.transport.sockets.stream_nodes import Stream, StreamNodes
+
+SERVER = 0
+PORT = 11211
+_HEADER = struct.Struct(">BxxxIQQ")
+"""Kind, bytes of the value, key, number of the request: 24 B, as in memcached's binary protocol."""
+_KEY_BYTES = 32
+_GET, _SET = 0, 1
+_KEYS_PER_CONNECTION = 16
+_BLOB = random.Random(1).randbytes(1 << 17)
+_BLOCK_NS = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """What the clients ask for."""
+
+    title: str
+    ring_bytes: int
+    get_share: float
+    min_bytes: int
+    max_bytes: int
+    is_pareto: bool
+    num_warm: int
+    """Requests of a connection until its rings have been gone through once."""
+
+    def value_bytes(self, draw: random.Random) -> int:
+        """Drawn by the inverse of the distribution function."""
+        at = draw.random()
+        if self.is_pareto:
+            num_bytes = 214.476 / 0.348238 * ((1 - at) ** -0.348238 - 1)
+        else:
+            num_bytes = self.min_bytes * (self.max_bytes / self.min_bytes) ** at
+        return min(max(int(num_bytes), self.min_bytes), self.max_bytes)
+
+
+LOADS: Mapping[str, Load] = {
+    "small": Load("small", 16384, 30 / 31, 15, 65536, True, 280),
+    "large": Load("large", 65536, 0.5, 64, 65536, False, 24),
+}
+NUM_CLIENTS = 4
+CONNECTIONS_PER_CLIENT = 4
+UNDER_WAY = 4
+STRATEGIES = ("part", "pretouch", "pin", "pin-cache", "odp", "ideal")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """What the server's pages go through."""
+
+    title: str
+    is_warm: bool
+    frames: float | None = None
+    """The server's, as a share of its rings' pages; None: no limit."""
+
+
+STATES: Mapping[str, State] = {
+    "fresh": State("fresh rings", False),
+    "warm": State("rings in use", True),
+    "three_quarters": State("frames for 3/4", True, 0.75),
+    "less_than_half": State("frames for 0.45", True, 0.45),
+}
+
+
+@dataclasses.dataclass(slots=True)
+class _Message:
+    """What is read of a stream, until a whole message is here."""
+
+    data: bytearray = dataclasses.field(default_factory=bytearray)
+
+    def take(self, has_key: bool) -> tuple[int, int, int, bytes] | None:
+        """Kind, key, number and value of the next message that is whole."""
+        head = _HEADER.size + (_KEY_BYTES if has_key else 0)
+        if len(self.data) < head:
+            return None
+        kind, num_bytes, key, number = _HEADER.unpack_from(self.data)
+        if len(self.data) < head + num_bytes:
+            return None
+        value = bytes(self.data[head : head + num_bytes])
+        del self.data[: head + num_bytes]
+        return kind, key, number, value
+
+
+class _End:
+    """One end of a connection: what is to be sent, and what has come."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.received = _Message()
+        self._out = bytearray()
+
+    def send(self, data: bytes) -> None:
+        self._out += data
+        self.flush()
+
+    def flush(self) -> None:
+        if self._out:
+            del self._out[: self.stream.send(bytes(self._out))]
+
+    def read(self) -> None:
+        self.received.data += self.stream.receive()
+        self.flush()
+
+
+class _Client(_End):
+    """A connection's closed loop, which knows what each answer must be."""
+
+    def __init__(self, stream: Stream, nodes: StreamNodes, load: Load, number: int) -> None:
+        super().__init__(stream)
+        self._nodes = nodes
+        self._load = load
+        self._draw = random.Random(number)
+        self._first_key = number * _KEYS_PER_CONNECTION
+        self._values: dict[int, bytes] = {}
+        self._under_way: deque[tuple[int, bytes, int]] = deque()
+        self._number = 0
+        self.num_left = 0
+        self.latencies_ns: list[int] = []
+        self.begin_ns = self.end_ns = 0
+
+    def start(self, num_requests: int) -> None:
+        """The clock of what is measured starts here."""
+        self.num_left = num_requests
+        self.latencies_ns = []
+        self.begin_ns = self._nodes.now_ns(self.stream.node)
+        for _ in range(min(UNDER_WAY, num_requests)):
+            self._ask()
+
+    @property
+    def is_over(self) -> bool:
+        return not self.num_left and not self._under_way
+
+    def _ask(self) -> None:
+        self.num_left -= 1
+        self._number += 1
+        key = self._first_key + self._draw.randrange(_KEYS_PER_CONNECTION)
+        now_ns = self._nodes.now_ns(self.stream.node)
+        is_get = key in self._values and self._draw.random() < self._load.get_share
+        if is_get:
+            value, expected = b"", self._values[key]
+        else:
+            num_bytes = self._load.value_bytes(self._draw)
+            at = self._draw.randrange(len(_BLOB) - num_bytes)
+            value, expected = _BLOB[at : at + num_bytes], b""
+            self._values[key] = value
+        head = _HEADER.pack(_GET if is_get else _SET, len(value), key, self._number)
+        self._under_way.append((self._number, expected, now_ns))
+        self.send(head + bytes(_KEY_BYTES) + value)
+
+    def move(self) -> None:
+        """Take the answers that are here, and ask again for each."""
+        self.read()
+        while (answer := self.received.take(has_key=False)) is not None:
+            number, expected, asked_ns = self._under_way.popleft()
+            if answer[2] != number or answer[3] != expected:
+                raise EngineError(int(lib.PW_ERR_HOST), f"answer to request {number}: wrong data")
+            self.end_ns = self._nodes.now_ns(self.stream.node)
+            self.latencies_ns.append(self.end_ns - asked_ns)
+            if self.num_left:
+                self._ask()
+
+
+class _Server:
+    """One CPU, which does the requests of all connections in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._store: dict[int, bytes] = {}
+        self._ends: dict[Stream, _End] = {}
+
+    def move(self, stream: Stream) -> None:
+        end = self._ends.setdefault(stream, _End(stream))
+        end.read()
+        while (request := end.received.take(has_key=True)) is not None:
+            kind, key, number, value = request
+            if kind == _SET:
+                self._store[key] = value
+            found = self._store[key] if kind == _GET else b""
+            end.send(_HEADER.pack(kind, len(found), key, number) + found)
+
+
+def _settings(options: Options, memory: str, num_frames: int) -> Config:
+    """A page nobody has touched is absent; num_frames 0: no limit."""
+    return options.settings(
+        f"run.memory={memory}",
+        "memory_backend.backend=model",
+        "memory_backend.fault_fraction=1",
+        f"memory_backend.frame_limit_pages={num_frames}",
+        "strategy.pin_cache_limit=none",
+    )
+
+
+def _serve(nodes: StreamNodes, server: _Server, clients: Mapping[Stream, _Client]) -> None:
+    """Until every client has its answers."""
+    num_running = sum(not each.is_over for each in clients.values())
+    while num_running:
+        node = nodes.step()
+        if node is None:
+            raise EngineError(int(lib.PW_ERR_HOST), "requests are under way, and nothing happens")
+        for stream in nodes.changed(node):
+            if node == SERVER:
+                server.move(stream)
+            elif not (client := clients[stream]).is_over:
+                client.move()
+                num_running -= client.is_over
+
+
+def percentile(sorted_values: Sequence[int], share: float) -> int:
+    """The smallest value that so many are not above."""
+    return sorted_values[max(0, -(-int(len(sorted_values) * share * 1000) // 1000) - 1)]
+
+
+COUNTED = ("translation_faults_destination", "major_faults")
+
+
+def measure(
+    options: Options, load: Load, state: State, memory: str, num_requests: int
+) -> dict[str, float]:
+    """One run: requests of each connection, all measured, behind its warm-up."""
+    num_connections = NUM_CLIENTS * CONNECTIONS_PER_CLIENT
+    num_pages = 2 * num_connections * load.ring_bytes // int(lib.PW_PAGE_BYTES)
+    frames = 0 if state.frames is None else int(num_pages * state.frames)
+    configs = [_settings(options, memory, frames if i == SERVER else 0)
+               for i in range(NUM_CLIENTS + 1)]  # fmt: skip
+    with StreamNodes(
+        configs, num_connections=num_connections, ring_bytes=load.ring_bytes
+    ) as nodes:
+        nodes.listen(SERVER, PORT, num_connections)
+        clients: dict[Stream, _Client] = {}
+        set_up_ns = []
+        for number in range(num_connections):
+            node = 1 + number % NUM_CLIENTS
+            begin_ns = nodes.now_ns(node)
+            near, _ = nodes.join(node, SERVER, PORT)
+            set_up_ns.append(nodes.now_ns(node) - begin_ns)
+            clients[near] = _Client(near, nodes, load, number)
+        server = _Server()
+        before = dict.fromkeys(COUNTED, 0)
+        for count in [load.num_warm, num_requests] if state.is_warm else [num_requests]:
+            before = {name: nodes.counter(SERVER, name) for name in COUNTED}
+            for client in clients.values():
+                client.start(count)
+            _serve(nodes, server, clients)
+        latencies = sorted(ns for each in clients.values() for ns in each.latencies_ns)
+        span_ns = max(each.end_ns for each in clients.values()) - min(
+            each.begin_ns for each in clients.values()
+        )
+        page_mib = int(lib.PW_PAGE_BYTES) / 1024**2
+        return {
+            "rate": len(latencies) * 1e6 / span_ns,
+            "p50": percentile(latencies, 0.5) / 1e3,
+            "p99": percentile(latencies, 0.99) / 1e3,
+            **{name: nodes.counter(SERVER, name) - before[name] for name in COUNTED},
+            "set_up": sum(set_up_ns) / len(set_up_ns) / 1e3,
+            "pinned": nodes.pinned_peak_bytes(SERVER) / 1024**2,
+            "resident": nodes.resident_pages(SERVER) * page_mib,
+        }
