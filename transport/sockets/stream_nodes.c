@@ -6,13 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PROBED_PAGES 512
+/* What the tables of the last level but one map: an arena that begins there has walks that do not
+ * depend on where the host's kernel has put it. */
+#define ARENA_ALIGNMENT (UINT64_C(1) << 30)
 
 typedef struct {
     pagewire_node *door;
     unimem *memory;
     pw_node_streams *streams;
+    void *mapping; /* NULL: none */
+    size_t mapping_bytes;
     uint64_t first_page, num_pages; /* of its arena */
 } emulated;
 
@@ -45,19 +51,32 @@ static int create_nodes(pw_stream_nodes *self, const pw_stream_nodes_options *op
     return PW_OK;
 }
 
+static int map_arena(emulated *node, uint64_t num_bytes, uint64_t *arena)
+{
+    size_t mapping_bytes = num_bytes + ARENA_ALIGNMENT;
+    void *mapping = mmap(NULL, mapping_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) return PW_ERR_NOMEM;
+    node->mapping = mapping;
+    node->mapping_bytes = mapping_bytes;
+    madvise(mapping, mapping_bytes, MADV_NOHUGEPAGE);
+    *arena = ((uintptr_t)mapping + ARENA_ALIGNMENT - 1) & ~(ARENA_ALIGNMENT - 1);
+    node->first_page = pw_page_of(*arena);
+    node->num_pages = pw_page_of(*arena + num_bytes - 1) - node->first_page + 1;
+    return PW_OK;
+}
+
 static int create_streams(pw_stream_nodes *self, const pw_stream_nodes_options *options,
                           const uint64_t *arenas)
 {
-    uint64_t num_bytes = pw_streams_arena_bytes(options->num_slots, options->ring_bytes);
     for (uint32_t i = 0; i < self->num_nodes; i++) {
         emulated *node = &self->nodes[i];
         const pw_streams_options rings = {i, self->num_nodes, options->num_slots,
-                                          options->ring_bytes, options->arenas[i]};
+                                          options->ring_bytes,
+                                          (uint8_t *)(uintptr_t)arenas[i]};
         int code =
             pw_node_streams_create(node->door, node->memory, &rings, arenas, &node->streams);
         if (code < 0) return code;
-        node->first_page = pw_page_of(arenas[i]);
-        node->num_pages = pw_page_of(arenas[i] + num_bytes - 1) - node->first_page + 1;
     }
     return PW_OK;
 }
@@ -67,8 +86,9 @@ static int create(pw_stream_nodes *self, const pw_stream_nodes_options *options,
 {
     uint64_t *arenas = malloc(self->num_nodes * sizeof *arenas);
     int code = arenas ? pagewire_network_create(self->num_nodes, &self->network) : PW_ERR_NOMEM;
-    for (uint32_t i = 0; arenas && i < self->num_nodes; i++)
-        arenas[i] = (uint64_t)(uintptr_t)options->arenas[i];
+    uint64_t arena_bytes = pw_streams_arena_bytes(options->num_slots, options->ring_bytes);
+    for (uint32_t i = 0; code == PW_OK && i < self->num_nodes; i++)
+        code = map_arena(&self->nodes[i], arena_bytes, &arenas[i]);
     if (code == PW_OK) code = create_nodes(self, options, reason, reason_bytes);
     if (code == PW_OK) code = create_streams(self, options, arenas);
     free(arenas);
@@ -97,6 +117,8 @@ void pw_stream_nodes_destroy(pw_stream_nodes *nodes)
     }
     for (uint32_t i = 0; i < nodes->num_nodes; i++) pagewire_node_destroy(nodes->nodes[i].door);
     pagewire_network_destroy(nodes->network);
+    for (uint32_t i = 0; i < nodes->num_nodes; i++)
+        if (nodes->nodes[i].mapping) munmap(nodes->nodes[i].mapping, nodes->nodes[i].mapping_bytes);
     free(nodes);
 }
 

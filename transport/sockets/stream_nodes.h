@@ -15,7 +15,6 @@ typedef struct {
     uint32_t num_slots, ring_bytes;
     uint32_t reserved;
     const char *const *const *settings; /* of each node: texts, which NULL ends; see pagewire.h */
-    uint8_t *const *arenas;             /* of each node, as pw_streams_options has it */
 } pw_stream_nodes_options;
 
 /* *reason, of reason_bytes: a sentence for a code. */

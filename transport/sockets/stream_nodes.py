@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from pagewire.lab.buffer import Buffer
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings.config import Config
@@ -96,21 +95,14 @@ class StreamNodes:
         self.num_nodes = len(settings)
         if self.num_nodes < 2:
             raise ConfigError(f"{self.num_nodes} nodes: stream connections need at least two")
-        arena_bytes = 2 * num_connections * ring_bytes
-        self._arenas = [Buffer(arena_bytes) for _ in settings]
-        kept: list[Any] = [[_texts(config) for config in settings]]
-        lists = [ffi.new("char *[]", [*texts, ffi.NULL]) for texts in kept[0]]
+        texts = [_texts(config) for config in settings]
+        lists = [ffi.new("char *[]", [*each, ffi.NULL]) for each in texts]
         all_lists = ffi.new("char **[]", lists)
-        arenas = ffi.new(
-            "uint8_t *[]", [ffi.cast("uint8_t *", each.address) for each in self._arenas]
-        )
-        kept += [lists, all_lists, arenas]
         options = ffi.new("pw_stream_nodes_options *")
         options.num_nodes = self.num_nodes
         options.num_slots = num_connections
         options.ring_bytes = ring_bytes
         options.settings = ffi.cast("char ***", all_lists)
-        options.arenas = arenas
         reason = ffi.new("char[]", _REASON_BYTES)
         made = ffi.new("pw_stream_nodes **")
         code = lib.pw_stream_nodes_create(options, reason, _REASON_BYTES, made)
@@ -120,7 +112,6 @@ class StreamNodes:
                 int(code),
                 text or f"{num_connections} connections with rings of {ring_bytes} bytes",
             )
-        kept.clear()
         self.all = ffi.gc(made[0], lib.pw_stream_nodes_destroy)
         self.room = ffi.new("uint8_t[]", ring_bytes)
         self._node = ffi.new("uint32_t *")
