@@ -215,7 +215,7 @@ int64_t pw_stream_nodes_send(pw_stream_nodes *nodes, uint32_t node, uint32_t con
     if (code < 0) return code;
     memcpy(room, data, num_bytes);
     code = pw_streams_queue(streams, connection, num_bytes);
-    return code < 0 ? code : num_bytes;
+    return code < 0 ? code : (int64_t)num_bytes;
 }
 
 int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t connection,
@@ -229,7 +229,7 @@ int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t 
     if (code < 0) return code;
     memcpy(data, here, num_bytes);
     code = pw_streams_consume(pw_stream_nodes_streams(nodes, node), connection, num_bytes);
-    return code < 0 ? code : num_bytes;
+    return code < 0 ? code : (int64_t)num_bytes;
 }
 
 int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const char *name,
