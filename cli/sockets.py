@@ -15,6 +15,7 @@ from pagewire.native.settings import ConfigError
 AGENT = "pagewire-sockets"
 CALLS = "libpagewire-sockets-calls.so"
 NODES_MAX = 64
+_WAIT_MAX_SECONDS = 3600
 _RINGS_BYTES = {1 << bits for bits in range(10, 25)}
 
 
@@ -42,6 +43,14 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--ring", type=int, default=65536, help="bytes of a connection's ring (default: 65536)"
     )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=2,
+        metavar="SECONDS",
+        help="a program starts when the one before it listens or has ended, and after so many "
+        "seconds in any case (default: 2; 0: all at once)",
+    )
     end = words.index("--") if "--" in words else len(words)
     given, programs = parser.parse_args(words[:end]), words[end + 1 :]
     num_programs = programs.count(":") + 1 if programs else 0
@@ -55,9 +64,11 @@ def main(words: list[str]) -> int:
             f"-n {given.nodes} with {num_programs} programs: allowed are 1 to {NODES_MAX} nodes, "
             "and a program for each, with : between them, behind --"
         )
+    if not 0 <= given.wait <= _WAIT_MAX_SECONDS:
+        raise ConfigError(f"--wait = {given.wait}: allowed are 0 to {_WAIT_MAX_SECONDS} seconds")
     folder = _folder()
     settings = [f"run.memory={given.memory}", *given.set]
-    command = [str(folder / AGENT), "--ring", str(given.ring)]
+    command = [str(folder / AGENT), "--ring", str(given.ring), "--wait", str(round(given.wait * 1000))]
     for setting in settings:
         command += ["--set", setting]
     sys.stdout.flush()

@@ -1,13 +1,16 @@
-/* pagewire-sockets [--set TEXT]... [--ring BYTES] LIBRARY -- COMMAND [ARGS] [: COMMAND [ARGS]]...
+/* pagewire-sockets [--set TEXT]... [--ring BYTES] [--wait MS] LIBRARY -- COMMAND [ARGS] [: COMMAND
+ * [ARGS]]...
  *
  * Starts a command a node, whose stream sockets to addresses of the emulated network (10.77.0.0/16;
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
- * memory, moved by one thread; the programs have LIBRARY preloaded. The run ends with the last
- * command of the line: the others get SIGTERM then. Statistics on standard error. */
+ * memory, moved by one thread; the programs have LIBRARY preloaded. A program begins when the one
+ * before it listens or has ended, or after --wait. The run ends with the last command of the line:
+ * the others get SIGTERM then. Statistics on standard error. */
 #include "native/status.h"
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/program_calls.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +20,14 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NODES_MAX 64
 #define SETTINGS_MAX 64
 #define SLOTS 1024
 #define RING_BYTES 65536
+#define WAIT_MS 2000
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
 #define EVENTS 64
 #define EXIT_FAILURE_OWN 2
@@ -35,16 +40,20 @@ typedef struct {
     pw_programs *programs;
     pid_t child; /* 0: ended */
     int status;
+    int gate; /* the program begins with a byte */
 } emulated;
 
 typedef struct {
     const char *settings[SETTINGS_MAX + 2];
     uint32_t ring_bytes, num_nodes;
+    int64_t wait_ms;
     const char *library;
     char **commands[NODES_MAX];
 } plan;
 
 static emulated nodes[NODES_MAX];
+static uint32_t num_begun;
+static bool is_ending;
 
 static void fail(const char *what, const char *why)
 {
@@ -58,12 +67,15 @@ static void read_arguments(char **argument, plan *out)
     /* The programs' own time is not the node's: they are other processes. */
     out->settings[num_settings++] = "run.compute=model";
     out->ring_bytes = RING_BYTES;
+    out->wait_ms = WAIT_MS;
     for (; *argument && !strncmp(*argument, "--", 2) && (*argument)[2]; argument += 2) {
         if (!argument[1]) fail(*argument, "needs a value");
         if (!strcmp(*argument, "--ring"))
             out->ring_bytes = (uint32_t)strtoul(argument[1], NULL, 10);
+        else if (!strcmp(*argument, "--wait"))
+            out->wait_ms = (int64_t)strtoul(argument[1], NULL, 10);
         else if (strcmp(*argument, "--set") || num_settings > SETTINGS_MAX)
-            fail(*argument, "allowed are --ring and up to 64 --set");
+            fail(*argument, "allowed are --ring, --wait and up to 64 --set");
         else out->settings[num_settings++] = argument[1];
     }
     if (!*argument || !argument[1] || strcmp(argument[1], "--") || !argument[2])
@@ -117,16 +129,23 @@ static void create_nodes(const plan *wanted, int epoll)
     }
 }
 
-static void start_program(const plan *wanted, uint32_t node, const sigset_t *signals)
+/* Its process waits at the gate: to fork later would copy the nodes' pages, and change what faults.
+ */
+static void prepare_program(const plan *wanted, uint32_t node, const sigset_t *signals)
 {
-    char value[96], preload[4096];
+    char value[96], preload[4096], byte;
+    int gate[2];
+    if (pipe2(gate, O_CLOEXEC)) fail("pipe", strerror(errno));
     pid_t agent = getpid(), child = fork();
     if (child < 0) fail("fork", strerror(errno));
     nodes[node].child = child;
+    nodes[node].gate = gate[1];
+    close(gate[!child]);
     if (child) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent) _exit(EXIT_FAILURE_OWN);
     sigprocmask(SIG_UNBLOCK, signals, NULL);
+    if (read(gate[0], &byte, 1) != 1) _exit(EXIT_FAILURE_OWN);
     const char *before = getenv("LD_PRELOAD");
     snprintf(value, sizeof value, "%u %u %u %u", (unsigned)agent, node, wanted->num_nodes, NETWORK);
     snprintf(preload, sizeof preload, "%s%s%s", wanted->library, before ? ":" : "",
@@ -139,15 +158,38 @@ static void start_program(const plan *wanted, uint32_t node, const sigset_t *sig
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+/* Let programs begin whose time has come. How long the next one has to wait at most, in ms; -1: all
+ * have begun. */
+static int begin_programs(const plan *wanted)
+{
+    static int64_t due_ms;
+    struct timespec now;
+    while (num_begun < wanted->num_nodes) {
+        const emulated *before = num_begun ? &nodes[num_begun - 1] : NULL;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int64_t now_ms = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+        if (before && before->child && now_ms < due_ms &&
+            !pw_programs_has_listened(before->programs))
+            return (int)(due_ms - now_ms);
+        due_ms = now_ms + wanted->wait_ms;
+        if (nodes[num_begun].child && write(nodes[num_begun].gate, "", 1) != 1)
+            fail("pipe", strerror(errno));
+        close(nodes[num_begun++].gate);
+    }
+    return -1;
+}
+
 static void end_others(uint32_t num_nodes, int number)
 {
+    is_ending = true;
     for (uint32_t i = 0; i < num_nodes; i++)
         if (nodes[i].child) kill(nodes[i].child, number);
 }
 
 /* false: no program runs any more. */
-static bool read_signals(int signals, uint32_t num_nodes)
+static bool read_signals(int signals, const plan *wanted)
 {
+    uint32_t num_nodes = wanted->num_nodes;
     struct signalfd_siginfo info;
     int status;
     while (read(signals, &info, sizeof info) == sizeof info)
@@ -158,6 +200,9 @@ static bool read_signals(int signals, uint32_t num_nodes)
             nodes[i].child = 0;
             nodes[i].status =
                 WIFSIGNALED(status) ? EXIT_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
+            if (nodes[i].status && !is_ending && i < num_nodes - 1)
+                fprintf(stderr, "pagewire-sockets: node %u: %s has ended with exit code %d\n", i,
+                        wanted->commands[i][0], nodes[i].status);
             if (i == num_nodes - 1) end_others(num_nodes, SIGTERM);
         }
         is_running = is_running || nodes[i].child;
@@ -173,8 +218,9 @@ static void check(uint32_t node, int code)
     fail("node", pw_status_text(code));
 }
 
-static void run(int epoll, int signals, uint32_t num_nodes)
+static void run(int epoll, int signals, const plan *wanted)
 {
+    uint32_t num_nodes = wanted->num_nodes;
     for (bool is_running = true; is_running;) {
         struct epoll_event events[EVENTS];
         bool has_moved = false, has_writes = false;
@@ -185,11 +231,14 @@ static void run(int epoll, int signals, uint32_t num_nodes)
             has_moved = has_moved || moved;
             has_writes = has_writes || pw_node_streams_num_writes(nodes[i].streams);
         }
-        int num_events = epoll_wait(epoll, events, EVENTS, has_moved ? 0 : has_writes ? 1 : -1);
+        int wait_ms = begin_programs(wanted);
+        if (has_moved) wait_ms = 0;
+        else if (has_writes) wait_ms = 1;
+        int num_events = epoll_wait(epoll, events, EVENTS, wait_ms);
         for (int i = 0; i < num_events; i++) {
             if (events[i].data.ptr)
                 check(0, pw_programs_ready(events[i].data.ptr, events[i].events));
-            else is_running = read_signals(signals, num_nodes);
+            else is_running = read_signals(signals, wanted);
         }
         for (uint32_t i = 0; i < num_nodes; i++) pw_programs_sweep(nodes[i].programs);
     }
@@ -232,8 +281,8 @@ int main(int num_arguments, char **arguments)
     if (epoll < 0 || signals < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, signals, &event))
         fail("epoll", strerror(errno));
     create_nodes(&wanted, epoll);
-    for (uint32_t i = 0; i < wanted.num_nodes; i++) start_program(&wanted, i, &set);
-    run(epoll, signals, wanted.num_nodes);
+    for (uint32_t i = 0; i < wanted.num_nodes; i++) prepare_program(&wanted, i, &set);
+    run(epoll, signals, &wanted);
     report(wanted.num_nodes);
     return nodes[wanted.num_nodes - 1].status;
 }

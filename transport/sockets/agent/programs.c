@@ -24,9 +24,10 @@ struct pw_endpoint {
     uint32_t interest;
     uint32_t connection;
     uint16_t port, family;
-    bool has_read_end;    /* the program sends no more */
-    bool has_written_end; /* it was told that the peer sends no more */
-    bool is_gone;         /* nobody has the other end; not in epoll any more */
+    bool is_six_only, is_shared, is_listening; /* of a bound one */
+    bool has_read_end;                         /* the program sends no more */
+    bool has_written_end;                      /* it was told that the peer sends no more */
+    bool is_gone;                              /* nobody has the other end; not in epoll any more */
 };
 
 struct pw_programs {
@@ -34,6 +35,7 @@ struct pw_programs {
     pw_node_streams *on_node;
     pw_streams *streams;
     int epoll;
+    bool has_listened;
     pw_endpoint *endpoints;
     pw_endpoint *of_slot[PW_STREAM_SLOTS_MAX];
 };
@@ -96,15 +98,15 @@ static void set_name(struct sockaddr_un *name, socklen_t *length, const char *te
 }
 
 /* A pair whose nearer end has the name; *far is to be passed on and closed. */
-static int make_pair(pw_programs *self, int type, uint16_t family, uint16_t port, uint32_t peer,
-                     uint16_t peer_port, int *far)
+static int make_pair(pw_programs *self, uint32_t node, int type, uint16_t family, uint16_t port,
+                     uint32_t peer, uint16_t peer_port, int *far)
 {
     char text[96];
     struct sockaddr_un name;
     socklen_t length;
     int ends[2];
     if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends)) return -1;
-    snprintf(text, sizeof text, PW_ENDPOINT_NAME, family, self->node, port, peer, peer_port,
+    snprintf(text, sizeof text, PW_ENDPOINT_NAME, family, node, port, peer, peer_port,
              (unsigned)getpid(), self->number++);
     set_name(&name, &length, text);
     if (bind(ends[0], (struct sockaddr *)&name, length)) {
@@ -153,8 +155,8 @@ static int hand_over(pw_endpoint *to, uint32_t connection)
     pw_stream_facts facts;
     int far, code = pw_streams_look(self->streams, connection, &facts);
     if (code < 0) return code;
-    int near =
-        make_pair(self, SOCK_STREAM, to->family, facts.own_port, facts.peer, facts.peer_port, &far);
+    int near = make_pair(self, self->node, SOCK_STREAM, to->family, facts.own_port, facts.peer,
+                         facts.peer_port, &far);
     if (near < 0) return give_up(self, connection);
     pw_endpoint *made = add(self, ENDPOINT_CONNECTED, near, EPOLLIN);
     if (!made) {
@@ -230,20 +232,29 @@ static int pump(pw_endpoint *endpoint)
     return PW_OK;
 }
 
-static bool is_bound(const pw_programs *self, uint16_t port)
+static bool is_bound_at(const pw_endpoint *one, uint16_t port)
 {
-    for (const pw_endpoint *one = self->endpoints; one; one = one->next)
-        if (one->fd >= 0 && one->kind == ENDPOINT_BOUND && one->port == port) return true;
-    return false;
+    return one->fd >= 0 && one->kind == ENDPOINT_BOUND && one->port == port;
 }
 
-static void answer_bind(pw_endpoint *caller, uint16_t port)
+/* Is the port free for one more? Sockets of IPv6 alone have ports of their own. */
+static bool can_bind(const pw_programs *self, const pw_program_request *request, uint16_t port)
+{
+    for (const pw_endpoint *one = self->endpoints; one; one = one->next)
+        if (is_bound_at(one, port) && one->is_six_only == request->is_six_only &&
+            !(one->is_shared && request->is_shared))
+            return false;
+    return true;
+}
+
+static void answer_bind(pw_endpoint *caller, const pw_program_request *request)
 {
     pw_programs *self = caller->owner;
     int far, near = -1, error = 0;
-    if (!port) port = pw_streams_free_port(self->streams);
-    if (!port || is_bound(self, port)) error = EADDRINUSE;
-    else if ((near = make_pair(self, SOCK_SEQPACKET, caller->family, port, 0, 0, &far)) < 0)
+    uint16_t port = request->port ? request->port : pw_streams_free_port(self->streams);
+    uint32_t node = request->is_six_only ? PW_NODE_NONE : self->node;
+    if (!port || !can_bind(self, request, port)) error = EADDRINUSE;
+    else if ((near = make_pair(self, node, SOCK_SEQPACKET, caller->family, port, 0, 0, &far)) < 0)
         error = errno;
     pw_endpoint *made = near >= 0 ? add(self, ENDPOINT_BOUND, near, EPOLLIN) : NULL;
     if (near >= 0 && !made) {
@@ -253,9 +264,25 @@ static void answer_bind(pw_endpoint *caller, uint16_t port)
     if (made) {
         made->port = port;
         made->family = caller->family;
+        made->is_six_only = request->is_six_only;
+        made->is_shared = request->is_shared;
     }
     reply(caller, error, made ? far : -1);
     drop(caller);
+}
+
+/* Does a connection of the node have both ends already? */
+static bool is_connected(const pw_programs *self, const pw_program_request *request)
+{
+    for (const pw_endpoint *one = self->endpoints; one; one = one->next) {
+        pw_stream_facts facts;
+        if (one->fd >= 0 && one->connection &&
+            pw_streams_look(self->streams, one->connection, &facts) == PW_OK &&
+            facts.own_port == request->own_port && facts.peer == request->node &&
+            facts.peer_port == request->port)
+            return true;
+    }
+    return false;
 }
 
 static int answer_call(pw_endpoint *caller, const pw_program_request *request)
@@ -263,10 +290,18 @@ static int answer_call(pw_endpoint *caller, const pw_program_request *request)
     pw_programs *self = caller->owner;
     caller->family = request->family;
     if (request->call == PW_CALL_BIND) {
-        answer_bind(caller, request->port);
+        answer_bind(caller, request);
         return PW_OK;
     }
-    uint16_t own_port = pw_streams_free_port(self->streams);
+    uint16_t own_port = request->own_port;
+    bool is_refused = own_port && (pw_streams_is_listening(self->streams, own_port) ||
+                                   is_connected(self, request));
+    if (is_refused) {
+        reply(caller, EADDRNOTAVAIL, -1);
+        drop(caller);
+        return PW_OK;
+    }
+    if (!own_port) own_port = pw_streams_free_port(self->streams);
     int code = pw_streams_connect(self->streams, request->node, request->port, own_port,
                                   &caller->connection);
     if (code == PW_OK) {
@@ -297,13 +332,41 @@ static int finish_connect(pw_endpoint *caller, const pw_stream_facts *facts)
     return code;
 }
 
+/* The port's listener whose turn it is: after a connection it goes to the list's end. */
+static pw_endpoint *listener_of(pw_programs *self, uint16_t port)
+{
+    for (pw_endpoint **at = &self->endpoints; *at; at = &(*at)->next) {
+        pw_endpoint *one = *at, **last = at;
+        if (!is_bound_at(one, port) || !one->is_listening || one->is_six_only) continue;
+        if (!one->is_shared) return one;
+        while (*last) last = &(*last)->next;
+        *last = one;
+        *at = one->next;
+        one->next = NULL;
+        return one;
+    }
+    return NULL;
+}
+
 static int leave(pw_endpoint *endpoint)
 {
     pw_programs *self = endpoint->owner;
     uint32_t connection = endpoint->connection;
-    if (endpoint->kind == ENDPOINT_BOUND) pw_streams_unlisten(self->streams, endpoint->port);
     drop(endpoint);
+    if (endpoint->is_listening && !endpoint->is_six_only && !listener_of(self, endpoint->port))
+        pw_streams_unlisten(self->streams, endpoint->port);
     return connection ? pw_streams_close(self->streams, connection) : PW_OK;
+}
+
+static void answer_listen(pw_endpoint *endpoint, uint32_t backlog)
+{
+    pw_programs *self = endpoint->owner;
+    int code = PW_OK;
+    if (!endpoint->is_six_only && !pw_streams_is_listening(self->streams, endpoint->port))
+        code = pw_streams_listen(self->streams, endpoint->port, backlog);
+    endpoint->is_listening = code == PW_OK;
+    self->has_listened = self->has_listened || code == PW_OK;
+    reply(endpoint, code < 0 ? EADDRINUSE : 0, -1);
 }
 
 static int read_call(pw_endpoint *endpoint)
@@ -316,10 +379,7 @@ static int read_call(pw_endpoint *endpoint)
         request.call > PW_CALL_LISTEN || endpoint->connection)
         return leave(endpoint);
     if (!is_listen) return answer_call(endpoint, &request);
-    int code = PW_OK;
-    if (!pw_streams_is_listening(endpoint->owner->streams, endpoint->port))
-        code = pw_streams_listen(endpoint->owner->streams, endpoint->port, request.backlog);
-    reply(endpoint, code < 0 ? EADDRINUSE : 0, -1);
+    answer_listen(endpoint, request.backlog);
     return PW_OK;
 }
 
@@ -341,22 +401,15 @@ int pw_programs_ready(pw_endpoint *endpoint, uint32_t events)
     return pump(endpoint);
 }
 
-static pw_endpoint *listener_of(pw_programs *self, uint16_t port)
-{
-    for (pw_endpoint *one = self->endpoints; one; one = one->next)
-        if (one->fd >= 0 && one->kind == ENDPOINT_BOUND && one->port == port) return one;
-    return NULL;
-}
-
 int pw_programs_move(pw_programs *self)
 {
     int code = PW_OK;
     for (uint16_t port; code >= 0 && (port = pw_streams_called(self->streams));) {
-        pw_endpoint *listener = listener_of(self, port);
-        uint32_t connection;
-        while (code >= 0 && listener &&
-               (connection = pw_streams_accept(self->streams, port)) != PW_STREAM_NONE)
-            code = hand_over(listener, connection);
+        for (uint32_t connection; code >= 0 && (connection = pw_streams_accept(
+                                                    self->streams, port)) != PW_STREAM_NONE;) {
+            pw_endpoint *listener = listener_of(self, port);
+            code = listener ? hand_over(listener, connection) : give_up(self, connection);
+        }
     }
     for (uint32_t connection;
          code >= 0 && (connection = pw_streams_changed(self->streams)) != PW_STREAM_NONE;) {
@@ -370,6 +423,8 @@ int pw_programs_move(pw_programs *self)
     }
     return code < 0 ? code : PW_OK;
 }
+
+bool pw_programs_has_listened(const pw_programs *self) { return self->has_listened; }
 
 int pw_programs_create(uint32_t node, pw_node_streams *streams, int epoll, pw_programs **out)
 {

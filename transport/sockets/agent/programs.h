@@ -14,6 +14,8 @@ void pw_programs_destroy(pw_programs *self);
 int pw_programs_ready(pw_endpoint *endpoint, uint32_t events);
 /* What has changed at the node's connections. */
 int pw_programs_move(pw_programs *self);
+/* Has a program of the node called listen, with success? */
+bool pw_programs_has_listened(const pw_programs *self);
 /* Endpoints that were closed are freed: after all events of a turn. */
 void pw_programs_sweep(pw_programs *self);
 #endif

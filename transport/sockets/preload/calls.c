@@ -4,14 +4,12 @@
  * descriptor.
  *
  * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
+#include "transport/sockets/preload/endpoints.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-/* The C library's, behind this one. */
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
-#define MAXSEG_BYTES 16384 /* a block of the engine */
-
 typedef struct {
     unsigned agent, node, num_nodes, network;
 } place;
-
-typedef struct {
-    unsigned family, node, port, peer, peer_port;
-} identity;
 
 typedef struct {
     bool is_any;
@@ -46,8 +35,16 @@ static bool read_place(place *out)
                           &out->network) == 4;
 }
 
-/* Is the descriptor an emulated one, and whose? errno stays. */
-static bool identify(int fd, identity *out)
+bool is_endpoint_name(const void *address, uint32_t length)
+{
+    const struct sockaddr_un *name = address;
+    size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
+    size_t num_bytes = sizeof PW_ENDPOINT_PREFIX - 1;
+    return length >= before + num_bytes && name->sun_family == AF_UNIX && !name->sun_path[0] &&
+           !memcmp(name->sun_path + 1, PW_ENDPOINT_PREFIX, num_bytes);
+}
+
+bool identify(int fd, identity *out)
 {
     struct sockaddr_un name;
     char text[sizeof name.sun_path + 1] = "";
@@ -55,23 +52,26 @@ static bool identify(int fd, identity *out)
     int saved = errno;
     bool has_name = !NEXT(getpeername)(fd, (struct sockaddr *)&name, &length);
     errno = saved;
-    size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
-    if (!has_name || name.sun_family != AF_UNIX || length <= before || name.sun_path[0])
-        return false;
-    memcpy(text, name.sun_path + 1, length - before);
+    if (!has_name || !is_endpoint_name(&name, length)) return false;
+    memcpy(text, name.sun_path + 1, length - offsetof(struct sockaddr_un, sun_path) - 1);
     return sscanf(text, PW_ENDPOINT_PREFIX "%u/%u:%u/%u:%u/", &out->family, &out->node, &out->port,
                   &out->peer, &out->peer_port) == 5;
 }
 
-static bool is_tcp(int fd)
+static int read_option(int fd, int name)
 {
-    int type = 0, family = 0;
-    socklen_t length = sizeof type;
+    int value = -1;
+    socklen_t length = sizeof value;
+    return NEXT(getsockopt)(fd, SOL_SOCKET, name, &value, &length) ? -1 : value;
+}
+
+bool is_tcp(int fd)
+{
     int saved = errno;
-    bool is_stream = !NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &length) &&
-                     type == SOCK_STREAM &&
-                     !NEXT(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) &&
-                     (family == AF_INET || family == AF_INET6);
+    int family = read_option(fd, SO_DOMAIN), protocol = read_option(fd, SO_PROTOCOL);
+    bool is_stream = read_option(fd, SO_TYPE) == SOCK_STREAM &&
+                     (family == AF_INET || family == AF_INET6) &&
+                     (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
     errno = saved;
     return is_stream;
 }
@@ -113,9 +113,11 @@ static void write_address(const place *here, unsigned family, unsigned node, uns
     if (family == AF_INET6) {
         made.six.sin6_family = AF_INET6;
         made.six.sin6_port = htons((uint16_t)port);
+    }
+    if (family == AF_INET6 && node != PW_NODE_NONE) {
         made.six.sin6_addr.s6_addr[10] = made.six.sin6_addr.s6_addr[11] = 0xFF;
         memcpy(&made.six.sin6_addr.s6_addr[12], &bits, sizeof bits);
-    } else {
+    } else if (family != AF_INET6) {
         made.four.sin_family = AF_INET;
         made.four.sin_port = htons((uint16_t)port);
         made.four.sin_addr.s_addr = bits;
@@ -175,6 +177,7 @@ static int ask(const place *here, const pw_program_request *request)
 static int replace(int fd, int made)
 {
     int status = fcntl(fd, F_GETFL), own = fcntl(fd, F_GETFD);
+    carry_options(fd, made);
     fcntl(made, F_SETFL, status & O_NONBLOCK);
     int code = dup3(made, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
     int saved = errno;
@@ -183,20 +186,55 @@ static int replace(int fd, int made)
     return code < 0 ? -1 : 0;
 }
 
+/* A socket that is bound at any address connects outside: it becomes the kernel's again. */
+static int give_back(int fd, const identity *own)
+{
+    union {
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } any;
+    memset(&any, 0, sizeof any);
+    bool is_six = own->family == AF_INET6;
+    if (is_six) any.six.sin6_family = AF_INET6, any.six.sin6_port = htons((uint16_t)own->port);
+    else any.four.sin_family = AF_INET, any.four.sin_port = htons((uint16_t)own->port);
+    int made = socket((int)own->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return -1;
+    if (NEXT(bind)(made, (struct sockaddr *)&any, is_six ? sizeof any.six : sizeof any.four)) {
+        int saved = errno;
+        close(made);
+        errno = saved;
+        return -1;
+    }
+    return replace(fd, made);
+}
+
+bool is_for_us(int fd, const void *address, uint32_t length)
+{
+    place here;
+    target to;
+    return address && read_place(&here) && is_tcp(fd) &&
+           read_address(&here, address, length, &to) && !to.is_any;
+}
+
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     place here;
     target to;
-    identity own;
-    if (read_place(&here) && identify(fd, &own)) {
+    identity own = {.port = 0};
+    if (!address || !read_place(&here)) return NEXT(connect)(fd, address, length);
+    bool is_ours = identify(fd, &own);
+    bool is_inside = read_address(&here, address, length, &to) && !to.is_any;
+    if (is_ours && own.peer_port) {
         errno = EISCONN;
         return -1;
     }
-    if (!address || !read_place(&here) || !is_tcp(fd) ||
-        !read_address(&here, address, length, &to) || to.is_any)
-        return NEXT(connect)(fd, address, length);
-    const pw_program_request request = {
-        .call = PW_CALL_CONNECT, .node = to.node, .port = to.port, .family = to.family};
+    if (is_ours && !is_inside && give_back(fd, &own)) return -1;
+    if (!is_inside || (!is_ours && !is_tcp(fd))) return NEXT(connect)(fd, address, length);
+    const pw_program_request request = {.call = PW_CALL_CONNECT,
+                                        .node = to.node,
+                                        .port = to.port,
+                                        .family = is_ours ? (uint16_t)own.family : to.family,
+                                        .own_port = (uint16_t)own.port};
     int made = ask(&here, &request);
     return made < 0 ? -1 : replace(fd, made);
 }
@@ -210,11 +248,12 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
     if (!address || !read_place(&here) || !is_tcp(fd) ||
         !read_address(&here, address, length, &to) || (!to.is_any && to.node != here.node))
         return NEXT(bind)(fd, address, length);
-    /* The emulated network has addresses of IPv4 alone. */
-    if (to.family == AF_INET6 &&
-        !NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room) && is_six_only)
-        return NEXT(bind)(fd, address, length);
-    const pw_program_request request = {.call = PW_CALL_BIND, .port = to.port, .family = to.family};
+    if (to.family == AF_INET6) NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room);
+    const pw_program_request request = {.call = PW_CALL_BIND,
+                                        .port = to.port,
+                                        .family = to.family,
+                                        .is_six_only = is_six_only != 0,
+                                        .is_shared = read_option(fd, SO_REUSEPORT) == 1};
     int made = ask(&here, &request);
     return made < 0 ? -1 : replace(fd, made);
 }
@@ -242,8 +281,12 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     identity own;
     int error = 0;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
+    errno = 0;
     int made = receive_reply(fd, 0, &error);
+    /* After shutdown, or without an agent: the kernel's answer to a socket that does not listen. */
+    if (made < 0 && errno == ECONNABORTED) errno = EINVAL;
     if (made < 0) return -1;
+    carry_options(fd, made);
     fcntl(made, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
     fcntl(made, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
     if (identify(made, &own))
@@ -277,35 +320,4 @@ EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
     }
     write_address(&here, own.family, own.peer, own.peer_port, address, length);
     return 0;
-}
-
-/* Options of TCP and IP have nothing to act on here: they are taken and do nothing. */
-EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
-{
-    identity own;
-    bool is_network = level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6;
-    if (is_network && identify(fd, &own)) return 0;
-    return NEXT(setsockopt)(fd, level, name, value, length);
-}
-
-static int give_number(int number, void *value, socklen_t *length)
-{
-    memcpy(value, &number, *length < sizeof number ? *length : sizeof number);
-    if (*length > sizeof number) *length = sizeof number;
-    return 0;
-}
-
-EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
-{
-    identity own;
-    bool is_ours =
-        level == IPPROTO_TCP || (level == SOL_SOCKET && (name == SO_DOMAIN || name == SO_PROTOCOL));
-    if (!is_ours || !value || !length || !identify(fd, &own))
-        return NEXT(getsockopt)(fd, level, name, value, length);
-    if (level == SOL_SOCKET)
-        return give_number(name == SO_DOMAIN ? (int)own.family : IPPROTO_TCP, value, length);
-    if (name == TCP_MAXSEG) return give_number(MAXSEG_BYTES, value, length);
-    if (name == TCP_NODELAY) return give_number(1, value, length);
-    errno = ENOPROTOOPT;
-    return -1;
 }

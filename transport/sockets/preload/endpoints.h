@@ -1,0 +1,27 @@
+/* What the preloaded library's files share: whose a descriptor is, and the C library's own calls.
+ */
+#ifndef PW_SOCKETS_ENDPOINTS_H
+#define PW_SOCKETS_ENDPOINTS_H
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+/* The C library's, behind this one. */
+#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+
+typedef struct {
+    unsigned family, node, port, peer, peer_port;
+} identity;
+
+/* Is the descriptor an emulated one, and whose? errno stays. */
+bool identify(int fd, identity *out);
+/* Is the name that the kernel gave that of an agent's end? */
+bool is_endpoint_name(const void *address, uint32_t length);
+/* Is it a stream socket of TCP of the kernel's? errno stays. */
+bool is_tcp(int fd);
+/* Would connect with these go over the emulated network? */
+bool is_for_us(int fd, const void *address, uint32_t length);
+/* What one socket was told of timeouts, buffers and the like, the other one gets too. */
+void carry_options(int from, int to);
+#endif
