@@ -31,7 +31,7 @@ struct pw_endpoint {
 };
 
 struct pw_programs {
-    uint32_t node, number;
+    uint32_t node;
     pw_node_streams *on_node;
     pw_streams *streams;
     int epoll;
@@ -98,16 +98,17 @@ static void set_name(struct sockaddr_un *name, socklen_t *length, const char *te
 }
 
 /* A pair whose nearer end has the name; *far is to be passed on and closed. */
-static int make_pair(pw_programs *self, uint32_t node, int type, uint16_t family, uint16_t port,
-                     uint32_t peer, uint16_t peer_port, int *far)
+static int make_pair(uint32_t node, int type, uint16_t family, uint16_t port, uint32_t peer,
+                     uint16_t peer_port, int *far)
 {
+    static uint32_t number; /* of all nodes: sockets of IPv6 alone tell none */
     char text[96];
     struct sockaddr_un name;
     socklen_t length;
     int ends[2];
     if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends)) return -1;
     snprintf(text, sizeof text, PW_ENDPOINT_NAME, family, node, port, peer, peer_port,
-             (unsigned)getpid(), self->number++);
+             (unsigned)getpid(), number++);
     set_name(&name, &length, text);
     if (bind(ends[0], (struct sockaddr *)&name, length)) {
         close(ends[0]);
@@ -155,7 +156,7 @@ static int hand_over(pw_endpoint *to, uint32_t connection)
     pw_stream_facts facts;
     int far, code = pw_streams_look(self->streams, connection, &facts);
     if (code < 0) return code;
-    int near = make_pair(self, self->node, SOCK_STREAM, to->family, facts.own_port, facts.peer,
+    int near = make_pair(self->node, SOCK_STREAM, to->family, facts.own_port, facts.peer,
                          facts.peer_port, &far);
     if (near < 0) return give_up(self, connection);
     pw_endpoint *made = add(self, ENDPOINT_CONNECTED, near, EPOLLIN);
@@ -254,7 +255,7 @@ static void answer_bind(pw_endpoint *caller, const pw_program_request *request)
     uint16_t port = request->port ? request->port : pw_streams_free_port(self->streams);
     uint32_t node = request->is_six_only ? PW_NODE_NONE : self->node;
     if (!port || !can_bind(self, request, port)) error = EADDRINUSE;
-    else if ((near = make_pair(self, node, SOCK_SEQPACKET, caller->family, port, 0, 0, &far)) < 0)
+    else if ((near = make_pair(node, SOCK_SEQPACKET, caller->family, port, 0, 0, &far)) < 0)
         error = errno;
     pw_endpoint *made = near >= 0 ? add(self, ENDPOINT_BOUND, near, EPOLLIN) : NULL;
     if (near >= 0 && !made) {
