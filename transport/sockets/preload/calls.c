@@ -35,15 +35,6 @@ static bool read_place(place *out)
                           &out->network) == 4;
 }
 
-bool is_endpoint_name(const void *address, uint32_t length)
-{
-    const struct sockaddr_un *name = address;
-    size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
-    size_t num_bytes = sizeof PW_ENDPOINT_PREFIX - 1;
-    return length >= before + num_bytes && name->sun_family == AF_UNIX && !name->sun_path[0] &&
-           !memcmp(name->sun_path + 1, PW_ENDPOINT_PREFIX, num_bytes);
-}
-
 bool identify(int fd, identity *out)
 {
     struct sockaddr_un name;
@@ -52,8 +43,10 @@ bool identify(int fd, identity *out)
     int saved = errno;
     bool has_name = !NEXT(getpeername)(fd, (struct sockaddr *)&name, &length);
     errno = saved;
-    if (!has_name || !is_endpoint_name(&name, length)) return false;
-    memcpy(text, name.sun_path + 1, length - offsetof(struct sockaddr_un, sun_path) - 1);
+    size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
+    if (!has_name || name.sun_family != AF_UNIX || length <= before || name.sun_path[0])
+        return false;
+    memcpy(text, name.sun_path + 1, length - before);
     return sscanf(text, PW_ENDPOINT_PREFIX "%u/%u:%u/%u:%u/", &out->family, &out->node, &out->port,
                   &out->peer, &out->peer_port) == 5;
 }

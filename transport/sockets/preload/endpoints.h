@@ -16,8 +16,6 @@ typedef struct {
 
 /* Is the descriptor an emulated one, and whose? errno stays. */
 bool identify(int fd, identity *out);
-/* Is the name that the kernel gave that of an agent's end? */
-bool is_endpoint_name(const void *address, uint32_t length);
 /* Is it a stream socket of TCP of the kernel's? errno stays. */
 bool is_tcp(int fd);
 /* Would connect with these go over the emulated network? */

@@ -162,14 +162,19 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return NEXT_QUICK(sendmsg)(fd, message, flags);
 }
 
-/* TCP tells no address with the bytes. */
+/* TCP tells no address with the bytes; a socket pair tells the other end's name. */
+static bool is_name_of_ours(int fd, const struct sockaddr *address, socklen_t length)
+{
+    identity own;
+    return address && length >= sizeof address->sa_family && address->sa_family == AF_UNIX &&
+           identify(fd, &own);
+}
+
 EXPORT ssize_t recvfrom(int fd, void *data, size_t num_bytes, int flags, struct sockaddr *address,
                         socklen_t *length)
 {
-    socklen_t room = address && length ? *length : 0;
     ssize_t num_got = NEXT_QUICK(recvfrom)(fd, data, num_bytes, flags, address, length);
-    if (num_got >= 0 && room && is_endpoint_name(address, *length < room ? *length : room))
-        *length = 0;
+    if (num_got >= 0 && length && is_name_of_ours(fd, address, *length)) *length = 0;
     return num_got;
 }
 
@@ -185,11 +190,8 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room,
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    socklen_t room = message->msg_name ? message->msg_namelen : 0;
     ssize_t num_got = NEXT_QUICK(recvmsg)(fd, message, flags);
-    if (num_got >= 0 && room &&
-        is_endpoint_name(message->msg_name,
-                         message->msg_namelen < room ? message->msg_namelen : room))
+    if (num_got >= 0 && is_name_of_ours(fd, message->msg_name, message->msg_namelen))
         message->msg_namelen = 0;
     return num_got;
 }
