@@ -3,7 +3,7 @@
  * addresses or options of TCP are intercepted: all others are the kernel's own on such a
  * descriptor.
  *
- * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
+ * Keeps no state but the node: whose an end is stands in its name, also after fork and exec. */
 #include "transport/sockets/preload/endpoints.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
@@ -28,11 +28,22 @@ typedef struct {
     uint16_t port, family;
 } target;
 
+static place own_place; /* num_nodes 0: not in a run */
+
+/* At the start: servers clear the environment of their workers. */
+__attribute__((constructor)) static void learn_place(void)
+{
+    place read;
+    const char *text = getenv(PW_AGENT_VARIABLE);
+    if (text &&
+        sscanf(text, "%u %u %u %u", &read.agent, &read.node, &read.num_nodes, &read.network) == 4)
+        own_place = read;
+}
+
 static bool read_place(place *out)
 {
-    const char *text = getenv(PW_AGENT_VARIABLE);
-    return text && sscanf(text, "%u %u %u %u", &out->agent, &out->node, &out->num_nodes,
-                          &out->network) == 4;
+    *out = own_place;
+    return own_place.num_nodes > 0;
 }
 
 bool identify(int fd, identity *out)
