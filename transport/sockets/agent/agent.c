@@ -5,7 +5,7 @@
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
  * memory, moved by one thread; the programs have LIBRARY preloaded. A program begins when the one
  * before it listens or has ended, or after --wait. The run ends with the last command of the line:
- * the others get SIGTERM then. Statistics on standard error. */
+ * the others get SIGTERM soon after. Statistics on standard error. */
 #include "native/status.h"
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/program_calls.h"
@@ -28,6 +28,7 @@
 #define SLOTS 1024
 #define RING_BYTES 65536
 #define WAIT_MS 2000
+#define GRACE_MS 250        /* for servers that end with their last client */
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
 #define EVENTS 64
 #define EXIT_FAILURE_OWN 2
@@ -54,6 +55,7 @@ typedef struct {
 static emulated nodes[NODES_MAX];
 static uint32_t num_begun;
 static bool is_ending;
+static int64_t end_ms; /* when the others are ended; 0: the last program still runs */
 
 static void fail(const char *what, const char *why)
 {
@@ -158,20 +160,24 @@ static void prepare_program(const plan *wanted, uint32_t node, const sigset_t *s
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
 /* Let programs begin whose time has come. How long the next one has to wait at most, in ms; -1: all
  * have begun. */
 static int begin_programs(const plan *wanted)
 {
     static int64_t due_ms;
-    struct timespec now;
     while (num_begun < wanted->num_nodes) {
         const emulated *before = num_begun ? &nodes[num_begun - 1] : NULL;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        int64_t now_ms = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-        if (before && before->child && now_ms < due_ms &&
-            !pw_programs_has_listened(before->programs))
-            return (int)(due_ms - now_ms);
-        due_ms = now_ms + wanted->wait_ms;
+        int64_t now = now_ms();
+        if (before && before->child && now < due_ms && !pw_programs_has_listened(before->programs))
+            return (int)(due_ms - now);
+        due_ms = now + wanted->wait_ms;
         if (nodes[num_begun].child && write(nodes[num_begun].gate, "", 1) != 1)
             fail("pipe", strerror(errno));
         close(nodes[num_begun++].gate);
@@ -184,6 +190,16 @@ static void end_others(uint32_t num_nodes, int number)
     is_ending = true;
     for (uint32_t i = 0; i < num_nodes; i++)
         if (nodes[i].child) kill(nodes[i].child, number);
+}
+
+/* The last program has ended: in ms, when the others are to be; -1: not now. */
+static int end_programs(const plan *wanted)
+{
+    if (!end_ms || is_ending) return -1;
+    int64_t rest_ms = end_ms - now_ms();
+    if (rest_ms > 0) return (int)rest_ms;
+    end_others(wanted->num_nodes, SIGTERM);
+    return -1;
 }
 
 /* false: no program runs any more. */
@@ -203,7 +219,7 @@ static bool read_signals(int signals, const plan *wanted)
             if (nodes[i].status && !is_ending && i < num_nodes - 1)
                 fprintf(stderr, "pagewire-sockets: node %u: %s has ended with exit code %d\n", i,
                         wanted->commands[i][0], nodes[i].status);
-            if (i == num_nodes - 1) end_others(num_nodes, SIGTERM);
+            if (i == num_nodes - 1) end_ms = now_ms() + GRACE_MS;
         }
         is_running = is_running || nodes[i].child;
     }
@@ -231,7 +247,8 @@ static void run(int epoll, int signals, const plan *wanted)
             has_moved = has_moved || moved;
             has_writes = has_writes || pw_node_streams_num_writes(nodes[i].streams);
         }
-        int wait_ms = begin_programs(wanted);
+        int wait_ms = begin_programs(wanted), rest_ms = end_programs(wanted);
+        if (rest_ms >= 0) wait_ms = rest_ms;
         if (has_moved) wait_ms = 0;
         else if (has_writes) wait_ms = 1;
         int num_events = epoll_wait(epoll, events, EVENTS, wait_ms);
