@@ -6,6 +6,7 @@ words for, and becomes: signals and the exit code are its own.
 
 import argparse
 import importlib.util
+import json
 import os
 import pathlib
 import sys
@@ -42,6 +43,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--ring", type=int, default=65536, help="bytes of a connection's ring (default: 65536)"
     )
+    parser.add_argument("--json", metavar="FILE", help="write what each node did as JSON")
     end = words.index("--") if "--" in words else len(words)
     given, programs = parser.parse_args(words[:end]), words[end + 1 :]
     num_programs = programs.count(":") + 1 if programs else 0
@@ -58,10 +60,37 @@ def main(words: list[str]) -> int:
     folder = _folder()
     settings = [f"run.memory={given.memory}", *given.set]
     command = [str(folder / AGENT), "--ring", str(given.ring)]
+    if given.json:
+        _check_place(given.json)
+        command += ["--json", given.json, _facts(given.ring, settings, programs)]
     for setting in settings:
         command += ["--set", setting]
     sys.stdout.flush()
     os.execv(command[0], [*command, str(folder / CALLS), "--", *programs])
+
+
+def _facts(ring_bytes: int, settings: list[str], programs: list[str]) -> str:
+    """What was asked for, as the members of the JSON that the agent writes."""
+    memory = [each.partition("=")[2] for each in settings if each.startswith("run.memory=")][-1]
+    apart: list[list[str]] = [[]]
+    for word in programs:
+        if word == ":":
+            apart.append([])
+        else:
+            apart[-1].append(word)
+    asked = {
+        "memory": memory,
+        "ring_bytes": ring_bytes,
+        "settings": settings,
+        "programs": apart,
+    }
+    return json.dumps(asked)[1:-1]
+
+
+def _check_place(path: str) -> None:
+    folder = pathlib.Path(path).parent
+    if not os.access(folder, os.W_OK | os.X_OK) or pathlib.Path(path).is_dir():
+        raise ConfigError(f"--json = {path}: not a file in a folder that can be written to")
 
 
 def _folder() -> pathlib.Path:

@@ -22,4 +22,7 @@ uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const 
 /* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */
 int pw_node_streams_move(pw_node_streams *self);
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
+/* All nodes of the run, in this process: no message and no write of theirs is under way, and none is
+ * due. Until a user does something nothing will happen, however often they are moved. */
+bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes);
 #endif

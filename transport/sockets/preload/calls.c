@@ -4,6 +4,7 @@
  * descriptor.
  *
  * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
+#include "transport/sockets/preload/registrations.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -30,6 +31,7 @@ typedef struct {
 } place;
 
 typedef struct {
+    char kind;
     unsigned family, node, port, peer, peer_port;
 } identity;
 
@@ -46,21 +48,40 @@ static bool read_place(place *out)
                           &out->network) == 4;
 }
 
-/* Is the descriptor an emulated one, and whose? errno stays. */
-static bool identify(int fd, identity *out)
+/* The name of this end or of the other one, if it is in the abstract name space. errno stays. */
+static bool read_name(int fd, bool is_peers, char text[sizeof(struct sockaddr_un)])
 {
     struct sockaddr_un name;
-    char text[sizeof name.sun_path + 1] = "";
     socklen_t length = sizeof name;
     int saved = errno;
-    bool has_name = !NEXT(getpeername)(fd, (struct sockaddr *)&name, &length);
+    bool has_name = !(is_peers ? NEXT(getpeername) : NEXT(getsockname))(
+        fd, (struct sockaddr *)&name, &length);
     errno = saved;
     size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
     if (!has_name || name.sun_family != AF_UNIX || length <= before || name.sun_path[0])
         return false;
     memcpy(text, name.sun_path + 1, length - before);
-    return sscanf(text, PW_ENDPOINT_PREFIX "%u/%u:%u/%u:%u/", &out->family, &out->node, &out->port,
-                  &out->peer, &out->peer_port) == 5;
+    text[length - before] = 0;
+    return true;
+}
+
+/* Is the descriptor an emulated one, and whose? */
+static bool identify(int fd, identity *out)
+{
+    char text[sizeof(struct sockaddr_un)];
+    return read_name(fd, true, text) &&
+           sscanf(text, PW_ENDPOINT_PREFIX "%c/%u/%u:%u/%u:%u/", &out->kind, &out->family,
+                  &out->node, &out->port, &out->peer, &out->peer_port) == 6;
+}
+
+/* Has the connect that was not waited for ended, and how? */
+static bool read_outcome(int fd, int *error)
+{
+    char text[sizeof(struct sockaddr_un)];
+    unsigned number;
+    bool has_ended = read_name(fd, false, text) && sscanf(text, PW_OUTCOME_PREFIX "%u/", &number) == 1;
+    if (has_ended) *error = (int)number;
+    return has_ended;
 }
 
 static bool is_tcp(int fd)
@@ -144,6 +165,10 @@ static int receive_reply(int fd, int flags, int *error)
     }
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     int received = -1;
+    if (message.msg_flags & MSG_CTRUNC) { /* the kernel has closed it */
+        *error = EMFILE;
+        return -1;
+    }
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(&received, CMSG_DATA(header), sizeof(int));
     *error = answer.error;
@@ -176,29 +201,55 @@ static int replace(int fd, int made)
 {
     int status = fcntl(fd, F_GETFL), own = fcntl(fd, F_GETFD);
     fcntl(made, F_SETFL, status & O_NONBLOCK);
+    pw_registration *registrations = pw_registrations_take(fd);
     int code = dup3(made, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
     int saved = errno;
+    pw_registrations_put_back(fd, registrations);
     close(made);
     errno = saved;
     return code < 0 ? -1 : 0;
+}
+
+/* Why the emulated descriptor cannot be connected; 0: it can. */
+static int refuse_connect(int fd, const identity *own)
+{
+    int error = 0, pending = 0;
+    socklen_t length = sizeof pending;
+    if (own->kind == PW_KIND_BOUND) return 0; /* the agent knows whether it listens */
+    if (own->kind == PW_KIND_CONNECTED) return EISCONN;
+    if (!read_outcome(fd, &error)) return EALREADY;
+    if (!error) return EISCONN;
+    /* It is told once; then the program may try again. */
+    NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, &pending, &length);
+    return pending ? error : 0;
 }
 
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     place here;
     target to;
-    identity own;
-    if (read_place(&here) && identify(fd, &own)) {
-        errno = EISCONN;
+    identity own = {.port = 0};
+    bool has_place = read_place(&here), is_own = has_place && identify(fd, &own);
+    int error = is_own ? refuse_connect(fd, &own) : 0;
+    if (error) {
+        errno = error;
         return -1;
     }
-    if (!address || !read_place(&here) || !is_tcp(fd) ||
+    if (!address || !has_place || (!is_own && !is_tcp(fd)) ||
         !read_address(&here, address, length, &to) || to.is_any)
         return NEXT(connect)(fd, address, length);
-    const pw_program_request request = {
-        .call = PW_CALL_CONNECT, .node = to.node, .port = to.port, .family = to.family};
+    bool waits = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    const pw_program_request request = {.call = PW_CALL_CONNECT,
+                                        .node = to.node,
+                                        .port = to.port,
+                                        .own_port = is_own ? (uint16_t)own.port : 0,
+                                        .family = to.family,
+                                        .waits = waits};
     int made = ask(&here, &request);
-    return made < 0 ? -1 : replace(fd, made);
+    if (made < 0 || replace(fd, made) < 0) return -1;
+    if (waits) return 0;
+    errno = EINPROGRESS;
+    return -1;
 }
 
 EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
@@ -221,19 +272,29 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
 
 EXPORT int listen(int fd, int backlog)
 {
+    place here;
     identity own;
-    int error = 0;
-    if (!identify(fd, &own)) return NEXT(listen)(fd, backlog);
+    if (!read_place(&here) || !identify(fd, &own)) return NEXT(listen)(fd, backlog);
+    if (own.kind != PW_KIND_BOUND) {
+        errno = EINVAL;
+        return -1;
+    }
+    int most = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN : backlog;
     const pw_program_request request = {.call = PW_CALL_LISTEN,
-                                        .backlog = backlog > 0 ? (uint32_t)backlog : 1};
-    int status = fcntl(fd, F_GETFL);
-    fcntl(fd, F_SETFL, status & ~O_NONBLOCK);
-    bool is_sent = send(fd, &request, sizeof request, MSG_NOSIGNAL) == sizeof request;
-    bool is_answered = is_sent && receive_reply(fd, 0, &error) != -2;
-    int saved = is_answered ? error : errno;
-    fcntl(fd, F_SETFL, status);
-    errno = saved;
-    return is_answered && !error ? 0 : -1;
+                                        .port = (uint16_t)own.port,
+                                        .backlog = most ? (uint32_t)most : 1};
+    errno = 0;
+    ask(&here, &request);
+    return errno ? -1 : 0;
+}
+
+/* A connection that is taken without room for its descriptor would be lost. */
+static bool has_room(int fd)
+{
+    int spare = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (spare < 0) return false;
+    close(spare);
+    return true;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
@@ -242,8 +303,17 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     identity own;
     int error = 0;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
+    if (own.kind != PW_KIND_BOUND) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!has_room(fd)) return -1;
     int made = receive_reply(fd, 0, &error);
-    if (made < 0) return -1;
+    if (made < 0) {
+        if (made == -1) errno = error;
+        else if (errno == ECONNABORTED) errno = EINVAL; /* the agent is gone: it listens no more */
+        return -1;
+    }
     fcntl(made, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
     fcntl(made, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
     if (identify(made, &own))
@@ -271,7 +341,10 @@ EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
     place here;
     identity own;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(getpeername)(fd, address, length);
-    if (!own.peer_port) {
+    int error = 0;
+    bool is_connected = own.kind == PW_KIND_CONNECTED ||
+                        (own.kind == PW_KIND_NOT_WAITED_FOR && read_outcome(fd, &error) && !error);
+    if (!is_connected) {
         errno = ENOTCONN;
         return -1;
     }
@@ -295,9 +368,21 @@ static int give_number(int number, void *value, socklen_t *length)
     return 0;
 }
 
+/* For a connect that failed the kernel tells of its pair's end instead. */
+static int get_error(int fd, void *value, socklen_t *length)
+{
+    int told = 0, error = 0, code = NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, value, length);
+    if (code || !value || !length || *length < sizeof told) return code;
+    memcpy(&told, value, sizeof told);
+    if (told == ECONNRESET && read_outcome(fd, &error) && error)
+        memcpy(value, &error, sizeof error);
+    return code;
+}
+
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
     identity own;
+    if (level == SOL_SOCKET && name == SO_ERROR) return get_error(fd, value, length);
     bool is_ours =
         level == IPPROTO_TCP || (level == SOL_SOCKET && (name == SO_DOMAIN || name == SO_PROTOCOL));
     if (!is_ours || !value || !length || !identify(fd, &own))
