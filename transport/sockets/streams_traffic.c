@@ -99,13 +99,7 @@ int stream_move(pw_streams *self, stream *one)
         one->reset_told = true;
         if ((code = tell(self, one, MESSAGE_RESET, 0)) < 0) return code;
     }
-    if (is_over(one)) {
-        uint32_t slot = (uint32_t)(one - self->slots);
-        one->is_used = false;
-        self->num_open--;
-        set_remove(self->changed, slot);
-        set_remove(self->due, slot);
-    }
+    if (is_over(one)) stream_free(self, one);
     return PW_OK;
 }
 
@@ -144,8 +138,7 @@ static int answer_connect(pw_streams *self, uint32_t source, uint32_t connection
     uint16_t port = (uint16_t)value;
     listener *entry = find_listener(self, port);
     stream *one = NULL;
-    if (entry) one = stream_open(self, source, port, (uint16_t)(value >> 16));
-    if (!one) {
+    if (!entry || stream_open(self, source, port, (uint16_t)(value >> 16), &one) < 0) {
         self->counters.refused++;
         return stream_send(self, source, MESSAGE_REFUSED, connection, 0);
     }
