@@ -6,6 +6,7 @@ words for, and becomes: signals and the exit code are its own.
 
 import argparse
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -49,6 +50,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--ring", type=int, default=65536, help="bytes of a connection's ring (default: 65536)"
     )
+    parser.add_argument("--json", metavar="FILE", help="write what each node did as JSON")
     parser.add_argument(
         "--wait",
         type=float,
@@ -60,7 +62,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     end = words.index("--") if "--" in words else len(words)
     given, programs = parser.parse_args(words[:end]), words[end + 1 :]
-    if end == len(words) and given.words:
+    if given.words:
         raise ConfigError(f"sockets: {given.words[0]}: programs go behind --")
     commands = _split(programs)
     if given.ring not in _RINGS_BYTES:
@@ -79,7 +81,11 @@ def main(words: list[str]) -> int:
         _check(node, command)
     folder = _folder()
     settings = [f"run.memory={given.memory}", *given.set]
-    agent = [str(folder / AGENT), "--ring", str(given.ring), "--wait", str(round(given.wait * 1000))]
+    agent = [str(folder / AGENT), "--ring", str(given.ring)]
+    agent += ["--wait", str(round(given.wait * 1000))]
+    if given.json:
+        _check_place(given.json)
+        agent += ["--json", given.json, _facts(given.ring, settings, commands)]
     for setting in settings:
         agent += ["--set", setting]
     sys.stdout.flush()
@@ -134,6 +140,24 @@ def _why_unreached(path: str) -> str:
         table = file.read(size * count)
     kinds = [struct.unpack_from("<I", table, size * idx)[0] for idx in range(len(table) // size)]
     return "" if _PT_INTERP in kinds else "linked statically"
+
+
+def _facts(ring_bytes: int, settings: list[str], commands: list[list[str]]) -> str:
+    """What was asked for, as the members of the JSON that the agent writes."""
+    memory = [each.partition("=")[2] for each in settings if each.startswith("run.memory=")][-1]
+    asked = {
+        "memory": memory,
+        "ring_bytes": ring_bytes,
+        "settings": settings,
+        "programs": commands,
+    }
+    return json.dumps(asked)[1:-1]
+
+
+def _check_place(path: str) -> None:
+    folder = pathlib.Path(path).parent
+    if not os.access(folder, os.W_OK | os.X_OK) or pathlib.Path(path).is_dir():
+        raise ConfigError(f"--json = {path}: not a file in a folder that can be written to")
 
 
 def _folder() -> pathlib.Path:

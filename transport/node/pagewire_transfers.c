@@ -304,6 +304,13 @@ static int take(pagewire_node *node, pagewire_operation **operation,
     return 1;
 }
 
+bool pw_door_is_over(const pagewire_operation *operation, int64_t *complete_ns)
+{
+    const pw_handle *handle = (const pw_handle *)(const void *)operation;
+    if (handle->done) *complete_ns = handle->complete_ns;
+    return handle->done;
+}
+
 int pagewire_test(pagewire_node *node, pagewire_operation **operation,
                   pagewire_completion *completion)
 {

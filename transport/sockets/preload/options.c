@@ -27,10 +27,10 @@
         (__typeof__(&name))known;                                             \
     })
 
-void carry_options(int from, int to)
+void carry_options(int from, int to, bool has_send_buffer)
 {
     static const int switches[] = {SO_KEEPALIVE, SO_REUSEADDR, SO_PRIORITY, SO_RCVLOWAT};
-    static const int sizes[] = {SO_SNDBUF, SO_RCVBUF};
+    static const int sizes[] = {SO_RCVBUF, SO_SNDBUF};
     static const int times[] = {SO_RCVTIMEO, SO_SNDTIMEO};
     int saved = errno;
     for (unsigned i = 0; i < sizeof switches / sizeof *switches; i++) {
@@ -39,7 +39,7 @@ void carry_options(int from, int to)
         if (!NEXT(getsockopt)(from, SOL_SOCKET, switches[i], &value, &length) && value)
             NEXT(setsockopt)(to, SOL_SOCKET, switches[i], &value, sizeof value);
     }
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (unsigned i = 0; i < (has_send_buffer ? 2 : 1); i++) {
         int wanted = 0, own = 0;
         socklen_t length = sizeof wanted;
         if (NEXT(getsockopt)(from, SOL_SOCKET, sizes[i], &wanted, &length) ||
@@ -94,26 +94,40 @@ static int give_info(int fd, const identity *own, void *value, socklen_t *length
         char bytes[TCP_INFO_MAX_BYTES];
     } made;
     struct pollfd ended = {.fd = fd, .events = POLLRDHUP};
-    int saved = errno;
+    int saved = errno, error = 0;
     memset(&made, 0, sizeof made);
     made.info.tcpi_snd_mss = made.info.tcpi_rcv_mss = made.info.tcpi_advmss = MAXSEG_BYTES;
     made.info.tcpi_state = TCP_ESTABLISHED;
     if (poll(&ended, 1, 0) > 0)
         made.info.tcpi_state = ended.revents & POLLHUP ? TCP_CLOSE : TCP_CLOSE_WAIT;
+    if (own->kind == PW_KIND_NOT_WAITED_FOR && !read_outcome(fd, &error))
+        made.info.tcpi_state = TCP_SYN_SENT;
     if (!own->peer_port) made.info.tcpi_state = TCP_LISTEN;
     errno = saved;
     return give(&made, sizeof made, value, length);
 }
 
+/* For a connect that failed the kernel tells of its pair's end instead. */
+static int get_error(int fd, void *value, socklen_t *length)
+{
+    int told = 0, error = 0, code = NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, value, length);
+    if (code || !value || !length || *length < sizeof told) return code;
+    memcpy(&told, value, sizeof told);
+    if (told == ECONNRESET && read_outcome(fd, &error) && error)
+        memcpy(value, &error, sizeof error);
+    return code;
+}
+
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
     identity own;
+    if (level == SOL_SOCKET && name == SO_ERROR) return get_error(fd, value, length);
     bool is_ours =
         level == IPPROTO_TCP || (level == IPPROTO_IPV6 && name == IPV6_V6ONLY) ||
         (level == SOL_SOCKET && (name == SO_DOMAIN || name == SO_PROTOCOL || name == SO_TYPE));
     if (!is_ours || !value || !length || !identify(fd, &own))
         return NEXT(getsockopt)(fd, level, name, value, length);
-    if (level == IPPROTO_IPV6) return give_number(own.node == PW_NODE_NONE, value, length);
+    if (level == IPPROTO_IPV6) return give_number(own.kind == PW_KIND_SIX_ONLY, value, length);
     if (level == SOL_SOCKET)
         return give_number(name == SO_DOMAIN ? (int)own.family
                            : name == SO_TYPE ? SOCK_STREAM
