@@ -224,6 +224,28 @@ static int refuse_connect(int fd, const identity *own)
     return pending ? error : 0;
 }
 
+/* A bound one whose program connects to somewhere else: a socket of the kernel's at that port. */
+static int return_to_kernel(int fd, const identity *own)
+{
+    union {
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } any;
+    memset(&any, 0, sizeof any);
+    bool is_six = own->family == AF_INET6;
+    if (is_six) any.six.sin6_family = AF_INET6, any.six.sin6_port = htons((uint16_t)own->port);
+    else any.four.sin_family = AF_INET, any.four.sin_port = htons((uint16_t)own->port);
+    int made = socket((int)own->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return -1;
+    if (NEXT(bind)(made, (struct sockaddr *)&any, is_six ? sizeof any.six : sizeof any.four)) {
+        int saved = errno;
+        close(made);
+        errno = saved;
+        return -1;
+    }
+    return replace(fd, made);
+}
+
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     place here;
@@ -237,7 +259,7 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
     }
     if (!address || !has_place || (!is_own && !is_tcp(fd)) ||
         !read_address(&here, address, length, &to) || to.is_any)
-        return NEXT(connect)(fd, address, length);
+        return is_own && return_to_kernel(fd, &own) < 0 ? -1 : NEXT(connect)(fd, address, length);
     bool waits = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
     const pw_program_request request = {.call = PW_CALL_CONNECT,
                                         .node = to.node,
