@@ -20,6 +20,9 @@ struct pw_node_streams {
     unimem *memory;
     pw_streams *streams;
     uint64_t *arenas;
+    uint8_t *arena;
+    uint32_t ring_bytes;
+    bool is_registered[PW_STREAM_SLOTS_MAX]; /* its ring; stays so */
     write_under_way writes[WRITES];
     uint32_t num_writes;
     /* What the mailbox's callback has left, which may call nothing itself. */
@@ -47,7 +50,16 @@ static int start_write(void *context, uint32_t peer, uint32_t connection, const 
 
 static int send_message(void *context, uint32_t peer, uint64_t word)
 {
-    return unimem_send(((pw_node_streams *)context)->memory, peer, word);
+    pw_node_streams *self = context;
+    int32_t slot = pw_streams_slot_shown(word);
+    if (slot >= 0 && !self->is_registered[slot]) {
+        uint64_t key;
+        uint8_t *ring = self->arena + (uint64_t)slot * 2 * self->ring_bytes;
+        int code = pagewire_register(self->node, ring, self->ring_bytes, &key);
+        if (code < 0) return code;
+        self->is_registered[slot] = true;
+    }
+    return unimem_send(self->memory, peer, word);
 }
 
 static void keep_message(void *context, uint32_t source, uint64_t word, int64_t time_ns)
@@ -74,6 +86,8 @@ int pw_node_streams_create(pagewire_node *node, unimem *memory, const pw_streams
     const pw_streams_host host = {made, start_write, send_message};
     made->node = node;
     made->memory = memory;
+    made->arena = options->arena;
+    made->ring_bytes = options->ring_bytes;
     int code = pw_streams_create(options, &host, &made->streams);
     if (code == PW_OK) {
         made->arenas = malloc(options->num_nodes * sizeof *made->arenas);

@@ -1,5 +1,7 @@
 /* Stream connections on a node of pagewire.h: their bytes go by RDMA writes, their messages through
  * the kernel mailbox of unimem.h. All nodes of the run make one, before their first transfer.
+ * The ring that a peer writes into is registered from its first connection on: the run's memory
+ * strategy pins it, or not.
  *
  * The node's clock goes on to the end of a write, and to when bytes were here that a user takes by
  * pw_node_streams_here. One thread at a time. */

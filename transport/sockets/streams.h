@@ -104,6 +104,9 @@ int pw_streams_close(pw_streams *streams, uint32_t connection);
 /* What is queued is dropped, here and there. The name stays until it is closed. */
 int pw_streams_reset(pw_streams *streams, uint32_t connection);
 
+/* The slot whose ring the peer may write into once it has this message, which it could not before;
+ * -1: none. */
+int32_t pw_streams_slot_shown(uint64_t message);
 /* A message of a peer is here. */
 int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, int64_t time_ns);
 /* The connection's write is over; error: PW_OK or why it failed. */

@@ -263,6 +263,16 @@ int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, i
     return stream_move(streams, one);
 }
 
+int32_t pw_streams_slot_shown(uint64_t message)
+{
+    switch (message >> KIND_SHIFT & 15) {
+    case MESSAGE_CONNECT:
+        return (int32_t)(message >> CONNECTION_SHIFT & (PW_STREAM_SLOTS_MAX - 1));
+    case MESSAGE_ACCEPTED: return (int32_t)(message & (PW_STREAM_SLOTS_MAX - 1));
+    default: return -1;
+    }
+}
+
 int pw_streams_lost(pw_streams *streams, uint32_t node)
 {
     for (uint32_t slot = 0; slot < streams->options.num_slots; slot++) {
