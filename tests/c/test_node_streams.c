@@ -199,7 +199,7 @@ int main(void)
 {
     const char *const part[] = {"run.compute=model", "run.memory=part",
                                 "impairments.packet_loss=1:50:7", NULL};
-    const char *const pinned[] = {"run.compute=model", "run.memory=pin-all", NULL};
+    const char *const pinned[] = {"run.compute=model", "run.memory=pin-cache", NULL};
     both_ways(part, 65536, 1000000, "translation_faults_destination");
     both_ways(part, 4096, 50000, NULL);
     both_ways(pinned, 1024, 20000, NULL);
