@@ -82,6 +82,19 @@ def test_pins_of_a_ring_when_its_connection_has_ended_are_undone():
             nodes.join(0, 1, 80)
 
 
+def test_connection_when_the_queue_was_full_is_answered_after_an_accept():
+    with nodes_of("part", num_connections=2) as nodes:
+        nodes.listen(1, 80, 1)
+        ends = [nodes.connect(0, 1, 80) for _ in range(2)]
+        while nodes.step() is not None:
+            pass
+        assert [each.is_open for each in ends] == [True, False]
+        assert nodes.accept(1, 80) is not None
+        while nodes.step() is not None:
+            pass
+        assert all(each.is_open for each in ends)
+
+
 def test_sender_when_the_receiver_is_slow_waits_for_its_credit_in_virtual_time():
     """Bytes of the second ring cannot be here before the first was read."""
     with nodes_of("ideal") as nodes:

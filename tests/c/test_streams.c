@@ -161,25 +161,39 @@ static void nobody_listens_refuses(void)
     stop();
 }
 
-static void full_queue_refuses_until_one_is_accepted(void)
+static void full_queue_lets_wait_until_one_is_accepted(void)
 {
-    uint32_t near[3];
+    uint32_t near[5];
     start(2);
     assert(pw_streams_listen(nodes[1].streams, PORT, 2) == PW_OK);
     assert(pw_streams_listen(nodes[1].streams, PORT, 2) == PW_ERR_FULL);
-    for (uint16_t i = 0; i < 3; i++) {
+    for (uint16_t i = 0; i < 5; i++) {
         assert(pw_streams_connect(nodes[0].streams, 1, PORT, (uint16_t)(5000 + i), &near[i]) ==
                PW_OK);
         settle();
-        assert(facts_of(0, near[i]).state == (i < 2 ? PW_STREAM_OPEN : PW_STREAM_REFUSED));
+        assert(facts_of(0, near[i]).state == (i < 2 ? PW_STREAM_OPEN : PW_STREAM_CONNECTING));
     }
     assert(pw_streams_called(nodes[1].streams) == PORT && !pw_streams_called(nodes[1].streams));
     uint32_t first = pw_streams_accept(nodes[1].streams, PORT);
     assert(facts_of(1, first).peer_port == 5000);
-    pw_streams_unlisten(nodes[1].streams, PORT); /* the second one is reset */
+    assert(pw_streams_is_due(nodes[1].streams)); /* the third one's answer */
     settle();
-    assert(facts_of(0, near[1]).state == PW_STREAM_RESET);
+    assert(!pw_streams_is_due(nodes[1].streams));
+    assert(facts_of(0, near[2]).state == PW_STREAM_OPEN);
+    assert(facts_of(0, near[3]).state == PW_STREAM_CONNECTING);
+    assert(pw_streams_close(nodes[0].streams, near[3]) == PW_OK); /* it waits no longer */
+    pw_streams_unlisten(nodes[1].streams, PORT);
+    settle();
     assert(facts_of(0, near[0]).state == PW_STREAM_OPEN);
+    assert(facts_of(0, near[1]).state == PW_STREAM_RESET);
+    assert(facts_of(0, near[2]).state == PW_STREAM_RESET);
+    assert(facts_of(0, near[4]).state == PW_STREAM_REFUSED);
+    assert(pw_streams_close(nodes[0].streams, near[4]) == PW_OK);
+    assert(pw_streams_close(nodes[0].streams, near[1]) == PW_OK);
+    assert(pw_streams_close(nodes[0].streams, near[2]) == PW_OK);
+    settle();
+    assert(pw_streams_num_open(nodes[0].streams) == 1);
+    assert(pw_streams_num_open(nodes[1].streams) == 1);
     stop();
 }
 
@@ -403,7 +417,7 @@ static void any_message_is_taken(void)
 int main(void)
 {
     nobody_listens_refuses();
-    full_queue_refuses_until_one_is_accepted();
+    full_queue_lets_wait_until_one_is_accepted();
     sender_stops_at_a_full_ring_and_goes_on_after_credit();
     half_closed_stream_still_brings_the_other_way();
     data_for_who_has_closed_resets_the_writer();

@@ -211,3 +211,16 @@ int pw_node_streams_move(pw_node_streams *self)
     if (taken == 0) taken = pw_streams_move(self->streams);
     return taken < 0 ? taken : moved;
 }
+
+bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes)
+{
+    uint64_t num_sent = 0, num_arrived = 0;
+    for (uint32_t i = 0; i < num_nodes; i++) {
+        pw_streams_counters counters;
+        if (all[i]->num_writes || pw_streams_is_due(all[i]->streams)) return false;
+        pw_streams_read_counters(all[i]->streams, &counters);
+        num_sent += counters.messages;
+        num_arrived += pw_streams_num_arrived(all[i]->streams);
+    }
+    return num_sent == num_arrived;
+}

@@ -152,7 +152,10 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node)
 {
     int64_t first_ns = PW_NEVER;
     uint32_t chosen = 0;
-    int code = move_network(nodes);
+    int code = PW_OK;
+    for (uint32_t i = 0; i < nodes->num_nodes && code >= 0; i++)
+        code = pw_streams_move(pw_stream_nodes_streams(nodes, i)); /* what an accept has left */
+    if (code >= 0) code = move_network(nodes);
     if (code < 0) return code;
     for (uint32_t i = 0; i < nodes->num_nodes; i++) {
         int64_t next_ns = pw_node_streams_next_ns(nodes->nodes[i].streams);

@@ -58,7 +58,7 @@ void stream_free(pw_streams *self, stream *one)
     one->is_used = false;
     self->num_open--;
     set_remove(self->changed, slot);
-    set_remove(self->refused, slot);
+    set_remove(self->due, slot);
     if (self->host.close) self->host.close(self->host.context, slot);
 }
 
@@ -87,8 +87,9 @@ uint32_t pw_streams_accept(pw_streams *streams, uint16_t port)
     stream *one = &streams->slots[entry->first - 1];
     entry->first = one->next_queued;
     if (!entry->first) entry->last = 0;
-    entry->num_queued--;
     one->is_queued = false;
+    entry->num_answered--;
+    stream_answer(streams, entry);
     return name_of(streams, one);
 }
 
@@ -96,7 +97,18 @@ void pw_streams_unlisten(pw_streams *streams, uint16_t port)
 {
     listener *entry = find_listener(streams, port);
     if (!entry) return;
-    for (uint32_t name; (name = pw_streams_accept(streams, port)) != PW_STREAM_NONE;) {
+    for (uint32_t next = entry->next_unanswered; next;) {
+        stream *one = &streams->slots[next - 1];
+        next = one->next_queued;
+        one->state = PW_STREAM_REFUSED;
+        one->is_queued = one->is_unanswered = false;
+        one->is_closed = one->is_answer_due = true;
+        set_add(streams->due, (uint32_t)(one - streams->slots));
+        streams->counters.refused++;
+    }
+    entry->next_unanswered = 0;
+    for (uint32_t left = entry->num_answered; left-- > 0;) {
+        uint32_t name = pw_streams_accept(streams, port);
         pw_streams_reset(streams, name);
         pw_streams_close(streams, name);
     }
@@ -251,7 +263,11 @@ uint16_t pw_streams_called(pw_streams *streams)
     return 0;
 }
 
+bool pw_streams_is_due(const pw_streams *streams) { return set_first(streams->due) >= 0; }
+
 uint32_t pw_streams_num_open(const pw_streams *streams) { return streams->num_open; }
+
+uint64_t pw_streams_num_arrived(const pw_streams *streams) { return streams->num_arrived; }
 
 void pw_streams_read_counters(const pw_streams *streams, pw_streams_counters *out)
 {

@@ -53,7 +53,7 @@ typedef struct {
 /* cdef begin */
 typedef enum {
     PW_STREAM_CONNECTING,
-    PW_STREAM_REFUSED, /* nobody listens there, or its queue is full */
+    PW_STREAM_REFUSED, /* nobody listens there, or that node has no slot left */
     PW_STREAM_OPEN,
     PW_STREAM_RESET, /* by the peer, or because a write failed */
 } pw_stream_state;
@@ -85,9 +85,10 @@ int pw_streams_create(const pw_streams_options *options, const pw_streams_host *
 void pw_streams_destroy(pw_streams *streams);
 
 /* cdef begin */
-/* Queue connections to the port, at most so many. PW_ERR_FULL: it is taken. */
+/* Queue connections to the port. So many are answered before they are accepted; those behind them
+ * wait, and who connects with them. PW_ERR_FULL: the port is taken, or there are 256. */
 int pw_streams_listen(pw_streams *streams, uint16_t port, uint32_t backlog);
-/* Those in its queue are reset. */
+/* Those in its queue are reset, those not answered refused. */
 void pw_streams_unlisten(pw_streams *streams, uint16_t port);
 bool pw_streams_is_listening(const pw_streams *streams, uint16_t port);
 /* The oldest in the port's queue, or PW_STREAM_NONE. */
@@ -124,8 +125,11 @@ int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, i
 int pw_streams_written(pw_streams *streams, uint32_t connection, int error);
 /* The node is gone. */
 int pw_streams_lost(pw_streams *streams, uint32_t node);
-/* Start what host.write has refused before. */
+/* Start what host.write has refused before, send answers that are due. */
 int pw_streams_move(pw_streams *streams);
+bool pw_streams_is_due(const pw_streams *streams); /* pw_streams_move has something to do */
+/* Messages of peers, whatever they were. */
+uint64_t pw_streams_num_arrived(const pw_streams *streams);
 
 /* cdef begin */
 /* A connection that has changed since it was last named here, or PW_STREAM_NONE. */

@@ -39,13 +39,15 @@ typedef struct {
     bool reset_told, reset_heard;
     bool is_closed;       /* by its user */
     bool is_queued;       /* waits for accept */
+    bool is_unanswered;   /* in the queue, which has no room for it */
+    bool is_answer_due;   /* to its connect */
     uint32_t next_queued; /* slot + 1; 0: none */
 } stream;
 
 typedef struct {
     uint16_t port; /* 0: free */
-    uint32_t backlog, num_queued;
-    uint32_t first, last; /* slot + 1 */
+    uint32_t backlog, num_answered;        /* of those in the queue, the first ones */
+    uint32_t first, last, next_unanswered; /* slot + 1; 0: none */
     bool is_called;
 } listener;
 
@@ -53,9 +55,11 @@ struct pw_streams {
     pw_streams_options options;
     pw_streams_host host;
     pw_streams_counters counters;
+    uint64_t num_arrived; /* messages */
     uint32_t num_open, next_slot;
     uint16_t next_port;
-    uint64_t changed[SET_WORDS], refused[SET_WORDS]; /* sets of slots; refused: by host.write */
+    /* Sets of slots; due: host.write has refused, or an answer is due. */
+    uint64_t changed[SET_WORDS], due[SET_WORDS];
     listener listeners[LISTENERS_MAX];
     stream slots[PW_STREAM_SLOTS_MAX];
 };
@@ -119,6 +123,8 @@ int stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t pee
 void stream_free(pw_streams *self, stream *one);
 /* Send and write what is due, and free the slot when nobody needs it. */
 int stream_move(pw_streams *self, stream *one);
+/* Those who call, as many as the backlog allows: their answers are due. */
+void stream_answer(pw_streams *self, listener *entry);
 int stream_send(pw_streams *self, uint32_t peer, message_kind kind, uint32_t connection,
                 uint64_t value);
 void stream_reset(pw_streams *self, stream *one);

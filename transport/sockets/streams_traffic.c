@@ -45,7 +45,7 @@ static void start_write(pw_streams *self, stream *one)
     }
     one->is_writing = false;
     one->started -= num_bytes;
-    if (code == PW_ERR_FULL) set_add(self->refused, slot);
+    if (code == PW_ERR_FULL) set_add(self->due, slot);
     else stream_reset(self, one);
 }
 
@@ -86,7 +86,12 @@ static bool is_over(const stream *one)
 int stream_move(pw_streams *self, stream *one)
 {
     int code = PW_OK;
-    if (one->state == PW_STREAM_OPEN) code = move_open(self, one);
+    if (one->is_answer_due) {
+        one->is_answer_due = false;
+        code = one->state == PW_STREAM_REFUSED ? tell(self, one, MESSAGE_REFUSED, 0)
+                                               : tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
+    }
+    if (code >= 0 && one->state == PW_STREAM_OPEN) code = move_open(self, one);
     if (code < 0) return code;
     /* A reset connection that has no answer yet cannot say so: its peer has no name. */
     if (one->state == PW_STREAM_RESET && !one->is_writing && !one->reset_told &&
@@ -102,8 +107,8 @@ int pw_streams_move(pw_streams *streams)
 {
     uint64_t waiting[SET_WORDS];
     for (uint32_t i = 0; i < SET_WORDS; i++) {
-        waiting[i] = streams->refused[i];
-        streams->refused[i] = 0;
+        waiting[i] = streams->due[i];
+        streams->due[i] = 0;
     }
     for (int32_t slot; (slot = set_first(waiting)) >= 0;) {
         set_remove(waiting, (uint32_t)slot);
@@ -133,8 +138,7 @@ static int answer_connect(pw_streams *self, uint32_t source, uint32_t connection
     uint16_t port = (uint16_t)value;
     listener *entry = find_listener(self, port);
     stream *one = NULL;
-    if (!entry || entry->num_queued >= entry->backlog ||
-        stream_open(self, source, port, (uint16_t)(value >> 16), &one) < 0) {
+    if (!entry || stream_open(self, source, port, (uint16_t)(value >> 16), &one) < 0) {
         self->counters.refused++;
         return stream_send(self, source, MESSAGE_REFUSED, connection, 0);
     }
@@ -142,14 +146,28 @@ static int answer_connect(pw_streams *self, uint32_t source, uint32_t connection
     one->state = PW_STREAM_OPEN;
     one->peer_connection = connection;
     one->time_ns = time_ns;
-    one->is_queued = true;
+    one->is_queued = one->is_unanswered = true;
     if (entry->last) self->slots[entry->last - 1].next_queued = slot + 1;
     else entry->first = slot + 1;
     entry->last = slot + 1;
-    entry->num_queued++;
-    entry->is_called = true;
-    self->counters.connections_taken++;
-    return tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
+    if (!entry->next_unanswered) entry->next_unanswered = slot + 1;
+    stream_answer(self, entry);
+    return stream_move(self, one);
+}
+
+void stream_answer(pw_streams *self, listener *entry)
+{
+    while (entry->next_unanswered && entry->num_answered < entry->backlog) {
+        uint32_t slot = entry->next_unanswered - 1;
+        stream *one = &self->slots[slot];
+        entry->next_unanswered = one->next_queued;
+        entry->num_answered++;
+        entry->is_called = true;
+        one->is_unanswered = false;
+        one->is_answer_due = true;
+        set_add(self->due, slot);
+        self->counters.connections_taken++;
+    }
 }
 
 /* How far a 36-bit position lies behind one of 64 bits. */
@@ -221,6 +239,7 @@ int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, i
     message_kind kind = (message_kind)(message >> KIND_SHIFT & 15);
     uint32_t connection = (uint32_t)(message >> CONNECTION_SHIFT & CONNECTION_MASK);
     uint64_t value = message & POSITION_MASK;
+    streams->num_arrived++;
     if (source >= streams->options.num_nodes || kind >= MESSAGE_KINDS ||
         (connection & (PW_STREAM_SLOTS_MAX - 1)) >= streams->options.num_slots) {
         streams->counters.malformed++;

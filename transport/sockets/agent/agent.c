@@ -1,54 +1,54 @@
-/* pagewire-sockets [--set TEXT]... [--ring BYTES] LIBRARY -- COMMAND [ARGS] [: COMMAND [ARGS]]...
+/* pagewire-sockets [--set TEXT]... [--ring BYTES] [--json FILE FACTS] [--wait MS] LIBRARY
+ *                  -- COMMAND [ARGS] [: COMMAND [ARGS]]...
  *
  * Starts a command a node, whose stream sockets to addresses of the emulated network (10.77.0.0/16;
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
- * memory, moved by one thread; the programs have LIBRARY preloaded. The run ends with the last
- * command of the line: the others get SIGTERM then. Statistics on standard error. */
+ * memory, moved by one thread; the programs have LIBRARY preloaded. A program begins when the one
+ * before it listens or has ended, or after --wait. The run ends with the last command of the line.
+ * Statistics on standard error, and as JSON with the given facts in it. */
 #include "native/status.h"
+#include "transport/sockets/agent/children.h"
 #include "transport/sockets/agent/programs.h"
+#include "transport/sockets/agent/report.h"
 #include "transport/sockets/program_calls.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define NODES_MAX 64
+#define NODES_MAX PW_CHILDREN_MAX
 #define SETTINGS_MAX 64
 #define SLOTS 1024
 #define RING_BYTES 65536
+#define WAIT_MS 2000
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
-#define EVENTS 64
+#define EVENTS 256
 #define EXIT_FAILURE_OWN 2
-#define EXIT_SIGNALLED 128
-
-typedef struct {
-    pagewire_node *node;
-    unimem *memory;
-    pw_node_streams *streams;
-    pw_programs *programs;
-    pid_t child; /* 0: ended */
-    int status;
-} emulated;
+#define LOOK_NS INT64_C(100000000) /* for what is late: connects without an answer, ends */
+#define LOOK_MS 100
+#define NS_IN_MS INT64_C(1000000)
 
 typedef struct {
     const char *settings[SETTINGS_MAX + 2];
     uint32_t ring_bytes, num_nodes;
-    const char *library;
+    int64_t wait_ns;
+    const char *library, *json, *facts;
     char **commands[NODES_MAX];
 } plan;
 
-static emulated nodes[NODES_MAX];
+static pagewire_node *nodes[NODES_MAX];
+static pw_node_streams *streams[NODES_MAX];
+static pw_programs *programs[NODES_MAX];
+static pw_children children;
 
 static void fail(const char *what, const char *why)
 {
     fprintf(stderr, "pagewire-sockets: error: %s: %s\n", what, why);
+    pw_children_kill(&children);
     exit(EXIT_FAILURE_OWN);
 }
 
@@ -58,12 +58,18 @@ static void read_arguments(char **argument, plan *out)
     /* The programs' own time is not the node's: they are other processes. */
     out->settings[num_settings++] = "run.compute=model";
     out->ring_bytes = RING_BYTES;
+    out->wait_ns = WAIT_MS * NS_IN_MS;
     for (; *argument && !strncmp(*argument, "--", 2) && (*argument)[2]; argument += 2) {
         if (!argument[1]) fail(*argument, "needs a value");
         if (!strcmp(*argument, "--ring"))
             out->ring_bytes = (uint32_t)strtoul(argument[1], NULL, 10);
-        else if (strcmp(*argument, "--set") || num_settings > SETTINGS_MAX)
-            fail(*argument, "allowed are --ring and up to 64 --set");
+        else if (!strcmp(*argument, "--wait"))
+            out->wait_ns = (int64_t)strtoul(argument[1], NULL, 10) * NS_IN_MS;
+        else if (!strcmp(*argument, "--json") && argument[2]) {
+            out->json = argument[1];
+            out->facts = (++argument)[1];
+        } else if (strcmp(*argument, "--set") || num_settings > SETTINGS_MAX)
+            fail(*argument, "allowed are --ring, --wait, --json and up to 64 --set");
         else out->settings[num_settings++] = argument[1];
     }
     if (!*argument || !argument[1] || strcmp(argument[1], "--") || !argument[2])
@@ -85,6 +91,7 @@ static void read_arguments(char **argument, plan *out)
 static void create_nodes(const plan *wanted, int epoll)
 {
     pagewire_network *network;
+    unimem *memories[NODES_MAX];
     uint64_t arenas[NODES_MAX];
     char reason[512] = "";
     size_t arena_bytes = pw_streams_arena_bytes(SLOTS, wanted->ring_bytes);
@@ -98,9 +105,9 @@ static void create_nodes(const plan *wanted, int epoll)
     options.reason_bytes = sizeof reason;
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
         options.node = i;
-        if (pagewire_node_create(&options, &nodes[i].node) < 0) fail("node", reason);
-        if (unimem_create(nodes[i].node, NULL, &nodes[i].memory) < 0)
-            fail("node", pagewire_reason(nodes[i].node));
+        if (pagewire_node_create(&options, &nodes[i]) < 0) fail("node", reason);
+        if (unimem_create(nodes[i], NULL, &memories[i]) < 0)
+            fail("node", pagewire_reason(nodes[i]));
         void *arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (arena == MAP_FAILED) fail("rings", strerror(errno));
@@ -109,131 +116,137 @@ static void create_nodes(const plan *wanted, int epoll)
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
         const pw_streams_options rings = {i, wanted->num_nodes, SLOTS, wanted->ring_bytes,
                                           (uint8_t *)(uintptr_t)arenas[i]};
-        code = pw_node_streams_create(nodes[i].node, nodes[i].memory, &rings, arenas,
-                                      &nodes[i].streams);
-        if (code == PW_OK)
-            code = pw_programs_create(i, nodes[i].streams, epoll, &nodes[i].programs);
+        code = pw_node_streams_create(nodes[i], memories[i], &rings, arenas, &streams[i]);
+        if (code == PW_OK) code = pw_programs_create(i, streams[i], epoll, &programs[i]);
         if (code < 0) fail("--ring or node", pw_status_text(code));
     }
 }
 
-static void start_program(const plan *wanted, uint32_t node, const sigset_t *signals)
+/* Each connection takes two descriptors here. Programs keep the limit that was. */
+static void raise_limit(void)
 {
-    char value[96], preload[4096];
-    pid_t agent = getpid(), child = fork();
-    if (child < 0) fail("fork", strerror(errno));
-    nodes[node].child = child;
-    if (child) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != agent) _exit(EXIT_FAILURE_OWN);
-    sigprocmask(SIG_UNBLOCK, signals, NULL);
-    const char *before = getenv("LD_PRELOAD");
-    snprintf(value, sizeof value, "%u %u %u %u", (unsigned)agent, node, wanted->num_nodes, NETWORK);
-    snprintf(preload, sizeof preload, "%s%s%s", wanted->library, before ? ":" : "",
-             before ? before : "");
-    setenv(PW_AGENT_VARIABLE, value, 1);
-    setenv("LD_PRELOAD", preload, 1);
-    execvp(wanted->commands[node][0], wanted->commands[node]);
-    fprintf(stderr, "pagewire-sockets: error: %s: %s\n", wanted->commands[node][0],
-            strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
+    struct rlimit raised = children.descriptors;
+    raised.rlim_cur = raised.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &raised)) fail("limit of descriptors", strerror(errno));
 }
 
-static void end_others(uint32_t num_nodes, int number)
+static void prepare_programs(const plan *wanted)
 {
-    for (uint32_t i = 0; i < num_nodes; i++)
-        if (nodes[i].child) kill(nodes[i].child, number);
-}
-
-/* false: no program runs any more. */
-static bool read_signals(int signals, uint32_t num_nodes)
-{
-    struct signalfd_siginfo info;
-    int status;
-    while (read(signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD) end_others(num_nodes, (int)info.ssi_signo);
-    bool is_running = false;
-    for (uint32_t i = 0; i < num_nodes; i++) {
-        if (nodes[i].child && waitpid(nodes[i].child, &status, WNOHANG) == nodes[i].child) {
-            nodes[i].child = 0;
-            nodes[i].status =
-                WIFSIGNALED(status) ? EXIT_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
-            if (i == num_nodes - 1) end_others(num_nodes, SIGTERM);
-        }
-        is_running = is_running || nodes[i].child;
+    char place[96];
+    for (uint32_t i = 0; i < wanted->num_nodes; i++) {
+        snprintf(place, sizeof place, "%u %u %u %u", (unsigned)getpid(), i, wanted->num_nodes,
+                 NETWORK);
+        if (pw_children_prepare(&children, wanted->commands[i], wanted->library, place) < 0)
+            fail("fork", strerror(errno));
     }
-    return is_running;
 }
 
 static void check(uint32_t node, int code)
 {
     if (code >= 0) return;
-    end_others(NODES_MAX, SIGTERM);
-    fprintf(stderr, "pagewire-sockets: node %u: %s\n", node, pagewire_reason(nodes[node].node));
+    fprintf(stderr, "pagewire-sockets: node %u: %s\n", node, pagewire_reason(nodes[node]));
     fail("node", pw_status_text(code));
 }
 
-static void run(int epoll, int signals, uint32_t num_nodes)
+/* true: something happened. */
+static bool move_nodes(uint32_t num_nodes)
 {
-    for (bool is_running = true; is_running;) {
-        struct epoll_event events[EVENTS];
-        bool has_moved = false, has_writes = false;
-        for (uint32_t i = 0; i < num_nodes; i++) {
-            int moved = pw_node_streams_move(nodes[i].streams);
-            check(i, moved);
-            check(i, pw_programs_move(nodes[i].programs));
-            has_moved = has_moved || moved;
-            has_writes = has_writes || pw_node_streams_num_writes(nodes[i].streams);
-        }
-        int num_events = epoll_wait(epoll, events, EVENTS, has_moved ? 0 : has_writes ? 1 : -1);
-        for (int i = 0; i < num_events; i++) {
-            if (events[i].data.ptr)
-                check(0, pw_programs_ready(events[i].data.ptr, events[i].events));
-            else is_running = read_signals(signals, num_nodes);
-        }
-        for (uint32_t i = 0; i < num_nodes; i++) pw_programs_sweep(nodes[i].programs);
+    bool has_moved = false;
+    for (uint32_t i = 0; i < num_nodes; i++) {
+        int moved = pw_node_streams_move(streams[i]);
+        check(i, moved);
+        check(i, pw_programs_move(programs[i]));
+        has_moved = has_moved || moved;
+    }
+    return has_moved;
+}
+
+static bool is_waiting_for_time(uint32_t num_nodes)
+{
+    bool is_waiting = pw_children_are_ending(&children) || children.num_begun < num_nodes;
+    for (uint32_t i = 0; i < num_nodes; i++)
+        is_waiting = is_waiting || pw_programs_num_connecting(programs[i]);
+    return is_waiting;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void begin_programs(const plan *wanted)
+{
+    static int64_t due_ns;
+    while (children.num_begun < wanted->num_nodes) {
+        uint32_t next = children.num_begun;
+        int64_t now = now_ns();
+        if (next && children.programs[next - 1] && now < due_ns &&
+            !pw_programs_have_listened(programs[next - 1]))
+            return;
+        due_ns = now + wanted->wait_ns;
+        pw_children_begin(&children);
     }
 }
 
-static void report(uint32_t num_nodes)
+static void run(int epoll, int signals, const plan *wanted)
 {
-    for (uint32_t i = 0; i < num_nodes; i++) {
-        pw_streams_counters counted;
-        uint64_t num_faults = 0;
-        pw_streams_read_counters(pw_node_streams_of(nodes[i].streams), &counted);
-        pagewire_read_counter(nodes[i].node, "translation_faults_destination", &num_faults);
-        fprintf(stderr,
-                "sockets, node %u: %llu connections made, %llu taken, %llu refused, %llu reset; "
-                "%llu RDMA writes, %llu messages; %llu bytes out, %llu in; %llu page faults of "
-                "arriving blocks; %lld ns virtual\n",
-                i, (unsigned long long)counted.connections_made,
-                (unsigned long long)counted.connections_taken, (unsigned long long)counted.refused,
-                (unsigned long long)counted.resets, (unsigned long long)counted.writes,
-                (unsigned long long)counted.messages, (unsigned long long)counted.bytes_out,
-                (unsigned long long)counted.bytes_in, (unsigned long long)num_faults,
-                (long long)pagewire_clock_ns(nodes[i].node));
+    int64_t looked_ns = 0;
+    uint32_t num_nodes = wanted->num_nodes;
+    for (bool is_running = true; is_running;) {
+        struct epoll_event events[EVENTS];
+        begin_programs(wanted);
+        bool has_moved = move_nodes(num_nodes), has_signals = false;
+        /* For ever only if nothing can happen before a program does something. */
+        bool is_quiet = !has_moved && pw_node_streams_are_quiet(streams, num_nodes);
+        bool waits = is_waiting_for_time(num_nodes);
+        int num_events = epoll_wait(epoll, events, EVENTS,
+                                    has_moved   ? 0
+                                    : !is_quiet ? 1
+                                    : waits     ? LOOK_MS
+                                                : -1);
+        for (int i = 0; i < num_events; i++) {
+            pw_endpoint *endpoint = events[i].data.ptr;
+            if (!endpoint) has_signals = true;
+            else
+                check(pw_programs_node_of(endpoint), pw_programs_ready(endpoint, events[i].events));
+        }
+        bool is_late = waits && now_ns() - looked_ns >= LOOK_NS;
+        if (is_late) looked_ns = now_ns();
+        if (has_signals || is_late) is_running = pw_children_reap(&children, signals);
+        for (uint32_t i = 0; i < num_nodes; i++) {
+            if (is_late) check(i, pw_programs_give_up_late(programs[i], looked_ns));
+            pw_programs_sweep(programs[i]);
+        }
     }
+}
+
+static void report(const plan *wanted)
+{
+    pw_report_row rows[NODES_MAX];
+    for (uint32_t i = 0; i < wanted->num_nodes; i++)
+        rows[i] = (pw_report_row){nodes[i], streams[i], children.exit_codes[i]};
+    pw_report_print(rows, wanted->num_nodes);
+    if (wanted->json && pw_report_write(rows, wanted->num_nodes, wanted->facts, wanted->json) < 0)
+        fail(wanted->json, strerror(errno));
 }
 
 int main(int num_arguments, char **arguments)
 {
     plan wanted = {.num_nodes = 0};
-    sigset_t set;
+    int signals;
     (void)num_arguments;
     read_arguments(arguments + 1, &wanted);
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (epoll < 0 || signals < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, signals, &event))
-        fail("epoll", strerror(errno));
+    if (epoll < 0 || pw_children_init(&children, &signals) ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, signals, &event))
+        fail("epoll or signals", strerror(errno));
+    raise_limit();
     create_nodes(&wanted, epoll);
-    for (uint32_t i = 0; i < wanted.num_nodes; i++) start_program(&wanted, i, &set);
-    run(epoll, signals, wanted.num_nodes);
-    report(wanted.num_nodes);
-    return nodes[wanted.num_nodes - 1].status;
+    prepare_programs(&wanted);
+    run(epoll, signals, &wanted);
+    report(&wanted);
+    return children.exit_codes[wanted.num_nodes - 1];
 }

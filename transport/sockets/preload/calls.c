@@ -3,15 +3,14 @@
  * addresses or options of TCP are intercepted: all others are the kernel's own on such a
  * descriptor.
  *
- * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
+ * Keeps no state but the node: whose an end is stands in its name, also after fork and exec. */
+#include "transport/sockets/preload/endpoints.h"
+#include "transport/sockets/preload/registrations.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +19,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-/* The C library's, behind this one. */
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
-#define MAXSEG_BYTES 16384 /* a block of the engine */
+#define NODE_NONE 0xFFFFu
 
 typedef struct {
     unsigned agent, node, num_nodes, network;
 } place;
-
-typedef struct {
-    unsigned family, node, port, peer, peer_port;
-} identity;
 
 typedef struct {
     bool is_any;
@@ -39,39 +31,79 @@ typedef struct {
     uint16_t port, family;
 } target;
 
-static bool read_place(place *out)
+static place own_place; /* num_nodes 0: not in a run */
+
+/* At the start: servers clear the environment of their workers. */
+__attribute__((constructor)) static void learn_place(void)
 {
+    place read;
     const char *text = getenv(PW_AGENT_VARIABLE);
-    return text && sscanf(text, "%u %u %u %u", &out->agent, &out->node, &out->num_nodes,
-                          &out->network) == 4;
+    if (text &&
+        sscanf(text, "%u %u %u %u", &read.agent, &read.node, &read.num_nodes, &read.network) == 4)
+        own_place = read;
 }
 
-/* Is the descriptor an emulated one, and whose? errno stays. */
-static bool identify(int fd, identity *out)
+static bool read_place(place *out)
+{
+    *out = own_place;
+    return own_place.num_nodes > 0;
+}
+
+/* The name of this end or of the other one, if it is in the abstract name space. errno stays. */
+static bool read_name(int fd, bool is_peers, char text[sizeof(struct sockaddr_un)])
 {
     struct sockaddr_un name;
-    char text[sizeof name.sun_path + 1] = "";
     socklen_t length = sizeof name;
     int saved = errno;
-    bool has_name = !NEXT(getpeername)(fd, (struct sockaddr *)&name, &length);
+    bool has_name =
+        !(is_peers ? NEXT(getpeername) : NEXT(getsockname))(fd, (struct sockaddr *)&name, &length);
     errno = saved;
     size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
     if (!has_name || name.sun_family != AF_UNIX || length <= before || name.sun_path[0])
         return false;
     memcpy(text, name.sun_path + 1, length - before);
-    return sscanf(text, PW_ENDPOINT_PREFIX "%u/%u:%u/%u:%u/", &out->family, &out->node, &out->port,
-                  &out->peer, &out->peer_port) == 5;
+    text[length - before] = 0;
+    return true;
+}
+
+bool identify(int fd, identity *out)
+{
+    char text[sizeof(struct sockaddr_un)];
+    return read_name(fd, true, text) &&
+           sscanf(text, PW_ENDPOINT_PREFIX "%c/%u/%u:%u/%u:%u/%u/%u", &out->kind, &out->family,
+                  &out->node, &out->port, &out->peer, &out->peer_port, &out->agent,
+                  &out->number) == 8;
+}
+
+static bool is_bound(const identity *own)
+{
+    return own->kind == PW_KIND_BOUND || own->kind == PW_KIND_SIX_ONLY;
+}
+
+bool read_outcome(int fd, int *error)
+{
+    char text[sizeof(struct sockaddr_un)];
+    unsigned number;
+    bool has_ended =
+        read_name(fd, false, text) && sscanf(text, PW_OUTCOME_PREFIX "%u/", &number) == 1;
+    if (has_ended) *error = (int)number;
+    return has_ended;
+}
+
+static int read_option(int fd, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    return NEXT(getsockopt)(fd, SOL_SOCKET, name, &value, &length) ? -1 : value;
 }
 
 static bool is_tcp(int fd)
 {
-    int type = 0, family = 0;
-    socklen_t length = sizeof type;
     int saved = errno;
-    bool is_stream = !NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &length) &&
-                     type == SOCK_STREAM &&
-                     !NEXT(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) &&
-                     (family == AF_INET || family == AF_INET6);
+    int family = read_option(fd, SO_DOMAIN), protocol = read_option(fd, SO_PROTOCOL);
+    bool is_stream = read_option(fd, SO_TYPE) == SOCK_STREAM &&
+                     (family == AF_INET || family == AF_INET6) &&
+                     (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
     errno = saved;
     return is_stream;
 }
@@ -99,6 +131,7 @@ static bool read_address(const place *here, const struct sockaddr *address, sock
     return out->is_any || (bits & 0xFFFF0000) == here->network;
 }
 
+/* NODE_NONE: any address. */
 static void write_address(const place *here, unsigned family, unsigned node, unsigned port,
                           struct sockaddr *address, socklen_t *length)
 {
@@ -107,13 +140,13 @@ static void write_address(const place *here, unsigned family, unsigned node, uns
         struct sockaddr_in6 six;
     } made;
     memset(&made, 0, sizeof made);
-    uint32_t bits = htonl(here->network + node + 1);
+    uint32_t bits = node == NODE_NONE ? INADDR_ANY : htonl(here->network + node + 1);
     socklen_t num_bytes = family == AF_INET6 ? sizeof made.six : sizeof made.four;
     if (!address || !length) return;
     if (family == AF_INET6) {
         made.six.sin6_family = AF_INET6;
         made.six.sin6_port = htons((uint16_t)port);
-        made.six.sin6_addr.s6_addr[10] = made.six.sin6_addr.s6_addr[11] = 0xFF;
+        if (bits) memset(&made.six.sin6_addr.s6_addr[10], 0xFF, 2);
         memcpy(&made.six.sin6_addr.s6_addr[12], &bits, sizeof bits);
     } else {
         made.four.sin_family = AF_INET;
@@ -144,6 +177,10 @@ static int receive_reply(int fd, int flags, int *error)
     }
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     int received = -1;
+    if (message.msg_flags & MSG_CTRUNC) { /* the kernel has closed it */
+        *error = EMFILE;
+        return -1;
+    }
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(&received, CMSG_DATA(header), sizeof(int));
     *error = answer.error;
@@ -172,33 +209,85 @@ static int ask(const place *here, const pw_program_request *request)
 }
 
 /* The made descriptor takes the place of the program's, with its flags. */
-static int replace(int fd, int made)
+static int replace(int fd, int made, bool has_send_buffer)
 {
     int status = fcntl(fd, F_GETFL), own = fcntl(fd, F_GETFD);
     fcntl(made, F_SETFL, status & O_NONBLOCK);
+    carry_options(fd, made, has_send_buffer);
+    pw_registration *registrations = pw_registrations_take(fd);
     int code = dup3(made, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
     int saved = errno;
+    pw_registrations_put_back(fd, registrations);
     close(made);
     errno = saved;
     return code < 0 ? -1 : 0;
+}
+
+/* Why the emulated descriptor cannot be connected; 0: it can. */
+static int refuse_connect(int fd, const identity *own)
+{
+    int error = 0, pending = 0;
+    socklen_t length = sizeof pending;
+    if (is_bound(own)) return 0; /* the agent knows whether it listens */
+    if (own->kind == PW_KIND_CONNECTED) return EISCONN;
+    if (!read_outcome(fd, &error)) return EALREADY;
+    if (!error) return EISCONN;
+    /* It is told once; then the program may try again. */
+    NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, &pending, &length);
+    return pending ? error : 0;
+}
+
+/* A bound one whose program connects to somewhere else: a socket of the kernel's at that port. */
+static int return_to_kernel(int fd, const identity *own)
+{
+    struct sockaddr_storage any;
+    socklen_t length = sizeof any;
+    write_address(NULL, own->family, NODE_NONE, own->port, (struct sockaddr *)&any, &length);
+    int made = socket((int)own->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return -1;
+    if (NEXT(bind)(made, (struct sockaddr *)&any, length)) {
+        int saved = errno;
+        close(made);
+        errno = saved;
+        return -1;
+    }
+    return replace(fd, made, true);
+}
+
+bool is_for_us(int fd, const void *address, uint32_t length)
+{
+    place here;
+    target to;
+    return address && read_place(&here) && is_tcp(fd) &&
+           read_address(&here, address, length, &to) && !to.is_any;
 }
 
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     place here;
     target to;
-    identity own;
-    if (read_place(&here) && identify(fd, &own)) {
-        errno = EISCONN;
+    identity own = {.port = 0};
+    bool has_place = read_place(&here), is_own = has_place && identify(fd, &own);
+    int error = is_own ? refuse_connect(fd, &own) : 0;
+    if (error) {
+        errno = error;
         return -1;
     }
-    if (!address || !read_place(&here) || !is_tcp(fd) ||
+    if (!address || !has_place || (!is_own && !is_tcp(fd)) ||
         !read_address(&here, address, length, &to) || to.is_any)
-        return NEXT(connect)(fd, address, length);
-    const pw_program_request request = {
-        .call = PW_CALL_CONNECT, .node = to.node, .port = to.port, .family = to.family};
+        return is_own && return_to_kernel(fd, &own) < 0 ? -1 : NEXT(connect)(fd, address, length);
+    bool waits = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    const pw_program_request request = {.call = PW_CALL_CONNECT,
+                                        .node = to.node,
+                                        .port = to.port,
+                                        .own_port = is_own ? (uint16_t)own.port : 0,
+                                        .family = to.family,
+                                        .waits = waits};
     int made = ask(&here, &request);
-    return made < 0 ? -1 : replace(fd, made);
+    if (made < 0 || replace(fd, made, waits) < 0) return -1;
+    if (waits) return 0;
+    errno = EINPROGRESS;
+    return -1;
 }
 
 EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
@@ -210,30 +299,43 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
     if (!address || !read_place(&here) || !is_tcp(fd) ||
         !read_address(&here, address, length, &to) || (!to.is_any && to.node != here.node))
         return NEXT(bind)(fd, address, length);
-    /* The emulated network has addresses of IPv4 alone. */
-    if (to.family == AF_INET6 &&
-        !NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room) && is_six_only)
-        return NEXT(bind)(fd, address, length);
-    const pw_program_request request = {.call = PW_CALL_BIND, .port = to.port, .family = to.family};
+    if (to.family == AF_INET6) NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room);
+    const pw_program_request request = {.call = PW_CALL_BIND,
+                                        .port = to.port,
+                                        .family = to.family,
+                                        .is_six_only = is_six_only != 0,
+                                        .is_shared = read_option(fd, SO_REUSEPORT) == 1};
     int made = ask(&here, &request);
-    return made < 0 ? -1 : replace(fd, made);
+    return made < 0 ? -1 : replace(fd, made, true);
 }
 
 EXPORT int listen(int fd, int backlog)
 {
+    place here;
     identity own;
-    int error = 0;
-    if (!identify(fd, &own)) return NEXT(listen)(fd, backlog);
+    if (!read_place(&here) || !identify(fd, &own)) return NEXT(listen)(fd, backlog);
+    if (!is_bound(&own)) {
+        errno = EINVAL;
+        return -1;
+    }
+    int most = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN : backlog;
     const pw_program_request request = {.call = PW_CALL_LISTEN,
-                                        .backlog = backlog > 0 ? (uint32_t)backlog : 1};
-    int status = fcntl(fd, F_GETFL);
-    fcntl(fd, F_SETFL, status & ~O_NONBLOCK);
-    bool is_sent = send(fd, &request, sizeof request, MSG_NOSIGNAL) == sizeof request;
-    bool is_answered = is_sent && receive_reply(fd, 0, &error) != -2;
-    int saved = is_answered ? error : errno;
-    fcntl(fd, F_SETFL, status);
-    errno = saved;
-    return is_answered && !error ? 0 : -1;
+                                        .port = (uint16_t)own.port,
+                                        .number = own.number,
+                                        .is_six_only = own.kind == PW_KIND_SIX_ONLY,
+                                        .backlog = most ? (uint32_t)most : 1};
+    errno = 0;
+    ask(&here, &request);
+    return errno ? -1 : 0;
+}
+
+/* A connection that is taken without room for its descriptor would be lost. */
+static bool has_room(int fd)
+{
+    int spare = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (spare < 0) return false;
+    close(spare);
+    return true;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
@@ -242,8 +344,18 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     identity own;
     int error = 0;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
+    if (!is_bound(&own)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!has_room(fd)) return -1;
     int made = receive_reply(fd, 0, &error);
-    if (made < 0) return -1;
+    if (made < 0) {
+        if (made == -1) errno = error;
+        else if (errno == ECONNABORTED) errno = EINVAL; /* the agent is gone: it listens no more */
+        return -1;
+    }
+    carry_options(fd, made, true);
     fcntl(made, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
     fcntl(made, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
     if (identify(made, &own))
@@ -262,7 +374,8 @@ EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *length)
     place here;
     identity own;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(getsockname)(fd, address, length);
-    write_address(&here, own.family, own.node, own.port, address, length);
+    write_address(&here, own.family, own.kind == PW_KIND_SIX_ONLY ? NODE_NONE : own.node, own.port,
+                  address, length);
     return 0;
 }
 
@@ -271,41 +384,13 @@ EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
     place here;
     identity own;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(getpeername)(fd, address, length);
-    if (!own.peer_port) {
+    int error = 0;
+    bool is_connected = own.kind == PW_KIND_CONNECTED ||
+                        (own.kind == PW_KIND_NOT_WAITED_FOR && read_outcome(fd, &error) && !error);
+    if (!is_connected) {
         errno = ENOTCONN;
         return -1;
     }
     write_address(&here, own.family, own.peer, own.peer_port, address, length);
     return 0;
-}
-
-/* Options of TCP and IP have nothing to act on here: they are taken and do nothing. */
-EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
-{
-    identity own;
-    bool is_network = level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6;
-    if (is_network && identify(fd, &own)) return 0;
-    return NEXT(setsockopt)(fd, level, name, value, length);
-}
-
-static int give_number(int number, void *value, socklen_t *length)
-{
-    memcpy(value, &number, *length < sizeof number ? *length : sizeof number);
-    if (*length > sizeof number) *length = sizeof number;
-    return 0;
-}
-
-EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
-{
-    identity own;
-    bool is_ours =
-        level == IPPROTO_TCP || (level == SOL_SOCKET && (name == SO_DOMAIN || name == SO_PROTOCOL));
-    if (!is_ours || !value || !length || !identify(fd, &own))
-        return NEXT(getsockopt)(fd, level, name, value, length);
-    if (level == SOL_SOCKET)
-        return give_number(name == SO_DOMAIN ? (int)own.family : IPPROTO_TCP, value, length);
-    if (name == TCP_MAXSEG) return give_number(MAXSEG_BYTES, value, length);
-    if (name == TCP_NODELAY) return give_number(1, value, length);
-    errno = ENOPROTOOPT;
-    return -1;
 }
