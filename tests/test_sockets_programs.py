@@ -147,7 +147,7 @@ def test_iperf3_when_it_measures_ends_without_error_on_both_sides(tmp_path, word
     assert "error" not in told
     ended = told["end"]
     assert ended["sender_tcp_congestion"] == "pagewire"
-    assert ended["sum_sent"]["bytes"] >= 20 * MIB and ended["sum_sent"]["retransmits"] == 0
+    assert ended["sum_sent"]["bytes"] > 10 * MIB and ended["sum_sent"]["retransmits"] == 0
     sender, receiver = (0, 1) if "-R" in words else (1, 0)
     # What is still on its way at the end, the receiver does not read.
     assert counted(ran, receiver, "in;") >= ended["sum_received"]["bytes"] > 10 * MIB
@@ -221,7 +221,7 @@ def test_redis_when_clients_and_a_replica_use_it_loses_nothing(tmp_path, num_thr
             kill $listener
             redis-benchmark -h 10.77.0.1 -c 50 -P 8 -n 4000 -r 100000 -t set,get,lpush --csv
             ask bgsave >/dev/null # forks
-            until [ "$(ask lastsave)" != 0 ] && ask info persistence | grep -q in_progress:0; do
+            until ask info persistence | grep -q rdb_bgsave_in_progress:0; do
                 sleep 0.05
             done
             [ -s first/dump.rdb ]
