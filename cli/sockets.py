@@ -14,6 +14,7 @@ import stat
 import struct
 import sys
 
+from pagewire.cli import sockets_stress
 from pagewire.native.settings import ConfigError
 
 AGENT = "pagewire-sockets"
@@ -50,6 +51,16 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--ring", type=int, default=65536, help="bytes of a connection's ring (default: 65536)"
     )
+    parser.add_argument(
+        "--stress",
+        metavar="BYTES",
+        default="",
+        help="no programs, but connections at once that carry so many bytes, compared; as 1e9",
+    )
+    parser.add_argument(
+        "--connections", type=int, default=100, help="of --stress, at once (default: 100)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of --stress (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write what each node did as JSON")
     parser.add_argument(
         "--wait",
@@ -64,6 +75,8 @@ def main(words: list[str]) -> int:
     given, programs = parser.parse_args(words[:end]), words[end + 1 :]
     if given.words:
         raise ConfigError(f"sockets: {given.words[0]}: programs go behind --")
+    if given.stress:
+        programs = _stress(given, programs)
     commands = _split(programs)
     if given.ring not in _RINGS_BYTES:
         raise ConfigError(
@@ -152,6 +165,19 @@ def _facts(ring_bytes: int, settings: list[str], commands: list[list[str]]) -> s
         "programs": commands,
     }
     return json.dumps(asked)[1:-1]
+
+
+def _stress(given: argparse.Namespace, programs: list[str]) -> list[str]:
+    try:
+        num_bytes = int(float(given.stress))
+    except (OverflowError, ValueError):
+        num_bytes = 0
+    if programs or given.nodes < 2 or num_bytes < 1 or not 1 <= given.connections <= 1000:
+        raise ConfigError(
+            f"--stress {given.stress} --connections {given.connections} -n {given.nodes}: allowed "
+            "are a number of bytes, 1 to 1000 connections, 2 nodes and more, and no programs"
+        )
+    return sockets_stress.commands(given.nodes, given.connections, num_bytes, given.seed)
 
 
 def _check_place(path: str) -> None:

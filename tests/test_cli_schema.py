@@ -14,7 +14,7 @@ from pagewire.transport.node import report
 from pagewire.transport.node.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS
 from pagewire.transport.settings import config
 
-NAMES = ["bench", "compare", "experiment", "report", "selftest", "soak"]
+NAMES = ["bench", "compare", "experiment", "report", "selftest", "soak", "sockets"]
 COUNTERS = [key for group in COUNTER_GROUPS.values() for key in group]
 
 

@@ -26,7 +26,7 @@ struct pw_registration {
 
 /* What the kernel has is read only for descriptors that may be in a set: this takes a look at every
  * descriptor of the process, and most programs add a socket after its bind or connect. */
-static _Atomic uint8_t may_be_in_set[DESCRIPTORS];
+static _Atomic bool may_be_in_set[DESCRIPTORS];
 
 EXPORT int epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 {
@@ -36,7 +36,7 @@ EXPORT int epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
         bool is_network = !NEXT(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) &&
                           (domain == AF_INET || domain == AF_INET6);
         errno = saved;
-        if (is_network || may_be_in_set[fd]) may_be_in_set[fd] = is_network;
+        if (is_network) may_be_in_set[fd] = true;
     }
     return NEXT(epoll_ctl)(set, operation, fd, event);
 }
@@ -79,7 +79,6 @@ pw_registration *pw_registrations_take(int fd)
     pw_registration *taken = NULL;
     int saved = errno;
     if (fd < 0 || fd >= DESCRIPTORS || !may_be_in_set[fd] || fstat(fd, &facts)) return NULL;
-    may_be_in_set[fd] = false;
     DIR *descriptors = opendir("/proc/self/fd");
     for (const struct dirent *entry; descriptors && (entry = readdir(descriptors));) {
         if (!is_set(entry->d_name)) continue;
@@ -90,6 +89,7 @@ pw_registration *pw_registrations_take(int fd)
         taken = found;
     }
     if (descriptors) closedir(descriptors);
+    may_be_in_set[fd] = taken != NULL;
     errno = saved;
     return taken;
 }
