@@ -147,14 +147,15 @@ def test_iperf3_when_it_measures_ends_without_error_on_both_sides(tmp_path, word
     assert "error" not in told
     ended = told["end"]
     assert ended["sender_tcp_congestion"] == "pagewire"
-    assert ended["sum_sent"]["bytes"] >= 20 * MIB and ended["sum_sent"]["retransmits"] == 0
+    both = [ended["sum_sent"], ended.get("sum_sent_bidir_reverse", {"bytes": 0, "retransmits": 0})]
+    assert sum(each["bytes"] for each in both) >= 20 * MIB  # --bidir ends by either of them
+    assert not any(each["retransmits"] for each in both)
     sender, receiver = (0, 1) if "-R" in words else (1, 0)
     # What is still on its way at the end, the receiver does not read.
-    assert counted(ran, receiver, "in;") >= ended["sum_received"]["bytes"] > 10 * MIB
-    assert counted(ran, sender, "RDMA writes") > 10 * MIB // 65536
+    least = 0 if "--bidir" in words else 10 * MIB
+    assert counted(ran, receiver, "in;") >= ended["sum_received"]["bytes"] > least
+    assert counted(ran, sender, "RDMA writes") > least // 65536
     assert counted(ran, 1, "connections made") == len(told["start"]["connected"]) + 1
-    if "--bidir" in words:
-        assert ended["sum_received_bidir_reverse"]["bytes"] > MIB
 
 
 @needs("memcached", "memccp")
@@ -193,7 +194,7 @@ assert len(done) == 20
             """
         ),
     )
-    assert re.search(r"cmd_set: 1001$", ran.stdout, re.M), ran.stdout
+    assert re.search(r"cmd_set: 1001$", ran.stdout, re.MULTILINE), ran.stdout
     assert counted(ran, 1, "in;") > 600_000 and counted(ran, 0, "in;") > 600_000
 
 
@@ -221,7 +222,7 @@ def test_redis_when_clients_and_a_replica_use_it_loses_nothing(tmp_path, num_thr
             kill $listener
             redis-benchmark -h 10.77.0.1 -c 50 -P 8 -n 4000 -r 100000 -t set,get,lpush --csv
             ask bgsave >/dev/null # forks
-            until [ "$(ask lastsave)" != 0 ] && ask info persistence | grep -q in_progress:0; do
+            until ask info persistence | grep -q rdb_bgsave_in_progress:0; do
                 sleep 0.05
             done
             [ -s first/dump.rdb ]
@@ -253,7 +254,8 @@ with socket.socket() as s:
 s = socket.socket(fileno=fd)
 assert (s.family, s.type, s.proto) == (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP), s
 c = s.accept()[0]
-assert c.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == s.getsockopt(1, socket.SO_RCVBUF) > 1 << 19
+sizes = [each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for each in (c, s)]
+assert sizes[0] == sizes[1] > 1 << 19, sizes
 assert c.recvfrom(3) == (b"abc", None) and c.recvmsg(3)[3] is None
 c.sendto(b"ghi", ("10.77.0.9", 9))  # TCP ignores the address
 assert c.recv(1) == b"e"

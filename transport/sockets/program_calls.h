@@ -21,7 +21,12 @@
 #define PW_OUTCOME_NAME PW_OUTCOME_PREFIX "%u/%u/%u/%u"
 
 /* SIX_ONLY: bound to any address of IPv6, and of IPv6 alone, which nobody reaches. */
-enum { PW_KIND_BOUND = 'b', PW_KIND_SIX_ONLY = 's', PW_KIND_CONNECTED = 'c', PW_KIND_NOT_WAITED_FOR = 'n' };
+enum {
+    PW_KIND_BOUND = 'b',
+    PW_KIND_SIX_ONLY = 's',
+    PW_KIND_CONNECTED = 'c',
+    PW_KIND_NOT_WAITED_FOR = 'n'
+};
 
 enum { PW_CALL_CONNECT, PW_CALL_BIND, PW_CALL_LISTEN };
 
