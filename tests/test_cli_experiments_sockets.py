@@ -4,6 +4,7 @@ import functools
 import os
 
 import pytest
+from sockets_runs import run
 
 from pagewire.cli.experiments import registry, unimem_memcached, unimem_sockets
 from pagewire.cli.experiments.result import Options
@@ -80,6 +81,36 @@ def test_pins_of_a_ring_when_its_connection_has_ended_are_undone():
         nodes.listen(1, 80, 1)
         with pytest.raises(EngineError, match=r"strategy\.locked_limit allows 2"):
             nodes.join(0, 1, 80)
+
+
+def test_program_when_its_ring_cannot_be_pinned_is_refused_and_why_is_said():
+    ran = run(
+        "time.sleep(60)",
+        """
+try:
+    socket.create_connection(("10.77.0.1", 9))
+except OSError as error:
+    assert error.errno == errno.EADDRNOTAVAIL, error
+else:
+    raise SystemExit("it was pinned")
+""",
+        options=("--memory", "pin", "--set", "strategy.locked_limit=8KiB"),
+    )
+    assert "strategy.locked_limit allows 2" in ran.stderr
+    assert "connections are taken" not in ran.stderr
+
+
+def test_connection_when_the_queue_was_full_is_answered_after_an_accept():
+    with nodes_of("part", num_connections=2) as nodes:
+        nodes.listen(1, 80, 1)
+        ends = [nodes.connect(0, 1, 80) for _ in range(2)]
+        while nodes.step() is not None:
+            pass
+        assert [each.is_open for each in ends] == [True, False]
+        assert nodes.accept(1, 80) is not None
+        while nodes.step() is not None:
+            pass
+        assert all(each.is_open for each in ends)
 
 
 def test_sender_when_the_receiver_is_slow_waits_for_its_credit_in_virtual_time():

@@ -327,11 +327,47 @@ def test_dead_node_does_not_answer(machine):
     machine.stop(2)
 
     def program(thread):
-        with pytest.raises(GsasError, match="does not answer"):
+        with pytest.raises(GsasError, match=r"read64 at 0x.* of node 2: the node does not answer"):
             thread.read64(page)
         return thread.read64(thread.alloc(node=1))  # with an interface of its own again
 
     assert alone(machine, program) == 0
+
+
+def test_dead_owner_of_a_locks_data_does_not_make_others_wait_for_ever(machine):
+    """Who holds the lock asks a dead node, and others look at the lock meanwhile."""
+    lock, data = alone(machine, lambda thread: (thread.alloc(node=1), thread.alloc(node=2)))
+    machine.answer_limit_ns = 2_000_000
+    machine.stop(2)
+
+    def program(thread):
+        with SpinLock(thread, lock, pause_ns=20_000):
+            start_ns = thread.now_ns
+            with pytest.raises(GsasError) as caught:
+                thread.faa(data, 1)
+            assert caught.value.refusal is Refusal.NO_ANSWER
+            assert 2_000_000 <= thread.now_ns - start_ns < 2_010_000
+        return thread.now_ns
+
+    assert min(machine.run((0, program), (1, program), (3, program))) > 2_000_000
+
+
+def test_who_waits_for_a_message_is_not_given_up_while_its_sender_waits_for_an_answer(machine):
+    page = alone(machine, lambda thread: thread.alloc(node=2))
+    machine.stop(2)
+
+    def sender(thread):
+        with pytest.raises(GsasError):
+            thread.read64(page)
+        thread.messages.device(1).write(message(4, 1))
+
+    def receiver(thread):
+        thread.messages.act("r", 4)
+        return thread.messages.device(0).read()
+
+    assert machine.run((1, receiver), (0, sender))[0] == message(4, 1)
+    with pytest.raises(ValueError, match="answer_limit_ns = 0"):
+        Machine(2, answer_limit_ns=0)
 
 
 def test_node_has_63_threads(machine):

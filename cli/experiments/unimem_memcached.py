@@ -7,7 +7,6 @@ import random
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series
@@ -50,7 +49,7 @@ class Load:
 
 LOADS: Mapping[str, Load] = {
     "small": Load("small", 16384, 30 / 31, 15, 65536, True, 280),
-    "large": Load("large", 65536, 0.5, 64, 65536, False, 48),
+    "large": Load("large", 65536, 0.5, 64, 65536, False, 80),
 }
 NUM_CLIENTS = 4
 CONNECTIONS_PER_CLIENT = 4
@@ -202,13 +201,37 @@ def _settings(options: Options, memory: str, num_frames: int) -> Config:
     )
 
 
+def _meet(nodes: StreamNodes) -> None:
+    """All begin at the same time: nothing is under way any more."""
+    while nodes.step() is not None:
+        pass
+    last_ns = max(nodes.now_ns(node) for node in range(nodes.num_nodes))
+    for node in range(nodes.num_nodes):
+        nodes.wait_until(node, last_ns)
+
+
+def _check_used(nodes: StreamNodes, load: Load) -> None:
+    """The clients, which have frames for all, tell whether the rings were gone through."""
+    wanted = 2 * CONNECTIONS_PER_CLIENT * load.ring_bytes // int(lib.PW_PAGE_BYTES)
+    for node in range(SERVER + 1, nodes.num_nodes):
+        if (found := nodes.resident_pages(node)) != wanted:
+            raise EngineError(
+                int(lib.PW_ERR_HOST), f"node {node} has used {found} of {wanted} pages of its rings"
+            )
+
+
 def _serve(nodes: StreamNodes, server: _Server, clients: Mapping[Stream, _Client]) -> None:
     """Until every client has its answers."""
     num_running = sum(not each.is_over for each in clients.values())
     while num_running:
         node = nodes.step()
         if node is None:
-            raise EngineError(int(lib.PW_ERR_HOST), "requests are under way, and nothing happens")
+            num_reset = sum(not stream.is_open for stream in clients)
+            raise EngineError(
+                int(lib.PW_ERR_UNRECOVERABLE),
+                f"{num_reset} connections were reset: a write failed, which nothing would have "
+                "sent again; see run.timeout",
+            )
         for stream in nodes.changed(node):
             if node == SERVER:
                 server.move(stream)
@@ -241,9 +264,7 @@ def measure(
     frames = 0 if state.frames is None else int(num_pages * state.frames)
     configs = [_settings(options, memory, frames if i == SERVER else 0)
                for i in range(NUM_CLIENTS + 1)]  # fmt: skip
-    with StreamNodes(
-        configs, num_connections=num_connections, ring_bytes=load.ring_bytes
-    ) as nodes:
+    with StreamNodes(configs, num_connections=num_connections, ring_bytes=load.ring_bytes) as nodes:
         nodes.listen(SERVER, PORT, num_connections)
         clients: dict[Stream, _Client] = {}
         set_up_ns = []
@@ -257,9 +278,12 @@ def measure(
         before: dict[str, int] = {}
         for count in [load.num_warm, num_requests] if state.is_warm else [num_requests]:
             before = _counts(nodes)
+            _meet(nodes)
             for client in clients.values():
                 client.start(count)
             _serve(nodes, server, clients)
+            if state.is_warm:
+                _check_used(nodes, load)
         latencies = sorted(ns for each in clients.values() for ns in each.latencies_ns)
         span_ns = max(each.end_ns for each in clients.values()) - min(
             each.begin_ns for each in clients.values()
@@ -279,14 +303,14 @@ def measure(
 def _take(
     options: Options, load: Load, state: State, memory: str, label: str
 ) -> dict[str, float] | None:
-    """None: the strategy was refused, which is said."""
+    """None: the strategy was refused, or a write failed; which is said."""
     num_requests = options.pick(12, load.num_warm, 4 * load.num_warm)
 
     def run() -> list[dict[str, float]]:
         try:
             return [measure(options, load, state, memory, num_requests)]
         except EngineError as error:
-            if error.code != lib.PW_ERR_FULL:
+            if error.code not in (lib.PW_ERR_FULL, lib.PW_ERR_UNRECOVERABLE):
                 raise
             options.say(f"unimem-memcached: {label}: {error}")
             return []
@@ -358,8 +382,8 @@ def memcached(options: Options) -> Result:
             ),
             (
                 "Copies into and out of the rings take the CPUs time (tables.copy), and so do "
-                "their own faults there. The server's hashing and parsing, its store and its system "
-                "calls take none."
+                "their own faults there. The server's hashing and parsing, its store and its "
+                "system calls take none."
             ),
             (
                 "Rings fresh: no page was ever touched. In use: each has been gone through "
@@ -371,8 +395,8 @@ def memcached(options: Options) -> Result:
                 "Rings that a peer writes to are registered memory: pretouch touches them and pin "
                 "pins them at the connection's set-up. What goes out is touched or pinned by the "
                 "write. - is a strategy that was refused: its pins need more frames than there "
-                "are. part-prefetch is the same as part, since nothing is matched. pin-all would "
-                "pin the emulator's own memory, which these nodes share."
+                "are; or a write failed. part-prefetch is the same as part, since nothing is "
+                "matched. pin-all would pin the emulator's own memory, which these nodes share."
             ),
             (
                 "Faults: blocks that faulted when they arrived at the server. From swap: pages, "
@@ -400,6 +424,8 @@ def _measured(rows: Sequence[dict[str, Any]], load: str, memory: str) -> list[di
     return [
         {**row, "frames": shares[row["pages"]]}
         for row in rows
-        if row["load"] == load and row["memory"] == memory and row["pages"] in shares
+        if row["load"] == load
+        and row["memory"] == memory
+        and row["pages"] in shares
         and row["rate"] is not None
     ]

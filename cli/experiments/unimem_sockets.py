@@ -118,14 +118,13 @@ def emulated(options: Options, sizes: Sequence[int]) -> Found:
         for name, text in options.settings().not_default().items():
             command += ["--set", f"{name}={text}"]
         command += ["--", *program, "serve", _EMULATED_PORT, ":"]
-        return _run(
-            [*command, *program, "ask", "10.77.0.1", _EMULATED_PORT], options, sizes, path
-        )
+        return _run([*command, *program, "ask", "10.77.0.1", _EMULATED_PORT], options, sizes, path)
 
 
 def sizes_of(options: Options) -> list[int]:
     sizes = powers_of_two(64, 1 << 20)
-    return options.pick([64, 65536], sizes[::2], sizes)
+    chosen: list[int] = options.pick([64, 65536], sizes[::2], sizes)
+    return chosen
 
 
 def sockets(options: Options) -> Result:

@@ -1,5 +1,6 @@
 /* Stream connections on joined nodes: real bytes by RDMA writes, with page faults and losses. */
 #include "tests/c/two_nodes.h"
+#include "transport/node/pagewire_state.h"
 #include "transport/sockets/node_streams.h"
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,8 @@ static void both_ways(const char *const *settings, uint32_t ring_bytes, uint64_t
 }
 
 /* Who sleeps while all is quiet misses nothing: then moving the nodes changes nothing, also where a
- * connection has both ends at one node and where messages go out after the receiver had its turn. */
+ * connection has both ends at one node and where messages go out after the receiver had its turn.
+ */
 static void nothing_happens_while_all_is_quiet(void)
 {
     const char *const settings[] = {"run.compute=model", "run.memory=part", NULL};
@@ -195,6 +197,61 @@ static void failed_write_resets_both_sides(void)
     stop(&s);
 }
 
+/* A ring is registered for as long as its connection lasts: pinned at set-up, then unpinned. */
+static void rings_are_registered_memory(void)
+{
+    const char *const settings[] = {"run.compute=model", "run.memory=pin",
+                                    "memory_backend.backend=model",
+                                    "memory_backend.fault_fraction=1", NULL};
+    const uint32_t ring_bytes = 8192;
+    joined_streams s = start(settings, ring_bytes);
+    for (int i = 0; i < 2; i++) {
+        pw_memory *memory = pw_node_memory(s.nodes.nodes[i]->node);
+        uint64_t page = pw_page_of((uintptr_t)s.arenas[i]);
+        assert(pw_memory_is_pinned(memory, page, 2) == 1);
+        assert(pw_memory_is_pinned(memory, page + 2, 1) == 0);
+        assert(pw_streams_close(streams_of(&s, i), s.connection[i]) == PW_OK);
+    }
+    while (pw_streams_num_open(streams_of(&s, 0)) || pw_streams_num_open(streams_of(&s, 1)))
+        move_both(&s);
+    for (int i = 0; i < 2; i++)
+        assert(pw_memory_is_pinned(pw_node_memory(s.nodes.nodes[i]->node),
+                                   pw_page_of((uintptr_t)s.arenas[i]), 1) == 0);
+    stop(&s);
+}
+
+/* What arrives is taken in the order of virtual time, and the clock goes along. */
+static void events_are_taken_in_order(void)
+{
+    const char *const settings[] = {"run.compute=model", NULL};
+    joined_streams s = start(settings, 4096);
+    uint8_t *room;
+    assert(pw_streams_room(streams_of(&s, 0), s.connection[0], &room) == 4096);
+    memset(room, 1, 4096);
+    for (int i = 0; i < 4; i++)
+        assert(pw_streams_queue(streams_of(&s, 0), s.connection[0], 1024) == PW_OK);
+    int64_t last_ns[2] = {0};
+    for (int num_idle = 0, num_taken = 0; num_idle < 3 || num_taken < 4; num_idle++) {
+        for (int i = 0; i < 2; i++) {
+            int moved = pagewire_progress(s.nodes.nodes[i], PAGEWIRE_CPU_WAITS);
+            assert(moved >= 0);
+            if (moved) num_idle = 0;
+            int64_t next_ns = pw_node_streams_next_ns(s.ends[i]);
+            if (next_ns == PW_NEVER) {
+                assert(pw_node_streams_take(s.ends[i]) == 0);
+                continue;
+            }
+            assert(next_ns >= last_ns[i]);
+            last_ns[i] = next_ns;
+            assert(pw_node_streams_take(s.ends[i]) == 1);
+            assert(pagewire_clock_ns(s.nodes.nodes[i]) >= next_ns);
+            num_taken++;
+            num_idle = 0;
+        }
+    }
+    stop(&s);
+}
+
 int main(void)
 {
     const char *const part[] = {"run.compute=model", "run.memory=part",
@@ -204,6 +261,8 @@ int main(void)
     both_ways(part, 4096, 50000, NULL);
     both_ways(pinned, 1024, 20000, NULL);
     failed_write_resets_both_sides();
+    rings_are_registered_memory();
+    events_are_taken_in_order();
     nothing_happens_while_all_is_quiet();
     return 0;
 }

@@ -91,7 +91,7 @@ static void start(uint32_t new_seed)
         nodes[i].node = i;
         memset(nodes[i].arena, 0xEE, sizeof nodes[i].arena);
         const pw_streams_options options = {i, NODES, SLOTS, RING, nodes[i].arena};
-        const pw_streams_host host = {&nodes[i], write_to, send_to};
+        const pw_streams_host host = {.context = &nodes[i], .write = write_to, .send = send_to};
         assert(pw_streams_create(&options, &host, &nodes[i].streams) == PW_OK);
     }
 }

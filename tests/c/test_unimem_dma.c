@@ -176,6 +176,25 @@ static void callbacks_come_in_the_order_of_the_ends(void)
     finish_machine(&m);
 }
 
+/* Two legs, and more than there are channels: the submitter needs no call of its library. */
+static void submitter_goes_on_in_calls_of_the_node(void)
+{
+    static const char *const settings[] = {"run.compute=none", "unimem.dma_buffers=2", NULL};
+    machine m = made(settings);
+    uint64_t ids[40];
+    unim_buf *there[2], *here = unim_alloc_buf_l(m.dma[0], 4096);
+    for (int i = 0; i < 2; i++) there[i] = unim_alloc_buf_r(m.dma[0], 4096, 1);
+    for (int i = 0; i < 40; i++)
+        ids[i] = unim_dma_submit_transfer(m.dma[0], here, there[0], 0, 0, 4096, NULL, NULL);
+    uint64_t legs =
+        unim_dma_submit_transfer(m.dma[0], there[0], there[1], 0, 0, 4096, NULL, NULL);
+    assert(unim_dma_status(m.dma[0], ids[39]) == UNIM_DMA_PENDING);
+    for (int i = 0; i < 2000; i++) assert(pagewire_progress(m.p.nodes[0], PAGEWIRE_CPU_WAITS) >= 0);
+    assert(pagewire_clock_observe(m.p.nodes[0], INT64_C(1000000000)) == PAGEWIRE_OK);
+    assert(unim_dma_status(m.dma[0], legs) == UNIM_DMA_COMPLETED);
+    finish_machine(&m);
+}
+
 static void refused(const machine *m, uint64_t id, const char *text)
 {
     assert(id == 0);
@@ -361,6 +380,7 @@ int main(void)
     bytes_arrive(lossy, "retransmitted_blocks", true);
     transfers_start_in_order_of_requests();
     callbacks_come_in_the_order_of_the_ends();
+    submitter_goes_on_in_calls_of_the_node();
     what_is_wrong_is_refused();
     times_are_the_platforms();
     transfer_with_a_buffer_freed_by_its_owner_fails(none);

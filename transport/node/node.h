@@ -147,6 +147,8 @@ int pw_node_set_frame_bytes(pw_node *node, uint32_t frame_bytes);
 typedef struct {
     void *context;
     int (*message)(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes);
+    /* At the end of every turn: 1: something happened, 0: nothing; or a code. NULL: nothing. */
+    int (*turned)(void *context);
 } pw_node_service;
 /* From now on messages of kinds from PW_MESSAGE_OF_SERVICES on go there, and frames hold at least
  * frame_bytes; NULL: nobody takes them any more. PW_ERR_INVALID: the node has made frames that are

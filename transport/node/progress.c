@@ -255,7 +255,8 @@ static int run(pw_node *node, int64_t horizon_ns)
     return count;
 }
 
-int pw_node_turn(pw_node *node, bool waiting)
+/* 1: something moved, 0: nothing did. */
+static int turn(pw_node *node, bool waiting)
 {
     bool was_forked = atomic_load_explicit(&node->num_forks, memory_order_relaxed) != 0;
     if (node->clock.program_ran || was_forked) {
@@ -279,6 +280,14 @@ int pw_node_turn(pw_node *node, bool waiting)
     }
     pw_node_reclaim(node);
     return 0;
+}
+
+int pw_node_turn(pw_node *node, bool waiting)
+{
+    int moved = turn(node, waiting);
+    if (moved < 0 || !node->service.turned) return moved;
+    int code = node->service.turned(node->service.context);
+    return code < 0 ? code : moved | code;
 }
 
 void pw_node_busy(pw_node *node)

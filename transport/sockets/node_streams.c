@@ -1,9 +1,11 @@
 #include "transport/sockets/node_streams.h"
 #include "transport/node/pagewire_state.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WRITES 32 /* channels of the engine */
+#define REFUSAL_BYTES 384
 
 typedef struct {
     uint32_t source;
@@ -29,7 +31,8 @@ struct pw_node_streams {
     uint32_t first, num_messages, capacity;
     uint64_t *keys; /* of each slot's ring while it is registered; 0: it is not */
     uint32_t num_slots;
-    bool is_short; /* the inbox could not grow: a message is lost */
+    char refusal[REFUSAL_BYTES]; /* empty: none */
+    bool is_short;               /* the inbox could not grow: a message is lost */
 };
 
 static int start_write(void *context, uint32_t peer, uint32_t connection, const uint8_t *source,
@@ -77,7 +80,9 @@ static void keep_message(void *context, uint32_t source, uint64_t word, int64_t 
 static int register_ring(void *context, uint32_t slot, uint8_t *ring, uint32_t num_bytes)
 {
     pw_node_streams *self = context;
-    return pagewire_register(self->node, ring, num_bytes, &self->keys[slot]);
+    int code = pagewire_register(self->node, ring, num_bytes, &self->keys[slot]);
+    if (code < 0) snprintf(self->refusal, sizeof self->refusal, "%s", pagewire_reason(self->node));
+    return code;
 }
 
 static void deregister_ring(void *context, uint32_t slot)
@@ -133,6 +138,11 @@ void pw_node_streams_destroy(pw_node_streams *self)
 }
 
 pw_streams *pw_node_streams_of(pw_node_streams *self) { return self->streams; }
+
+const char *pw_node_streams_refusal(const pw_node_streams *self)
+{
+    return self->refusal[0] ? self->refusal : NULL;
+}
 
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self) { return self->num_writes; }
 

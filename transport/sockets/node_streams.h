@@ -28,8 +28,11 @@ int pw_node_streams_move(pw_node_streams *self);
  * nothing is. */
 int64_t pw_node_streams_next_ns(pw_node_streams *self);
 int pw_node_streams_take(pw_node_streams *self);
+/* Why the last ring that could not be registered could not, so that its connection was refused.
+ * NULL: none was. */
+const char *pw_node_streams_refusal(const pw_node_streams *self);
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
-/* All nodes of the run, in this process: no message and no write of theirs is under way, and none is
- * due. Until a user does something nothing will happen, however often they are moved. */
+/* All nodes of the run, in this process: no message and no write of theirs is under way, and none
+ * is due. Until a user does something nothing will happen, however often they are moved. */
 bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes);
 #endif

@@ -72,10 +72,8 @@ static int create_streams(pw_stream_nodes *self, const pw_stream_nodes_options *
     for (uint32_t i = 0; i < self->num_nodes; i++) {
         emulated *node = &self->nodes[i];
         const pw_streams_options rings = {i, self->num_nodes, options->num_slots,
-                                          options->ring_bytes,
-                                          (uint8_t *)(uintptr_t)arenas[i]};
-        int code =
-            pw_node_streams_create(node->door, node->memory, &rings, arenas, &node->streams);
+                                          options->ring_bytes, (uint8_t *)(uintptr_t)arenas[i]};
+        int code = pw_node_streams_create(node->door, node->memory, &rings, arenas, &node->streams);
         if (code < 0) return code;
     }
     return PW_OK;
@@ -154,7 +152,10 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node)
 {
     int64_t first_ns = PW_NEVER;
     uint32_t chosen = 0;
-    int code = move_network(nodes);
+    int code = PW_OK;
+    for (uint32_t i = 0; i < nodes->num_nodes && code >= 0; i++)
+        code = pw_streams_move(pw_stream_nodes_streams(nodes, i)); /* what an accept has left */
+    if (code >= 0) code = move_network(nodes);
     if (code < 0) return code;
     for (uint32_t i = 0; i < nodes->num_nodes; i++) {
         int64_t next_ns = pw_node_streams_next_ns(nodes->nodes[i].streams);
@@ -182,6 +183,11 @@ int pw_stream_nodes_compute(pw_stream_nodes *nodes, uint32_t node, int64_t durat
     return pagewire_clock_advance(nodes->nodes[node].door, duration_ns);
 }
 
+int pw_stream_nodes_wait_until(pw_stream_nodes *nodes, uint32_t node, int64_t time_ns)
+{
+    return pagewire_clock_observe(nodes->nodes[node].door, time_ns);
+}
+
 /* Copying to or from the ring, with the CPU's own faults there. */
 static int pass_copy(pw_stream_nodes *self, uint32_t idx, const uint8_t *ring, uint32_t num_bytes,
                      bool for_write)
@@ -193,8 +199,9 @@ static int pass_copy(pw_stream_nodes *self, uint32_t idx, const uint8_t *ring, u
     pw_memory_read_counters(node->memory, &before);
     int code = pw_memory_populate(node->memory, first_page, num_pages, for_write, &num_absent);
     if (code < 0)
-        return pw_door_fail(self->nodes[idx].door, code, "copy of %u bytes: no frame for a page: %s",
-                            num_bytes, pw_status_text(code));
+        return pw_door_fail(self->nodes[idx].door, code,
+                            "copy of %u bytes: no frame for a page: %s", num_bytes,
+                            pw_status_text(code));
     pw_memory_read_counters(node->memory, &after);
     uint64_t num_major = after.major_faults - before.major_faults;
     node->clock.now_ns += pw_cost_bytes_ns(&node->tables, PW_COST_COPY, num_bytes) +
@@ -215,7 +222,7 @@ int64_t pw_stream_nodes_send(pw_stream_nodes *nodes, uint32_t node, uint32_t con
     if (code < 0) return code;
     memcpy(room, data, num_bytes);
     code = pw_streams_queue(streams, connection, num_bytes);
-    return code < 0 ? code : num_bytes;
+    return code < 0 ? code : (int64_t)num_bytes;
 }
 
 int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t connection,
@@ -229,7 +236,7 @@ int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t 
     if (code < 0) return code;
     memcpy(data, here, num_bytes);
     code = pw_streams_consume(pw_stream_nodes_streams(nodes, node), connection, num_bytes);
-    return code < 0 ? code : num_bytes;
+    return code < 0 ? code : (int64_t)num_bytes;
 }
 
 int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const char *name,
@@ -251,10 +258,9 @@ int64_t pw_stream_nodes_resident(const pw_stream_nodes *nodes, uint32_t node)
     uint8_t state[PROBED_PAGES];
     int64_t num_resident = 0;
     for (uint64_t done = 0; done < one->num_pages; done += PROBED_PAGES) {
-        uint64_t num_now = one->num_pages - done < PROBED_PAGES ? one->num_pages - done
-                                                                : PROBED_PAGES;
-        int code =
-            pw_memory_probe(one->door->node->memory, one->first_page + done, num_now, state);
+        uint64_t num_now =
+            one->num_pages - done < PROBED_PAGES ? one->num_pages - done : PROBED_PAGES;
+        int code = pw_memory_probe(one->door->node->memory, one->first_page + done, num_now, state);
         if (code < 0) return code;
         for (uint64_t i = 0; i < num_now; i++) num_resident += state[i] == PW_PAGE_PRESENT;
     }

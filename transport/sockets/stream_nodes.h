@@ -32,6 +32,8 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node);
 int64_t pw_stream_nodes_clock_ns(const pw_stream_nodes *nodes, uint32_t node);
 /* The program works for so long. */
 int pw_stream_nodes_compute(pw_stream_nodes *nodes, uint32_t node, int64_t duration_ns);
+/* The program does nothing until then. */
+int pw_stream_nodes_wait_until(pw_stream_nodes *nodes, uint32_t node, int64_t time_ns);
 /* Bytes to the ring, or from it, as many as there is room for, or as are here: how many. */
 int64_t pw_stream_nodes_send(pw_stream_nodes *nodes, uint32_t node, uint32_t connection,
                              const void *data, uint32_t num_bytes);

@@ -2,9 +2,9 @@
 below the programs' calls, for experiments and tests.
 
 The programs are the caller's code. After each `step` one node's CPU has taken what was here for it
-first, in the order of virtual time over all nodes; what its program does about it (receive, compute,
-send) happens at that CPU's clock. Equal programs take equal times. Not modelled: several CPUs a
-node; a program that waits is woken for nothing.
+first, in the order of virtual time over all nodes; what its program does about it (receive,
+compute, send) happens at that CPU's clock. Equal programs take equal times. Not modelled: several
+CPUs a node, system calls, and what it takes to wake a program that waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings.config import Config
 
@@ -194,6 +194,10 @@ class StreamNodes:
     def compute(self, node: int, duration_ns: int) -> None:
         """The node's program works for so long."""
         self.checked(node, lib.pw_stream_nodes_compute(self.all, node, duration_ns))
+
+    def wait_until(self, node: int, time_ns: int) -> None:
+        """The node's program does nothing until then."""
+        self.checked(node, lib.pw_stream_nodes_wait_until(self.all, node, time_ns))
 
     def counter(self, node: int, name: str) -> int:
         """One of docs/report.md."""

@@ -33,10 +33,10 @@ int stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t pee
         uint32_t slot = (self->next_slot + i) % self->options.num_slots;
         stream *one = &self->slots[slot];
         if (one->is_used) continue;
-        int code = self->host.open ? self->host.open(self->host.context, slot,
-                                                     ring_of(self, one, false),
-                                                     self->options.ring_bytes)
-                                   : PW_OK;
+        int code = self->host.open
+                       ? self->host.open(self->host.context, slot, ring_of(self, one, false),
+                                         self->options.ring_bytes)
+                       : PW_OK;
         if (code < 0) return code;
         uint8_t generation = one->generation == GENERATION_MAX ? 1 : (uint8_t)(one->generation + 1);
         *one = (stream){.is_used = true,

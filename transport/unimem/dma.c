@@ -56,6 +56,7 @@ static void end(pw_dma *dma, dma_transfer *transfer, int64_t at_ns, int error)
     transfer->stage = STAGE_OVER;
     transfer->complete_ns = at_ns;
     transfer->error = error;
+    dma->num_under_way--;
 }
 
 /* 1: its leg is started, or it has failed; 0: no channel is free; or a code. */
@@ -117,6 +118,7 @@ static void forget_old(pw_dma *dma)
 int pw_dma_move(pw_dma *dma)
 {
     int moved = 0;
+    if (dma->num_under_way == 0) return 0;
     for (uint64_t id = dma->first_id; id < dma->next_id; id++) {
         dma_transfer *transfer = slot_of(dma, id);
         if (transfer->stage != STAGE_MOVES || !transfer->handle->done) continue;
@@ -231,6 +233,7 @@ int pw_dma_submit(pw_dma *dma, const pw_dma_end *source, const pw_dma_end *desti
         dma->node->clock.now_ns + (is_asleep(dma) ? dma->node->costs.user_wakeup_ns : 0);
     *slot_of(dma, made.id) = made;
     dma->next_id++;
+    dma->num_under_way++;
     *id = made.id;
     code = pw_dma_move(dma);
     return code < 0 ? code : PW_OK;

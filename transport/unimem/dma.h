@@ -4,7 +4,7 @@
  *
  * Each node's kernel serves what others ask of it (allocate, free, look up a buffer) when it is in
  * a turn, whether its own program has opened the library or not. The submitter moves in
- * pw_dma_move: the host calls it behind each turn. Called with the node locked, like the node. */
+ * pw_dma_move, at the end of each turn too. Called with the node locked, like the node. */
 #ifndef PW_UNIMEM_DMA_H
 #define PW_UNIMEM_DMA_H
 #include "transport/node/node.h"

@@ -62,6 +62,10 @@ _REASONS = {
 }
 
 
+class NoAnswerError(Exception):
+    """Nobody has answered a request; `Gsas` tells which one."""
+
+
 class GsasError(RuntimeError):
     """A request was refused by the owner of its page, or not answered."""
 
@@ -109,7 +113,7 @@ class Gsas(abc.ABC):
     def _ask(
         self, owner: int, opcode: int, address: int, first: int, second: int
     ) -> tuple[int, int]:
-        """Error and result of a request's response."""
+        """Error and result of a request's response; NoAnswerError when there is none."""
 
     @abc.abstractmethod
     def _page(self) -> bytes:
@@ -208,7 +212,10 @@ class Gsas(abc.ABC):
     def _request(
         self, what: str, owner: int, opcode: int, address: int, first: int, second: int
     ) -> int:
-        error, result = self._ask(owner, opcode, address, first, second)
+        try:
+            error, result = self._ask(owner, opcode, address, first, second)
+        except NoAnswerError as lost:
+            raise GsasError(Refusal.NO_ANSWER, f"{what} of node {owner}{lost}") from None
         if error:
             raise GsasError(Refusal(error), what)
         return result

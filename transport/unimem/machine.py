@@ -23,6 +23,9 @@ from pagewire.transport.unimem.gsas import Program
 from pagewire.transport.unimem.thread import Thread
 
 NODES_MAX = 64
+ANSWER_LIMIT_NS = 1_000_000_000
+"""More than any service takes for what can stand before a request (assumed: the prototype's library
+waits for ever)."""
 
 Pick = Callable[[Sequence[str]], int]
 """Which of these goes on, by its place; "thread N" and "service N"."""
@@ -37,8 +40,14 @@ class Machine:
         *,
         settings: Mapping[str, Any] | Config | None = None,
         pick: Pick | None = None,
+        answer_limit_ns: int = ANSWER_LIMIT_NS,
     ) -> None:
-        """settings: values by dotted name; neither environment nor file is looked at."""
+        """settings: values by dotted name; neither environment nor file is looked at.
+
+        answer_limit_ns: virtual time after which a thread gives up a request without an answer.
+        """
+        if answer_limit_ns <= 0:
+            raise ConfigError(f"answer_limit_ns = {answer_limit_ns}: allowed is 1 and more")
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
             raise ConfigError(f"nodes = {nodes!r}: allowed is a whole number from 1 to {NODES_MAX}")
         config = (
@@ -50,6 +59,7 @@ class Machine:
         self.num_nodes = nodes
         self.costs = platform.costs.as_dict()
         self.pick = pick
+        self.answer_limit_ns = answer_limit_ns
         self.threads: list[Thread] = []
         self.functions: dict[str, Program] = {}
         """What remote forks have named."""
@@ -150,7 +160,7 @@ class Machine:
         return not any(
             each is not thread
             and not each.is_over
-            and (at := each.ready_ns()) is not None
+            and (at := _next_ns(each)) is not None
             and (at, each.number) < (thread.now_ns, thread.number)
             for each in self.threads
         )
@@ -181,14 +191,30 @@ class Machine:
                 (at_ns, each.number) for each in alive if (at_ns := each.ready_ns()) is not None
             ]
             service_ns, service = self._service()
-            if not ready and service_ns == NEVER:
-                for each in alive:  # nothing can happen any more: what they wait for was lost
-                    each.lose()
+            if self._gives_up(alive, min(ready, default=(NEVER, 0))[0], service_ns):
                 continue
             if self._takes_service(ready, service_ns, service):
                 check(lib.pw_unimem_serve(self.unimem[service]), "atomic service")
             else:
                 self.threads[self._chosen].resume()
+
+    def _gives_up(self, alive: list[Thread], ready_ns: int, service_ns: int) -> bool:
+        """Does a thread stop to wait before anything else happens? In an order that is picked, when
+        nothing else can."""
+        next_ns = min(ready_ns, service_ns)
+        if self.pick is not None and next_ns < NEVER:
+            return False
+        limits = [(at, each) for each in alive if (at := each.gives_up_ns) is not None]
+        if limits:
+            at_ns, first = min(limits, key=lambda limit: (limit[0], limit[1].number))
+            if at_ns < next_ns:
+                first.lose()
+                return True
+        if next_ns < NEVER:
+            return False
+        for each in alive:  # what they wait for without a limit will not come
+            each.lose()
+        return True
 
     def _takes_service(self, ready: list[tuple[int, int]], service_ns: int, service: int) -> bool:
         """Is it the service's turn? Else `_chosen` is the thread's number."""
@@ -231,6 +257,12 @@ class Machine:
         thread.argument = int(wanted.argument)
         thread.start((), int(wanted.at_ns))
         return thread.id
+
+
+def _next_ns(thread: Thread) -> int | None:
+    """When it goes on, if nothing comes in between: with what it waits for, or without."""
+    at_ns = thread.ready_ns()
+    return thread.gives_up_ns if at_ns is None else at_ns
 
 
 def _find(name: str) -> Program | None:

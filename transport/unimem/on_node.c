@@ -32,6 +32,12 @@ static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_
     return code;
 }
 
+static int turned(void *context)
+{
+    const pw_unimem_on_node *self = context;
+    return self->dma ? pw_dma_move(self->dma) : 0;
+}
+
 static uint64_t spawn_there(void *context, const pw_fork_request *wanted)
 {
     const pw_unimem_on_node *self = context;
@@ -47,7 +53,7 @@ int pw_unimem_on_node_create(pw_node *node,
     *self = (pw_unimem_on_node){.node = node, .spawn = spawn, .context = context};
     const pw_unimem_host host = {
         .context = self, .send = send_frame, .spawn = spawn ? spawn_there : NULL};
-    const pw_node_service service = {.context = self, .message = receive};
+    const pw_node_service service = {.context = self, .message = receive, .turned = turned};
     int code = pw_unimem_create(node->ni, &node->costs, &node->settings, pw_node_number(node),
                                 pw_node_count(node), &host, &self->unimem);
     if (code < 0) pw_node_fail(node, code, "Unimem: %s", pw_status_text(code));

@@ -21,6 +21,7 @@ from pagewire.transport.unimem.gsas import (
     PAGE_BYTES,
     Gsas,
     GsasError,
+    NoAnswerError,
     Program,
     Refusal,
 )
@@ -61,6 +62,7 @@ class Thread(Gsas):
         self._wake = threading.Semaphore(0)
         self.error: BaseException | None = None
         self._lost = False
+        self._limit_ns: int | None = None
         self.is_over = False
         self._program = program
         self._arguments: tuple[Any, ...] = ()
@@ -180,9 +182,15 @@ class Thread(Gsas):
         """It can go on at its clock."""
         self._ready = lambda: self._now_ns
 
+    @property
+    def gives_up_ns(self) -> int | None:
+        """When it stops to wait for an answer; None: it does not wait, or for ever."""
+        return None if self._ready is None else self._limit_ns
+
     def lose(self) -> None:
-        """What it waits for will not come."""
+        """What it waits for has not come, or will not."""
         self._lost = True
+        self._now_ns = max(self._now_ns, self._limit_ns or 0)
         self.be_ready()
 
     def resume(self) -> None:
@@ -193,11 +201,15 @@ class Thread(Gsas):
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
         """Others run until ready() says from which time on this thread goes on."""
-        self._ready = ready
-        self._switch()
-        if self._lost:
-            self._lost = False
+        if not self._is_there(ready):
             raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self._node} waits")
+
+    def _is_there(self, ready: Callable[[], int | None], limit_ns: int | None = None) -> bool:
+        """The same; False: it has waited until limit_ns, or nothing can happen any more."""
+        self._ready, self._limit_ns = ready, limit_ns
+        self._switch()
+        is_lost, self._lost, self._limit_ns = self._lost, False, None
+        return not is_lost
 
     def in_order(self) -> None:
         """Let everything come first that is earlier than this thread's clock."""
@@ -219,7 +231,7 @@ class Thread(Gsas):
         self._now_ns = self._posted(code, "request")
         try:
             return self._wait_for_answer()
-        except GsasError:
+        except NoAnswerError:
             lib.pw_unimem_forget(self._unimem, self.interface)
             self.interface = int(check(lib.pw_unimem_open(self._unimem, False), "interface"))
             self.id = int(lib.pw_unimem_id(self._unimem, self.interface))
@@ -234,8 +246,10 @@ class Thread(Gsas):
             code = check(lib.pw_unimem_test(self._unimem, self.interface, answer), "response")
             return int(answer.complete_ns) if code else None
 
+        limit_ns = self._now_ns + self._machine.answer_limit_ns
         while True:
-            self.wait_for(answered)
+            if not self._is_there(answered, limit_ns):
+                raise NoAnswerError
             if code == 1:
                 return int(answer.error), int(answer.result)
             code = lib.pw_unimem_post_again(self._unimem, self.interface, self._now_ns)

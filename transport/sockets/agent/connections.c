@@ -211,7 +211,7 @@ int connection_begin(pw_endpoint *caller, const pw_program_request *request)
     if (code != PW_ERR_FULL && code != PW_ERR_INVALID) return code;
     if (!error) {
         error = code == PW_ERR_FULL ? EADDRNOTAVAIL : ENETUNREACH;
-        if (code == PW_ERR_FULL)
+        if (code == PW_ERR_FULL && !pw_node_streams_refusal(self->on_node))
             endpoint_warn(self, "all of its connections are taken", "close some");
     }
     endpoint_reply(caller, error, -1);

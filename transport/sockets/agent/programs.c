@@ -78,6 +78,8 @@ int pw_programs_ready(pw_endpoint *endpoint, uint32_t events)
 int pw_programs_move(pw_programs *self)
 {
     int code = PW_OK;
+    const char *why = pw_node_streams_refusal(self->on_node);
+    if (why) endpoint_warn(self, why, "see --memory");
     for (uint16_t port; code >= 0 && (port = pw_streams_called(self->streams));)
         code = port_hand_out(self, port);
     for (uint32_t connection;
