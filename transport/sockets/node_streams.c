@@ -164,14 +164,19 @@ static int take_writes(pw_node_streams *self)
 
 int pw_node_streams_move(pw_node_streams *self)
 {
-    int moved = pagewire_progress(self->node, PAGEWIRE_CPU_WAITS);
-    if (moved < 0) return moved;
+    int moved = pagewire_progress(self->node, PAGEWIRE_CPU_WAITS | PAGEWIRE_KEEPS_CORE);
+    int taken = moved < 0 ? moved : pw_node_streams_take(self);
+    return taken < 0 ? taken : moved | taken;
+}
+
+int pw_node_streams_take(pw_node_streams *self)
+{
     int had_messages = take_messages(self);
     if (had_messages < 0) return had_messages;
     int had_writes = take_writes(self);
     if (had_writes < 0) return had_writes;
     int code = pw_streams_move(self->streams);
-    return code < 0 ? code : moved | had_messages | had_writes;
+    return code < 0 ? code : had_messages | had_writes;
 }
 
 bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes)

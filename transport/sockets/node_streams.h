@@ -23,6 +23,8 @@ pw_streams *pw_node_streams_of(pw_node_streams *self);
 uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const uint8_t **data);
 /* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */
 int pw_node_streams_move(pw_node_streams *self);
+/* The same without moving the node: moving one has moved all of its process. */
+int pw_node_streams_take(pw_node_streams *self);
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
 /* All nodes of the run, in this process: no message and no write of theirs is under way, and none is
  * due. Until a user does something nothing will happen, however often they are moved. */
