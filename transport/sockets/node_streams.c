@@ -29,6 +29,7 @@ struct pw_node_streams {
     message *inbox;
     uint32_t num_messages, capacity;
     bool is_short; /* the inbox could not grow: a message is lost */
+    int failure;   /* of a write, for good */
 };
 
 static int start_write(void *context, uint32_t peer, uint32_t connection, const uint8_t *source,
@@ -40,6 +41,9 @@ static int start_write(void *context, uint32_t peer, uint32_t connection, const 
         if (entry->operation) continue;
         int code = pagewire_write(self->node, peer, source, self->arenas[peer] + offset, num_bytes,
                                   NULL, &entry->operation);
+        /* No write of this node is under way: what is full is no table, but a limit of the memory
+         * strategy, which stays so. */
+        if (code == PW_ERR_FULL && self->num_writes == 0) self->failure = code;
         if (code < 0) return code;
         entry->connection = connection;
         self->num_writes++;
@@ -176,6 +180,7 @@ int pw_node_streams_take(pw_node_streams *self)
     int had_writes = take_writes(self);
     if (had_writes < 0) return had_writes;
     int code = pw_streams_move(self->streams);
+    if (code == PW_OK) code = self->failure;
     return code < 0 ? code : had_messages | had_writes;
 }
 

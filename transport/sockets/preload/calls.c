@@ -4,10 +4,10 @@
  * descriptor.
  *
  * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
+#include "transport/sockets/preload/next_calls.h"
 #include "transport/sockets/preload/registrations.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,8 +22,6 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* The C library's, behind this one. */
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 #define MAXSEG_BYTES 16384 /* a block of the engine */
 
 typedef struct {
