@@ -9,6 +9,9 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
+import stat
+import struct
 import sys
 
 from pagewire.cli import sockets_stress
@@ -17,6 +20,8 @@ from pagewire.native.settings import ConfigError
 AGENT = "pagewire-sockets"
 CALLS = "libpagewire-sockets-calls.so"
 NODES_MAX = 64
+_PT_INTERP = 3  # of an ELF program that has a loader
+_WAIT_MAX_SECONDS = 3600
 _RINGS_BYTES = {1 << bits for bits in range(10, 25)}
 
 
@@ -30,9 +35,11 @@ def main(words: list[str]) -> int:
     parser = _Parser(
         prog="pagewire sockets",
         description="Run a program a node; their TCP sockets to 10.77.0.1, 10.77.0.2, ... go over "
-        "emulated RDMA, all others to the kernel. The run ends with the last program. "
-        "docs/unimem.md tells more.",
+        "emulated RDMA, all others to the kernel. The run ends with the last program, whose exit "
+        "code it has: put the client there.",
         usage="pagewire sockets -n NODES [options] -- PROGRAM [ARGS] : PROGRAM [ARGS]...",
+        epilog="For example: pagewire sockets -n 2 -- python3 -m http.server 8000 : "
+        "curl http://10.77.0.1:8000/. docs/unimem.md tells more.",
     )
     parser.add_argument("-n", "--nodes", type=int, required=True, help="one for each program")
     parser.add_argument(
@@ -55,47 +62,107 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="of --stress (default: 1)")
     parser.add_argument("--json", metavar="FILE", help="write what each node did as JSON")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=2,
+        metavar="SECONDS",
+        help="a program starts when the one before it listens or has ended, and after so many "
+        "seconds in any case (default: 2; 0: all at once)",
+    )
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     end = words.index("--") if "--" in words else len(words)
     given, programs = parser.parse_args(words[:end]), words[end + 1 :]
+    if given.words:
+        raise ConfigError(f"sockets: {given.words[0]}: programs go behind --")
     if given.stress:
         programs = _stress(given, programs)
-    num_programs = programs.count(":") + 1 if programs else 0
+    commands = _split(programs)
     if given.ring not in _RINGS_BYTES:
         raise ConfigError(
             f"--ring = {given.ring}: allowed are powers of two from {min(_RINGS_BYTES)} to "
             f"{max(_RINGS_BYTES)}"
         )
-    if not 1 <= given.nodes <= NODES_MAX or num_programs != given.nodes:
+    if not 1 <= given.nodes <= NODES_MAX or len(commands) != given.nodes:
         raise ConfigError(
-            f"-n {given.nodes} with {num_programs} programs: allowed are 1 to {NODES_MAX} nodes, "
+            f"-n {given.nodes} with {len(commands)} programs: allowed are 1 to {NODES_MAX} nodes, "
             "and a program for each, with : between them, behind --"
         )
+    if not 0 <= given.wait <= _WAIT_MAX_SECONDS:
+        raise ConfigError(f"--wait = {given.wait}: allowed are 0 to {_WAIT_MAX_SECONDS} seconds")
+    for node, command in enumerate(commands):
+        _check(node, command)
     folder = _folder()
     settings = [f"run.memory={given.memory}", *given.set]
-    command = [str(folder / AGENT), "--ring", str(given.ring)]
+    agent = [str(folder / AGENT), "--ring", str(given.ring)]
+    agent += ["--wait", str(round(given.wait * 1000))]
     if given.json:
         _check_place(given.json)
-        command += ["--json", given.json, _facts(given.ring, settings, programs)]
+        agent += ["--json", given.json, _facts(given.ring, settings, commands)]
     for setting in settings:
-        command += ["--set", setting]
+        agent += ["--set", setting]
     sys.stdout.flush()
-    os.execv(command[0], [*command, str(folder / CALLS), "--", *programs])
+    os.execv(agent[0], [*agent, str(folder / CALLS), "--", *programs])
 
 
-def _facts(ring_bytes: int, settings: list[str], programs: list[str]) -> str:
+def _split(words: list[str]) -> list[list[str]]:
+    """Divide the command line at its colons."""
+    commands: list[list[str]] = [[]] if words else []
+    for word in words:
+        if word == ":":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return commands
+
+
+def _check(node: int, command: list[str]) -> None:
+    """Refuse what cannot start; tell what starts and cannot be reached."""
+    if not command:
+        raise ConfigError(f"sockets: node {node} has no program; give one before and behind each :")
+    found = shutil.which(command[0])
+    if found is None:
+        raise ConfigError(
+            f"sockets: node {node}: there is no program {command[0]}; install it, or give its path"
+        )
+    why = _why_unreached(found)
+    if why:
+        print(
+            f"pagewire: warning: sockets: node {node}: {command[0]} is {why}: nothing can be "
+            "preloaded, its sockets stay the kernel's",
+            file=sys.stderr,
+        )
+
+
+def _why_unreached(path: str) -> str:
+    """Say why the loader would take no library of ours; empty: it does, or nobody can tell."""
+    status = os.stat(path)
+    if (status.st_mode & stat.S_ISUID and status.st_uid != os.getuid()) or (
+        status.st_mode & stat.S_ISGID and status.st_gid != os.getgid()
+    ):
+        return "set-user-ID or set-group-ID"
+    if not os.access(path, os.R_OK):
+        return ""
+    with open(path, "rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\x02" or sys.byteorder != "little":
+            return ""
+        (place,) = struct.unpack_from("<Q", header, 0x20)
+        size, count = struct.unpack_from("<HH", header, 0x36)
+        file.seek(place)
+        table = file.read(size * count)
+    kinds = [struct.unpack_from("<I", table, size * idx)[0] for idx in range(len(table) // size)]
+    return "" if _PT_INTERP in kinds else "linked statically"
+
+
+def _facts(ring_bytes: int, settings: list[str], commands: list[list[str]]) -> str:
     """What was asked for, as the members of the JSON that the agent writes."""
     memory = [each.partition("=")[2] for each in settings if each.startswith("run.memory=")][-1]
-    apart: list[list[str]] = [[]]
-    for word in programs:
-        if word == ":":
-            apart.append([])
-        else:
-            apart[-1].append(word)
     asked = {
         "memory": memory,
         "ring_bytes": ring_bytes,
         "settings": settings,
-        "programs": apart,
+        "programs": commands,
     }
     return json.dumps(asked)[1:-1]
 

@@ -42,6 +42,8 @@ IN_PROCESS = (
     "unimem-operations",
     "unimem-contention",
     "unimem-mailbox",
+    "unimem-sockets",
+    "unimem-memcached",
 )
 WITH_RANKS = (
     "part-fig16",

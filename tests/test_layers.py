@@ -61,7 +61,7 @@ WITHIN_TRANSPORT = {
     "settings": {"memory"},
     "node": {"settings", "memory"},
     "unimem": {"node", "settings", "memory"},
-    "sockets": {"unimem", "node"},
+    "sockets": {"unimem", "node", "settings"},
     "timeline": {"settings"},
     "page": {"node"},
     "facade": {"node", "settings", "memory", "timeline", "page"},

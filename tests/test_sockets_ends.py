@@ -99,9 +99,15 @@ def test_programs_when_the_agent_is_killed_end(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "exit_code"), [("/no/such/program", 127), (os.devnull, 126), ("kill -9 $$", 137)]
+    ("command", "exit_code"),
+    [("/no/such/program", 2), (os.devnull, 2), ("SCRIPT", 127), ("kill -9 $$", 137)],
 )
-def test_exit_code_when_a_program_cannot_run_or_is_killed_tells_so(command, exit_code):
+def test_exit_code_when_a_program_cannot_run_or_is_killed_tells_so(tmp_path, command, exit_code):
+    if command == "SCRIPT":
+        script = tmp_path / "script"
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        command = str(script)
     words = ["sh", "-c", command] if " " in command else [command]
     ran = subprocess.run(
         [sys.executable, "-m", "pagewire", "sockets", "-n", "1", "--", *words],

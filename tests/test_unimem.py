@@ -247,6 +247,7 @@ def test_service_takes_no_words_of_users_and_librarys_threads_no_packets():
             assert thread.read64(page) == 0
             other = Forger(machine)
             assert other.try_words(thread.interface) is False
+            assert other.try_packet(thread.interface) == NACK
 
         class Forger:
             def __init__(self, machine):
@@ -257,6 +258,13 @@ def test_service_takes_no_words_of_users_and_librarys_threads_no_packets():
                 words = ffi.new("pw_mailbox_word[]", [(0, 1)])
                 lib.pw_unimem_write_mailbox(self.unimem, self.interface, 0, fifo, words, 1, 0)
                 return bool(lib.pw_unimem_write_answer(self.unimem, self.interface, 10**12))
+
+            def try_packet(self, fifo):
+                for offset in (PAYLOAD0, PAYLOAD1, DESTINATION):
+                    where = destination(0, fifo) if offset == DESTINATION else 0
+                    value = ffi.new("pw_mailbox_word *", (where, 0))
+                    lib.pw_unimem_write_packetizer(self.unimem, self.interface, offset, value, 0)
+                return lib.pw_unimem_status(self.unimem, self.interface, 10**12)
 
         alone(machine, owner)
 

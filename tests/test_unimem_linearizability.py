@@ -1,4 +1,4 @@
-"""Histories of random concurrent programs on shared words are linearizable in virtual time."""
+"""Histories of random concurrent programs on shared memory are linearizable in virtual time."""
 
 from __future__ import annotations
 
@@ -7,42 +7,73 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from linearizability import Done, is_linearizable
 
+from pagewire.transport.unimem.gsas import PAGE_BYTES
 from pagewire.transport.unimem.machine import Machine
 
-VALUES = st.integers(0, 3)
-WORDS = 3
-OPERATION = st.one_of(
-    st.tuples(st.just("read"), st.integers(0, WORDS - 1)),
-    st.tuples(st.sampled_from(("write", "swap", "faa")), st.integers(0, WORDS - 1), VALUES),
-    st.tuples(st.just("cas"), st.integers(0, WORDS - 1), VALUES, VALUES),
-    st.tuples(st.just("compute"), st.sampled_from((100, 3_000, 50_000))),
-)
-PROGRAM = st.lists(OPERATION, min_size=1, max_size=6)
-METHODS = {"read": "read64", "write": "write64", "swap": "swap", "faa": "faa", "cas": "cas"}
+NODES = 3
+BLOCK_BYTES = 32
+"""Four words; those of block 0 stand across the boundary of two pages of node 0, those of block 1
+at the beginning of a page of node 1."""
+BLOCKS = 2
+WORDS = st.one_of(st.integers(0, 3), st.sampled_from((2**32, 2**64 - 1, 0x0101010101010101)))
+NUM_ARGUMENTS = {
+    "read8": 0, "read32": 0, "read64": 0, "write8": 1, "write32": 1, "write64": 1, "write128": 2,
+    "swap": 1, "faa": 1, "cas": 2,
+}  # fmt: skip
+LIMITS = {"write8": 2**8, "write32": 2**32}
 
 
-def done(word, kind, arguments, result, called_ns, ended_ns):
-    return Done(word, kind, arguments, result, called_ns, ended_ns)
+@st.composite
+def operation(draw):
+    """Kind, block, byte in it, arguments. Few places and values: operations meet."""
+    kind = draw(st.sampled_from((*NUM_ARGUMENTS, "read4k", "compute")))
+    if kind == "compute":
+        return kind, draw(st.sampled_from((100, 3_000, 50_000)))
+    if kind == "read4k":
+        return kind, 1, 0
+    last = BLOCK_BYTES - (16 if kind == "write128" else 8)
+    offset = draw(st.sampled_from((0, 3, 8, 13, last, last + 5 if kind != "write128" else last)))
+    values = (draw(WORDS) % LIMITS.get(kind, 2**64) for _ in range(NUM_ARGUMENTS[kind]))
+    return kind, draw(st.integers(0, BLOCKS - 1)), offset, *values
+
+
+PROGRAM = st.tuples(st.integers(0, NODES - 1), st.lists(operation(), min_size=1, max_size=6))
+PROGRAMS = st.lists(PROGRAM, min_size=2, max_size=5)
+
+
+def done(kind, arguments, result, called_ns, ended_ns, *, block=0, offset=0):
+    return Done(block, kind, offset, arguments, result, called_ns, ended_ns)
 
 
 @pytest.mark.parametrize(
     ("history", "expected"),
     [
-        ([done(0, "write", (1,), 0, 0, 10), done(0, "read", (), 1, 20, 30)], True),
-        ([done(0, "write", (1,), 0, 0, 10), done(0, "read", (), 0, 20, 30)], False),
-        ([done(0, "write", (1,), 0, 0, 25), done(0, "read", (), 0, 20, 30)], True),
-        ([done(0, "faa", (1,), 0, 0, 9), done(0, "faa", (1,), 0, 0, 9)], False),
-        ([done(0, "faa", (1,), 1, 0, 9), done(0, "faa", (1,), 0, 0, 9)], True),
-        ([done(0, "cas", (0, 1), 1, 0, 9), done(0, "cas", (0, 2), 1, 0, 9)], False),
-        ([done(0, "cas", (0, 1), 1, 0, 9), done(1, "cas", (0, 2), 1, 0, 9)], True),
-        ([done(0, "swap", (5,), 0, 0, 5), done(0, "read", (), 0, 3, 9),
-          done(0, "read", (), 5, 2, 4)], True),
-        ([done(0, "swap", (5,), 0, 0, 5), done(0, "read", (), 0, 4, 9),
-          done(0, "read", (), 5, 1, 2)], False),
+        ([done("write64", (1,), 0, 0, 10), done("read64", (), 1, 20, 30)], True),
+        ([done("write64", (1,), 0, 0, 10), done("read64", (), 0, 20, 30)], False),
+        ([done("write64", (1,), 0, 0, 25), done("read64", (), 0, 20, 30)], True),
+        ([done("faa", (1,), 0, 0, 9), done("faa", (1,), 0, 0, 9)], False),
+        ([done("faa", (1,), 1, 0, 9), done("faa", (1,), 0, 0, 9)], True),
+        ([done("cas", (0, 1), 1, 0, 9), done("cas", (0, 2), 1, 0, 9)], False),
+        ([done("cas", (0, 1), 1, 0, 9), done("cas", (0, 2), 1, 0, 9, block=1)], True),
+        ([done("cas", (0, 1), 1, 0, 9), done("cas", (0, 2), 1, 0, 9, offset=8)], True),
+        ([done("swap", (5,), 0, 0, 5), done("read64", (), 0, 3, 9),
+          done("read64", (), 5, 2, 4)], True),
+        ([done("swap", (5,), 0, 0, 5), done("read64", (), 0, 4, 9),
+          done("read64", (), 5, 1, 2)], False),
+        # Half of 128 bits is nobody's to see.
+        ([done("write128", (1, 2), 0, 0, 30), done("read64", (), 1, 5, 9),
+          done("read64", (), 2, 10, 14, offset=8)], True),
+        ([done("write128", (1, 2), 0, 0, 30), done("read64", (), 1, 5, 9),
+          done("read64", (), 0, 10, 14, offset=8)], False),
+        # The low bits that are lost: two of an 8-bit write, none of an 8-bit read.
+        ([done("write8", (7,), 0, 0, 5, offset=3), done("read8", (), 7, 6, 9)], True),
+        ([done("write8", (7,), 0, 0, 5, offset=3), done("read8", (), 7, 6, 9, offset=3)], False),
+        ([done("write32", (7,), 0, 0, 5, offset=4), done("read64", (), 7, 6, 9)], True),
+        ([done("write64", (1,), 0, 0, 5), done("read4k", (), b"\1" + bytes(31), 6, 9)], True),
     ],
 )  # fmt: skip
 def test_checker_knows_what_is_linearizable(history, expected):
-    assert is_linearizable(history) is expected
+    assert is_linearizable(history, BLOCK_BYTES) is expected
 
 
 def perform(thread, program, addresses, history):
@@ -50,45 +81,46 @@ def perform(thread, program, addresses, history):
         if kind == "compute":
             thread.compute(arguments[0])
             continue
-        word, *values = arguments
+        block, offset, *values = arguments
         called_ns = thread.now_ns
-        result = getattr(thread, METHODS[kind])(addresses[word], *values)
-        entry = Done(word, kind, tuple(values), int(result or 0), called_ns, thread.now_ns)
+        result = getattr(thread, kind)(addresses[block] + offset, *values)
+        result = result[:BLOCK_BYTES] if kind == "read4k" else int(result or 0)
+        entry = Done(block, kind, offset, tuple(values), result, called_ns, thread.now_ns)
         history.append(entry)
 
 
-def run_programs(programs, *, pick=None, nodes=3):
-    """Each on its own node in turn; words 0 and 1 share a page of node 0, word 2 is node 1's."""
+def run_programs(programs, *, pick=None):
+    """Each (node, operations) is a thread; several may be of one node."""
     history, addresses = [], []
-    with Machine(nodes, pick=pick) as machine:
+    with Machine(NODES, pick=pick) as machine:
 
         def prepare(thread):
-            page = thread.alloc(node=0)
-            addresses.extend((page, page + 8, thread.alloc(node=1)))
+            across = thread.alloc(2, node=0) + PAGE_BYTES - BLOCK_BYTES // 2
+            addresses.extend((across, thread.alloc(node=1)))
 
         machine.run((0, prepare))
-        machine.run(
-            *(
-                (idx % nodes, perform, program, addresses, history)
-                for idx, program in enumerate(programs)
-            )
-        )
+        machine.run(*((node, perform, program, addresses, history) for node, program in programs))
+        # What is there in the end: what was done and never read is seen.
+        everything = [("read64", block, at) for block in range(BLOCKS) for at in range(0, BLOCK_BYTES, 8)]
+        machine.run((0, perform, everything, addresses, history))
     return history
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs=st.lists(PROGRAM, min_size=2, max_size=4))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs=PROGRAMS)
 def test_random_programs_in_virtual_order_are_linearizable(programs):
     history = run_programs(programs)
-    assert len(history) == sum(each[0] != "compute" for p in programs for each in p)
-    assert is_linearizable(history)
+    num_operations = sum(each[0] != "compute" for _, p in programs for each in p)
+    assert len(history) == num_operations + BLOCKS * BLOCK_BYTES // 8
+    assert is_linearizable(history, BLOCK_BYTES)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs=st.lists(PROGRAM, min_size=2, max_size=4), draw=st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs=PROGRAMS, draw=st.randoms(use_true_random=False))
 def test_random_programs_in_any_order_of_their_host_are_linearizable(programs, draw):
     """As if each node were a process of a busy host: who is late in wall time is not in virtual."""
-    assert is_linearizable(run_programs(programs, pick=lambda names: draw.randrange(len(names))))
+    history = run_programs(programs, pick=lambda names: draw.randrange(len(names)))
+    assert is_linearizable(history, BLOCK_BYTES)
 
 
 def test_who_is_late_in_wall_time_sees_nothing_of_the_virtual_future():
@@ -97,12 +129,20 @@ def test_who_is_late_in_wall_time_sees_nothing_of_the_virtual_future():
     def pick(names):
         return next((i for i, name in enumerate(names) if name in ("thread 0", "service 0")), 0)
 
-    programs = [[("compute", 100_000), ("write", 0, 3)], [("read", 0)], [("read", 2)]]
-    write, near, far = run_programs(programs, pick=pick)
+    programs = [
+        (0, [("compute", 100_000), ("write64", 0, 0, 3)]),
+        (1, [("read64", 0, 0)]),
+        (2, [("read64", 1, 0)]),
+    ]
+    write, near, far = run_programs(programs, pick=pick)[:3]
     assert write.result == 0 and near.result == 3 and far.result == 0
     assert near.ended_ns > write.called_ns > 100_000 > far.ended_ns - far.called_ns
 
 
 def test_equal_programs_take_equal_times():
-    programs = [[("faa", 0, 1)] * 5, [("cas", 0, 1, 2), ("read", 2)] * 3, [("swap", 2, 3)] * 4]
+    programs = [
+        (0, [("faa", 0, 0, 1)] * 5),
+        (1, [("cas", 0, 0, 1, 2), ("read64", 1, 0)] * 3),
+        (1, [("swap", 1, 0, 3), ("write128", 0, 8, 1, 2)] * 4),
+    ]
     assert run_programs(programs) == run_programs(programs)

@@ -21,6 +21,8 @@ from pagewire.cli.experiments import (
     rivals,
     unimem_atomics,
     unimem_mailbox,
+    unimem_memcached,
+    unimem_sockets,
 )
 from pagewire.cli.experiments.result import Experiment
 from pagewire.native.settings import ConfigError, suggestion
@@ -357,6 +359,20 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "data by the mailbox against RDMA, by size",
             "no paper's: D3.6 5 has the mailbox, without times",
             unimem_mailbox.mailbox,
+            repeats=False,
+        ),
+        Experiment(
+            "unimem-sockets",
+            "stream sockets over RDMA (virtual time) beside TCP loopback (wall time)",
+            "no paper's: D3.6 4 has the sockets, without times",
+            unimem_sockets.sockets,
+            repeats=False,
+        ),
+        Experiment(
+            "unimem-memcached",
+            "key-value traffic over stream sockets by state of the receiver's pages",
+            "no paper's: D3.6 4 ran memcached, without times",
+            unimem_memcached.memcached,
             repeats=False,
         ),
     )

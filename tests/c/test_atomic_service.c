@@ -114,7 +114,9 @@ static void freed_pages_are_gone_and_their_memory_cleared(void)
     assert(ask(PW_UNIMEM_FREE, page, 0, 0) == 0);
     assert(ask(PW_UNIMEM_READ64, page, 0, 0) == refused(PW_UNIMEM_NO_PAGE));
     assert(ask(PW_UNIMEM_FREE, page, 0, 0) == refused(PW_UNIMEM_NO_PAGE));
+    assert(ask(PW_UNIMEM_FREE, page, 0, 0) == refused(PW_UNIMEM_NO_PAGE)); /* twice */
     uint64_t other = ask(PW_UNIMEM_ALLOC, 0, 4, 0);
+    assert(ask(PW_UNIMEM_FREE, page, 0, 0) == refused(PW_UNIMEM_NO_PAGE));
     assert(other != page && ask(PW_UNIMEM_READ64, other, 0, 0) == 0);
     end();
 }

@@ -128,7 +128,8 @@ static void both_ways(const char *const *settings, uint32_t ring_bytes, uint64_t
 }
 
 /* Who sleeps while all is quiet misses nothing: then moving the nodes changes nothing, also where a
- * connection has both ends at one node and where messages go out after the receiver had its turn. */
+ * connection has both ends at one node and where messages go out after the receiver had its turn.
+ */
 static void nothing_happens_while_all_is_quiet(void)
 {
     const char *const settings[] = {"run.compute=model", "run.memory=part", NULL};

@@ -101,6 +101,13 @@ static void destination_outside_of_the_base_is_illegal(void)
     for (uint32_t offset = 0; offset < 0x20; offset += 0x10) put(packetizer, 3, offset, 0);
     assert(put(packetizer, 3, PW_PIF_DESTINATION, 0) == 1);
     assert(pw_packetizer_status(packetizer, 3, 0) == PW_PIF_PEND);
+    /* The next one clears the answer to the last one, also when it does not go. */
+    pw_packetizer_answered(packetizer, 3, true, 10);
+    put(packetizer, 3, PW_PIF_PAYLOAD0, 20);
+    put(packetizer, 3, PW_PIF_PAYLOAD1, 20);
+    assert(pw_packetizer_status(packetizer, 3, 20) == PW_PIF_ACK);
+    assert(pw_packetizer_write(packetizer, 3, PW_PIF_DESTINATION, wrong, 20, &packet) == 0);
+    assert(pw_packetizer_status(packetizer, 3, 20) == PW_PIF_ILLEGAL);
     pw_packetizer_destroy(packetizer);
 }
 

@@ -161,6 +161,21 @@ static void transfers_start_in_order_of_requests(void)
     finish_machine(&m);
 }
 
+static void callbacks_come_in_the_order_of_the_ends(void)
+{
+    static const char *const settings[] = {"run.compute=none", "run.memory=pin", NULL};
+    machine m = made(settings);
+    log_of_ends ends = {.dma = m.dma[0]};
+    unim_buf *here = unim_alloc_buf_l(m.dma[0], 1 << 20);
+    unim_buf *there = unim_alloc_buf_r(m.dma[0], 1 << 20, 1);
+    uint64_t slow = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 1 << 20, note, &ends);
+    uint64_t quick = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 64, note, &ends);
+    uint64_t last = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 1 << 20, NULL, NULL);
+    assert(ends.count == 0 && unim_dma_wait(m.dma[0], last) == UNIM_DMA_COMPLETED);
+    assert(ends.count == 2 && ends.ids[0] == quick && ends.ids[1] == slow);
+    finish_machine(&m);
+}
+
 static void refused(const machine *m, uint64_t id, const char *text)
 {
     assert(id == 0);
@@ -345,6 +360,7 @@ int main(void)
     bytes_arrive(faulting, "pages_paged_in", true);
     bytes_arrive(lossy, "retransmitted_blocks", true);
     transfers_start_in_order_of_requests();
+    callbacks_come_in_the_order_of_the_ends();
     what_is_wrong_is_refused();
     times_are_the_platforms();
     transfer_with_a_buffer_freed_by_its_owner_fails(none);

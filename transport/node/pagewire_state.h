@@ -45,6 +45,8 @@ int pw_door_leave(pagewire_node *node, int result);
 int pw_door_move(pagewire_node *node, bool is_waiting, bool ran);
 /* The first num_values counters of pagewire_counter_name; how many were written. */
 uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values);
+/* Is it over, and when in virtual time? Unlike pagewire_test, nothing of it is taken. */
+bool pw_door_is_over(const pagewire_operation *operation, int64_t *complete_ns);
 /* A struct that the host filled, as large as it knew it, into one of own_bytes that is zero; false:
  * it has members that this version does not know. */
 bool pw_door_copy_struct(void *own, size_t own_bytes, const void *given);

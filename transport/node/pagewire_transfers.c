@@ -304,6 +304,13 @@ static int take(pagewire_node *node, pagewire_operation **operation,
     return 1;
 }
 
+bool pw_door_is_over(const pagewire_operation *operation, int64_t *complete_ns)
+{
+    const pw_handle *handle = (const pw_handle *)(const void *)operation;
+    if (handle->done) *complete_ns = handle->complete_ns;
+    return handle->done;
+}
+
 int pagewire_test(pagewire_node *node, pagewire_operation **operation,
                   pagewire_completion *completion)
 {
@@ -349,11 +356,10 @@ int pagewire_progress(pagewire_node *node, uint32_t flags)
     bool may_yield = is_waiting && !(flags & PAGEWIRE_KEEPS_CORE);
     pw_door_enter(node);
     if (flags & ~(PAGEWIRE_CPU_WAITS | PAGEWIRE_KEEPS_CORE))
-        return pw_door_leave(node,
-                             pw_door_fail(node, PW_ERR_INVALID,
-                                          "flags = %#x: allowed are PAGEWIRE_CPU_WAITS and "
-                                          "PAGEWIRE_KEEPS_CORE",
-                                          flags));
+        return pw_door_leave(node, pw_door_fail(node, PW_ERR_INVALID,
+                                                "flags = %#x: allowed are PAGEWIRE_CPU_WAITS and "
+                                                "PAGEWIRE_KEEPS_CORE",
+                                                flags));
     int moved = pw_door_move(node, is_waiting, true);
     if (moved > 0) pw_node_busy(node->node);
     else if (moved == 0 && may_yield) pw_node_idle(node->node);

@@ -1,4 +1,5 @@
 #include "transport/sockets/node_streams.h"
+#include "transport/node/pagewire_state.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +21,14 @@ struct pw_node_streams {
     unimem *memory;
     pw_streams *streams;
     uint64_t *arenas;
-    uint8_t *arena;
-    uint32_t ring_bytes;
-    bool is_registered[PW_STREAM_SLOTS_MAX]; /* its ring; stays so */
     write_under_way writes[WRITES];
     uint32_t num_writes;
-    /* What the mailbox's callback has left, which may call nothing itself. */
+    /* What the mailbox's callback has left, which may call nothing itself, in the order of time:
+     * messages from first to num_messages. */
     message *inbox;
-    uint32_t num_messages, capacity;
+    uint32_t first, num_messages, capacity;
+    uint64_t *keys; /* of each slot's ring while it is registered; 0: it is not */
+    uint32_t num_slots;
     bool is_short; /* the inbox could not grow: a message is lost */
     int failure;   /* of a write, for good */
 };
@@ -54,16 +55,7 @@ static int start_write(void *context, uint32_t peer, uint32_t connection, const 
 
 static int send_message(void *context, uint32_t peer, uint64_t word)
 {
-    pw_node_streams *self = context;
-    int32_t slot = pw_streams_slot_shown(word);
-    if (slot >= 0 && !self->is_registered[slot]) {
-        uint64_t key;
-        uint8_t *ring = self->arena + (uint64_t)slot * 2 * self->ring_bytes;
-        int code = pagewire_register(self->node, ring, self->ring_bytes, &key);
-        if (code < 0) return code;
-        self->is_registered[slot] = true;
-    }
-    return unimem_send(self->memory, peer, word);
+    return unimem_send(((pw_node_streams *)context)->memory, peer, word);
 }
 
 static void keep_message(void *context, uint32_t source, uint64_t word, int64_t time_ns)
@@ -79,7 +71,24 @@ static void keep_message(void *context, uint32_t source, uint64_t word, int64_t 
         self->inbox = grown;
         self->capacity = capacity;
     }
-    self->inbox[self->num_messages++] = (message){source, word, time_ns};
+    uint32_t at = self->num_messages++;
+    for (; at > self->first && self->inbox[at - 1].time_ns > time_ns; at--)
+        self->inbox[at] = self->inbox[at - 1];
+    self->inbox[at] = (message){source, word, time_ns};
+}
+
+/* What run.memory does to a buffer that peers write to is done for as long as one may. */
+static int register_ring(void *context, uint32_t slot, uint8_t *ring, uint32_t num_bytes)
+{
+    pw_node_streams *self = context;
+    return pagewire_register(self->node, ring, num_bytes, &self->keys[slot]);
+}
+
+static void deregister_ring(void *context, uint32_t slot)
+{
+    pw_node_streams *self = context;
+    pagewire_deregister(self->node, self->keys[slot]);
+    self->keys[slot] = 0;
 }
 
 int pw_node_streams_create(pagewire_node *node, unimem *memory, const pw_streams_options *options,
@@ -87,15 +96,15 @@ int pw_node_streams_create(pagewire_node *node, unimem *memory, const pw_streams
 {
     pw_node_streams *made = calloc(1, sizeof *made);
     if (!made) return PW_ERR_NOMEM;
-    const pw_streams_host host = {made, start_write, send_message};
+    const pw_streams_host host = {made, start_write, send_message, register_ring, deregister_ring};
     made->node = node;
+    made->num_slots = options->num_slots;
     made->memory = memory;
-    made->arena = options->arena;
-    made->ring_bytes = options->ring_bytes;
     int code = pw_streams_create(options, &host, &made->streams);
     if (code == PW_OK) {
         made->arenas = malloc(options->num_nodes * sizeof *made->arenas);
-        code = made->arenas ? PW_OK : PW_ERR_NOMEM;
+        made->keys = calloc(options->num_slots, sizeof *made->keys);
+        code = made->arenas && made->keys ? PW_OK : PW_ERR_NOMEM;
     }
     if (code == PW_OK) {
         memcpy(made->arenas, arenas, options->num_nodes * sizeof *arenas);
@@ -103,6 +112,7 @@ int pw_node_streams_create(pagewire_node *node, unimem *memory, const pw_streams
     }
     if (code < 0) {
         pw_streams_destroy(made->streams);
+        free(made->keys);
         free(made->arenas);
         free(made);
         return code;
@@ -117,7 +127,10 @@ void pw_node_streams_destroy(pw_node_streams *self)
     unimem_unregister(self->memory, PW_STREAM_OPCODE);
     for (uint32_t i = 0; i < WRITES; i++)
         if (self->writes[i].operation) pagewire_forget(self->node, &self->writes[i].operation);
+    for (uint32_t slot = 0; slot < self->num_slots; slot++)
+        if (self->keys[slot]) deregister_ring(self, slot);
     pw_streams_destroy(self->streams);
+    free(self->keys);
     free(self->arenas);
     free(self->inbox);
     free(self);
@@ -135,53 +148,79 @@ uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const 
     return num_bytes;
 }
 
-/* An answer to a message may move the node, which brings more: they are taken in order. */
-static int take_messages(pw_node_streams *self)
+/* The write that was over first; NULL: none is. */
+static write_under_way *first_over(pw_node_streams *self, int64_t *time_ns)
 {
-    uint32_t idx = 0;
-    for (; idx < self->num_messages; idx++) {
-        const message one = self->inbox[idx];
-        int code = pw_streams_arrived(self->streams, one.source, one.word, one.time_ns);
-        if (code < 0) return code;
-    }
-    self->num_messages = 0;
-    return self->is_short ? PW_ERR_NOMEM : idx > 0;
-}
-
-static int take_writes(pw_node_streams *self)
-{
-    int num_over = 0;
+    write_under_way *found = NULL;
+    *time_ns = PW_NEVER;
     for (uint32_t i = 0; i < WRITES && self->num_writes; i++) {
         write_under_way *entry = &self->writes[i];
-        pagewire_completion completion;
-        if (!entry->operation) continue;
-        int code = pagewire_wait(self->node, &entry->operation, &completion, 0);
-        if (code < 0) return code;
-        if (code == 0) continue;
-        self->num_writes--;
-        num_over++;
-        code = pw_streams_written(self->streams, entry->connection, completion.error);
-        if (code < 0) return code;
+        int64_t over_ns;
+        if (!entry->operation || !pw_door_is_over(entry->operation, &over_ns)) continue;
+        if (over_ns >= *time_ns) continue;
+        *time_ns = over_ns;
+        found = entry;
     }
-    return num_over > 0;
+    return found;
+}
+
+static int64_t message_ns(const pw_node_streams *self)
+{
+    return self->first < self->num_messages ? self->inbox[self->first].time_ns : PW_NEVER;
+}
+
+/* The answer may bring more messages. */
+static int take_message(pw_node_streams *self)
+{
+    const message one = self->inbox[self->first++];
+    if (self->first == self->num_messages) self->first = self->num_messages = 0;
+    int code = pagewire_clock_observe(self->node, one.time_ns);
+    return code < 0 ? code : pw_streams_arrived(self->streams, one.source, one.word, one.time_ns);
+}
+
+static int take_write(pw_node_streams *self, write_under_way *entry)
+{
+    pagewire_completion completion;
+    int code = pagewire_wait(self->node, &entry->operation, &completion, 0);
+    if (code < 0) return code;
+    self->num_writes--;
+    return pw_streams_written(self->streams, entry->connection, completion.error);
+}
+
+int64_t pw_node_streams_next_ns(pw_node_streams *self)
+{
+    int64_t over_ns;
+    (void)first_over(self, &over_ns);
+    int64_t arrived_ns = message_ns(self);
+    return arrived_ns < over_ns ? arrived_ns : over_ns;
+}
+
+int pw_node_streams_take(pw_node_streams *self)
+{
+    int64_t over_ns;
+    if (self->is_short) return PW_ERR_NOMEM;
+    write_under_way *entry = first_over(self, &over_ns);
+    int64_t arrived_ns = message_ns(self);
+    if (arrived_ns == PW_NEVER && !entry) return 0;
+    int code = arrived_ns <= over_ns ? take_message(self) : take_write(self, entry);
+    if (code >= 0) code = pw_streams_move(self->streams);
+    return code < 0 ? code : 1;
 }
 
 int pw_node_streams_move(pw_node_streams *self)
 {
     int moved = pagewire_progress(self->node, PAGEWIRE_CPU_WAITS | PAGEWIRE_KEEPS_CORE);
-    int taken = moved < 0 ? moved : pw_node_streams_take(self);
+    int taken = moved < 0 ? moved : pw_node_streams_take_all(self);
     return taken < 0 ? taken : moved | taken;
 }
 
-int pw_node_streams_take(pw_node_streams *self)
+int pw_node_streams_take_all(pw_node_streams *self)
 {
-    int had_messages = take_messages(self);
-    if (had_messages < 0) return had_messages;
-    int had_writes = take_writes(self);
-    if (had_writes < 0) return had_writes;
-    int code = pw_streams_move(self->streams);
-    if (code == PW_OK) code = self->failure;
-    return code < 0 ? code : had_messages | had_writes;
+    int taken, had_some = 0;
+    while ((taken = pw_node_streams_take(self)) > 0) had_some = 1;
+    if (taken == 0) taken = pw_streams_move(self->streams);
+    if (taken == 0) taken = self->failure;
+    return taken < 0 ? taken : had_some;
 }
 
 bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes)

@@ -1,10 +1,10 @@
 /* Stream connections on a node of pagewire.h: their bytes go by RDMA writes, their messages through
  * the kernel mailbox of unimem.h. All nodes of the run make one, before their first transfer.
- * The ring that a peer writes into is registered from its first connection on: the run's memory
- * strategy pins it, or not.
  *
- * The node's clock goes on to the end of a write, and to when bytes were here that a user takes by
- * pw_node_streams_here. One thread at a time. */
+ * Messages and ends of writes are taken in the order of virtual time, and the node's clock goes on
+ * to each. A ring that a peer writes to is registered memory while its connection lasts: what
+ * run.memory does to such memory (touch, pin) is done at the connection's set-up, by the node's
+ * CPU, and undone behind its end. One thread at a time. */
 #ifndef PW_SOCKETS_NODE_STREAMS_H
 #define PW_SOCKETS_NODE_STREAMS_H
 #include "include/unimem.h"
@@ -23,10 +23,15 @@ pw_streams *pw_node_streams_of(pw_node_streams *self);
 uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const uint8_t **data);
 /* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */
 int pw_node_streams_move(pw_node_streams *self);
-/* The same without moving the node: moving one has moved all of its process. */
+/* The two parts of moving, for a user who keeps several nodes in the order of time and moves the
+ * network himself: when the first of what is here was here, PW_NEVER: nothing is; and taking it, 0:
+ * nothing is. */
+int64_t pw_node_streams_next_ns(pw_node_streams *self);
 int pw_node_streams_take(pw_node_streams *self);
+/* All of it, and what is due: moving one node has moved all of its process. */
+int pw_node_streams_take_all(pw_node_streams *self);
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
-/* All nodes of the run, in this process: no message and no write of theirs is under way, and none is
- * due. Until a user does something nothing will happen, however often they are moved. */
+/* All nodes of the run, in this process: no message and no write of theirs is under way, and none
+ * is due. Until a user does something nothing will happen, however often they are moved. */
 bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes);
 #endif

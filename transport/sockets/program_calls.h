@@ -8,6 +8,7 @@
  * writable; the outcome is the name that the program's end gets. */
 #ifndef PW_SOCKETS_PROGRAM_CALLS_H
 #define PW_SOCKETS_PROGRAM_CALLS_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PW_AGENT_VARIABLE "PAGEWIRE_SOCKETS" /* "PID NODE NODES NETWORK", of the program */
@@ -19,7 +20,13 @@
 /* errno, 0: connected; the agent's PID, node, a number; behind a 0. */
 #define PW_OUTCOME_NAME PW_OUTCOME_PREFIX "%u/%u/%u/%u"
 
-enum { PW_KIND_BOUND = 'b', PW_KIND_CONNECTED = 'c', PW_KIND_NOT_WAITED_FOR = 'n' };
+/* SIX_ONLY: bound to any address of IPv6, and of IPv6 alone, which nobody reaches. */
+enum {
+    PW_KIND_BOUND = 'b',
+    PW_KIND_SIX_ONLY = 's',
+    PW_KIND_CONNECTED = 'c',
+    PW_KIND_NOT_WAITED_FOR = 'n'
+};
 
 enum { PW_CALL_CONNECT, PW_CALL_BIND, PW_CALL_LISTEN };
 
@@ -31,6 +38,9 @@ typedef struct {
     uint16_t own_port; /* bound, to connect from; 0: any */
     uint16_t family;   /* as the program sees its socket */
     uint16_t waits;    /* for the answer to its connect */
+    uint32_t number;   /* in the name of what is to listen: several can share a port */
+    bool is_six_only;  /* to bind, as PW_KIND_SIX_ONLY, or bound, to listen */
+    bool is_shared;    /* to bind: with SO_REUSEPORT */
 } pw_program_request;
 
 /* With a descriptor, but for errors and listen. The same is what accept reads. */

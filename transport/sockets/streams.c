@@ -26,12 +26,18 @@ int pw_streams_create(const pw_streams_options *options, const pw_streams_host *
 void pw_streams_destroy(pw_streams *streams) { free(streams); }
 
 /* Slots go round, so that a generation comes again as late as can be. */
-stream *stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t peer_port)
+int stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t peer_port,
+                stream **out)
 {
     for (uint32_t i = 0; i < self->options.num_slots; i++) {
         uint32_t slot = (self->next_slot + i) % self->options.num_slots;
         stream *one = &self->slots[slot];
         if (one->is_used) continue;
+        int code = self->host.open
+                       ? self->host.open(self->host.context, slot, ring_of(self, one, false),
+                                         self->options.ring_bytes)
+                       : PW_OK;
+        if (code < 0) return code;
         uint8_t generation = one->generation == GENERATION_MAX ? 1 : (uint8_t)(one->generation + 1);
         *one = (stream){.is_used = true,
                         .generation = generation,
@@ -40,9 +46,20 @@ stream *stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t
                         .peer_port = peer_port};
         self->next_slot = slot + 1;
         self->num_open++;
-        return one;
+        *out = one;
+        return PW_OK;
     }
-    return NULL;
+    return PW_ERR_FULL;
+}
+
+void stream_free(pw_streams *self, stream *one)
+{
+    uint32_t slot = (uint32_t)(one - self->slots);
+    one->is_used = false;
+    self->num_open--;
+    set_remove(self->changed, slot);
+    set_remove(self->due, slot);
+    if (self->host.close) self->host.close(self->host.context, slot);
 }
 
 int pw_streams_listen(pw_streams *streams, uint16_t port, uint32_t backlog)
@@ -120,14 +137,14 @@ int pw_streams_connect(pw_streams *streams, uint32_t node, uint16_t port, uint16
                        uint32_t *connection)
 {
     if (node >= streams->options.num_nodes || !port || !own_port) return PW_ERR_INVALID;
-    stream *one = stream_open(streams, node, own_port, port);
-    if (!one) return PW_ERR_FULL;
+    stream *one;
+    int code = stream_open(streams, node, own_port, port, &one);
+    if (code < 0) return code;
     one->state = PW_STREAM_CONNECTING;
     uint32_t name = name_of(streams, one);
-    int code = stream_send(streams, node, MESSAGE_CONNECT, name, (uint64_t)own_port << 16 | port);
+    code = stream_send(streams, node, MESSAGE_CONNECT, name, (uint64_t)own_port << 16 | port);
     if (code < 0) {
-        one->is_used = false;
-        streams->num_open--;
+        stream_free(streams, one);
         return code;
     }
     *connection = name;

@@ -20,10 +20,14 @@
 
 #define PW_STREAM_OPCODE 6 /* of the kernel mailbox's 16 */
 #define PW_STREAM_SLOTS_MAX 4096
+/* cdef begin */
 #define PW_STREAM_NONE 0 /* the name of no connection */
+/* cdef end */
 #define PW_STREAM_FIRST_FREE_PORT 49152
 
+/* cdef begin */
 typedef struct pw_streams pw_streams;
+/* cdef end */
 
 typedef struct {
     void *context;
@@ -33,6 +37,10 @@ typedef struct {
                  uint64_t offset, uint32_t num_bytes);
     /* Takes a message for the peer, in any case; a code ends the call with it. */
     int (*send)(void *context, uint32_t peer, uint64_t message);
+    /* A connection is made, whose peer will write to num_bytes at `ring`; a code refuses it. And
+     * nobody writes there any more. Both may be NULL. */
+    int (*open)(void *context, uint32_t slot, uint8_t *ring, uint32_t num_bytes);
+    void (*close)(void *context, uint32_t slot);
 } pw_streams_host;
 
 typedef struct {
@@ -42,6 +50,7 @@ typedef struct {
     uint8_t *arena;      /* pw_streams_arena_bytes of zeroed memory, the caller's */
 } pw_streams_options;
 
+/* cdef begin */
 typedef enum {
     PW_STREAM_CONNECTING,
     PW_STREAM_REFUSED, /* nobody listens there, or that node has no slot left */
@@ -64,6 +73,7 @@ typedef struct {
     uint64_t bytes_out, bytes_in;                 /* written to peers, consumed here */
     uint64_t malformed;                           /* messages that could not be right: dropped */
 } pw_streams_counters;
+/* cdef end */
 
 static inline uint64_t pw_streams_arena_bytes(uint32_t num_slots, uint32_t ring_bytes)
 {
@@ -74,6 +84,7 @@ int pw_streams_create(const pw_streams_options *options, const pw_streams_host *
                       pw_streams **out);
 void pw_streams_destroy(pw_streams *streams);
 
+/* cdef begin */
 /* Queue connections to the port. So many are answered before they are accepted; those behind them
  * wait, and who connects with them. PW_ERR_FULL: the port is taken, or there are 256. */
 int pw_streams_listen(pw_streams *streams, uint16_t port, uint32_t backlog);
@@ -84,12 +95,14 @@ bool pw_streams_is_listening(const pw_streams *streams, uint16_t port);
 uint32_t pw_streams_accept(pw_streams *streams, uint16_t port);
 /* A port that no connection and no listener has; 0: there is none. */
 uint16_t pw_streams_free_port(pw_streams *streams);
-/* A connection that is being made; it changes when the answer is here. PW_ERR_FULL: no slot. */
+/* A connection that is being made; it changes when the answer is here. PW_ERR_FULL: no slot; or
+ * what host.open says. */
 int pw_streams_connect(pw_streams *streams, uint32_t node, uint16_t port, uint16_t own_port,
                        uint32_t *connection);
 
 /* PW_ERR_INVALID: there is no such connection. */
 int pw_streams_look(const pw_streams *streams, uint32_t connection, pw_stream_facts *out);
+/* cdef end */
 /* Where bytes to send can be put: *data and how many in a row; then say how many stand there. */
 uint32_t pw_streams_room(const pw_streams *streams, uint32_t connection, uint8_t **data);
 int pw_streams_queue(pw_streams *streams, uint32_t connection, uint32_t num_bytes);
@@ -97,16 +110,15 @@ int pw_streams_queue(pw_streams *streams, uint32_t connection, uint32_t num_byte
 uint32_t pw_streams_here(const pw_streams *streams, uint32_t connection, const uint8_t **data,
                          int64_t *time_ns);
 int pw_streams_consume(pw_streams *streams, uint32_t connection, uint32_t num_bytes);
+/* cdef begin */
 /* No bytes will be queued any more: the peer learns it behind the last one. */
 int pw_streams_end(pw_streams *streams, uint32_t connection);
 /* The name is void from now on. What is queued still goes out, unless the peer sends more. */
 int pw_streams_close(pw_streams *streams, uint32_t connection);
 /* What is queued is dropped, here and there. The name stays until it is closed. */
 int pw_streams_reset(pw_streams *streams, uint32_t connection);
+/* cdef end */
 
-/* The slot whose ring the peer may write into once it has this message, which it could not before;
- * -1: none. */
-int32_t pw_streams_slot_shown(uint64_t message);
 /* A message of a peer is here. */
 int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, int64_t time_ns);
 /* The connection's write is over; error: PW_OK or why it failed. */
@@ -119,10 +131,12 @@ bool pw_streams_is_due(const pw_streams *streams); /* pw_streams_move has someth
 /* Messages of peers, whatever they were. */
 uint64_t pw_streams_num_arrived(const pw_streams *streams);
 
+/* cdef begin */
 /* A connection that has changed since it was last named here, or PW_STREAM_NONE. */
 uint32_t pw_streams_changed(pw_streams *streams);
 /* A port whose queue has got a connection; 0: none. */
 uint16_t pw_streams_called(pw_streams *streams);
 uint32_t pw_streams_num_open(const pw_streams *streams);
 void pw_streams_read_counters(const pw_streams *streams, pw_streams_counters *out);
+/* cdef end */
 #endif

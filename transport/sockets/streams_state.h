@@ -45,7 +45,7 @@ typedef struct {
 } stream;
 
 typedef struct {
-    uint16_t port; /* 0: free */
+    uint16_t port;                         /* 0: free */
     uint32_t backlog, num_answered;        /* of those in the queue, the first ones */
     uint32_t first, last, next_unanswered; /* slot + 1; 0: none */
     bool is_called;
@@ -116,8 +116,11 @@ static inline listener *find_listener(const pw_streams *self, uint16_t port)
     return NULL;
 }
 
-/* A slot for a connection with the peer; NULL: none is free. */
-stream *stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t peer_port);
+/* A slot for a connection with the peer. PW_ERR_FULL: none is free; or what host.open says. */
+int stream_open(pw_streams *self, uint32_t peer, uint16_t own_port, uint16_t peer_port,
+                stream **out);
+/* The slot is free again. */
+void stream_free(pw_streams *self, stream *one);
 /* Send and write what is due, and free the slot when nobody needs it. */
 int stream_move(pw_streams *self, stream *one);
 /* Those who call, as many as the backlog allows: their answers are due. */

@@ -88,8 +88,9 @@ int stream_move(pw_streams *self, stream *one)
     int code = PW_OK;
     if (one->is_answer_due) {
         one->is_answer_due = false;
-        code = one->state == PW_STREAM_REFUSED ? tell(self, one, MESSAGE_REFUSED, 0)
-                                               : tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
+        code = one->state == PW_STREAM_REFUSED
+                   ? tell(self, one, MESSAGE_REFUSED, 0)
+                   : tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
     }
     if (code >= 0 && one->state == PW_STREAM_OPEN) code = move_open(self, one);
     if (code < 0) return code;
@@ -99,13 +100,7 @@ int stream_move(pw_streams *self, stream *one)
         one->reset_told = true;
         if ((code = tell(self, one, MESSAGE_RESET, 0)) < 0) return code;
     }
-    if (is_over(one)) {
-        uint32_t slot = (uint32_t)(one - self->slots);
-        one->is_used = false;
-        self->num_open--;
-        set_remove(self->changed, slot);
-        set_remove(self->due, slot);
-    }
+    if (is_over(one)) stream_free(self, one);
     return PW_OK;
 }
 
@@ -144,8 +139,7 @@ static int answer_connect(pw_streams *self, uint32_t source, uint32_t connection
     uint16_t port = (uint16_t)value;
     listener *entry = find_listener(self, port);
     stream *one = NULL;
-    if (entry) one = stream_open(self, source, port, (uint16_t)(value >> 16));
-    if (!one) {
+    if (!entry || stream_open(self, source, port, (uint16_t)(value >> 16), &one) < 0) {
         self->counters.refused++;
         return stream_send(self, source, MESSAGE_REFUSED, connection, 0);
     }
@@ -261,16 +255,6 @@ int pw_streams_arrived(pw_streams *streams, uint32_t source, uint64_t message, i
     }
     set_add(streams->changed, connection & (PW_STREAM_SLOTS_MAX - 1));
     return stream_move(streams, one);
-}
-
-int32_t pw_streams_slot_shown(uint64_t message)
-{
-    switch (message >> KIND_SHIFT & 15) {
-    case MESSAGE_CONNECT:
-        return (int32_t)(message >> CONNECTION_SHIFT & (PW_STREAM_SLOTS_MAX - 1));
-    case MESSAGE_ACCEPTED: return (int32_t)(message & (PW_STREAM_SLOTS_MAX - 1));
-    default: return -1;
-    }
 }
 
 int pw_streams_lost(pw_streams *streams, uint32_t node)

@@ -1,10 +1,11 @@
-/* pagewire-sockets [--set TEXT]... [--ring BYTES] [--json FILE FACTS] LIBRARY -- COMMAND [ARGS]
- *                  [: COMMAND [ARGS]]...
+/* pagewire-sockets [--set TEXT]... [--ring BYTES] [--json FILE FACTS] [--wait MS] LIBRARY
+ *                  -- COMMAND [ARGS] [: COMMAND [ARGS]]...
  *
  * Starts a command a node, whose stream sockets to addresses of the emulated network (10.77.0.0/16;
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
- * memory, moved by one thread; the programs have LIBRARY preloaded. The run ends with the last
- * command of the line. Statistics on standard error, and as JSON with the given facts in it. */
+ * memory, moved by one thread; the programs have LIBRARY preloaded. A program begins when the one
+ * before it listens or has ended, or after --wait. The run ends with the last command of the line.
+ * Statistics on standard error, and as JSON with the given facts in it. */
 #include "native/status.h"
 #include "transport/sockets/agent/children.h"
 #include "transport/sockets/agent/programs.h"
@@ -23,16 +24,19 @@
 #define SETTINGS_MAX 64
 #define SLOTS 1024
 #define RING_BYTES 65536
+#define WAIT_MS 2000
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
 #define EVENTS 256
 #define EXIT_FAILURE_OWN 2
-#define VAIN_TURNS 100 /* before the core is given up while something is under way */
+#define VAIN_TURNS 100             /* before the core is given up while something is under way */
 #define LOOK_NS INT64_C(100000000) /* for what is late: connects without an answer, ends */
 #define LOOK_MS 100
+#define NS_IN_MS INT64_C(1000000)
 
 typedef struct {
     const char *settings[SETTINGS_MAX + 2];
     uint32_t ring_bytes, num_nodes;
+    int64_t wait_ns;
     const char *library, *json, *facts;
     char **commands[NODES_MAX];
 } plan;
@@ -55,15 +59,18 @@ static void read_arguments(char **argument, plan *out)
     /* The programs' own time is not the node's: they are other processes. */
     out->settings[num_settings++] = "run.compute=model";
     out->ring_bytes = RING_BYTES;
+    out->wait_ns = WAIT_MS * NS_IN_MS;
     for (; *argument && !strncmp(*argument, "--", 2) && (*argument)[2]; argument += 2) {
         if (!argument[1]) fail(*argument, "needs a value");
         if (!strcmp(*argument, "--ring"))
             out->ring_bytes = (uint32_t)strtoul(argument[1], NULL, 10);
+        else if (!strcmp(*argument, "--wait"))
+            out->wait_ns = (int64_t)strtoul(argument[1], NULL, 10) * NS_IN_MS;
         else if (!strcmp(*argument, "--json") && argument[2]) {
             out->json = argument[1];
             out->facts = (++argument)[1];
         } else if (strcmp(*argument, "--set") || num_settings > SETTINGS_MAX)
-            fail(*argument, "allowed are --ring, --json and up to 64 --set");
+            fail(*argument, "allowed are --ring, --wait, --json and up to 64 --set");
         else out->settings[num_settings++] = argument[1];
     }
     if (!*argument || !argument[1] || strcmp(argument[1], "--") || !argument[2])
@@ -100,7 +107,8 @@ static void create_nodes(const plan *wanted, int epoll)
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
         options.node = i;
         if (pagewire_node_create(&options, &nodes[i]) < 0) fail("node", reason);
-        if (unimem_create(nodes[i], NULL, &memories[i]) < 0) fail("node", pagewire_reason(nodes[i]));
+        if (unimem_create(nodes[i], NULL, &memories[i]) < 0)
+            fail("node", pagewire_reason(nodes[i]));
         void *arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (arena == MAP_FAILED) fail("rings", strerror(errno));
@@ -123,13 +131,13 @@ static void raise_limit(void)
     if (setrlimit(RLIMIT_NOFILE, &raised)) fail("limit of descriptors", strerror(errno));
 }
 
-static void start_programs(const plan *wanted)
+static void prepare_programs(const plan *wanted)
 {
     char place[96];
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
         snprintf(place, sizeof place, "%u %u %u %u", (unsigned)getpid(), i, wanted->num_nodes,
                  NETWORK);
-        if (pw_children_start(&children, wanted->commands[i], wanted->library, place) < 0)
+        if (pw_children_prepare(&children, wanted->commands[i], wanted->library, place) < 0)
             fail("fork", strerror(errno));
     }
 }
@@ -146,7 +154,7 @@ static bool move_nodes(uint32_t num_nodes)
 {
     bool has_moved = false;
     for (uint32_t i = 0; i < num_nodes; i++) {
-        int moved = i ? pw_node_streams_take(streams[i]) : pw_node_streams_move(streams[i]);
+        int moved = i ? pw_node_streams_take_all(streams[i]) : pw_node_streams_move(streams[i]);
         check(i, moved);
         check(i, pw_programs_move(programs[i]));
         has_moved = has_moved || moved;
@@ -156,9 +164,9 @@ static bool move_nodes(uint32_t num_nodes)
 
 static bool is_waiting_for_time(uint32_t num_nodes)
 {
-    bool is_waiting = pw_children_are_ending(&children);
+    bool is_waiting = pw_children_are_ending(&children) || children.num_begun < num_nodes;
     for (uint32_t i = 0; i < num_nodes; i++)
-        is_waiting = is_waiting || pw_programs_num_connecting(programs[i]);
+        is_waiting = is_waiting || pw_programs_are_waiting(programs[i]);
     return is_waiting;
 }
 
@@ -169,12 +177,28 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static void run(int epoll, int signals, uint32_t num_nodes)
+static void begin_programs(const plan *wanted)
+{
+    static int64_t due_ns;
+    while (children.num_begun < wanted->num_nodes) {
+        uint32_t next = children.num_begun;
+        int64_t now = now_ns();
+        if (next && children.programs[next - 1] && now < due_ns &&
+            !pw_programs_have_listened(programs[next - 1]))
+            return;
+        due_ns = now + wanted->wait_ns;
+        pw_children_begin(&children);
+    }
+}
+
+static void run(int epoll, int signals, const plan *wanted)
 {
     int64_t looked_ns = 0;
     uint32_t num_vain = 0;
+    uint32_t num_nodes = wanted->num_nodes;
     for (bool is_running = true; is_running;) {
         struct epoll_event events[EVENTS];
+        begin_programs(wanted);
         bool has_moved = move_nodes(num_nodes), has_signals = false;
         /* For ever only if nothing can happen before a program does something. */
         bool is_quiet = !has_moved && pw_node_streams_are_quiet(streams, num_nodes);
@@ -185,13 +209,14 @@ static void run(int epoll, int signals, uint32_t num_nodes)
         for (int i = 0; i < num_events; i++) {
             pw_endpoint *endpoint = events[i].data.ptr;
             if (!endpoint) has_signals = true;
-            else check(pw_programs_node_of(endpoint), pw_programs_ready(endpoint, events[i].events));
+            else
+                check(pw_programs_node_of(endpoint), pw_programs_ready(endpoint, events[i].events));
         }
         bool is_late = waits && now_ns() - looked_ns >= LOOK_NS;
         if (is_late) looked_ns = now_ns();
         if (has_signals || is_late) is_running = pw_children_reap(&children, signals);
         for (uint32_t i = 0; i < num_nodes; i++) {
-            if (is_late) check(i, pw_programs_give_up_late(programs[i], looked_ns));
+            if (is_late) check(i, pw_programs_look_late(programs[i], looked_ns));
             pw_programs_sweep(programs[i]);
         }
     }
@@ -220,8 +245,8 @@ int main(int num_arguments, char **arguments)
         fail("epoll or signals", strerror(errno));
     raise_limit();
     create_nodes(&wanted, epoll);
-    start_programs(&wanted);
-    run(epoll, signals, wanted.num_nodes);
+    prepare_programs(&wanted);
+    run(epoll, signals, &wanted);
     report(&wanted);
     return children.exit_codes[wanted.num_nodes - 1];
 }

@@ -2,6 +2,7 @@
 #include "transport/sockets/program_calls.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE_NS INT64_C(10000000000) /* between SIGTERM and SIGKILL */
+#define FAREWELL_NS INT64_C(250000000) /* for servers that end with their last client */
+#define GRACE_NS INT64_C(10000000000)  /* between SIGTERM and SIGKILL */
 #define EXIT_NOT_STARTED 126
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNALLED 128
@@ -57,17 +59,33 @@ static void become(const pw_children *self, char **command, const char *library,
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_STARTED);
 }
 
-int pw_children_start(pw_children *self, char **command, const char *library, const char *variable)
+int pw_children_prepare(pw_children *self, char **command, const char *library,
+                        const char *variable)
 {
+    char byte;
+    int gate[2];
+    if (pipe2(gate, O_CLOEXEC)) return -1;
     pid_t agent = getpid(), child = fork();
     if (child < 0) return -1;
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == agent) become(self, command, library, variable);
+        sigprocmask(SIG_UNBLOCK, &self->signals, NULL);
+        if (getppid() == agent && read(gate[0], &byte, 1) == 1)
+            become(self, command, library, variable);
         _exit(EXIT_NOT_STARTED);
     }
+    close(gate[0]);
+    self->names[self->num_programs] = command[0];
+    self->gates[self->num_programs] = gate[1];
     self->programs[self->num_programs++] = child;
     return 0;
+}
+
+void pw_children_begin(pw_children *self)
+{
+    int gate = self->gates[self->num_begun++];
+    (void)!write(gate, "", 1);
+    close(gate);
 }
 
 static void signal_programs(const pw_children *self, int number)
@@ -111,6 +129,10 @@ static bool collect(pw_children *self)
                 self->programs[i] = 0;
                 self->exit_codes[i] =
                     WIFSIGNALED(status) ? EXIT_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
+                if (self->exit_codes[i] && !self->last_ended_ns && !self->ending_ns &&
+                    i < self->num_programs - 1)
+                    fprintf(stderr, "pagewire-sockets: node %u: %s has ended with exit code %d\n",
+                            i, self->names[i], self->exit_codes[i]);
             }
     return ended == 0;
 }
@@ -121,7 +143,9 @@ bool pw_children_reap(pw_children *self, int fd)
     while (read(fd, &info, sizeof info) == sizeof info)
         if (info.ssi_signo != SIGCHLD) signal_programs(self, (int)info.ssi_signo);
     if (!collect(self)) return false;
-    if (!self->ending_ns && !self->programs[self->num_programs - 1]) {
+    if (!self->last_ended_ns && !self->programs[self->num_programs - 1])
+        self->last_ended_ns = now_ns();
+    if (!self->ending_ns && self->last_ended_ns && now_ns() - self->last_ended_ns > FAREWELL_NS) {
         self->ending_ns = now_ns();
         signal_programs(self, SIGTERM);
     }
@@ -137,7 +161,10 @@ bool pw_children_reap(pw_children *self, int fd)
     return true;
 }
 
-bool pw_children_are_ending(const pw_children *self) { return self->ending_ns != 0; }
+bool pw_children_are_ending(const pw_children *self)
+{
+    return self->last_ended_ns || self->ending_ns;
+}
 
 void pw_children_kill(pw_children *self)
 {

@@ -12,19 +12,29 @@
 typedef struct {
     uint32_t num_programs;
     pid_t programs[PW_CHILDREN_MAX]; /* 0: ended */
+    const char *names[PW_CHILDREN_MAX];
+    int gates[PW_CHILDREN_MAX]; /* a byte lets it begin */
+    uint32_t num_begun;
     int exit_codes[PW_CHILDREN_MAX]; /* 128 + signal, as a shell tells it */
     sigset_t signals;                /* blocked here, not there */
     struct rlimit descriptors;       /* what they get */
+    int64_t last_ended_ns;           /* since when the last one of the line has; 0: it has not */
     int64_t ending_ns;               /* since when they are asked to end; 0: they are not */
     bool is_killing, has_ended;      /* has_ended: all programs */
 } pw_children;
 
 /* Blocks the signals that pw_children_reap takes; *fd becomes readable by them. -1: see errno. */
 int pw_children_init(pw_children *self, int *fd);
-/* Run the command with the library preloaded and the variable of program_calls.h. -1: see errno. */
-int pw_children_start(pw_children *self, char **command, const char *library, const char *variable);
-/* Take signals and ends. When the last program of the line has ended the others get SIGTERM, and
- * whoever they leave behind; after 10 s SIGKILL. false: nobody is left. */
+/* A process that is to run the command with the library preloaded and the variable of
+ * program_calls.h. It waits: to fork when there is traffic would copy the rings' pages, and change
+ * what faults. -1: see errno. */
+int pw_children_prepare(pw_children *self, char **command, const char *library,
+                        const char *variable);
+/* The next one begins. */
+void pw_children_begin(pw_children *self);
+/* Take signals and ends. When the last program of the line has ended the others get SIGTERM, if
+ * they do not end by themselves at once, and whoever they leave behind; after 10 s SIGKILL. false:
+ * nobody is left. */
 bool pw_children_reap(pw_children *self, int fd);
 /* pw_children_reap is to be called now and then, not by signals alone. */
 bool pw_children_are_ending(const pw_children *self);

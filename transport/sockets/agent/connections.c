@@ -173,6 +173,19 @@ static int begin_without_waiting(pw_endpoint *caller, uint32_t connection,
     return PW_OK;
 }
 
+/* Has the node a connection of the same two ends? */
+static bool is_connected(const pw_programs *self, const pw_program_request *request)
+{
+    for (const pw_endpoint *one = self->endpoints; one; one = one->next) {
+        pw_stream_facts facts;
+        if (one->connection && pw_streams_look(self->streams, one->connection, &facts) == PW_OK &&
+            facts.own_port == request->own_port && facts.peer == request->node &&
+            facts.peer_port == request->port)
+            return true;
+    }
+    return false;
+}
+
 int connection_begin(pw_endpoint *caller, const pw_program_request *request)
 {
     pw_programs *self = caller->owner;
@@ -181,9 +194,10 @@ int connection_begin(pw_endpoint *caller, const pw_program_request *request)
     uint32_t connection;
     int error = 0, code = PW_ERR_FULL;
     if (bound && pw_streams_is_listening(self->streams, bound->port)) error = EISCONN;
-    else if (!own_port) error = EADDRNOTAVAIL;
-    else code = pw_streams_connect(self->streams, request->node, request->port, own_port,
-                                   &connection);
+    else if (!own_port || (bound && is_connected(self, request))) error = EADDRNOTAVAIL;
+    else
+        code =
+            pw_streams_connect(self->streams, request->node, request->port, own_port, &connection);
     if (code == PW_OK) {
         pw_stream_facts facts;
         if ((code = pw_streams_look(self->streams, connection, &facts)) < 0) return code;
@@ -233,8 +247,8 @@ int connection_finish(pw_endpoint *endpoint, const pw_stream_facts *facts)
     uint32_t connection = endpoint->connection;
     if (facts->state == PW_STREAM_CONNECTING) return PW_OK;
     if (facts->state != PW_STREAM_OPEN)
-        return connection_fail(endpoint, facts->state == PW_STREAM_REFUSED ? ECONNREFUSED
-                                                                           : ECONNRESET);
+        return connection_fail(endpoint,
+                               facts->state == PW_STREAM_REFUSED ? ECONNREFUSED : ECONNRESET);
     self->num_connecting--;
     if (endpoint->kind == ENDPOINT_CALLER) {
         *endpoint_of(self, connection) = NULL;

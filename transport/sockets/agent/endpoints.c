@@ -39,7 +39,11 @@ void endpoint_drop(pw_endpoint *endpoint)
 {
     pw_programs *self = endpoint->owner;
     if (endpoint->connection) *endpoint_of(self, endpoint->connection) = NULL;
-    if (endpoint->kind == ENDPOINT_BOUND) self->of_port[endpoint->port] = NULL;
+    if (endpoint->kind == ENDPOINT_BOUND) {
+        pw_endpoint **at = bound_at(self, endpoint->port, endpoint->is_six_only);
+        while (*at && *at != endpoint) at = &(*at)->next_at_port;
+        if (*at) *at = endpoint->next_at_port;
+    }
     close(endpoint->fd);
     if (endpoint->far >= 0) close(endpoint->far);
     endpoint->fd = endpoint->far = -1;

@@ -22,6 +22,10 @@ struct pw_endpoint {
     uint32_t interest;
     uint32_t connection;
     uint16_t port, family;
+    /* Of a bound one: the number in its name, the next one of its port, and what it is. */
+    uint32_t number;
+    pw_endpoint *next_at_port;
+    bool is_six_only, is_shared, is_listening;
     /* Of one that connects: the program's end, how many bytes keep it from being writable, how
      * large its buffer is to be, and when the connect began. */
     int far;
@@ -39,10 +43,12 @@ struct pw_programs {
     pw_streams *streams;
     int epoll;
     int spare; /* a descriptor to give up when there are no more */
-    bool has_warned;
+    bool has_warned, has_listened;
+    bool has_waiting; /* a listener whose program has not taken what it was handed */
     pw_endpoint *endpoints, *closed;
     pw_endpoint *of_slot[PW_STREAM_SLOTS_MAX];
-    pw_endpoint *of_port[UINT16_MAX + 1]; /* bound */
+    pw_endpoint *of_port[UINT16_MAX + 1]; /* bound; several that share it */
+    pw_endpoint *six_only;                /* bound to IPv6 alone, at any port */
 };
 
 /* NULL: no memory; fd is closed. */
@@ -63,6 +69,23 @@ static inline pw_endpoint **endpoint_of(pw_programs *self, uint32_t connection)
 {
     return &self->of_slot[connection % PW_STREAM_SLOTS_MAX];
 }
+
+/* Where the list begins of those that are bound like this. */
+static inline pw_endpoint **bound_at(pw_programs *self, uint16_t port, bool is_six_only)
+{
+    return is_six_only ? &self->six_only : &self->of_port[port];
+}
+
+/* Bind and listen; the caller goes. */
+void port_bind(pw_endpoint *caller, const pw_program_request *request);
+void port_listen(pw_endpoint *caller, const pw_program_request *request);
+/* The next one of its queue, when the program has taken the last one: what waits stays in the
+ * queue, whose length is the program's. */
+int port_hand_next(pw_endpoint *listener);
+/* What waits in the port's queue, to whoever listens there. */
+int port_hand_out(pw_programs *self, uint16_t port);
+/* The bound one goes. */
+void port_leave(pw_endpoint *bound);
 
 /* Hand a connection to the program that waits at `to`. *is_given: it is the program's now. */
 int connection_hand_over(pw_endpoint *to, uint32_t connection);

@@ -1,50 +1,13 @@
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/agent/endpoints.h"
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* As long as Linux repeats the beginning of a connection without an answer. */
 #define CONNECT_LIMIT_NS INT64_C(127000000000)
-
-static void answer_bind(pw_endpoint *caller, uint16_t port)
-{
-    pw_programs *self = caller->owner;
-    int far, near = -1, error = 0;
-    if (!port) port = pw_streams_free_port(self->streams);
-    if (!port || self->of_port[port]) error = EADDRINUSE;
-    else if ((near = endpoint_pair(self, SOCK_SEQPACKET, PW_KIND_BOUND, caller->family, port, 0, 0,
-                                   &far)) < 0)
-        error = ENFILE;
-    /* Each accept of the program makes it writable anew. */
-    pw_endpoint *made =
-        near >= 0 ? endpoint_add(self, ENDPOINT_BOUND, near, EPOLLOUT | EPOLLET) : NULL;
-    if (near >= 0 && !made) {
-        close(far);
-        error = ENOMEM;
-    }
-    if (made) {
-        made->port = port;
-        made->family = caller->family;
-        self->of_port[port] = made;
-    }
-    endpoint_reply(caller, error, made ? far : -1);
-    endpoint_drop(caller);
-}
-
-static void answer_listen(pw_endpoint *caller, const pw_program_request *request)
-{
-    pw_programs *self = caller->owner;
-    int code = self->of_port[request->port] ? PW_OK : PW_ERR_INVALID;
-    if (code == PW_OK && !pw_streams_is_listening(self->streams, request->port))
-        code = pw_streams_listen(self->streams, request->port, request->backlog);
-    endpoint_reply(caller, code < 0 ? EADDRINUSE : 0, -1);
-    endpoint_drop(caller);
-}
 
 /* It is gone, or says what cannot be. */
 static int leave(pw_endpoint *endpoint)
@@ -52,8 +15,8 @@ static int leave(pw_endpoint *endpoint)
     pw_programs *self = endpoint->owner;
     uint32_t connection = endpoint->connection;
     if (connection) self->num_connecting--;
-    if (endpoint->kind == ENDPOINT_BOUND) pw_streams_unlisten(self->streams, endpoint->port);
-    endpoint_drop(endpoint);
+    if (endpoint->kind == ENDPOINT_BOUND) port_leave(endpoint);
+    else endpoint_drop(endpoint);
     return connection ? pw_streams_close(self->streams, connection) : PW_OK;
 }
 
@@ -66,24 +29,10 @@ static int read_call(pw_endpoint *caller)
     caller->family = request.family;
     switch (request.call) {
     case PW_CALL_CONNECT: return connection_begin(caller, &request);
-    case PW_CALL_BIND: answer_bind(caller, request.port); return PW_OK;
-    case PW_CALL_LISTEN: answer_listen(caller, &request); return PW_OK;
+    case PW_CALL_BIND: port_bind(caller, &request); return PW_OK;
+    case PW_CALL_LISTEN: port_listen(caller, &request); return PW_OK;
     default: return leave(caller);
     }
-}
-
-/* The next one of its queue, when the program has taken the last one: what waits stays in the
- * queue, whose length is the program's. */
-static int hand_next(pw_endpoint *listener)
-{
-    pw_programs *self = listener->owner;
-    int code = PW_OK, num_waiting;
-    while (code == PW_OK && !ioctl(listener->fd, SIOCOUTQ, &num_waiting) && !num_waiting) {
-        uint32_t connection = pw_streams_accept(self->streams, listener->port);
-        if (connection == PW_STREAM_NONE) break;
-        code = connection_hand_over(listener, connection);
-    }
-    return code;
 }
 
 static int open_spare(void) { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
@@ -115,7 +64,7 @@ int pw_programs_ready(pw_endpoint *endpoint, uint32_t events)
     switch (endpoint->kind) {
     case ENDPOINT_DOOR: open_door(endpoint); return PW_OK;
     case ENDPOINT_CALLER: return read_call(endpoint);
-    case ENDPOINT_BOUND: return events & EPOLLHUP ? leave(endpoint) : hand_next(endpoint);
+    case ENDPOINT_BOUND: return events & EPOLLHUP ? leave(endpoint) : port_hand_next(endpoint);
     default: break;
     }
     if (events & EPOLLHUP && !endpoint->is_gone) {
@@ -130,7 +79,7 @@ int pw_programs_move(pw_programs *self)
 {
     int code = PW_OK;
     for (uint16_t port; code >= 0 && (port = pw_streams_called(self->streams));)
-        if (self->of_port[port]) code = hand_next(self->of_port[port]);
+        code = port_hand_out(self, port);
     for (uint32_t connection;
          code >= 0 && (connection = pw_streams_changed(self->streams)) != PW_STREAM_NONE;) {
         pw_endpoint *endpoint = *endpoint_of(self, connection);
@@ -146,16 +95,23 @@ int pw_programs_move(pw_programs *self)
 
 uint32_t pw_programs_node_of(const pw_endpoint *endpoint) { return endpoint->owner->node; }
 
-uint32_t pw_programs_num_connecting(const pw_programs *self) { return self->num_connecting; }
+bool pw_programs_are_waiting(const pw_programs *self)
+{
+    return self->num_connecting || self->has_waiting;
+}
 
-int pw_programs_give_up_late(pw_programs *self, int64_t now_ns)
+bool pw_programs_have_listened(const pw_programs *self) { return self->has_listened; }
+
+int pw_programs_look_late(pw_programs *self, int64_t now_ns)
 {
     int code = PW_OK;
+    self->has_waiting = false;
     for (pw_endpoint *one = self->endpoints, *next; one && code >= 0; one = next) {
         next = one->next;
         if (one->since_ns && one->connection && one->kind != ENDPOINT_CONNECTED &&
             now_ns - one->since_ns > CONNECT_LIMIT_NS)
             code = connection_fail(one, ETIMEDOUT);
+        else if (one->kind == ENDPOINT_BOUND) code = port_hand_next(one);
     }
     return code;
 }

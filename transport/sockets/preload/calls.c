@@ -3,16 +3,14 @@
  * addresses or options of TCP are intercepted: all others are the kernel's own on such a
  * descriptor.
  *
- * Keeps no state of its own: whose an end is stands in its name, also after fork and exec. */
-#include "transport/sockets/preload/next_calls.h"
+ * Keeps no state but the node: whose an end is stands in its name, also after fork and exec. */
+#include "transport/sockets/preload/endpoints.h"
 #include "transport/sockets/preload/registrations.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +19,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define MAXSEG_BYTES 16384 /* a block of the engine */
+#define NODE_NONE 0xFFFFu
 
 typedef struct {
     unsigned agent, node, num_nodes, network;
 } place;
-
-typedef struct {
-    char kind;
-    unsigned family, node, port, peer, peer_port;
-} identity;
 
 typedef struct {
     bool is_any;
@@ -39,11 +31,22 @@ typedef struct {
     uint16_t port, family;
 } target;
 
+static place own_place; /* num_nodes 0: not in a run */
+
+/* At the start: servers clear the environment of their workers. */
+__attribute__((constructor)) static void learn_place(void)
+{
+    place read;
+    const char *text = getenv(PW_AGENT_VARIABLE);
+    if (text &&
+        sscanf(text, "%u %u %u %u", &read.agent, &read.node, &read.num_nodes, &read.network) == 4)
+        own_place = read;
+}
+
 static bool read_place(place *out)
 {
-    const char *text = getenv(PW_AGENT_VARIABLE);
-    return text && sscanf(text, "%u %u %u %u", &out->agent, &out->node, &out->num_nodes,
-                          &out->network) == 4;
+    *out = own_place;
+    return own_place.num_nodes > 0;
 }
 
 /* The name of this end or of the other one, if it is in the abstract name space. errno stays. */
@@ -52,8 +55,8 @@ static bool read_name(int fd, bool is_peers, char text[sizeof(struct sockaddr_un
     struct sockaddr_un name;
     socklen_t length = sizeof name;
     int saved = errno;
-    bool has_name = !(is_peers ? NEXT(getpeername) : NEXT(getsockname))(
-        fd, (struct sockaddr *)&name, &length);
+    bool has_name =
+        !(is_peers ? NEXT(getpeername) : NEXT(getsockname))(fd, (struct sockaddr *)&name, &length);
     errno = saved;
     size_t before = offsetof(struct sockaddr_un, sun_path) + 1;
     if (!has_name || name.sun_family != AF_UNIX || length <= before || name.sun_path[0])
@@ -63,34 +66,44 @@ static bool read_name(int fd, bool is_peers, char text[sizeof(struct sockaddr_un
     return true;
 }
 
-/* Is the descriptor an emulated one, and whose? */
-static bool identify(int fd, identity *out)
+bool identify(int fd, identity *out)
 {
     char text[sizeof(struct sockaddr_un)];
     return read_name(fd, true, text) &&
-           sscanf(text, PW_ENDPOINT_PREFIX "%c/%u/%u:%u/%u:%u/", &out->kind, &out->family,
-                  &out->node, &out->port, &out->peer, &out->peer_port) == 6;
+           sscanf(text, PW_ENDPOINT_PREFIX "%c/%u/%u:%u/%u:%u/%u/%u", &out->kind, &out->family,
+                  &out->node, &out->port, &out->peer, &out->peer_port, &out->agent,
+                  &out->number) == 8;
 }
 
-/* Has the connect that was not waited for ended, and how? */
-static bool read_outcome(int fd, int *error)
+static bool is_bound(const identity *own)
+{
+    return own->kind == PW_KIND_BOUND || own->kind == PW_KIND_SIX_ONLY;
+}
+
+bool read_outcome(int fd, int *error)
 {
     char text[sizeof(struct sockaddr_un)];
     unsigned number;
-    bool has_ended = read_name(fd, false, text) && sscanf(text, PW_OUTCOME_PREFIX "%u/", &number) == 1;
+    bool has_ended =
+        read_name(fd, false, text) && sscanf(text, PW_OUTCOME_PREFIX "%u/", &number) == 1;
     if (has_ended) *error = (int)number;
     return has_ended;
 }
 
+static int read_option(int fd, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    return NEXT(getsockopt)(fd, SOL_SOCKET, name, &value, &length) ? -1 : value;
+}
+
 static bool is_tcp(int fd)
 {
-    int type = 0, family = 0;
-    socklen_t length = sizeof type;
     int saved = errno;
-    bool is_stream = !NEXT(getsockopt)(fd, SOL_SOCKET, SO_TYPE, &type, &length) &&
-                     type == SOCK_STREAM &&
-                     !NEXT(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) &&
-                     (family == AF_INET || family == AF_INET6);
+    int family = read_option(fd, SO_DOMAIN), protocol = read_option(fd, SO_PROTOCOL);
+    bool is_stream = read_option(fd, SO_TYPE) == SOCK_STREAM &&
+                     (family == AF_INET || family == AF_INET6) &&
+                     (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
     errno = saved;
     return is_stream;
 }
@@ -118,6 +131,7 @@ static bool read_address(const place *here, const struct sockaddr *address, sock
     return out->is_any || (bits & 0xFFFF0000) == here->network;
 }
 
+/* NODE_NONE: any address. */
 static void write_address(const place *here, unsigned family, unsigned node, unsigned port,
                           struct sockaddr *address, socklen_t *length)
 {
@@ -126,13 +140,13 @@ static void write_address(const place *here, unsigned family, unsigned node, uns
         struct sockaddr_in6 six;
     } made;
     memset(&made, 0, sizeof made);
-    uint32_t bits = htonl(here->network + node + 1);
+    uint32_t bits = node == NODE_NONE ? INADDR_ANY : htonl(here->network + node + 1);
     socklen_t num_bytes = family == AF_INET6 ? sizeof made.six : sizeof made.four;
     if (!address || !length) return;
     if (family == AF_INET6) {
         made.six.sin6_family = AF_INET6;
         made.six.sin6_port = htons((uint16_t)port);
-        made.six.sin6_addr.s6_addr[10] = made.six.sin6_addr.s6_addr[11] = 0xFF;
+        if (bits) memset(&made.six.sin6_addr.s6_addr[10], 0xFF, 2);
         memcpy(&made.six.sin6_addr.s6_addr[12], &bits, sizeof bits);
     } else {
         made.four.sin_family = AF_INET;
@@ -195,10 +209,11 @@ static int ask(const place *here, const pw_program_request *request)
 }
 
 /* The made descriptor takes the place of the program's, with its flags. */
-static int replace(int fd, int made)
+static int replace(int fd, int made, bool has_send_buffer)
 {
     int status = fcntl(fd, F_GETFL), own = fcntl(fd, F_GETFD);
     fcntl(made, F_SETFL, status & O_NONBLOCK);
+    carry_options(fd, made, has_send_buffer);
     pw_registration *registrations = pw_registrations_take(fd);
     int code = dup3(made, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
     int saved = errno;
@@ -213,7 +228,7 @@ static int refuse_connect(int fd, const identity *own)
 {
     int error = 0, pending = 0;
     socklen_t length = sizeof pending;
-    if (own->kind == PW_KIND_BOUND) return 0; /* the agent knows whether it listens */
+    if (is_bound(own)) return 0; /* the agent knows whether it listens */
     if (own->kind == PW_KIND_CONNECTED) return EISCONN;
     if (!read_outcome(fd, &error)) return EALREADY;
     if (!error) return EISCONN;
@@ -225,23 +240,26 @@ static int refuse_connect(int fd, const identity *own)
 /* A bound one whose program connects to somewhere else: a socket of the kernel's at that port. */
 static int return_to_kernel(int fd, const identity *own)
 {
-    union {
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } any;
-    memset(&any, 0, sizeof any);
-    bool is_six = own->family == AF_INET6;
-    if (is_six) any.six.sin6_family = AF_INET6, any.six.sin6_port = htons((uint16_t)own->port);
-    else any.four.sin_family = AF_INET, any.four.sin_port = htons((uint16_t)own->port);
+    struct sockaddr_storage any;
+    socklen_t length = sizeof any;
+    write_address(NULL, own->family, NODE_NONE, own->port, (struct sockaddr *)&any, &length);
     int made = socket((int)own->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made < 0) return -1;
-    if (NEXT(bind)(made, (struct sockaddr *)&any, is_six ? sizeof any.six : sizeof any.four)) {
+    if (NEXT(bind)(made, (struct sockaddr *)&any, length)) {
         int saved = errno;
         close(made);
         errno = saved;
         return -1;
     }
-    return replace(fd, made);
+    return replace(fd, made, true);
+}
+
+bool is_for_us(int fd, const void *address, uint32_t length)
+{
+    place here;
+    target to;
+    return address && read_place(&here) && is_tcp(fd) &&
+           read_address(&here, address, length, &to) && !to.is_any;
 }
 
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
@@ -266,7 +284,7 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
                                         .family = to.family,
                                         .waits = waits};
     int made = ask(&here, &request);
-    if (made < 0 || replace(fd, made) < 0) return -1;
+    if (made < 0 || replace(fd, made, waits) < 0) return -1;
     if (waits) return 0;
     errno = EINPROGRESS;
     return -1;
@@ -281,13 +299,14 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
     if (!address || !read_place(&here) || !is_tcp(fd) ||
         !read_address(&here, address, length, &to) || (!to.is_any && to.node != here.node))
         return NEXT(bind)(fd, address, length);
-    /* The emulated network has addresses of IPv4 alone. */
-    if (to.family == AF_INET6 &&
-        !NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room) && is_six_only)
-        return NEXT(bind)(fd, address, length);
-    const pw_program_request request = {.call = PW_CALL_BIND, .port = to.port, .family = to.family};
+    if (to.family == AF_INET6) NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room);
+    const pw_program_request request = {.call = PW_CALL_BIND,
+                                        .port = to.port,
+                                        .family = to.family,
+                                        .is_six_only = is_six_only != 0,
+                                        .is_shared = read_option(fd, SO_REUSEPORT) == 1};
     int made = ask(&here, &request);
-    return made < 0 ? -1 : replace(fd, made);
+    return made < 0 ? -1 : replace(fd, made, true);
 }
 
 EXPORT int listen(int fd, int backlog)
@@ -295,13 +314,15 @@ EXPORT int listen(int fd, int backlog)
     place here;
     identity own;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(listen)(fd, backlog);
-    if (own.kind != PW_KIND_BOUND) {
+    if (!is_bound(&own)) {
         errno = EINVAL;
         return -1;
     }
     int most = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN : backlog;
     const pw_program_request request = {.call = PW_CALL_LISTEN,
                                         .port = (uint16_t)own.port,
+                                        .number = own.number,
+                                        .is_six_only = own.kind == PW_KIND_SIX_ONLY,
                                         .backlog = most ? (uint32_t)most : 1};
     errno = 0;
     ask(&here, &request);
@@ -323,7 +344,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     identity own;
     int error = 0;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
-    if (own.kind != PW_KIND_BOUND) {
+    if (!is_bound(&own)) {
         errno = EINVAL;
         return -1;
     }
@@ -334,6 +355,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
         else if (errno == ECONNABORTED) errno = EINVAL; /* the agent is gone: it listens no more */
         return -1;
     }
+    carry_options(fd, made, true);
     fcntl(made, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
     fcntl(made, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
     if (identify(made, &own))
@@ -352,7 +374,8 @@ EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *length)
     place here;
     identity own;
     if (!read_place(&here) || !identify(fd, &own)) return NEXT(getsockname)(fd, address, length);
-    write_address(&here, own.family, own.node, own.port, address, length);
+    write_address(&here, own.family, own.kind == PW_KIND_SIX_ONLY ? NODE_NONE : own.node, own.port,
+                  address, length);
     return 0;
 }
 
@@ -370,47 +393,4 @@ EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
     }
     write_address(&here, own.family, own.peer, own.peer_port, address, length);
     return 0;
-}
-
-/* Options of TCP and IP have nothing to act on here: they are taken and do nothing. */
-EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
-{
-    identity own;
-    bool is_network = level == IPPROTO_TCP || level == IPPROTO_IP || level == IPPROTO_IPV6;
-    if (is_network && identify(fd, &own)) return 0;
-    return NEXT(setsockopt)(fd, level, name, value, length);
-}
-
-static int give_number(int number, void *value, socklen_t *length)
-{
-    memcpy(value, &number, *length < sizeof number ? *length : sizeof number);
-    if (*length > sizeof number) *length = sizeof number;
-    return 0;
-}
-
-/* For a connect that failed the kernel tells of its pair's end instead. */
-static int get_error(int fd, void *value, socklen_t *length)
-{
-    int told = 0, error = 0, code = NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, value, length);
-    if (code || !value || !length || *length < sizeof told) return code;
-    memcpy(&told, value, sizeof told);
-    if (told == ECONNRESET && read_outcome(fd, &error) && error)
-        memcpy(value, &error, sizeof error);
-    return code;
-}
-
-EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
-{
-    identity own;
-    if (level == SOL_SOCKET && name == SO_ERROR) return get_error(fd, value, length);
-    bool is_ours =
-        level == IPPROTO_TCP || (level == SOL_SOCKET && (name == SO_DOMAIN || name == SO_PROTOCOL));
-    if (!is_ours || !value || !length || !identify(fd, &own))
-        return NEXT(getsockopt)(fd, level, name, value, length);
-    if (level == SOL_SOCKET)
-        return give_number(name == SO_DOMAIN ? (int)own.family : IPPROTO_TCP, value, length);
-    if (name == TCP_MAXSEG) return give_number(MAXSEG_BYTES, value, length);
-    if (name == TCP_NODELAY) return give_number(1, value, length);
-    errno = ENOPROTOOPT;
-    return -1;
 }

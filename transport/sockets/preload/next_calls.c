@@ -17,6 +17,11 @@ __attribute__((constructor)) static void find_all(void)
     FIND(getpeername);
     FIND(getsockopt);
     FIND(setsockopt);
+    FIND(send);
+    FIND(sendto);
+    FIND(sendmsg);
+    FIND(recvfrom);
+    FIND(recvmsg);
     FIND(epoll_ctl); /* the last one: see pw_next */
 }
 

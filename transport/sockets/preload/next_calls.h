@@ -14,6 +14,11 @@ typedef struct {
     __typeof__(&getpeername) getpeername;
     __typeof__(&getsockopt) getsockopt;
     __typeof__(&setsockopt) setsockopt;
+    __typeof__(&send) send;
+    __typeof__(&sendto) sendto;
+    __typeof__(&sendmsg) sendmsg;
+    __typeof__(&recvfrom) recvfrom;
+    __typeof__(&recvmsg) recvmsg;
     __typeof__(&epoll_ctl) epoll_ctl;
 } pw_next_calls;
 
