@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 
 import pytest
 from json_schemas import check as check_schema
-from sockets_runs import PREAMBLE, run
+from sockets_runs import PREAMBLE, counted, run
 
 IDLE = "time.sleep(60)"
 
@@ -153,3 +154,21 @@ assert s.recv(1) == b"y"
     raised = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
     ran = run(raised + server, raised + client)
     assert ran.stderr.count("all of its connections are taken") == 1
+
+
+def test_stress_when_short_compares_every_byte_and_leaves_nothing():
+    seed = str(os.getpid())
+    ran = subprocess.run(
+        [sys.executable, "-m", "pagewire", "sockets", "-n", "3", "--stress", "2e7"]
+        + ["--seed", seed],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = re.match(r"100 connections at once from 2 nodes, (\d+) by forked", ran.stdout)
+    assert found and int(found[1]) > 0, ran.stdout
+    assert "2 killed" in ran.stdout and "failed" not in ran.stdout
+    assert counted(ran, 0, "bytes out") > 5_000_000
+    assert children_of(f"20000000\0{seed}\0") == []

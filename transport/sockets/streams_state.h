@@ -45,7 +45,7 @@ typedef struct {
 } stream;
 
 typedef struct {
-    uint16_t port; /* 0: free */
+    uint16_t port;                         /* 0: free */
     uint32_t backlog, num_answered;        /* of those in the queue, the first ones */
     uint32_t first, last, next_unanswered; /* slot + 1; 0: none */
     bool is_called;

@@ -88,8 +88,9 @@ int stream_move(pw_streams *self, stream *one)
     int code = PW_OK;
     if (one->is_answer_due) {
         one->is_answer_due = false;
-        code = one->state == PW_STREAM_REFUSED ? tell(self, one, MESSAGE_REFUSED, 0)
-                                               : tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
+        code = one->state == PW_STREAM_REFUSED
+                   ? tell(self, one, MESSAGE_REFUSED, 0)
+                   : tell(self, one, MESSAGE_ACCEPTED, name_of(self, one));
     }
     if (code >= 0 && one->state == PW_STREAM_OPEN) code = move_open(self, one);
     if (code < 0) return code;
