@@ -353,7 +353,7 @@ def memcached(options: Options) -> Result:
         rows=rows,
         panels=[
             Panel(
-                "server's frames / pages of its rings",
+                "server's frames / pages of its rings (1: no limit)",
                 label,
                 [
                     Series.of(memory, part, "frames", key)
