@@ -31,7 +31,17 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python program a node; the last one's exit code must be the given one. before: words in
     front of the command's."""
-    words = [*before, sys.executable, "-m", "pagewire", "sockets", "-n", str(len(programs)), *options, "--"]
+    words = [
+        *before,
+        sys.executable,
+        "-m",
+        "pagewire",
+        "sockets",
+        "-n",
+        str(len(programs)),
+        *options,
+        "--",
+    ]
     for idx, text in enumerate(programs):
         words += [":"] * (idx > 0) + [sys.executable, "-c", PREAMBLE + text]
     ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
