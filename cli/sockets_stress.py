@@ -139,12 +139,14 @@ def _in_child(work: Callable[[], object]) -> int:
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    exit_code = 1
     try:
         work()
-    except BaseException as error:
+        exit_code = 0
+    except (OSError, ValueError) as error:
         print(f"sockets --stress: {error!r}", file=sys.stderr)
-        os._exit(1)
-    os._exit(0)
+    finally:
+        os._exit(exit_code)
 
 
 # ---- node 0

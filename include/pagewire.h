@@ -194,6 +194,8 @@ void pagewire_forget(pagewire_node *node, pagewire_operation **operation);
 /* The CPU does nothing else: the NI serves peers without limit, and the thread yields its core when
  * there is nothing to do. Otherwise the NI runs up to the node's clock. */
 #define PAGEWIRE_CPU_WAITS 1u
+/* With it: the thread keeps its core also then, because it waits elsewhere, as in epoll. */
+#define PAGEWIRE_KEEPS_CORE 2u
 /* Move the NI: what has arrived, what is due. 1: something happened, 0: nothing. A node that peers
  * write to or read from must be called now and then. */
 int pagewire_progress(pagewire_node *node, uint32_t flags);

@@ -70,7 +70,7 @@ def _nothing_starts() -> Iterator[None]:
         (testing, "_run"),
         (testing, "_run_all"),
         (one_rank, "_run"),
-        (sockets, "_check"),  # not every host has the programs
+        (sockets, "_check"),  # the reader's programs need not be here
     ]
     with contextlib.ExitStack() as stack:
         for place, name in places:

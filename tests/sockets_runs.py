@@ -24,10 +24,24 @@ def content(seed, num_bytes):
 
 
 def run(
-    *programs: str, options: tuple[str, ...] = (), exit_code: int = 0
+    *programs: str,
+    options: tuple[str, ...] = (),
+    exit_code: int = 0,
+    before: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python program a node; the last one's exit code must be the given one."""
-    words = [sys.executable, "-m", "pagewire", "sockets", "-n", str(len(programs)), *options, "--"]
+    """Run a Python program a node; the last one's exit code must be the given one. before: words in
+    front of the command's."""
+    words = [
+        *before,
+        sys.executable,
+        "-m",
+        "pagewire",
+        "sockets",
+        "-n",
+        str(len(programs)),
+        *options,
+        "--",
+    ]
     for idx, text in enumerate(programs):
         words += [":"] * (idx > 0) + [sys.executable, "-c", PREAMBLE + text]
     ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 
 import pytest
 from json_schemas import check as check_schema
-from sockets_runs import PREAMBLE, run
+from sockets_runs import PREAMBLE, counted, run
 
 IDLE = "time.sleep(60)"
 
@@ -153,3 +154,64 @@ assert s.recv(1) == b"y"
     raised = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
     ran = run(raised + server, raised + client)
     assert ran.stderr.count("all of its connections are taken") == 1
+
+
+def test_stress_when_short_compares_every_byte_and_leaves_nothing():
+    seed = str(os.getpid())
+    ran = subprocess.run(
+        [sys.executable, "-m", "pagewire", "sockets", "-n", "3", "--stress", "2e7"]
+        + ["--seed", seed],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = re.match(r"100 connections at once from 2 nodes, (\d+) by forked", ran.stdout)
+    assert found and int(found[1]) > 0, ran.stdout
+    assert "2 killed" in ran.stdout and "failed" not in ran.stdout
+    assert counted(ran, 0, "bytes out") > 5_000_000
+    assert children_of(f"20000000\0{seed}\0") == []
+
+
+def test_node_when_its_memory_strategy_fails_ends_the_run_with_a_sentence():
+    server = "socket.create_server(('', 7)).accept()[0].sendall(bytes(200_000))\n" + IDLE
+    client = "read_all(dial(7))\n" + IDLE
+    ran = run(
+        server,
+        client,
+        options=("--memory", "pin", "--set", "strategy.locked_limit=100KiB"),
+        exit_code=2,
+    )
+    assert "strategy.locked_limit allows 25; raise it" in ran.stderr
+
+
+def test_connects_when_the_agent_has_no_descriptors_are_refused_and_others_go_on():
+    server = """
+server = socket.create_server(("", 7), backlog=100)
+kept = []
+while True:
+    kept.append(server.accept()[0])
+    if kept[-1].recv(1) == b"l":
+        break
+for s in kept:
+    s.sendall(b"x")
+    s.close()
+time.sleep(60)
+"""
+    client = """
+kept = [dial(7)]
+try:
+    while len(kept) < 60:
+        more = dial(7)
+        kept[-1].sendall(b"k")
+        kept.append(more)
+except OSError as error:
+    assert error.errno == errno.ENFILE, error
+assert 5 < len(kept) < 60, len(kept)
+kept[-1].sendall(b"l")
+for s in kept:
+    assert s.recv(1) == b"x"
+"""
+    ran = run(server, client, before=("prlimit", "--nofile=40:40"))
+    assert ran.stderr.count("no descriptors left") >= 1

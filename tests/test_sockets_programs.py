@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from sockets_runs import counted
 
 SERVERS = pathlib.Path(sys.prefix) / "servers"  # where ./mpirun.sh test unpacks what is missing
 PATH = os.pathsep.join([os.environ["PATH"], str(SERVERS / "usr/bin")])
@@ -44,13 +45,6 @@ def run(*commands: list[str], options: tuple[str, ...] = ()) -> subprocess.Compl
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "has ended with exit code" not in ran.stderr, ran.stderr
     return ran
-
-
-def counted(ran: subprocess.CompletedProcess[str], node: int, what: str) -> int:
-    """Read a number of a node's statistics."""
-    found = re.search(rf"sockets, node {node}: .*?(\d+) {what}", ran.stderr)
-    assert found, ran.stderr
-    return int(found[1])
 
 
 def script(text: str) -> list[str]:
@@ -211,7 +205,7 @@ def test_redis_when_clients_and_a_replica_use_it_loses_nothing(tmp_path, num_thr
         script(f"exec redis-server --dir {first} {options}"),
         script(f"exec redis-server --dir {second} {options} --replicaof 10.77.0.1 6379"),
         script(
-            f"""
+            rf"""
             cd {tmp_path}
             ask() {{ redis-cli -h 10.77.0.1 "$@"; }}
             ask -x set big <value >/dev/null
@@ -229,7 +223,8 @@ def test_redis_when_clients_and_a_replica_use_it_loses_nothing(tmp_path, num_thr
             until redis-cli -h 10.77.0.2 info replication | grep -q link_status:up; do
                 sleep 0.05
             done
-            [ "$(ask wait 1 60000)" = 1 ]
+            # WAIT is for what its own connection has written, and so for all before that.
+            [ "$(printf 'set last 1\nwait 1 60000\n' | ask | tail -n 1)" = 1 ]
             ask debug digest
             redis-cli -h 10.77.0.2 debug digest
             """
@@ -365,14 +360,14 @@ for _ in range(3):
     s.bind(("10.77.0.1", 7))
     sockets.append(s)
 for s in sockets:
+    s.listen()
+for s in sockets:
     if os.fork() == 0:
-        s.listen()
         while True:
             s.accept()[0].sendall(b"%d" % os.getpid())
 os.wait()
 """
     client = """
-time.sleep(1)  # all listen
 seen = {socket.create_connection(("10.77.0.1", 7)).recv(99) for _ in range(9)}
 assert len(seen) == 3, seen
 """

@@ -334,10 +334,10 @@ int pagewire_wait(pagewire_node *node, pagewire_operation **operation,
     for (bool ran = true; !handle->done; ran = false) {
         int moved = pw_door_move(node, true, ran);
         if (moved < 0) return pw_door_leave(node, moved);
-        if (moved) pw_node_busy(node->node);
-        else pw_node_idle(node->node);
         if (wall_limit_ns >= 0 && !handle->done && pw_clock_wall_ns() - started_ns >= wall_limit_ns)
             return pw_door_leave(node, 0);
+        if (moved) pw_node_busy(node->node);
+        else pw_node_idle(node->node);
     }
     return pw_door_leave(node, take(node, operation, completion));
 }
@@ -353,14 +353,16 @@ void pagewire_forget(pagewire_node *node, pagewire_operation **operation)
 int pagewire_progress(pagewire_node *node, uint32_t flags)
 {
     bool is_waiting = (flags & PAGEWIRE_CPU_WAITS) != 0;
+    bool may_yield = is_waiting && !(flags & PAGEWIRE_KEEPS_CORE);
     pw_door_enter(node);
-    if (flags & ~PAGEWIRE_CPU_WAITS)
-        return pw_door_leave(node,
-                             pw_door_fail(node, PW_ERR_INVALID,
-                                          "flags = %#x: allowed is PAGEWIRE_CPU_WAITS", flags));
+    if (flags & ~(PAGEWIRE_CPU_WAITS | PAGEWIRE_KEEPS_CORE))
+        return pw_door_leave(node, pw_door_fail(node, PW_ERR_INVALID,
+                                                "flags = %#x: allowed are PAGEWIRE_CPU_WAITS and "
+                                                "PAGEWIRE_KEEPS_CORE",
+                                                flags));
     int moved = pw_door_move(node, is_waiting, true);
     if (moved > 0) pw_node_busy(node->node);
-    else if (moved == 0 && is_waiting) pw_node_idle(node->node);
+    else if (moved == 0 && may_yield) pw_node_idle(node->node);
     return pw_door_leave(node, moved);
 }
 

@@ -33,6 +33,7 @@ struct pw_node_streams {
     uint32_t num_slots;
     char refusal[REFUSAL_BYTES]; /* empty: none */
     bool is_short;               /* the inbox could not grow: a message is lost */
+    int failure;                 /* of a write, for good */
 };
 
 static int start_write(void *context, uint32_t peer, uint32_t connection, const uint8_t *source,
@@ -44,6 +45,9 @@ static int start_write(void *context, uint32_t peer, uint32_t connection, const 
         if (entry->operation) continue;
         int code = pagewire_write(self->node, peer, source, self->arenas[peer] + offset, num_bytes,
                                   NULL, &entry->operation);
+        /* No write of this node is under way: what is full is no table, but a limit of the memory
+         * strategy, which stays so. */
+        if (code == PW_ERR_FULL && self->num_writes == 0) self->failure = code;
         if (code < 0) return code;
         entry->connection = connection;
         self->num_writes++;
@@ -215,11 +219,18 @@ int pw_node_streams_take(pw_node_streams *self)
 
 int pw_node_streams_move(pw_node_streams *self)
 {
-    int moved = pagewire_progress(self->node, PAGEWIRE_CPU_WAITS), taken;
-    if (moved < 0) return moved;
-    while ((taken = pw_node_streams_take(self)) > 0) moved = 1;
+    int moved = pagewire_progress(self->node, PAGEWIRE_CPU_WAITS | PAGEWIRE_KEEPS_CORE);
+    int taken = moved < 0 ? moved : pw_node_streams_take_all(self);
+    return taken < 0 ? taken : moved | taken;
+}
+
+int pw_node_streams_take_all(pw_node_streams *self)
+{
+    int taken, had_some = 0;
+    while ((taken = pw_node_streams_take(self)) > 0) had_some = 1;
     if (taken == 0) taken = pw_streams_move(self->streams);
-    return taken < 0 ? taken : moved;
+    if (taken == 0) taken = self->failure;
+    return taken < 0 ? taken : had_some;
 }
 
 bool pw_node_streams_are_quiet(pw_node_streams *const *all, uint32_t num_nodes)

@@ -31,6 +31,8 @@ int pw_node_streams_take(pw_node_streams *self);
 /* Why the last ring that could not be registered could not, so that its connection was refused.
  * NULL: none was. */
 const char *pw_node_streams_refusal(const pw_node_streams *self);
+/* All of it, and what is due: moving one node has moved all of its process. */
+int pw_node_streams_take_all(pw_node_streams *self);
 uint32_t pw_node_streams_num_writes(const pw_node_streams *self); /* under way */
 /* All nodes of the run, in this process: no message and no write of theirs is under way, and none
  * is due. Until a user does something nothing will happen, however often they are moved. */

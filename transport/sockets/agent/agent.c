@@ -28,6 +28,7 @@
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
 #define EVENTS 256
 #define EXIT_FAILURE_OWN 2
+#define VAIN_TURNS 100             /* before the core is given up while something is under way */
 #define LOOK_NS INT64_C(100000000) /* for what is late: connects without an answer, ends */
 #define LOOK_MS 100
 #define NS_IN_MS INT64_C(1000000)
@@ -153,7 +154,7 @@ static bool move_nodes(uint32_t num_nodes)
 {
     bool has_moved = false;
     for (uint32_t i = 0; i < num_nodes; i++) {
-        int moved = pw_node_streams_move(streams[i]);
+        int moved = i ? pw_node_streams_take_all(streams[i]) : pw_node_streams_move(streams[i]);
         check(i, moved);
         check(i, pw_programs_move(programs[i]));
         has_moved = has_moved || moved;
@@ -165,7 +166,7 @@ static bool is_waiting_for_time(uint32_t num_nodes)
 {
     bool is_waiting = pw_children_are_ending(&children) || children.num_begun < num_nodes;
     for (uint32_t i = 0; i < num_nodes; i++)
-        is_waiting = is_waiting || pw_programs_num_connecting(programs[i]);
+        is_waiting = is_waiting || pw_programs_are_waiting(programs[i]);
     return is_waiting;
 }
 
@@ -193,6 +194,7 @@ static void begin_programs(const plan *wanted)
 static void run(int epoll, int signals, const plan *wanted)
 {
     int64_t looked_ns = 0;
+    uint32_t num_vain = 0;
     uint32_t num_nodes = wanted->num_nodes;
     for (bool is_running = true; is_running;) {
         struct epoll_event events[EVENTS];
@@ -201,11 +203,9 @@ static void run(int epoll, int signals, const plan *wanted)
         /* For ever only if nothing can happen before a program does something. */
         bool is_quiet = !has_moved && pw_node_streams_are_quiet(streams, num_nodes);
         bool waits = is_waiting_for_time(num_nodes);
-        int num_events = epoll_wait(epoll, events, EVENTS,
-                                    has_moved   ? 0
-                                    : !is_quiet ? 1
-                                    : waits     ? LOOK_MS
-                                                : -1);
+        num_vain = has_moved || is_quiet ? 0 : num_vain + 1;
+        int limit_ms = is_quiet ? (waits ? LOOK_MS : -1) : num_vain > VAIN_TURNS ? 1 : 0;
+        int num_events = epoll_wait(epoll, events, EVENTS, limit_ms);
         for (int i = 0; i < num_events; i++) {
             pw_endpoint *endpoint = events[i].data.ptr;
             if (!endpoint) has_signals = true;
@@ -216,7 +216,7 @@ static void run(int epoll, int signals, const plan *wanted)
         if (is_late) looked_ns = now_ns();
         if (has_signals || is_late) is_running = pw_children_reap(&children, signals);
         for (uint32_t i = 0; i < num_nodes; i++) {
-            if (is_late) check(i, pw_programs_give_up_late(programs[i], looked_ns));
+            if (is_late) check(i, pw_programs_look_late(programs[i], looked_ns));
             pw_programs_sweep(programs[i]);
         }
     }

@@ -44,6 +44,7 @@ struct pw_programs {
     int epoll;
     int spare; /* a descriptor to give up when there are no more */
     bool has_warned, has_listened;
+    bool has_waiting; /* a listener whose program has not taken what it was handed */
     pw_endpoint *endpoints, *closed;
     pw_endpoint *of_slot[PW_STREAM_SLOTS_MAX];
     pw_endpoint *of_port[UINT16_MAX + 1]; /* bound; several that share it */

@@ -5,6 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* What one connection that waits in the pair takes there is more. Nothing can be told as a byte:
+ * the kernel tells that it was taken before it has counted its last byte off. */
+#define RECORD_MIN_BYTES 64
+
 /* Sockets of IPv6 alone have ports of their own. */
 static bool can_bind(pw_programs *self, const pw_program_request *request, uint16_t port)
 {
@@ -63,11 +67,13 @@ int port_hand_next(pw_endpoint *listener)
     pw_programs *self = listener->owner;
     int code = PW_OK, num_waiting;
     if (!listener->is_listening || listener->is_six_only) return code;
-    while (code == PW_OK && !ioctl(listener->fd, SIOCOUTQ, &num_waiting) && !num_waiting) {
+    while (code == PW_OK && !ioctl(listener->fd, SIOCOUTQ, &num_waiting) &&
+           num_waiting < RECORD_MIN_BYTES) {
         uint32_t connection = pw_streams_accept(self->streams, listener->port);
-        if (connection == PW_STREAM_NONE) break;
+        if (connection == PW_STREAM_NONE) return code;
         code = connection_hand_over(listener, connection);
     }
+    self->has_waiting = true;
     return code;
 }
 

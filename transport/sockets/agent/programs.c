@@ -97,18 +97,23 @@ int pw_programs_move(pw_programs *self)
 
 uint32_t pw_programs_node_of(const pw_endpoint *endpoint) { return endpoint->owner->node; }
 
-uint32_t pw_programs_num_connecting(const pw_programs *self) { return self->num_connecting; }
+bool pw_programs_are_waiting(const pw_programs *self)
+{
+    return self->num_connecting || self->has_waiting;
+}
 
 bool pw_programs_have_listened(const pw_programs *self) { return self->has_listened; }
 
-int pw_programs_give_up_late(pw_programs *self, int64_t now_ns)
+int pw_programs_look_late(pw_programs *self, int64_t now_ns)
 {
     int code = PW_OK;
+    self->has_waiting = false;
     for (pw_endpoint *one = self->endpoints, *next; one && code >= 0; one = next) {
         next = one->next;
         if (one->since_ns && one->connection && one->kind != ENDPOINT_CONNECTED &&
             now_ns - one->since_ns > CONNECT_LIMIT_NS)
             code = connection_fail(one, ETIMEDOUT);
+        else if (one->kind == ENDPOINT_BOUND) code = port_hand_next(one);
     }
     return code;
 }

@@ -15,9 +15,10 @@ int pw_programs_ready(pw_endpoint *endpoint, uint32_t events);
 uint32_t pw_programs_node_of(const pw_endpoint *endpoint);
 /* What has changed at the node's connections. */
 int pw_programs_move(pw_programs *self);
-/* Connects that have waited too long for their answer are given up. */
-int pw_programs_give_up_late(pw_programs *self, int64_t now_ns);
-uint32_t pw_programs_num_connecting(const pw_programs *self);
+/* Connects that have waited too long for their answer are given up; a listener that has taken its
+ * connection without a sign gets the next one. To be called now and then while something waits. */
+int pw_programs_look_late(pw_programs *self, int64_t now_ns);
+bool pw_programs_are_waiting(const pw_programs *self);
 /* Has one of the node's called listen, with success? */
 bool pw_programs_have_listened(const pw_programs *self);
 /* Endpoints that were closed are freed: after all events of a turn. */

@@ -1,14 +1,11 @@
-/* What the preloaded library's files share: whose a descriptor is, and the C library's own calls.
- */
+/* What the preloaded library's files share: whose a descriptor is. */
 #ifndef PW_SOCKETS_PRELOAD_ENDPOINTS_H
 #define PW_SOCKETS_PRELOAD_ENDPOINTS_H
-#include <dlfcn.h>
+#include "transport/sockets/preload/next_calls.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* The C library's, behind this one. */
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 typedef struct {
     char kind;

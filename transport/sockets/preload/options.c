@@ -2,11 +2,11 @@
  * kernel. See calls.c. */
 #include "transport/sockets/preload/endpoints.h"
 #include "transport/sockets/program_calls.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -14,18 +14,6 @@
 #define MAXSEG_BYTES 16384         /* a block of the engine */
 #define CONGESTION_NAME "pagewire" /* of the 15 bytes that Linux has for it */
 #define TCP_INFO_MAX_BYTES 256 /* newer kernels have more fields than the C library: they are 0 */
-
-/* The C library's, looked up once: for calls that carry bytes. */
-#define NEXT_QUICK(name)                                                      \
-    __extension__({                                                           \
-        static _Atomic(uintptr_t) found;                                      \
-        uintptr_t known = atomic_load_explicit(&found, memory_order_relaxed); \
-        if (!known) {                                                         \
-            known = (uintptr_t)NEXT(name);                                    \
-            atomic_store_explicit(&found, known, memory_order_relaxed);       \
-        }                                                                     \
-        (__typeof__(&name))known;                                             \
-    })
 
 void carry_options(int from, int to, bool has_send_buffer)
 {
@@ -156,7 +144,7 @@ static bool is_refused(int fd, int flags, const void *address, socklen_t length)
 EXPORT ssize_t send(int fd, const void *data, size_t num_bytes, int flags)
 {
     if (is_refused(fd, flags, NULL, 0)) return -1;
-    return NEXT_QUICK(send)(fd, data, num_bytes, flags);
+    return NEXT(send)(fd, data, num_bytes, flags);
 }
 
 /* TCP ignores the address on a connected socket. */
@@ -166,14 +154,13 @@ EXPORT ssize_t sendto(int fd, const void *data, size_t num_bytes, int flags,
     identity own;
     if (is_refused(fd, flags, address, length)) return -1;
     bool is_ours = address && address->sa_family != AF_UNIX && identify(fd, &own);
-    return NEXT_QUICK(sendto)(fd, data, num_bytes, flags, is_ours ? NULL : address,
-                              is_ours ? 0 : length);
+    return NEXT(sendto)(fd, data, num_bytes, flags, is_ours ? NULL : address, is_ours ? 0 : length);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (is_refused(fd, flags, message->msg_name, message->msg_namelen)) return -1;
-    return NEXT_QUICK(sendmsg)(fd, message, flags);
+    return NEXT(sendmsg)(fd, message, flags);
 }
 
 /* TCP tells no address with the bytes; a socket pair tells the other end's name. */
@@ -187,7 +174,7 @@ static bool is_name_of_ours(int fd, const struct sockaddr *address, socklen_t le
 EXPORT ssize_t recvfrom(int fd, void *data, size_t num_bytes, int flags, struct sockaddr *address,
                         socklen_t *length)
 {
-    ssize_t num_got = NEXT_QUICK(recvfrom)(fd, data, num_bytes, flags, address, length);
+    ssize_t num_got = NEXT(recvfrom)(fd, data, num_bytes, flags, address, length);
     if (num_got >= 0 && length && is_name_of_ours(fd, address, *length)) *length = 0;
     return num_got;
 }
@@ -199,12 +186,14 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room,
                               struct sockaddr *address, socklen_t *length)
 {
     if (num_bytes <= room) return recvfrom(fd, data, num_bytes, flags, address, length);
-    return NEXT(__recvfrom_chk)(fd, data, num_bytes, room, flags, address, length); /* aborts */
+    __typeof__(&__recvfrom_chk) next =
+        (__typeof__(&__recvfrom_chk))(uintptr_t)dlsym(RTLD_NEXT, "__recvfrom_chk");
+    return next(fd, data, num_bytes, room, flags, address, length); /* aborts */
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    ssize_t num_got = NEXT_QUICK(recvmsg)(fd, message, flags);
+    ssize_t num_got = NEXT(recvmsg)(fd, message, flags);
     if (num_got >= 0 && is_name_of_ours(fd, message->msg_name, message->msg_namelen))
         message->msg_namelen = 0;
     return num_got;

@@ -1,6 +1,6 @@
 #include "transport/sockets/preload/registrations.h"
+#include "transport/sockets/preload/next_calls.h"
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define NEXT(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
 #define DESCRIPTORS (1 << 20) /* what Linux allows by default */
 
 struct pw_registration {
