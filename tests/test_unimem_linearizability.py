@@ -100,7 +100,9 @@ def run_programs(programs, *, pick=None):
         machine.run((0, prepare))
         machine.run(*((node, perform, program, addresses, history) for node, program in programs))
         # What is there in the end: what was done and never read is seen.
-        everything = [("read64", block, at) for block in range(BLOCKS) for at in range(0, BLOCK_BYTES, 8)]
+        everything = [
+            ("read64", block, at) for block in range(BLOCKS) for at in range(0, BLOCK_BYTES, 8)
+        ]
         machine.run((0, perform, everything, addresses, history))
     return history
 
