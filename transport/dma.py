@@ -2,7 +2,7 @@
 
 Buffers belong to a rank, their owner, and any rank may allocate them; transfers go from buffer to
 buffer, and from and to memory. A submitter starts them in the order of their requests
-(docs/unimem.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
+(docs/user-dma.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
 only while the rank is inside a call of MPI or of this library; callbacks are called by calls of
 this library. A rank that others still ask must not finish: end with a barrier. Not for
 several threads of a rank.

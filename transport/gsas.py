@@ -1,8 +1,8 @@
 """Memory that the ranks of an MPI program share: `open` gives this rank's view of it.
 
-Each rank is a thread on a node of its own; the operations are those of `Gsas` (docs/unimem.md). An
-owner's atomic service has a core of its own in virtual time; physically it moves only while the
-rank is inside a call of MPI or of this library, as the RDMA library does. A rank that others still
+Each rank is a thread on a node of its own; the operations are those of `Gsas`
+(docs/shared-memory.md). An owner's atomic service has a core of its own in virtual time; physically
+it moves only while the rank is inside a call of MPI or of this library, as the RDMA library does. A rank that others still
 ask must not finish: end with a barrier. Messages of 64 bits go by `messages`. A remote fork starts
 a thread of Python in the process of the rank that is asked, with a core and a clock of its own.
 """
