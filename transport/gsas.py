@@ -2,9 +2,10 @@
 
 Each rank is a thread on a node of its own; the operations are those of `Gsas`
 (docs/shared-memory.md). An owner's atomic service has a core of its own in virtual time; physically
-it moves only while the rank is inside a call of MPI or of this library, as the RDMA library does. A rank that others still
-ask must not finish: end with a barrier. Messages of 64 bits go by `messages`. A remote fork starts
-a thread of Python in the process of the rank that is asked, with a core and a clock of its own.
+it moves only while the rank is inside a call of MPI or of this library, as the RDMA library does. A
+rank that others still ask must not finish: end with a barrier. Messages of 64 bits go by
+`messages`. A remote fork starts a thread of Python in the process of the rank that is asked, with a
+core and a clock of its own.
 """
 
 from __future__ import annotations
