@@ -6,14 +6,19 @@ typedef struct {
     pw_time arrival_ns;
 } entry;
 
-/* Rings of as many places as there are words: those that wait, and when the last ones were read. */
+/* From when until when a word that was read has taken its place. */
+typedef struct {
+    pw_time arrival_ns, read_ns;
+} stay;
+
+/* Rings of as many places as there are words: those that wait, and the last ones that were read. */
 struct pw_mailbox_fifo {
     uint32_t depth;
     uint32_t head, num_waiting;
     uint32_t last_read, num_read; /* at most depth */
     int64_t bursts;
     entry *waiting;
-    pw_time *read_ns;
+    stay *stays;
 };
 
 pw_mailbox_fifo *pw_mailbox_fifo_create(uint32_t depth_words, int64_t bursts)
@@ -23,8 +28,8 @@ pw_mailbox_fifo *pw_mailbox_fifo_create(uint32_t depth_words, int64_t bursts)
     fifo->depth = depth_words;
     fifo->bursts = bursts;
     fifo->waiting = calloc(depth_words, sizeof *fifo->waiting);
-    fifo->read_ns = calloc(depth_words, sizeof *fifo->read_ns);
-    if (fifo->waiting && fifo->read_ns) return fifo;
+    fifo->stays = calloc(depth_words, sizeof *fifo->stays);
+    if (fifo->waiting && fifo->stays) return fifo;
     pw_mailbox_fifo_destroy(fifo);
     return NULL;
 }
@@ -33,7 +38,7 @@ void pw_mailbox_fifo_destroy(pw_mailbox_fifo *fifo)
 {
     if (!fifo) return;
     free(fifo->waiting);
-    free(fifo->read_ns);
+    free(fifo->stays);
     free(fifo);
 }
 
@@ -42,13 +47,16 @@ static entry *at(const pw_mailbox_fifo *fifo, uint32_t place)
     return &fifo->waiting[(fifo->head + place) % fifo->depth];
 }
 
-/* Words that are read only after at_ns still took their places then. */
+/* Words that are read only after at_ns took their places then, if they were there: who is late in
+ * wall time finds no words that arrive after his own. */
 static uint32_t num_read_later(const pw_mailbox_fifo *fifo, pw_time at_ns)
 {
     uint32_t count = 0;
-    while (count < fifo->num_read &&
-           fifo->read_ns[(fifo->last_read + fifo->depth - count) % fifo->depth] > at_ns)
-        count++;
+    for (uint32_t i = 0; i < fifo->num_read; i++) {
+        const stay *each = &fifo->stays[(fifo->last_read + fifo->depth - i) % fifo->depth];
+        if (each->read_ns <= at_ns) break;
+        count += each->arrival_ns <= at_ns;
+    }
     return count;
 }
 
@@ -87,13 +95,14 @@ uint32_t pw_mailbox_fifo_read(pw_mailbox_fifo *fifo, pw_mailbox_word *words, uin
             words[i] = (pw_mailbox_word){PW_MAILBOX_EMPTY, PW_MAILBOX_EMPTY};
             continue;
         }
-        words[i] = at(fifo, 0)->word;
+        const entry *first = at(fifo, 0);
+        words[i] = first->word;
         fifo->head = (fifo->head + 1) % fifo->depth;
         fifo->num_waiting--;
         /* Readers of several cores: the ring of times must not go back. */
-        pw_time before_ns = fifo->num_read ? fifo->read_ns[fifo->last_read] : 0;
+        pw_time before_ns = fifo->num_read ? fifo->stays[fifo->last_read].read_ns : 0;
         fifo->last_read = (fifo->last_read + 1) % fifo->depth;
-        fifo->read_ns[fifo->last_read] = pw_later(before_ns, at_ns);
+        fifo->stays[fifo->last_read] = (stay){first->arrival_ns, pw_later(before_ns, at_ns)};
         if (fifo->num_read < fifo->depth) fifo->num_read++;
         num_there++;
     }

@@ -2,9 +2,9 @@
 
 Buffers belong to a rank, their owner, and any rank may allocate them; transfers go from buffer to
 buffer, and from and to memory. A submitter starts them in the order of their requests
-(docs/unimem.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
-only while the rank is inside a call of MPI or, the submitter, of this library; callbacks are called
-by calls of this library. A rank that others still ask must not finish: end with a barrier. Not for
+(docs/user-dma.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
+only while the rank is inside a call of MPI or of this library; callbacks are called by calls of
+this library. A rank that others still ask must not finish: end with a barrier. Not for
 several threads of a rank.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,7 @@ class Dma:
     """A rank's DMA library; made by `open` alone."""
 
     def __init__(self, memory: gsas.Rank) -> None:
+        self._memory = memory
         self._dma = memory.dma
         self._check(lib.pw_dma_open(self._dma), "DMA library")
         self._callbacks: dict[int, Callback] = {}
@@ -177,13 +179,17 @@ class Dma:
         return state
 
     def wait(self, id: int) -> Status:
-        """Until the transfer is over: COMPLETED or FAILED."""
+        """Until the transfer is over: COMPLETED or FAILED, which it is too when its end is not
+        known within `gsas.Rank.wall_limit_s`."""
         here.clock.enter_rdma()
         try:
             self._state(id)
+            late = self._limit()
             while (complete_ns := self._complete_ns(id)) is None:
                 turn(lambda: f"DMA transfer {id}")
                 self._move()
+                if late():
+                    lib.pw_dma_give_up(self._dma, id)
             here.clock.completed(complete_ns)
             state = self._state(id)
         finally:
@@ -208,6 +214,14 @@ class Dma:
     def _check(self, code: int, what: str) -> int:
         return here.node.check(code, what)
 
+    def _limit(self) -> Callable[[], bool]:
+        """Says whether the wall time from now on that there is for a wait is over."""
+        limit_s = self._memory.wall_limit_s
+        if limit_s is None:
+            return lambda: False
+        end_s = time.monotonic() + limit_s
+        return lambda: time.monotonic() > end_s
+
     def _move(self) -> None:
         self._check(lib.pw_dma_move(self._dma), "DMA transfers")
 
@@ -225,11 +239,19 @@ class Dma:
         here.clock.enter_rdma()
         try:
             request = self._check(post(), what)
+            late = self._limit()
             while request and not self._check(
                 lib.pw_dma_answered(self._dma, request, self._id), what
             ):
                 turn(lambda: f"the kernel of another rank: {what}")
                 self._move()
+                if late():
+                    lib.pw_dma_forget(self._dma, request)
+                    raise EngineError(
+                        int(lib.PW_ERR_UNRECOVERABLE),
+                        f"{what}: its owner has not answered within {self._memory.wall_limit_s:g} "
+                        "s of wall time",
+                    )
             id = int(self._id[0])
         finally:
             here.clock.leave()

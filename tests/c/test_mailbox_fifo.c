@@ -50,6 +50,22 @@ static void full_fifo_refuses_until_a_word_is_read(void)
     pw_mailbox_fifo_destroy(fifo);
 }
 
+/* Physically first, virtually later: no reason to be refused. */
+static void words_that_arrive_later_take_no_place(void)
+{
+    pw_mailbox_fifo *fifo = pw_mailbox_fifo_create(2, PW_BURSTS_HARDWARE);
+    pw_mailbox_word got;
+    for (int64_t at_ns = 100; at_ns < 200; at_ns += 10) {
+        assert(put(fifo, 1, at_ns));
+        assert(pw_mailbox_fifo_read(fifo, &got, 1, at_ns + 5) == 1);
+    }
+    assert(put(fifo, 7, 50) && pw_mailbox_fifo_read(fifo, &got, 1, 190) == 1);
+    assert_word(got, 7);
+    /* 7 was there, and was read later; with 8 the FIFO is full. */
+    assert(put(fifo, 8, 182) && !put(fifo, 9, 183));
+    pw_mailbox_fifo_destroy(fifo);
+}
+
 static void burst_into_an_almost_full_fifo(int64_t bursts, uint32_t kept, bool acked)
 {
     pw_mailbox_fifo *fifo = pw_mailbox_fifo_create(4, bursts);
@@ -116,6 +132,7 @@ int main(void)
 {
     empty_fifo_reads_the_pattern_twice();
     full_fifo_refuses_until_a_word_is_read();
+    words_that_arrive_later_take_no_place();
     burst_into_an_almost_full_fifo(PW_BURSTS_HARDWARE, 2, true);
     burst_into_an_almost_full_fifo(PW_BURSTS_WHOLE, 0, false);
     words_stand_in_order_of_arrival_and_bursts_together();

@@ -1,4 +1,4 @@
-/* The hash map: rows with several pages, deletion in each place of a chain, memory that runs out. */
+/* The hash map: rows with several pages, deletion in each place of a chain, memory that ends. */
 #include "transport/unimem/software_mmu.h"
 #include <assert.h>
 
@@ -38,8 +38,7 @@ static void chain_loses_the_page_that_is_freed(int first, int second)
             if (page) assert(page->page == numbers[number] && page->memory[0] == number + 1);
         }
         assert(mmu.num_used == (uint64_t)(3 - gone));
-        if (gone < 3)
-            pw_software_mmu_free(&mmu, pw_software_mmu_find(&mmu, numbers[order[gone]]));
+        if (gone < 3) pw_software_mmu_free(&mmu, pw_software_mmu_find(&mmu, numbers[order[gone]]));
     }
     pw_software_mmu_finish(&mmu);
 }

@@ -186,8 +186,7 @@ static void submitter_goes_on_in_calls_of_the_node(void)
     for (int i = 0; i < 2; i++) there[i] = unim_alloc_buf_r(m.dma[0], 4096, 1);
     for (int i = 0; i < 40; i++)
         ids[i] = unim_dma_submit_transfer(m.dma[0], here, there[0], 0, 0, 4096, NULL, NULL);
-    uint64_t legs =
-        unim_dma_submit_transfer(m.dma[0], there[0], there[1], 0, 0, 4096, NULL, NULL);
+    uint64_t legs = unim_dma_submit_transfer(m.dma[0], there[0], there[1], 0, 0, 4096, NULL, NULL);
     assert(unim_dma_status(m.dma[0], ids[39]) == UNIM_DMA_PENDING);
     for (int i = 0; i < 2000; i++) assert(pagewire_progress(m.p.nodes[0], PAGEWIRE_CPU_WAITS) >= 0);
     assert(pagewire_clock_observe(m.p.nodes[0], INT64_C(1000000000)) == PAGEWIRE_OK);

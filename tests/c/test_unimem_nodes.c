@@ -173,6 +173,10 @@ static void *run_side(void *argument)
         assert(unimem_faa(memory, page, 1, &self->seen[i]) == PAGEWIRE_OK);
         self->ended_ns[i] = pagewire_clock_ns(node);
     }
+    /* Node 0 looks at its own page for what the other one writes there. */
+    uint64_t seen = self->wire.node;
+    if (seen) assert(unimem_write64(memory, page + 8, 1) == PAGEWIRE_OK);
+    while (!seen) assert(unimem_read64(memory, page + 8, &seen) == PAGEWIRE_OK);
     /* Until the other one is through: it may be served by this one. */
     atomic_fetch_add(self->num_through, 1);
     while (atomic_load(self->num_through) < 2)

@@ -1,5 +1,7 @@
 """User-initiated DMA between ranks, beside MPI traffic."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,47 @@ def test_callbacks_submit_the_next_transfer(comm, library, peer):
     library.wait(library.submit_transfer_to_mem(there, back))
     assert back == bytes(range(5))
     library.free_buf(there)
+
+
+def test_transfers_go_on_in_calls_of_mpi(comm, library, peer):
+    """Two legs: the second one starts while the rank is in a barrier, not in the library."""
+    from pagewire.transport.dma import Status
+
+    there = library.alloc_buf_r(4096, peer)
+    library.wait(library.submit_transfer_from_mem(b"abc", there))
+    comm.Barrier()
+    sent = library.submit_transfer(there, there, 0, 100, 3)
+    for _ in range(20):
+        comm.Barrier()
+    back = bytearray(3)
+    assert library.wait(sent) is Status.COMPLETED
+    library.wait(library.submit_transfer_to_mem(there, back, 100))
+    assert back == b"abc"
+    library.free_buf(there)
+
+
+def test_silent_owner_is_given_up_when_there_is_a_wall_limit(comm, library, tmp_path):
+    """The last rank does nothing until the others have given up."""
+    from pagewire.native import EngineError
+    from pagewire.transport import gsas
+    from pagewire.transport.dma import Status
+
+    folder, silent = comm.bcast(str(tmp_path)), comm.size - 1
+    mine = library.alloc_buf_l(64)
+    theirs = library.get_buf(comm.bcast(mine.id, silent))
+    comm.Barrier()
+    if comm.rank == silent:
+        while not all(os.path.exists(f"{folder}/{rank}") for rank in range(silent)):
+            os.sched_yield()
+    else:
+        gsas.open().wall_limit_s = 0.1
+        sent = library.submit_transfer_from_mem(b"x", theirs)
+        assert library.wait(sent) is Status.FAILED
+        assert "transfer" in str(library.error(sent))
+        with pytest.raises(EngineError, match="its owner has not answered within 0.1 s"):
+            library.get_buf(silent << 48 | 99)
+        gsas.open().wall_limit_s = None
+        open(f"{folder}/{comm.rank}", "w").close()
+    comm.Barrier()
+    comm.Barrier()
+    library.free_buf(mine)

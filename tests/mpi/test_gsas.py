@@ -2,6 +2,7 @@
 
 import os
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -102,3 +103,108 @@ def test_messages_of_64_bits_go_round(comm, memory):
     comm.Barrier()
     mailbox.act("u", 4)
     mailbox.unregister(5)
+
+
+def test_ranks_wait_for_a_lock_at_words_of_their_own(comm, memory, pages):
+    from pagewire.transport.unimem.locks import McsLock
+
+    mine = McsLock.create(memory).address if comm.rank == 0 else None
+    lock = McsLock(memory, comm.bcast(mine))
+    for _ in range(3):
+        with lock:
+            counted = memory.read64(pages[0])
+            memory.compute(700)
+            memory.write64(pages[0], counted + 1)
+    comm.Barrier()
+    assert memory.read64(pages[0]) == 3 * comm.size
+    comm.Barrier()
+
+
+def count_together(thread):
+    """A remote fork's: its argument is the page to count in."""
+    for _ in range(5):
+        before = thread.faa(thread.argument, 1)
+        thread.compute(1_000)
+    assert before < 5 * thread.num_nodes
+    thread.write64(thread.argument + 8 * (thread.node + 1), thread.id)
+
+
+def fail_at_once(thread):
+    raise KeyError(thread.argument)
+
+
+def test_remote_fork_starts_a_thread_in_the_process_of_the_rank(comm, memory, pages):
+    ids = [memory.fork(count_together, pages[comm.rank], node=rank) for rank in range(comm.size)]
+    assert [each >> 8 for each in ids] == list(range(comm.size))
+    start_ns = memory.now_ns
+    while memory.read64(pages[comm.rank] + 8 * comm.size) == 0 or (
+        memory.read64(pages[comm.rank]) < 5 * comm.size
+    ):
+        memory.compute(10_000)
+    comm.Barrier()
+    memory.join()
+    assert memory.now_ns > start_ns
+    found = memory.read_array(pages[comm.rank]).view("u8")[: comm.size + 1].tolist()
+    assert found == [5 * comm.size, *ids]
+    comm.Barrier()
+
+
+def test_fork_of_what_the_rank_does_not_have_is_refused(comm, memory):
+    from pagewire.transport.gsas import GsasError, Refusal
+
+    with pytest.raises(GsasError, match="cannot start it") as caught:
+        memory._fork("no.such:thing", 0, (comm.rank + 1) % comm.size)
+    assert caught.value.refusal is Refusal.NO_FORK
+    comm.Barrier()
+
+
+def test_error_of_a_forked_thread_is_told_by_join(comm, memory, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    memory.fork(fail_at_once, 7, node=(comm.rank + 1) % comm.size)
+    comm.Barrier()
+    with pytest.raises(KeyError, match="7"):
+        memory.join()
+    memory.join()  # once
+    comm.Barrier()
+
+
+def test_view_is_the_ranks_own_memory(comm, memory):
+    from pagewire.transport.gsas import GsasError
+
+    mine = memory.alloc(3)
+    theirs = comm.sendrecv(mine, (comm.rank + 1) % comm.size, source=(comm.rank - 1) % comm.size)
+    view = memory.view(mine + 4096)
+    assert view.size == 2 * 4096 and not view.any()
+    comm.Barrier()
+    memory.write64(theirs + 4104, 77 + comm.rank)
+    comm.Barrier()
+    assert view.view("u8")[1] == 77 + (comm.rank + 1) % comm.size
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+    if comm.size > 1:
+        with pytest.raises(GsasError, match="view of 0x"):
+            memory.view(theirs)
+    comm.Barrier()
+    memory.free(mine)
+
+
+def test_silent_owner_is_given_up_when_there_is_a_wall_limit(comm, memory, pages, tmp_path):
+    """The last rank does nothing until the others have given up."""
+    from pagewire.transport.gsas import GsasError, Refusal
+
+    folder = comm.bcast(str(tmp_path))
+    silent, others = comm.size - 1, range(comm.size - 1)
+    comm.Barrier()
+    if comm.rank == silent:
+        while not all(os.path.exists(f"{folder}/{rank}") for rank in others):
+            os.sched_yield()
+    else:
+        memory.wall_limit_s = 0.1
+        with pytest.raises(GsasError, match=rf"of node {silent} within 0.1 s of wall") as caught:
+            memory.read64(pages[silent])
+        assert caught.value.refusal is Refusal.NO_ANSWER
+        memory.wall_limit_s = None
+        open(f"{folder}/{comm.rank}", "w").close()
+    comm.Barrier()
+    assert memory.faa(pages[silent], 1) < comm.size  # by an interface of its own again
+    comm.Barrier()

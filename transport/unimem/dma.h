@@ -1,6 +1,6 @@
 /* User-initiated DMA of one node [D3.6 3.1, 3.4]: buffers here and at other nodes, transfers
  * between them and memory, and a submitter that starts these in the order of their requests. It
- * carries them by the RDMA engine. docs/unimem.md.
+ * carries them by the RDMA engine. docs/user-dma.md.
  *
  * Each node's kernel serves what others ask of it (allocate, free, look up a buffer) when it is in
  * a turn, whether its own program has opened the library or not. The submitter moves in

@@ -141,6 +141,9 @@ static int ask(unimem *self, const operation *wanted, uint64_t *result)
         return pw_door_fail(self->node, PW_ERR_INVALID, "%s at %#llx: there are nodes 0 to %u",
                             wanted->name, (printed)wanted->address,
                             pw_node_count(self->node->node) - 1);
+    /* Who only looks at his own pages must see what others do to them. */
+    int moved = pw_door_move(self->node, false, true);
+    if (moved < 0) return moved;
     int64_t posted_ns =
         pw_unimem_post(self->unimem, self->interface, wanted->owner, wanted->opcode,
                        wanted->address, wanted->argument[0], wanted->argument[1], clock->now_ns);

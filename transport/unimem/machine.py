@@ -9,7 +9,6 @@ threads than a node has cores, and what a thread's own Python code takes (see `G
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -19,6 +18,7 @@ from pagewire.native import EngineError, check, ffi, lib
 from pagewire.transport.node.engine import NEVER, Engine
 from pagewire.transport.settings.config import Config, ConfigError, load
 from pagewire.transport.settings.platform import load as load_platform
+from pagewire.transport.unimem import forks
 from pagewire.transport.unimem.gsas import Program
 from pagewire.transport.unimem.thread import Thread
 
@@ -247,7 +247,7 @@ class Machine:
     def spawn(self, node: int, wanted: Any) -> int:
         """A remote fork: the child's id, 0 when it cannot be."""
         name = ffi.string(wanted.name).decode(errors="replace")
-        function = self.functions.get(name) or _find(name)
+        function = self.functions.get(name) or forks.find(name)
         if function is None:
             return 0
         try:
@@ -263,24 +263,3 @@ def _next_ns(thread: Thread) -> int | None:
     """When it goes on, if nothing comes in between: with what it waits for, or without."""
     at_ns = thread.ready_ns()
     return thread.gives_up_ns if at_ns is None else at_ns
-
-
-def _find(name: str) -> Program | None:
-    """The function that "module:name" says, None: there is none."""
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError):
-        return None
-    return found if callable(found) else None
-
-
-@ffi.def_extern(error=0)  # type: ignore[untyped-decorator]
-def pw_host_unimem_spawn(context: Any, wanted: Any) -> int:
-    """A thread or process starts on a node."""
-    machine, node = ffi.from_handle(context)
-    try:
-        return int(machine.spawn(node, wanted))
-    except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
-        machine.fail(error)
-        return 0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.transport.node.engine import NEVER
+from pagewire.transport.unimem import forks
 from pagewire.transport.unimem.gsas import (
     NO_ARGUMENT,
     PAGE_BYTES,
@@ -89,7 +90,7 @@ class Thread(Gsas):
 
     def fork(self, function: Program, argument: int = 0, *, node: int | None = None) -> int:
         """Run function(thread) on the node, with `argument` in its thread; the child's id."""
-        name = f"{function.__module__}:{function.__qualname__}"
+        name = forks.name_of(function)
         self._machine.functions[name] = function
         return self._fork(name, argument, self.node if node is None else node)
 
