@@ -15,11 +15,6 @@ static int give_up(pw_programs *self, uint32_t connection)
     return code < 0 ? code : pw_streams_close(self->streams, connection);
 }
 
-static void warn_of_descriptors(pw_programs *self)
-{
-    endpoint_warn(self, "the agent has no descriptors left", "raise the hard limit of ulimit -n");
-}
-
 int connection_hand_over(pw_endpoint *to, uint32_t connection)
 {
     pw_programs *self = to->owner;
@@ -31,7 +26,6 @@ int connection_hand_over(pw_endpoint *to, uint32_t connection)
     pw_endpoint *made = near >= 0 ? endpoint_add(self, ENDPOINT_CONNECTED, near, EPOLLIN) : NULL;
     if (!made) {
         if (near >= 0) close(far);
-        else warn_of_descriptors(self);
         if (to->kind == ENDPOINT_CALLER) endpoint_reply(to, ENFILE, -1);
         return give_up(self, connection);
     }
@@ -160,7 +154,6 @@ static int begin_without_waiting(pw_endpoint *caller, uint32_t connection,
     int given = made && fill(made) ? fcntl(far, F_DUPFD_CLOEXEC, 0) : -1;
     if (given < 0) {
         if (made) endpoint_drop(made);
-        warn_of_descriptors(self);
         endpoint_reply(caller, ENFILE, -1);
         endpoint_drop(caller);
         return pw_streams_close(self->streams, connection);
@@ -194,6 +187,7 @@ int connection_begin(pw_endpoint *caller, const pw_program_request *request)
     uint32_t connection;
     int error = 0, code = PW_ERR_FULL;
     if (bound && pw_streams_is_listening(self->streams, bound->port)) error = EISCONN;
+    else if (!endpoint_can_pair(self)) error = ENFILE;
     else if (!own_port || (bound && is_connected(self, request))) error = EADDRNOTAVAIL;
     else
         code =

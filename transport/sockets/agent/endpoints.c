@@ -1,4 +1,5 @@
 #include "transport/sockets/agent/endpoints.h"
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,17 @@ int endpoint_name(int fd, const char *text)
     memcpy(name.sun_path + 1, text, num_bytes);
     return bind(fd, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + num_bytes));
+}
+
+bool endpoint_can_pair(pw_programs *self)
+{
+    int first = fcntl(self->epoll, F_DUPFD_CLOEXEC, 0),
+        second = fcntl(self->epoll, F_DUPFD_CLOEXEC, 0);
+    if (first >= 0) close(first);
+    if (second >= 0) close(second);
+    if (second >= 0) return true;
+    endpoint_warn(self, "the agent has no descriptors left", "raise the hard limit of ulimit -n");
+    return false;
 }
 
 int endpoint_pair(pw_programs *self, int type, char kind, uint16_t family, uint16_t port,

@@ -55,6 +55,8 @@ struct pw_programs {
 pw_endpoint *endpoint_add(pw_programs *self, endpoint_kind kind, int fd, uint32_t interest);
 void endpoint_wait_for(pw_endpoint *endpoint, uint32_t interest);
 void endpoint_drop(pw_endpoint *endpoint);
+/* There are descriptors for one; else standard error says so. */
+bool endpoint_can_pair(pw_programs *self);
 /* A pair whose nearer end has the name; *far is to be passed on and closed. -1: see errno. */
 int endpoint_pair(pw_programs *self, int type, char kind, uint16_t family, uint16_t port,
                   uint32_t peer, uint16_t peer_port, int *far);

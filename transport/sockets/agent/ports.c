@@ -68,7 +68,7 @@ int port_hand_next(pw_endpoint *listener)
     int code = PW_OK, num_waiting;
     if (!listener->is_listening || listener->is_six_only) return code;
     while (code == PW_OK && !ioctl(listener->fd, SIOCOUTQ, &num_waiting) &&
-           num_waiting < RECORD_MIN_BYTES) {
+           num_waiting < RECORD_MIN_BYTES && endpoint_can_pair(self)) {
         uint32_t connection = pw_streams_accept(self->streams, listener->port);
         if (connection == PW_STREAM_NONE) return code;
         code = connection_hand_over(listener, connection);
