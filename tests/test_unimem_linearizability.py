@@ -141,9 +141,13 @@ def test_who_is_late_in_wall_time_sees_nothing_of_the_virtual_future():
 
 
 def test_both_words_of_128_bits_are_there_at_once():
-    """Across the boundary of two pages: each reader looks at one word after the other."""
-    writes = [("write128", 0, 0, value, value) for value in range(1, 9)]
-    reads = [("read64", 0, offset) for offset in (0, 8)] * 6
+    """Across the boundary of two pages; who writes looks at the second word himself, too."""
+    writes = [
+        each
+        for value in range(1, 9)
+        for each in (("write128", 0, 0, value, value), ("read64", 0, 8))
+    ]
+    reads = [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
     programs = [(0, writes), (1, reads), (2, reads[::-1])]
     assert is_linearizable(run_programs(programs), BLOCK_BYTES)
 
