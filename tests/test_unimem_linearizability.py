@@ -140,6 +140,18 @@ def test_who_is_late_in_wall_time_sees_nothing_of_the_virtual_future():
     assert near.ended_ns > write.called_ns > 100_000 > far.ended_ns - far.called_ns
 
 
+def test_both_words_of_128_bits_are_there_at_once():
+    """Across the boundary of two pages; who writes looks at the second word himself, too."""
+    writes = [
+        each
+        for value in range(1, 9)
+        for each in (("write128", 0, 0, value, value), ("read64", 0, 8))
+    ]
+    reads = [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
+    programs = [(0, writes), (1, reads), (2, reads[::-1])]
+    assert is_linearizable(run_programs(programs), BLOCK_BYTES)
+
+
 def test_equal_programs_take_equal_times():
     programs = [
         (0, [("faa", 0, 0, 1)] * 5),

@@ -24,8 +24,7 @@ from pagewire.transport.unimem.thread import Thread
 
 NODES_MAX = 64
 ANSWER_LIMIT_NS = 1_000_000_000
-"""More than any service takes for what can stand before a request (assumed: the prototype's library
-waits for ever)."""
+"""More than what can stand before a request takes (assumed: D3.6 gives no limit)."""
 
 Pick = Callable[[Sequence[str]], int]
 """Which of these goes on, by its place; "thread N" and "service N"."""
