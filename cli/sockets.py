@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         "code it has: put the client there.",
         usage="pagewire sockets -n NODES [options] -- PROGRAM [ARGS] : PROGRAM [ARGS]...",
         epilog="For example: pagewire sockets -n 2 -- python3 -m http.server 8000 : "
-        "curl http://10.77.0.1:8000/. docs/unimem.md tells more.",
+        "curl http://10.77.0.1:8000/. docs/sockets.md tells more.",
     )
     parser.add_argument("-n", "--nodes", type=int, required=True, help="one for each program")
     parser.add_argument(
