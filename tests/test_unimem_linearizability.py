@@ -147,7 +147,7 @@ def test_both_words_of_128_bits_are_there_at_once():
         for value in range(1, 9)
         for each in (("write128", 0, 0, value, value), ("read64", 0, 8))
     ]
-    reads = [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
+    reads = [("compute", 15_000)] + [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
     programs = [(0, writes), (1, reads), (2, reads[::-1])]
     assert is_linearizable(run_programs(programs), BLOCK_BYTES)
 
