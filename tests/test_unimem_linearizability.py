@@ -59,6 +59,8 @@ def done(kind, arguments, result, called_ns, ended_ns, *, block=0, offset=0):
           done("read64", (), 5, 2, 4)], True),
         ([done("swap", (5,), 0, 0, 5), done("read64", (), 0, 4, 9),
           done("read64", (), 5, 1, 2)], False),
+        # A thread's next operation is called when the one before ends.
+        ([done("write64", (1,), 0, 0, 10), done("read64", (), 0, 10, 20)], False),
         # Half of 128 bits is nobody's to see.
         ([done("write128", (1, 2), 0, 0, 30), done("read64", (), 1, 5, 9),
           done("read64", (), 2, 10, 14, offset=8)], True),
