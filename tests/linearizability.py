@@ -87,8 +87,8 @@ def _has_order(history: list[Done], initial: bytes) -> bool:
         left = [idx for idx in range(len(history)) if not done_mask >> idx & 1]
         first_end_ns = min(history[idx].ended_ns for idx in left)
         for idx in left:
-            if history[idx].called_ns > first_end_ns:
-                break  # one that ended before it was called must come first
+            if history[idx].called_ns >= first_end_ns:
+                break  # one that ended before must come first; at once: a thread's next one
             following = after(block, history[idx])
             if following is not None:
                 stack.append((done_mask | 1 << idx, following))

@@ -59,6 +59,8 @@ def done(kind, arguments, result, called_ns, ended_ns, *, block=0, offset=0):
           done("read64", (), 5, 2, 4)], True),
         ([done("swap", (5,), 0, 0, 5), done("read64", (), 0, 4, 9),
           done("read64", (), 5, 1, 2)], False),
+        # A thread's next operation is called when the one before ends.
+        ([done("write64", (1,), 0, 0, 10), done("read64", (), 0, 10, 20)], False),
         # Half of 128 bits is nobody's to see.
         ([done("write128", (1, 2), 0, 0, 30), done("read64", (), 1, 5, 9),
           done("read64", (), 2, 10, 14, offset=8)], True),
@@ -147,7 +149,7 @@ def test_both_words_of_128_bits_are_there_at_once():
         for value in range(1, 9)
         for each in (("write128", 0, 0, value, value), ("read64", 0, 8))
     ]
-    reads = [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
+    reads = [("compute", 15_000)] + [("read64", 0, 0), ("compute", 3_000), ("read64", 0, 8)] * 6
     programs = [(0, writes), (1, reads), (2, reads[::-1])]
     assert is_linearizable(run_programs(programs), BLOCK_BYTES)
 
