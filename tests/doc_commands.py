@@ -19,7 +19,7 @@ from unittest import mock
 from doc_blocks import ROOT
 from doc_folder import OPENMPI
 
-from pagewire.cli import fabric, own_launcher, testing
+from pagewire.cli import fabric, own_launcher, sockets, testing
 from pagewire.cli import run as one_rank
 from pagewire.cli.bench import command as bench
 from pagewire.cli.calibrate import fitting, measuring
@@ -70,6 +70,7 @@ def _nothing_starts() -> Iterator[None]:
         (testing, "_run"),
         (testing, "_run_all"),
         (one_rank, "_run"),
+        (sockets, "_check"),  # the reader's programs need not be here
     ]
     with contextlib.ExitStack() as stack:
         for place, name in places:
