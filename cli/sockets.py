@@ -72,7 +72,10 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     end = words.index("--") if "--" in words else len(words)
-    given, programs = parser.parse_args(words[:end]), words[end + 1 :]
+    try:
+        given, programs = parser.parse_args(words[:end]), words[end + 1 :]
+    except SystemExit:  # the help has been printed: errors are ConfigError
+        return 0
     if given.words:
         raise ConfigError(f"sockets: {given.words[0]}: programs go behind --")
     if given.stress:
