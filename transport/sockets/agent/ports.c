@@ -1,6 +1,7 @@
 /* Bound descriptors of programs, and who of them gets what a port's queue has. */
 #include "transport/sockets/agent/endpoints.h"
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -62,13 +63,20 @@ void port_listen(pw_endpoint *caller, const pw_program_request *request)
     endpoint_drop(caller);
 }
 
+/* Closing empties the pair too, but is told before that. */
+static bool is_closed(const pw_endpoint *listener)
+{
+    struct pollfd asked = {.fd = listener->fd};
+    return poll(&asked, 1, 0) > 0;
+}
+
 int port_hand_next(pw_endpoint *listener)
 {
     pw_programs *self = listener->owner;
     int code = PW_OK, num_waiting;
     if (!listener->is_listening || listener->is_six_only) return code;
     while (code == PW_OK && !ioctl(listener->fd, SIOCOUTQ, &num_waiting) &&
-           num_waiting < RECORD_MIN_BYTES && endpoint_can_pair(self)) {
+           num_waiting < RECORD_MIN_BYTES && !is_closed(listener) && endpoint_can_pair(self)) {
         uint32_t connection = pw_streams_accept(self->streams, listener->port);
         if (connection == PW_STREAM_NONE) return code;
         code = connection_hand_over(listener, connection);
