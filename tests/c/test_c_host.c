@@ -38,7 +38,7 @@ static void arguments_are_checked(void)
     refused(&p, 1, 1, &options, "struct_size = 0");
     assert(pagewire_register(p.nodes[0], &p, 0, &key) == PAGEWIRE_ERR_INVALID);
     assert(strstr(pagewire_reason(p.nodes[0]), "registration of 0 bytes"));
-    assert(pagewire_progress(p.nodes[0], 2) == PAGEWIRE_ERR_INVALID);
+    assert(pagewire_progress(p.nodes[0], 4) == PAGEWIRE_ERR_INVALID);
     assert(pagewire_clock_advance(p.nodes[0], 5) == PAGEWIRE_ERR_INVALID);
     assert(strstr(pagewire_reason(p.nodes[0]), "run.compute=model"));
     assert(pagewire_read_counter(p.nodes[0], "none such", &key) == PAGEWIRE_ERR_INVALID);
