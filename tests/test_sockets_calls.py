@@ -44,8 +44,8 @@ assert read_all(s) == content(1, 500_000)
 def test_connect_when_the_queue_is_full_waits_for_an_accept_and_loses_nobody():
     server = """
 server = socket.create_server(("", 7), backlog=2)
-for _ in range(9):
-    time.sleep(0.05)
+for idx in range(9):
+    time.sleep(1 if idx == 1 else 0.05)  # all have called by then
     s = server.accept()[0]
     s.sendall(s.recv(1))
     s.close()
