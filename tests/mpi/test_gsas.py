@@ -137,12 +137,9 @@ def test_remote_fork_starts_a_thread_in_the_process_of_the_rank(comm, memory, pa
     ids = [memory.fork(count_together, pages[comm.rank], node=rank) for rank in range(comm.size)]
     assert [each >> 8 for each in ids] == list(range(comm.size))
     start_ns = memory.now_ns
-    while memory.read64(pages[comm.rank] + 8 * comm.size) == 0 or (
-        memory.read64(pages[comm.rank]) < 5 * comm.size
-    ):
-        memory.compute(10_000)
-    comm.Barrier()
+    comm.Barrier()  # all have forked
     memory.join()
+    comm.Barrier()  # all threads are over
     assert memory.now_ns > start_ns
     found = memory.read_array(pages[comm.rank]).view("u8")[: comm.size + 1].tolist()
     assert found == [5 * comm.size, *ids]
