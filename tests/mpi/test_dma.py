@@ -140,9 +140,12 @@ def test_silent_owner_is_given_up_when_there_is_a_wall_limit(comm, library, tmp_
     theirs = library.get_buf(comm.bcast(mine.id, silent))
     comm.Barrier()
     if comm.rank == silent:
+        open(f"{folder}/silent", "w").close()  # in the barrier it still serves
         while not all(os.path.exists(f"{folder}/{rank}") for rank in range(silent)):
             os.sched_yield()
     else:
+        while not os.path.exists(f"{folder}/silent"):
+            comm.iprobe()  # the barrier may need this rank
         gsas.open().wall_limit_s = 0.1
         sent = library.submit_transfer_from_mem(b"x", theirs)
         assert library.wait(sent) is Status.FAILED
