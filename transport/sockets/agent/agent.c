@@ -7,6 +7,7 @@
  * before it listens or has ended, or after --wait. The run ends with the last command of the line.
  * Statistics on standard error, and as JSON with the given facts in it. */
 #include "native/status.h"
+#include "transport/node/clock.h"
 #include "transport/sockets/agent/children.h"
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/agent/report.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NODES_MAX PW_CHILDREN_MAX
@@ -170,19 +170,12 @@ static bool is_waiting_for_time(uint32_t num_nodes)
     return is_waiting;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void begin_programs(const plan *wanted)
 {
     static int64_t due_ns;
     while (children.num_begun < wanted->num_nodes) {
         uint32_t next = children.num_begun;
-        int64_t now = now_ns();
+        int64_t now = pw_clock_wall_ns();
         if (next && children.programs[next - 1] && now < due_ns &&
             !pw_programs_have_listened(programs[next - 1]))
             return;
@@ -212,8 +205,8 @@ static void run(int epoll, int signals, const plan *wanted)
             else
                 check(pw_programs_node_of(endpoint), pw_programs_ready(endpoint, events[i].events));
         }
-        bool is_late = waits && now_ns() - looked_ns >= LOOK_NS;
-        if (is_late) looked_ns = now_ns();
+        bool is_late = waits && pw_clock_wall_ns() - looked_ns >= LOOK_NS;
+        if (is_late) looked_ns = pw_clock_wall_ns();
         if (has_signals || is_late) is_running = pw_children_reap(&children, signals);
         for (uint32_t i = 0; i < num_nodes; i++) {
             if (is_late) check(i, pw_programs_look_late(programs[i], looked_ns));

@@ -1,4 +1,5 @@
 #include "transport/sockets/agent/children.h"
+#include "transport/node/clock.h"
 #include "transport/sockets/program_calls.h"
 #include <dirent.h>
 #include <errno.h>
@@ -17,13 +18,6 @@
 #define EXIT_NOT_STARTED 126
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNALLED 128
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 int pw_children_init(pw_children *self, int *fd)
 {
@@ -144,19 +138,20 @@ bool pw_children_reap(pw_children *self, int fd)
         if (info.ssi_signo != SIGCHLD) signal_programs(self, (int)info.ssi_signo);
     if (!collect(self)) return false;
     if (!self->last_ended_ns && !self->programs[self->num_programs - 1])
-        self->last_ended_ns = now_ns();
-    if (!self->ending_ns && self->last_ended_ns && now_ns() - self->last_ended_ns > FAREWELL_NS) {
-        self->ending_ns = now_ns();
+        self->last_ended_ns = pw_clock_wall_ns();
+    if (!self->ending_ns && self->last_ended_ns &&
+        pw_clock_wall_ns() - self->last_ended_ns > FAREWELL_NS) {
+        self->ending_ns = pw_clock_wall_ns();
         signal_programs(self, SIGTERM);
     }
     bool has_ended = true;
     for (uint32_t i = 0; i < self->num_programs; i++) has_ended = has_ended && !self->programs[i];
     if (has_ended && !self->has_ended) {
         self->has_ended = true;
-        self->ending_ns = now_ns();
+        self->ending_ns = pw_clock_wall_ns();
         signal_all(SIGTERM);
     }
-    if (self->ending_ns && now_ns() - self->ending_ns > GRACE_NS) self->is_killing = true;
+    if (self->ending_ns && pw_clock_wall_ns() - self->ending_ns > GRACE_NS) self->is_killing = true;
     if (self->is_killing) signal_all(SIGKILL);
     return true;
 }
@@ -168,8 +163,8 @@ bool pw_children_are_ending(const pw_children *self)
 
 void pw_children_kill(pw_children *self)
 {
-    const int64_t until_ns = now_ns() + GRACE_NS;
-    while (collect(self) && now_ns() < until_ns) {
+    const int64_t until_ns = pw_clock_wall_ns() + GRACE_NS;
+    while (collect(self) && pw_clock_wall_ns() < until_ns) {
         const struct timespec pause = {.tv_nsec = 1000000};
         signal_all(SIGKILL);
         nanosleep(&pause, NULL);

@@ -1,9 +1,9 @@
 /* Connections of programs: set-up, bytes, end. */
 #include "transport/sockets/agent/endpoints.h"
+#include "transport/node/clock.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Less than a page: one or two sends fill it. */
@@ -131,13 +131,6 @@ static void drain(pw_endpoint *endpoint)
     }
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* The caller gets its end at once. */
 static int begin_without_waiting(pw_endpoint *caller, uint32_t connection,
                                  const pw_stream_facts *facts)
@@ -149,7 +142,7 @@ static int begin_without_waiting(pw_endpoint *caller, uint32_t connection,
     if (made) {
         made->far = far;
         made->family = caller->family;
-        made->since_ns = now_ns();
+        made->since_ns = pw_clock_wall_ns();
     } else if (near >= 0) close(far);
     int given = made && fill(made) ? fcntl(far, F_DUPFD_CLOEXEC, 0) : -1;
     if (given < 0) {
@@ -197,7 +190,7 @@ int connection_begin(pw_endpoint *caller, const pw_program_request *request)
         if ((code = pw_streams_look(self->streams, connection, &facts)) < 0) return code;
         if (!request->waits) return begin_without_waiting(caller, connection, &facts);
         caller->connection = connection;
-        caller->since_ns = now_ns();
+        caller->since_ns = pw_clock_wall_ns();
         *endpoint_of(self, connection) = caller;
         self->num_connecting++;
         return PW_OK;
