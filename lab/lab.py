@@ -11,8 +11,7 @@ import dataclasses
 import inspect
 import random
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.bench import Bench, Step
@@ -28,6 +27,7 @@ from pagewire.lab.transfer import (
     parse_size,
 )
 from pagewire.native import lib
+from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.transport.settings.config import Config, load
 from pagewire.transport.settings.platform import Platform
@@ -43,7 +43,7 @@ Policy = str | PageInPolicy | type[PageInPolicy] | None
 nodes ask; None: what the settings say."""
 
 
-class Lab:
+class Lab(Closing):
     """NIs in one process; transfers follow each other at rest, and equal ones take equal times.
 
     A context manager, for who wants the memory back early. Bad input raises ConfigError; what goes
@@ -86,17 +86,6 @@ class Lab:
         self.platform: Platform = platform or load_platform(self._config.run.platform)
         """costs, with source and unit"""
         self._bench(None, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give back engines and buffers, write the timeline; the next transfer makes new ones.

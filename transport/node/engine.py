@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pagewire.driver import policy
 from pagewire.driver.policy import PageInPolicy
 from pagewire.driver.policy_host import DECISION, PolicyHost
 from pagewire.native import EngineError, check, ffi, impairments, lib
+from pagewire.native.closing import Closing
 from pagewire.native.domains import open_domain
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.smmu.registers import ContextBank
@@ -158,7 +158,7 @@ class EngineView:
         return bytes(ffi.buffer(records[0], count * ffi.sizeof("pw_trace_record")))
 
 
-class Engine(EngineView):
+class Engine(EngineView, Closing):
     """A context manager. `ni` is the pw_ni, `memory` its backend; both end with `close`."""
 
     def __init__(
@@ -219,17 +219,6 @@ class Engine(EngineView):
             own_policy=own_policy,
             planned=config.impairments,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Destroy engine and memory backend; the object is of no use after that."""

@@ -10,10 +10,10 @@ CPUs a node, system calls, and what it takes to wake a program that waits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
+from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError
 from pagewire.transport.settings.config import Config
 
@@ -80,7 +80,7 @@ class Stream:
         self._nodes.checked(self.node, code)
 
 
-class StreamNodes:
+class StreamNodes(Closing):
     """Nodes joined in this process; a context manager."""
 
     def __init__(
@@ -116,17 +116,6 @@ class StreamNodes:
         self.room = ffi.new("uint8_t[]", ring_bytes)
         self._node = ffi.new("uint32_t *")
         self._known: dict[tuple[int, int], Stream] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the nodes back; their connections end with them."""

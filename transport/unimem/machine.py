@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.closing import Closing
 from pagewire.transport.node.engine import NEVER, Engine
 from pagewire.transport.settings.config import Config, ConfigError, load
 from pagewire.transport.settings.platform import load as load_platform
@@ -30,7 +30,7 @@ Pick = Callable[[Sequence[str]], int]
 """Which of these goes on, by its place; "thread N" and "service N"."""
 
 
-class Machine:
+class Machine(Closing):
     """Nodes whose threads share memory; a context manager."""
 
     def __init__(
@@ -84,17 +84,6 @@ class Machine:
         )  # fmt: skip
         check(code, "Unimem")
         return out[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the nodes back; their memory goes with the last view of it."""
