@@ -1,0 +1,1 @@
+"""MPI programs in miniature of those that the papers ran."""

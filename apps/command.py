@@ -2,6 +2,8 @@
 that a launcher can put another implementation under it first."""
 
 import argparse
+import dataclasses
+import math
 import sys
 import traceback
 from collections.abc import Callable
@@ -35,6 +37,55 @@ def require(holds: bool, what: str, value: object, limit: str, remedy: str) -> N
         raise InputError(f"{what} is {value}; allowed: {limit}. Remedy: {remedy}.")
 
 
+def option(default: Any, flag: str, text: str, **more: Any) -> Any:
+    """A field of an app's options: its word on the command line, and what the help says of it.
+
+    more: least, most and above, what a number must be; else for argparse.
+    """
+    limits = {name: more.pop(name) for name in ("least", "most", "above") if name in more}
+    given = {"type": type(default), "default": default, "help": text, **more}
+    return dataclasses.field(
+        default=default, metadata={"flag": flag, "given": given, "limits": limits}
+    )
+
+
+def flag(word: str, text: str) -> Any:
+    """A field that is true when the word is given."""
+    given = {"action": "store_true", "default": argparse.SUPPRESS, "help": text}
+    return dataclasses.field(default=False, metadata={"flag": word, "given": given, "limits": {}})
+
+
+def check_limits(options: Any) -> None:
+    """Refuse what is out of its field's limits; None, where it may be, has none."""
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        limits = field.metadata.get("limits")
+        if limits and value is not None:
+            _check(field.metadata["flag"], value, **limits)
+
+
+def _check(
+    flag: str, value: float, least: float = -math.inf, most: float = math.inf, above: Any = None
+) -> None:
+    if above is not None:
+        holds, limit, remedy = value > above, f"greater than {above}", "give a greater number"
+    elif most < math.inf:
+        holds, limit = least <= value <= most, f"{least} .. {most}"
+        remedy = "give a number in that range"
+    else:
+        holds, limit, remedy = value >= least, f"at least {least}", f"give {least} or more"
+    require(holds and value < math.inf, flag, value, limit, remedy)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SharedOptions:
+    """What the apps after real programs have in common."""
+
+    fresh_buffers: bool = flag("--fresh-buffers", "allocate new message buffers for each use")
+    dump_state: str | None = None
+    plain: bool = flag("--plain", "run without pagewire (read by its launcher)")
+
+
 class Parser(argparse.ArgumentParser):
     """Raises InputError and HelpRequest instead of printing, as only rank 0 may print."""
 
@@ -46,20 +97,20 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         )
 
-    def add_flag(self, name: str, **given: Any) -> None:
-        """An option without a value; when it is not given, nothing stands for it in the result."""
-        self.add_argument(name, action="store_true", default=argparse.SUPPRESS, **given)
-
-    def add_shared(self, state: str) -> None:
-        """What the MPI apps have in common; `state`: what --dump-state writes."""
-        self.add_flag("--fresh-buffers", help="allocate new message buffers for each use")
-        self.add_argument(
-            "--dump-state",
-            default=argparse.SUPPRESS,
-            metavar="FILE",
-            help=f"write {state} at the end as .npz",
-        )
-        self.add_flag("--plain", help="run without pagewire (read by its launcher)")
+    def add_options(self, options: Any, state: str = "") -> None:
+        """The fields of a dataclass, its own first. state: what --dump-state writes."""
+        fields = dataclasses.fields(options)
+        shared = {each.name for each in dataclasses.fields(SharedOptions)}
+        for each in sorted(fields, key=lambda field: field.name in shared):
+            if "flag" in each.metadata:
+                self.add_argument(each.metadata["flag"], dest=each.name, **each.metadata["given"])
+            elif each.name == "dump_state":
+                self.add_argument(
+                    "--dump-state",
+                    default=argparse.SUPPRESS,
+                    metavar="FILE",
+                    help=f"write {state} at the end as .npz",
+                )
 
     def print_help(self, file: Any = None) -> NoReturn:
         raise HelpRequest(self.format_help())

@@ -8,7 +8,16 @@ out.
 import dataclasses
 from typing import Any
 
-from pagewire.apps.command import AppError, Parser, Say, require, run_mini_app
+from pagewire.apps.command import (
+    AppError,
+    Parser,
+    Say,
+    check_limits,
+    flag,
+    option,
+    require,
+    run_mini_app,
+)
 
 MAX_BYTES = 2**30
 MAX_CHANNELS = 32
@@ -19,55 +28,31 @@ _HEADER = "      bytes  write (us)   read (us)  write (MB/s)  read (MB/s)"
 class Options:
     """What one run is made of."""
 
-    max_bytes: int = 4 * 2**20
-    """sizes go from 16 bytes up to here by a factor of 4"""
-    repetitions: int = 20
-    num_channels: int = 4
-    """transfers on their way at a time when bandwidth is measured"""
-    fresh: bool = False
-    """do not touch the buffers before: the first transfer to each page faults"""
+    max_bytes: int = option(
+        4 * 2**20,
+        "--max-bytes",
+        "largest transfer, from 16 on by a factor of 4",
+        least=16,
+        most=MAX_BYTES,
+    )
+    repetitions: int = option(20, "--repetitions", "transfers for each figure", least=1, most=10**6)
+    num_channels: int = option(
+        4, "--channels", "transfers at a time for bandwidth", least=1, most=MAX_CHANNELS
+    )
+    fresh: bool = flag("--fresh", "leave buffers untouched: pages fault")
+
+    def __post_init__(self) -> None:
+        check_limits(self)
 
     def sizes(self) -> list[int]:
         return [4**i for i in range(2, 16) if 4**i <= self.max_bytes]
 
 
-def make_parser() -> Parser:
-    parser = Parser("rdma_pingpong", (__doc__ or "").partition("\n")[0])
-    default = Options()
-    parser.add_argument(
-        "--max-bytes",
-        type=int,
-        default=default.max_bytes,
-        help="largest transfer, from 16 on by a factor of 4",
-    )
-    parser.add_argument(
-        "--repetitions",
-        type=int,
-        default=default.repetitions,
-        help="transfers for each figure",
-    )
-    parser.add_argument(
-        "--channels",
-        dest="num_channels",
-        type=int,
-        default=default.num_channels,
-        help="transfers at a time for bandwidth",
-    )
-    parser.add_flag("--fresh", help="leave buffers untouched: pages fault")
-    return parser
-
-
 def parse_options(argv: list[str] | None) -> Options:
     """Options from the command line; raises InputError and HelpRequest."""
-    options = Options(**vars(make_parser().parse_args(argv)))
-    limits = (
-        ("--max-bytes", options.max_bytes, 16, MAX_BYTES),
-        ("--repetitions", options.repetitions, 1, 10**6),
-        ("--channels", options.num_channels, 1, MAX_CHANNELS),
-    )
-    for name, value, low, high in limits:
-        require(low <= value <= high, name, value, f"{low} to {high}", "choose a value inside")
-    return options
+    parser = Parser("rdma_pingpong", (__doc__ or "").partition("\n")[0])
+    parser.add_options(Options)
+    return Options(**vars(parser.parse_args(argv)))
 
 
 class Side:

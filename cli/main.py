@@ -17,12 +17,12 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     try:
         if words[:1] == ["run"] and words[1:2] not in (["--help"], ["-h"]):
-            from pagewire.cli import run
+            from pagewire.cli.commands import run
 
             return run.main(words[1:])
-        from pagewire.cli import commands
+        from pagewire.cli.commands import dispatch
 
-        return commands.main(words)
+        return dispatch.main(words)
     except ConfigError as error:
         print(f"pagewire: error: {error}", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from pagewire.driver.policy import PageFault, PageInPolicy, reason_to_refuse
+from pagewire.native.conformance import Answer, Conformance
 from pagewire.native.extension import describe
 
 _BLOCK_PAGES = 4
@@ -61,9 +62,7 @@ def _fault(transfer: range, page: int, turn: int, time_ns: int) -> PageFault:
     )
 
 
-def answers(policy: PageInPolicy) -> list[range]:
-    """What the policy answers; AssertionError when it raises or an answer cannot be used."""
-    given = []
+def _ask(policy: PageInPolicy) -> Iterator[Answer]:
     for fault in faults():
         try:
             pages = policy.pages(fault=fault)
@@ -72,26 +71,8 @@ def answers(policy: PageInPolicy) -> list[range]:
         reason = reason_to_refuse(pages, fault)
         if reason:
             raise AssertionError(f"answered {reason} ({fault})")
-        given.append(pages)
-    return given
+        yield Answer(fault, pages)
 
 
-def check_repeats(make: Callable[[], PageInPolicy], first: Sequence[range]) -> None:
-    """AssertionError when another object does not answer the same questions as the first one
-    did."""
-    for fault, pages, again in zip(faults(), first, answers(make()), strict=True):
-        if pages != again:
-            raise AssertionError(
-                f"answered {pages} once and {again} in a second run of the same faults: use no "
-                f"clock, no unseeded random numbers, nothing that outlives the object ({fault})"
-            )
-
-
-def check_policy(make: Callable[[], PageInPolicy]) -> int:
-    """AssertionError that says what is wrong with the policies that `make` (the class) makes.
-
-    Returns how many faults were tried.
-    """
-    given = answers(make())
-    check_repeats(make, given)
-    return len(given)
+check_policy = Conformance(_ask)
+"""Called with a policy's class: how many faults were tried; AssertionError says what is wrong."""

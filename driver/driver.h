@@ -1,4 +1,6 @@
-/* Fault driver of one node: interrupt handler, tasklet with the built-in page-in policies, Netlink
+/* The operating system's side of a page fault: handler, tasklet, page-in, library thread.
+ *
+ * Fault driver of one node: interrupt handler, tasklet with the built-in page-in policies, Netlink
  * message, and the user-space library's thread with its ERRs [PART 4.4, 5.2; PSI 3.2].
  *
  * The handler reads and clears the SMMU's fault registers and schedules the tasklet. The tasklet
@@ -17,7 +19,6 @@
  */
 #ifndef PW_DRIVER_DRIVER_H
 #define PW_DRIVER_DRIVER_H
-#include "driver/faulting_blocks.h"
 #include "driver/library_thread.h"
 #include "native/cpu.h"
 #include "native/costs.h"
@@ -26,10 +27,12 @@
 #include "native/settings.h"
 #include "native/memory.h"
 #include "native/ni_fifo.h"
-#include "native/time_histogram.h"
+#include "native/tallies.h"
 #include "native/trace.h"
 #include "smmu/presence.h"
 #include "smmu/smmu.h"
+
+typedef struct pw_page_in_policy pw_page_in_policy;
 
 #define PW_RECENT_RANGES 16
 #define PW_TELL_AT_ONCE 64
@@ -86,6 +89,7 @@ typedef struct {
     pw_faulting_blocks blocks;
     pw_presence presence;
     pw_cpu cpu;
+    const pw_page_in_policy *policy; /* NULL: the host is asked */
     pw_library_thread thread;
     pw_time_histogram interrupt_times; /* when handlers began */
     pw_tasklet_run *first_run, *last_run, *free_runs;

@@ -1,5 +1,5 @@
-/* What the driver's files use of each other: driver.c (handler, FIFO, stall), tasklet.c (runs),
- * page_in.c (get_user_pages). */
+/* What the driver's files use of each other: driver.c (handler, FIFO, stall, get_user_pages),
+ * tasklet.c (runs), policies.c. */
 #ifndef PW_DRIVER_DRIVER_PARTS_H
 #define PW_DRIVER_DRIVER_PARTS_H
 #include "driver/driver.h"
@@ -20,10 +20,18 @@ int pw_tasklet_begin(pw_driver *driver, pw_tasklet_job *job);
 pw_cpu_instant pw_tasklet_work(pw_driver *driver, const pw_tasklet_job *job, pw_time work_ns);
 /* The run has brought the page in. PW_ERR_NOMEM. */
 int pw_tasklet_note_page(pw_tasklet_run *run, uint64_t page);
-/* First page behind the range that the built-in policy asks for. */
+/* First page behind the range that is brought in when the host is not asked. */
 uint64_t pw_tasklet_end_page(const pw_driver *driver, const pw_tasklet_job *job);
 
-/* page_in.c */
+/* policies.c */
+struct pw_page_in_policy {
+    /* A page of the fault's transfer is absent: the first page behind those brought in for it. */
+    uint64_t (*end_page)(const pw_fault *fault, uint64_t page);
+};
+/* NULL: PW_POLICY_HOST. */
+const pw_page_in_policy *pw_page_in_policy_of(int64_t policy);
+
+/* driver.c: page-in */
 /* Touch-Ahead, get_user_pages on [page, end_page). Negative: no page-in can help. */
 int pw_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint64_t end_page);
 /* A page is in, as of that instant of the run; by a touch of the library's thread when by_touch. */

@@ -1,5 +1,159 @@
+/* The Netlink message, the table of faulting blocks, and the thread that works on both. */
 #include "driver/library_thread.h"
 #include <stdlib.h>
+
+enum { SOURCE_NODE, TRANSACTION_ID, SEQUENCE, PAGE, PDID, IS_WRITE, NUM_FIELDS };
+static const struct {
+    uint8_t bits, digits;
+} widths[NUM_FIELDS] = {{22, 6}, {14, 4}, {14, 4}, {PW_NETLINK_PAGE_BITS, 9}, {16, 4}, {1, 1}};
+_Static_assert(6 + 4 + 4 + 9 + 4 + 1 == PW_NETLINK_DIGITS, "the fields fill the message");
+
+int pw_netlink_pack(const pw_netlink_fields *fields, pw_netlink_message *out)
+{
+    const uint64_t values[NUM_FIELDS] = {fields->source_node, fields->transaction_id,
+                                         fields->sequence,    fields->page,
+                                         fields->pdid,        fields->is_write};
+    uint32_t end = 0;
+    for (int i = 0; i < NUM_FIELDS; i++) {
+        uint64_t rest = values[i];
+        if (rest >> widths[i].bits) return PW_ERR_INVALID;
+        end += widths[i].digits;
+        for (uint32_t digit = 1; digit <= widths[i].digits; digit++, rest >>= 4)
+            out->digits[end - digit] = "0123456789abcdef"[rest & 15];
+    }
+    return PW_OK;
+}
+
+static int digit_value(char digit)
+{
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+int pw_netlink_unpack(const pw_netlink_message *message, pw_netlink_fields *out)
+{
+    uint64_t values[NUM_FIELDS] = {0};
+    const char *next = message->digits;
+    for (int i = 0; i < NUM_FIELDS; i++) {
+        for (uint32_t digit = 0; digit < widths[i].digits; digit++) {
+            int value = digit_value(*next++);
+            if (value < 0) return PW_ERR_MALFORMED;
+            values[i] = values[i] << 4 | (uint64_t)value;
+        }
+        if (values[i] >> widths[i].bits) return PW_ERR_MALFORMED;
+    }
+    *out = (pw_netlink_fields){
+        .source_node = (uint32_t)values[SOURCE_NODE],
+        .transaction_id = (uint16_t)values[TRANSACTION_ID],
+        .sequence = (uint16_t)values[SEQUENCE],
+        .page = values[PAGE],
+        .pdid = (uint16_t)values[PDID],
+        .is_write = values[IS_WRITE] != 0,
+    };
+    return PW_OK;
+}
+
+#define FIRST_CHUNK_BLOCKS 64u
+
+struct pw_faulting_chunk {
+    struct pw_faulting_chunk *next;
+    pw_faulting_block blocks[];
+};
+
+void pw_faulting_blocks_init(pw_faulting_blocks *table)
+{
+    *table = (pw_faulting_blocks){.chunk_blocks = FIRST_CHUNK_BLOCKS};
+}
+
+void pw_faulting_blocks_destroy(pw_faulting_blocks *table)
+{
+    while (table->chunks) {
+        struct pw_faulting_chunk *chunk = table->chunks;
+        table->chunks = chunk->next;
+        free(chunk);
+    }
+    pw_faulting_blocks_init(table);
+}
+
+static uint32_t bucket(uint32_t source_node, uint16_t pdid, uint16_t transaction_id)
+{
+    uint64_t key = (uint64_t)source_node << 32 | (uint64_t)pdid << 16 | transaction_id;
+    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PW_FAULTING_BUCKETS;
+}
+
+static int more_blocks(pw_faulting_blocks *table)
+{
+    struct pw_faulting_chunk *chunk =
+        malloc(sizeof *chunk + table->chunk_blocks * sizeof *chunk->blocks);
+    if (!chunk) return PW_ERR_NOMEM;
+    chunk->next = table->chunks;
+    table->chunks = chunk;
+    for (uint32_t i = 0; i < table->chunk_blocks; i++) {
+        chunk->blocks[i].next = table->free_blocks;
+        table->free_blocks = &chunk->blocks[i];
+    }
+    table->chunk_blocks *= 2;
+    return PW_OK;
+}
+
+static bool has_numbers(const pw_faulting_block *block, uint32_t source_node, uint16_t pdid,
+                        uint16_t transaction_id, uint16_t sequence)
+{
+    const pw_fault *fault = &block->fault;
+    return fault->source_node == source_node && fault->pdid == pdid &&
+           fault->transaction_id == transaction_id && fault->sequence == sequence;
+}
+
+pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
+                                               uint32_t source_node, uint16_t pdid,
+                                               uint16_t transaction_id, uint16_t sequence)
+{
+    pw_faulting_block *oldest = NULL; /* the chain's newest stands first */
+    pw_faulting_block *block = table->buckets[bucket(source_node, pdid, transaction_id)];
+    for (; block; block = block->next)
+        if (block->num_entries && has_numbers(block, source_node, pdid, transaction_id, sequence))
+            oldest = block;
+    return oldest;
+}
+
+pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault)
+{
+    uint32_t home = bucket(fault->source_node, fault->pdid, fault->transaction_id);
+    pw_faulting_block *block = table->buckets[home];
+    while (block && !(block->fault.identity == fault->identity &&
+                      has_numbers(block, fault->source_node, fault->pdid, fault->transaction_id,
+                                  fault->sequence)))
+        block = block->next;
+    return block;
+}
+
+pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_fault *fault)
+{
+    pw_faulting_block *block = pw_faulting_blocks_find(table, fault);
+    if (block) {
+        block->fault = *fault; /* the notification's page has bounds of its own */
+        return block;
+    }
+    if (!table->free_blocks && more_blocks(table) < 0) return NULL;
+    block = table->free_blocks;
+    table->free_blocks = block->next;
+    uint32_t home = bucket(fault->source_node, fault->pdid, fault->transaction_id);
+    *block = (pw_faulting_block){.next = table->buckets[home], .fault = *fault};
+    table->buckets[home] = block;
+    return block;
+}
+
+void pw_faulting_blocks_release(pw_faulting_blocks *table, pw_faulting_block *block)
+{
+    if (block->num_entries || block->err_pending) return;
+    const pw_fault *fault = &block->fault;
+    pw_faulting_block **link =
+        &table->buckets[bucket(fault->source_node, fault->pdid, fault->transaction_id)];
+    while (*link != block) link = &(*link)->next;
+    *link = block->next;
+    block->next = table->free_blocks;
+    table->free_blocks = block;
+}
 
 void pw_library_thread_destroy(pw_library_thread *thread)
 {

@@ -11,8 +11,7 @@
  * thread-safe. */
 #ifndef PW_DRIVER_LIBRARY_THREAD_H
 #define PW_DRIVER_LIBRARY_THREAD_H
-#include "driver/faulting_blocks.h"
-#include "driver/netlink.h"
+#include "native/types.h"
 #include "native/costs.h"
 #include "native/counters.h"
 #include "native/cpu.h"
@@ -20,6 +19,87 @@
 #include "native/settings.h"
 #include "native/trace.h"
 #include "smmu/presence.h"
+
+/* What an entry of the NI FIFO does not carry: bounds of the block and of its transfer, for page-in
+ * policies, and who is asked to send it again. Kept from a block's first faulting packet until its
+ * entries are read and its ERR is sent, by (source node, PDID, transaction, sequence number).
+ * Chained hash with records from a pool that grows by doubling. */
+
+/* A block that met a page fault, at the end at which it did. */
+typedef struct {
+    uint64_t
+        identity; /* stream << 32 | block: for impairments and ERRs, the driver does not know it */
+    uint32_t source_node;
+    uint16_t transaction_id, sequence, pdid;
+    bool at_destination;
+    bool is_permission; /* the page is there, the access is not allowed (yet) */
+    uint64_t block_first_page, block_end_page; /* end: first page behind the block */
+    uint64_t transfer_first_page, transfer_end_page;
+    const pw_time
+        *bound_ns; /* no further block of its transfer arrives before; NULL: none ever does */
+} pw_fault;
+
+typedef struct pw_faulting_block {
+    struct pw_faulting_block *next; /* hash chain, or free list */
+    pw_fault fault;
+    uint32_t num_entries;         /* in the FIFO, not read yet */
+    uint32_t message_span;        /* the tasklet run that last sent a message about it */
+    struct pw_wakeup *err_wakeup; /* of the library thread, in which the ERR is sent */
+    uint32_t err_message;         /* the message of that wake-up which orders it */
+    bool err_ordered;             /* it has its ERR, sent or not yet */
+    bool err_pending;             /* ordered, and not sent yet */
+    bool err_drawn;               /* whether an impairment takes it has been drawn */
+    bool err_lost;                /* and one does */
+} pw_faulting_block;
+
+#define PW_FAULTING_BUCKETS 1024
+
+typedef struct {
+    pw_faulting_block *buckets[PW_FAULTING_BUCKETS];
+    pw_faulting_block *free_blocks;
+    struct pw_faulting_chunk *chunks;
+    uint32_t chunk_blocks;
+} pw_faulting_blocks;
+
+void pw_faulting_blocks_init(pw_faulting_blocks *table);
+void pw_faulting_blocks_destroy(pw_faulting_blocks *table);
+/* The block that an entry's numbers name. Ids are reused: of two with the same numbers the older
+ * has the entries that are read first. */
+pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
+                                               uint32_t source_node, uint16_t pdid,
+                                               uint16_t transaction_id, uint16_t sequence);
+/* The record of the fault's block and attempt; NULL: none. */
+pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault);
+/* The block's record, a new one when it has none; NULL when the host has no memory. */
+pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_fault *fault);
+/* Forget the block when none of its entries waits and no ERR is to be sent. */
+void pw_faulting_blocks_release(pw_faulting_blocks *table, pw_faulting_block *block);
+
+/* Netlink message from the fault driver's tasklet to the user-space library: hex digits, most
+ * significant first, fields one behind the other [PSI 3.2]: source node 22 bits in 6
+ * digits, transaction id 14 in 4, sequence number 14 in 4, page number, PDID 16 in 4, R/W 1 in 1.
+ * The thesis gives the page 32 bits in 8 digits (27-bit page numbers of 39-bit addresses); hosts
+ * with 48-bit addresses have 36-bit page numbers, so it has 9 digits here. Functions only. */
+
+#define PW_NETLINK_DIGITS 28
+#define PW_NETLINK_PAGE_BITS (PW_USER_BITS - PW_PAGE_SHIFT)
+_Static_assert(PW_NETLINK_PAGE_BITS == 36, "9 digits hold a page number");
+
+typedef struct {
+    uint32_t source_node;
+    uint16_t transaction_id, sequence, pdid;
+    uint64_t page;
+    bool is_write; /* as FSYNR0.WNR: 1 = fault at the destination */
+} pw_netlink_fields;
+
+typedef struct {
+    char digits[PW_NETLINK_DIGITS]; /* no NUL */
+} pw_netlink_message;
+
+/* PW_OK, or PW_ERR_INVALID when a field is wider than the format. */
+int pw_netlink_pack(const pw_netlink_fields *fields, pw_netlink_message *out);
+/* PW_OK, or PW_ERR_MALFORMED when a digit is none or a field wider than its bits. */
+int pw_netlink_unpack(const pw_netlink_message *message, pw_netlink_fields *out);
 
 typedef struct {
     pw_time at_ns; /* the ERR leaves the node */
@@ -114,4 +194,5 @@ bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_ti
  * are over for a fault at since_ns; last_span: of the last run. */
 uint32_t pw_library_thread_first_span(pw_library_thread *thread, pw_time since_ns,
                                       uint32_t last_span);
+
 #endif

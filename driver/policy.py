@@ -11,7 +11,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from pagewire.native import lib
+from pagewire.native.declared import choices
 from pagewire.native.extension import Entry, Registry
 from pagewire.native.settings import ConfigError
 
@@ -88,30 +88,14 @@ def reason_to_refuse(pages: object, fault: PageFault) -> str:
 REGISTRY: Registry[PageInPolicy] = Registry(
     "run.policy",
     PageInPolicy,
-    {
-        "page": Entry("the faulting page"),
-        "block": Entry("the rest of the block"),
-        "all": Entry("the rest of the transfer"),
-    },
+    {name: Entry(meaning) for name, _, meaning in choices("run.policy")},
 )
 """What `run.policy` takes."""
-
-ENGINES_OWN = {
-    "page": int(lib.PW_POLICY_PAGE),
-    "block": int(lib.PW_POLICY_BLOCK),
-    "all": int(lib.PW_POLICY_ALL),
-}
-"""The engine's number of each policy that it has."""
 
 
 def is_built_in(name: str) -> bool:
     """Does the engine have this policy? It asks the host for any other."""
     return REGISTRY.is_native(name)
-
-
-def number(name: str) -> int:
-    """The engine's number of a policy: a class in Python is the host's business."""
-    return ENGINES_OWN.get(name, int(lib.PW_POLICY_HOST))
 
 
 def load(name: str, *, folders: Sequence[str] = ()) -> PageInPolicy:

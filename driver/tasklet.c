@@ -189,10 +189,7 @@ uint64_t pw_tasklet_end_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
     const pw_settings *settings = driver->settings;
     const pw_fault *fault = &job->fault;
-    if (fault->at_destination) {
-        if (settings->policy == PW_POLICY_BLOCK) return fault->block_end_page;
-        return settings->policy == PW_POLICY_ALL ? fault->transfer_end_page : job->page + 1;
-    }
+    if (fault->at_destination) return driver->policy->end_page(fault, job->page);
     /* at the source FAR is all that the driver knows: a touch is of one page, get_user_pages of a
      * few */
     bool one = settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
@@ -340,7 +337,7 @@ static bool run_tasklet(pw_driver *driver, pw_service *out)
         pw_tasklet_job *job = &driver->job;
         pw_cpu_instant asks = pw_tasklet_work(driver, job, driver->costs->tasklet_other_ns);
         out->page_in_ns = pw_cpu_time(&driver->cpu, asks);
-        if (driver->settings->policy == PW_POLICY_HOST) return false;
+        if (!driver->policy) return false;
         finish_job(driver, job->page, pw_tasklet_end_page(driver, job), out);
     }
     if (found < 0) out->code = found;

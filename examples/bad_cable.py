@@ -6,7 +6,7 @@ pagewire launch -n 4 --set impairments.planner=bad_cable:BadCable lammps    (in 
 import dataclasses
 
 from pagewire.native.impairments import ImpairmentsConfig
-from pagewire.transport.settings.impairment_planners import ImpairmentPlanner
+from pagewire.run.settings.impairment_planners import ImpairmentPlanner
 
 BAD_RANK = 1
 

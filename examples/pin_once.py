@@ -3,7 +3,7 @@
 pagewire launch -n 4 --memory pin_once:PinOnce lammps    (in this folder)
 """
 
-from pagewire.transport.memory.strategy import Access, Cost, Lease, MemoryStrategy, Span
+from pagewire.node.strategies.strategy import Access, Cost, Lease, MemoryStrategy, Span
 
 
 class PinOnce(MemoryStrategy):

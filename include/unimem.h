@@ -1,6 +1,6 @@
-/* Unimem for C: memory that the nodes of a run share, with atomic operations, 64-bit messages
- * between them, and user-initiated DMA; on nodes of pagewire.h. docs/unimem.md tells what is behind
- * it.
+/* Unimem, services above a node, for C: memory that the nodes of a run share, with atomic
+ * operations, 64-bit messages between them, and user-initiated DMA. The nodes are those of
+ * pagewire.h; docs/unimem.md tells what is behind it.
  *
  * An address has 64 bits: the node that owns the page in the upper 16, 48 of its own below; 0 is
  * none. An operation is a request to the owner's atomic service and its response; the caller waits,

@@ -1,7 +1,7 @@
-"""Two to n network interfaces in one process, for teaching and for writing policies: docs/lab.md.
+"""Network interfaces in one Python process, without MPI.
 
-No MPI, no ranks, no launcher. Virtual time comes from the same engine as a run's; a latency depends
-on the mechanism and on nothing else.
+For teaching and for writing policies: docs/lab.md. No ranks, no launcher. Virtual time comes from
+the same engine as a run's; a latency depends on the mechanism and on nothing else.
 """
 
 from pagewire.driver.policy import PageFault, PageInPolicy

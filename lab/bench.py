@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import PAGE_BYTES, Buffer, buffers_of_one_gigabyte
+from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import Event, Nodes
 from pagewire.lab.outcome import Outcome
 from pagewire.lab.recorder import Recorder
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
-from pagewire.transport.memory import host as memory_host
-from pagewire.transport.memory.pages import Pages
-from pagewire.transport.memory.strategy import Access
-from pagewire.transport.node.engine import TraceRecord
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import Platform
+from pagewire.node.strategies import host as memory_host
+from pagewire.node.strategies.pages import Pages
+from pagewire.node.strategies.strategy import Access
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import Platform
 
 GAP_NS = 20_000_000
 """Virtual rest between two transfers, so that nothing of the first meets the second."""

@@ -29,9 +29,9 @@ from pagewire.lab.transfer import (
 from pagewire.native import lib
 from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError, suggestion
-from pagewire.transport.settings.config import Config, load
-from pagewire.transport.settings.platform import Platform
-from pagewire.transport.settings.platform import load as load_platform
+from pagewire.run.settings.config import Config, load
+from pagewire.run.settings.platform import Platform
+from pagewire.run.settings.platform import load as load_platform
 
 MEMORIES = ("part", "pretouch", "pin", "ideal", "odp", "np-rdma")
 """Strategies of which nothing is kept between two transfers."""

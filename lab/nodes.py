@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import Buffer
+from pagewire.lab.engine import PDID, Engine, OwnPolicy, TraceRecord
+from pagewire.lab.joined import Joined
 from pagewire.native import check, ffi, lib
-from pagewire.transport.node.engine import PDID, Engine, OwnPolicy, TraceRecord
-from pagewire.transport.node.joined import Joined
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import Platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import Platform
 
 INITIATOR, TARGET = 0, 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pagewire.lab.engine import TraceRecord
 from pagewire.native.settings import ConfigError, suggestion
-from pagewire.transport.node.engine import TraceRecord
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import pathlib
 import tempfile
 
 from pagewire.lab.nodes import Nodes
-from pagewire.transport.settings.config import Config
-from pagewire.transport.timeline import timeline
-from pagewire.transport.timeline.request import Group, join
+from pagewire.run.settings.config import Config
+from pagewire.run.timeline import timeline
+from pagewire.run.timeline.request import Group, join
 
 _RECORDS_MAX = 1_600_000
 """Of a node in one call: 51 MB. 32 writes of 16 MiB together make 750 000."""

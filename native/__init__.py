@@ -1,4 +1,6 @@
-"""The compiled engine, `lib`, and its `ffi`; the only module that imports `pagewire._native`.
+"""What all rooms stand on: C structures, memory backends, machine facts, binding to Python.
+
+The compiled engine, `lib`, and its `ffi`; the only module that imports `pagewire._native`.
 
 Every function of `lib` answers 0 or a negative `PW_ERR_*` unless its header says otherwise. `check`
 turns a negative code into an exception.

@@ -80,16 +80,11 @@ int pw_event_queue_push(pw_event_queue *queue, const pw_event *event)
     return PW_OK;
 }
 
-int pw_event_queue_pop(pw_event_queue *queue, pw_event *out)
+/* The event enters where it is at home below the hole. */
+static void sift_down(pw_event_queue *queue, uint32_t hole, pw_event moved)
 {
-    if (queue->length == 0) return 0;
     pw_event *events = queue->events;
-    *out = events[0];
-    uint32_t length = --queue->length;
-    if (length == 0) return 1;
-    const pw_event *moved =
-        &events[length]; /* stands outside the heap now, nothing overwrites it */
-    uint32_t hole = 0;
+    uint32_t length = queue->length;
     for (;;) {
         uint64_t first = (uint64_t)hole * ARITY + 1;
         if (first >= length) break;
@@ -97,12 +92,35 @@ int pw_event_queue_pop(pw_event_queue *queue, pw_event *out)
         uint32_t best = (uint32_t)first;
         for (uint32_t child = best + 1; child < end; child++)
             if (leaves_before(&events[child], &events[best])) best = child;
-        if (!leaves_before(&events[best], moved)) break;
+        if (!leaves_before(&events[best], &moved)) break;
         events[hole] = events[best];
         hole = best;
     }
-    events[hole] = *moved;
+    events[hole] = moved;
+}
+
+int pw_event_queue_pop(pw_event_queue *queue, pw_event *out)
+{
+    if (queue->length == 0) return 0;
+    *out = queue->events[0];
+    uint32_t length = --queue->length;
+    if (length) sift_down(queue, 0, queue->events[length]);
     return 1;
+}
+
+void pw_event_queue_remove(pw_event_queue *queue,
+                           bool (*goes)(void *context, const pw_event *event), void *context)
+{
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < queue->length; i++)
+        if (!goes(context, &queue->events[i])) queue->events[num_kept++] = queue->events[i];
+    queue->length = num_kept;
+    for (uint32_t i = num_kept; i-- > 0;) sift_down(queue, i, queue->events[i]);
+}
+
+const pw_event *pw_event_queue_first(const pw_event_queue *queue)
+{
+    return queue->length ? &queue->events[0] : NULL;
 }
 
 int64_t pw_event_queue_next_ns(const pw_event_queue *queue)

@@ -31,4 +31,9 @@ uint32_t pw_event_queue_length(const pw_event_queue *queue);
 /* Has a push failed since the queue was created? */
 bool pw_event_queue_lost_event(const pw_event_queue *queue);
 /* cdef end */
+/* The first event, NULL when empty; good until the next change. */
+const pw_event *pw_event_queue_first(const pw_event_queue *queue);
+/* Every event of which `goes` says so goes; it is asked once of each. */
+void pw_event_queue_remove(pw_event_queue *queue,
+                           bool (*goes)(void *context, const pw_event *event), void *context);
 #endif

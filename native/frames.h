@@ -4,6 +4,7 @@
  */
 #ifndef PW_NATIVE_FRAMES_H
 #define PW_NATIVE_FRAMES_H
+#include "native/receiver.h"
 #include "native/types.h"
 
 #define PW_FRAME_MAGIC 0x5057
@@ -30,25 +31,6 @@ enum pw_frame_kind {
                               else: no ERR of the stream comes before argument0 */
     PW_FRAME_BOUND,        /* no further block of the stream arrives before time_ns */
     PW_FRAME_KINDS
-};
-
-/* NACK codes, 3 bits [R5 3.4] */
-enum pw_nack_code {
-    PW_NACK_NONE = 0,
-    PW_NACK_PAGE_FAULT = 1, /* AXI slave error */
-    PW_NACK_DECODE = 2,     /* AXI decode error: bad address */
-    PW_NACK_NO_CONTEXT = 3,
-    PW_NACK_CORRUPT = 4,
-    PW_NACK_PROTECTION = 5,
-    PW_NACK_RESERVED = 6,
-    PW_NACK_BUFFER_FULL = 7,
-    /* Of a NIC that goes back, no codes of [R5]: */
-    PW_NACK_NOT_READY = 8, /* the receiver has no translation yet: pause, then from this block on */
-    PW_NACK_SEQUENCE = 9,  /* a block, or a packet, before this one is missing */
-    /* Of NP-RDMA's software: the block went to the signature page; argument0: when its pages are in
-     */
-    PW_NACK_MISSED = 10,
-    PW_NACK_CODES
 };
 
 #define PW_FLAG_ERR_FOLLOWS 1 /* on NACK: an ERR comes for this attempt, not before argument0 */
@@ -159,5 +141,40 @@ static inline uint16_t pw_err_claimed_pdid(uint64_t word) { return (uint16_t)(wo
 /* Fill in the CRC of the first covered_bytes of a frame; and is it right? */
 void pw_frame_seal(pw_frame_header *header, uint32_t covered_bytes);
 bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
+
+/* Outgoing bursts: one open buffer a peer, taken from a pool, filled with frames, handed to the
+ * host when it asks and returned by it when sent. Grows by a few buffers when the host is slow to
+ * return them; no allocation otherwise. */
+
+/* cdef begin */
+typedef struct {
+    uint32_t peer;
+    uint32_t num_bytes;
+    uint8_t *data; /* valid until pw_ni_tx_release */
+} pw_burst;
+/* cdef end */
+
+typedef struct pw_burst_pool pw_burst_pool;
+
+int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out);
+void pw_burst_pool_destroy(pw_burst_pool *pool);
+/* Memory for the buffers that are made from now on, aligned to 64 bytes: allocate's, which must
+ * outlive their use but not the pool; NULL from it: the pool takes its own for these. */
+typedef uint8_t *(*pw_burst_allocate)(void *context, size_t num_bytes);
+void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context);
+/* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
+ * NULL when the host has no memory. */
+void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them, stand in one burst. */
+void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The frame that was appended for the peer last is not sent. */
+void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* 1 and *out when a burst is ready, else 0. */
+int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
+/* Buffers that there are, in use or not. */
+uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool);
+/* A burst is full: the host should send it before more is made. */
+bool pw_burst_is_full(const pw_burst_pool *pool);
+void pw_burst_release(pw_burst_pool *pool, uint8_t *data);
 
 #endif

@@ -38,6 +38,8 @@ typedef struct {
 
 /* Why a plan is refused with PW_ERR_INVALID, as a sentence; NULL when it is fine. */
 const char *pw_impairment_refused(uint32_t site, const pw_impairment_site *plan);
+/* Why nothing would get through with a plan that can be made, as a phrase; NULL when it is fine. */
+const char *pw_impairment_hopeless(uint32_t site, const pw_impairment_site *plan);
 /* cdef end */
 
 typedef struct {

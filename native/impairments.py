@@ -12,17 +12,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pagewire.native import impairment_planners
-from pagewire.native.settings import ConfigError, setting, validate
+from pagewire.native import check, ffi, impairment_planners, lib
+from pagewire.native.declared import declared, section, text
+from pagewire.native.settings import ConfigError, validate
 
 DENOM_MAX = 1_000_000_000
 SEED_MAX = 2**63 - 1
 _FORM = "num:denom:seed or num:denom:seed:limit"
-_LONGEST_NS = 3_600_000_000_000
-
-ALWAYS_FATAL = ("packet_loss", "packet_corruption", "lost_ack")
-"""Sites at which nothing gets through when every event fails."""
-
 
 KEPT = ("duplication", "delay")
 """Sites whose blocks the network keeps: one that would leave when its transfer is over is
@@ -68,42 +64,30 @@ class Site(NamedTuple):
         return site
 
 
-def _site(help: str) -> Any:
-    return setting("0:1:0", f"{help}; {_FORM}")
-
-
-def _amount(default_ns: int, help: str) -> Any:
-    return setting(default_ns, help, kind="duration", minimum=0, maximum=_LONGEST_NS)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
+@section("impairments", (impairment_planners.REGISTRY,))
 class ImpairmentsConfig:
     """Which events of a node fail. Fields without `planner` and durations are the sites."""
 
-    planner: str = setting(
-        "uniform", "which ranks are impaired", extensions=impairment_planners.REGISTRY
-    )
-    packet_loss: str = _site("packets of blocks that get lost")
-    packet_corruption: str = _site("packets of blocks that arrive with a bit flipped")
-    duplication: str = _site("blocks that arrive twice")
-    duplicate_after_ns: int = _amount(10_000, "how much later a duplicate arrives")
-    delay: str = _site("blocks that the network delays")
-    delay_by_ns: int = _amount(50_000, "how long a delayed block is kept")
-    lost_ack: str = _site("ACKs that get lost")
-    lost_nack: str = _site("NACKs that get lost")
-    lost_err: str = _site("ERRs that get lost")
-    late_tasklet: str = _site("starts of the tasklet that are late")
-    tasklet_late_by_ns: int = _amount(100_000, "how late a late tasklet starts")
-    fifo_full: str = _site("packets that fault at the destination and find the NI FIFO full")
+    planner: str = declared()
+    packet_loss: str = declared()
+    packet_corruption: str = declared()
+    duplication: str = declared()
+    duplicate_after_ns: int = declared()
+    delay: str = declared()
+    delay_by_ns: int = declared()
+    lost_ack: str = declared()
+    lost_nack: str = declared()
+    lost_err: str = declared()
+    late_tasklet: str = declared()
+    tasklet_late_by_ns: int = declared()
+    fifo_full: str = declared()
 
     def __post_init__(self) -> None:
         validate("impairments", self)
         for name, site in self.sites().items():
-            if name in ALWAYS_FATAL and site.num == site.denom and not site.limit:
-                raise ConfigError(
-                    f"impairments.{name} = '{site}': no block would ever get through; "
-                    "take num below denom, or give a limit"
-                )
+            hopeless = lib.pw_impairment_hopeless(_site_id(name), _plan_of(site))
+            if hopeless:
+                raise ConfigError(f"impairments.{name} = '{site}': {text(hopeless)}")
 
     def sites(self) -> dict[str, Site]:
         """Every site by name, in the engine's order."""
@@ -132,15 +116,16 @@ SITES = tuple(
 )
 
 
+def _plan_of(site: Site, amount_ns: int = 0) -> Any:
+    """A pw_impairment_site."""
+    return ffi.new("pw_impairment_site *", {**site._asdict(), "amount_ns": amount_ns})
+
+
 def plan(ni: Any, impairments: ImpairmentsConfig) -> None:
     """Give an engine (pw_ni) its plan; before its first transfer."""
-    from pagewire.native import check, ffi, lib
-
     amounts_ns = impairments.amounts_ns()
     for name, site in impairments.sites().items():
-        given = ffi.new(
-            "pw_impairment_site *", {**site._asdict(), "amount_ns": amounts_ns.get(name, 0)}
-        )
+        given = _plan_of(site, amounts_ns.get(name, 0))
         check(
             lib.pw_ni_plan_impairment(ni, _site_id(name), given), f"impairments.{name} = '{site}'"
         )
@@ -152,8 +137,6 @@ def counts(ni: Any) -> dict[str, dict[str, int]]:
     `late_after_end`: blocks that were dropped because their transfer was over, of sites that keep
     blocks.
     """
-    from pagewire.native import check, ffi, lib
-
     found, out = {}, ffi.new("pw_impairment_site *")
     for name in SITES:
         check(lib.pw_ni_read_impairment(ni, _site_id(name), out), name)
@@ -165,8 +148,6 @@ def counts(ni: Any) -> dict[str, dict[str, int]]:
 
 
 def _site_id(name: str) -> int:
-    from pagewire.native import lib
-
     return int(getattr(lib, f"PW_IMPAIRMENT_{name.upper()}"))
 
 

@@ -4,6 +4,7 @@
  * numbers (address >> 12). Not thread-safe. */
 #ifndef PW_NATIVE_MEMORY_H
 #define PW_NATIVE_MEMORY_H
+#include "native/counters.h"
 #include "native/types.h"
 
 /* cdef begin */
@@ -170,4 +171,13 @@ int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_page
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out);
 /* cdef end */
+/* Count what a page-in did to a page. */
+static inline void pw_memory_count_effect(pw_counters *counters, uint8_t effect)
+{
+    counters->pages_paged_in += effect != PW_EFFECT_NONE && effect != PW_EFFECT_UNMAPPED;
+    counters->pages_copied += effect == PW_EFFECT_COPIED;
+    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    counters->pages_along += effect == PW_EFFECT_ALONG;
+}
+
 #endif

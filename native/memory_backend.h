@@ -1,10 +1,75 @@
-/* What memory.c asks of a backend of pw_memory. Ranges come checked: at least one page, no page
- * number above PW_MEMORY_PAGES_END. A backend keeps the counters except probes and probed_pages. */
+/* What the files of pw_memory share: memory.c, the host's backend (memory_host.c, mappings.c) and
+ * the model's. */
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
-#include "native/mappings.h"
 #include "native/memory.h"
-#include "native/memory_huge.h"
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+/* What the kernel answers of a mapping (PROCMAP_QUERY, Linux 6.11), for C libraries that do not
+ * name it. */
+
+/* linux/fs.h, since Linux 6.11. */
+struct procmap_question {
+    uint64_t size, flags, address;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t device_major, device_minor, name_size, build_id_size;
+    uint64_t name_address, build_id_address;
+};
+_Static_assert(sizeof(struct procmap_question) == 104, "struct procmap_query of the kernel");
+#define PROCMAP_QUESTION _IOWR('f', 17, struct procmap_question)
+#define VMA_READABLE 0x01u
+#define VMA_WRITABLE 0x02u
+#define VMA_SHARED 0x08u
+#define COVERING_OR_NEXT 0x10u
+
+/* Mappings of this process, as its kernel was asked for them last (PROCMAP_QUERY, Linux 6.11). Kept
+ * from one pw_memory_enter to the next where the program announces itself so, else not at all. */
+
+#define PW_MAPPINGS_KEPT 4 /* a transfer in each direction, and notifications */
+
+typedef struct {
+    uint64_t first_page, end_page;
+    uint64_t flags; /* VMA_* */
+    bool is_file;   /* or shared anonymous memory */
+} pw_mapping;
+
+typedef struct {
+    pw_mapping kept[PW_MAPPINGS_KEPT];
+    uint32_t num_kept, next_slot;
+    uint64_t entry, generation; /* of the memory, for which these count */
+} pw_mappings;
+
+/* The mapping that holds the page, or else the first one behind it. PW_ERR_ADDRESS: there is none;
+ * PW_ERR_HOST. memory->maps must be open. */
+int pw_mappings_find(pw_memory *memory, uint64_t page, pw_mapping *out);
+/* The caller may come from the program, which has not announced itself. */
+static inline void pw_mappings_forget(pw_mappings *mappings)
+{
+    mappings->num_kept = mappings->next_slot = 0;
+}
+
+/* Which pages of the host one entry of the page table maps (huge pages of 2 MB), and which came in
+ * together. What was found is kept until the program may have run. */
+
+/* Whole regions of 2 MB, in pages, whose pages have entries of their own: a page that comes in
+ * there comes alone. Counts while the memory's entry and generation are these. */
+typedef struct {
+    uint64_t first_page, end_page;
+    uint64_t entry, generation;
+} pw_small_regions;
+
+/* Does this kernel tell (PAGEMAP_SCAN, Linux 6.7)? */
+bool pw_memory_scans(const pw_memory *memory);
+/* Does one entry map the 2 MB around the page? Where nothing tells: no. */
+bool pw_memory_is_huge(const pw_memory *memory, uint64_t page);
+/* Effects of a page-in of [first_page, +num_pages), which has just ended well: pages that one huge
+ * page brought in were one fault, of which the first page stands for all. */
+void pw_memory_find_huge(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                         uint8_t *effects);
+/* The pages that came in with this one, which is there. */
+void pw_memory_huge_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
+                           uint64_t *num_pages);
 
 #define PW_MEMORY_PAGES_END ((uint64_t)1 << (64 - PW_PAGE_SHIFT))
 

@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 #include "native/memory_backend.h"
-#include "native/memory_huge.h"
-#include "native/procmap.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20 /* since Linux 5.4 */

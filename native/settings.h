@@ -1,5 +1,5 @@
-/* What the engine is told beside the costs. The settings registry fills this by field name, so a
- * field here is declared there, and a test compares both. Plain data. */
+/* What the engine is told beside the costs. Each field is that of a row in
+ * node/settings/setting_rows.c. Plain data. */
 #ifndef PW_NATIVE_SETTINGS_H
 #define PW_NATIVE_SETTINGS_H
 #include "native/types.h"
@@ -109,7 +109,6 @@ typedef struct {
     int64_t vmh_check_ns;                  /* between two looks at them */
     int64_t keeps_order; /* behind a dropped block every later one of its source is dropped */
     int64_t miss_times;  /* PW_MISS_TIMES_* */
-    int64_t mini_seed;
     int64_t static_pages, static_buffers; /* of the tables on the NIC of static */
     int64_t nic_memory_bytes;             /* in which all that stands on the NIC has room */
     int64_t odp_rnr_ns;                   /* pause of a transfer whose receiver is not ready */
@@ -124,23 +123,17 @@ typedef struct {
     int64_t pin_cache_limit_regions;
     int64_t piece_bytes; /* of strategies that take messages in pieces; whole pages */
     int64_t bounce_buffers;
-    int64_t utlb_limit_bytes;                    /* -1: none */
-    int64_t utlb_cache_entries, utlb_cache_ways; /* on the NIC */
-    int64_t utlb_fetch_entries;                  /* that a miss reads, at most */
-    int64_t firehose_limit_bytes;                /* of own memory, for all peers together */
-    int64_t firehose_victims_bytes;              /* pinned, and held by nobody */
-    int64_t mailbox_fifo_words;                  /* of each FIFO of the virtualised mailbox */
-    int64_t mailbox_bursts;                      /* PW_BURSTS_* */
-    int64_t shared_memory_bytes;                 /* that a node gives to Unimem; whole pages */
+    int64_t utlb_limit_bytes;       /* -1: none */
+    int64_t utlb_cache_entries;     /* on the NIC */
+    int64_t utlb_fetch_entries;     /* that a miss reads, at most */
+    int64_t firehose_limit_bytes;   /* of own memory, for all peers together */
+    int64_t firehose_victims_bytes; /* pinned, and held by nobody */
+    int64_t mailbox_fifo_words;     /* of each FIFO of the virtualised mailbox */
+    int64_t mailbox_bursts;         /* PW_BURSTS_* */
+    int64_t shared_memory_bytes;    /* that a node gives to Unimem; whole pages */
     int64_t dma_buffer_bytes; /* the longest buffer of the DMA library; -1: the NI's own limit */
     int64_t dma_buffers;      /* of it on a node at a time; -1: any number */
 } pw_settings;
 /* cdef end */
-
-/* Go-back-N: what was sent behind a block that was not taken is sent again with it. */
-static inline bool pw_goes_back(const pw_settings *settings)
-{
-    return settings->translation == PW_TRANSLATION_ODP;
-}
 
 #endif

@@ -1,19 +1,17 @@
-"""How a folder declares its settings: dataclass fields that carry help, unit and limits.
+"""Settings as dataclass fields that carry help, unit and limits.
 
-A setting is a field made by `setting()`. Its text form (command line, environment, TOML string) is
-read by `parse_value` and written by `format_value`; both go through the same limits as a value
-given in Python. Values with a unit of time or size take it in the text ("1ms", "16KiB"), so their
-name in files has no suffix: field `timeout_ns` is the setting `timeout`.
-
-`engine` names the field of struct pw_settings that a setting fills; `engine_values` derives all of
-them. A new setting of the engine is a field of that struct and a field here.
+A setting is a field made by `setting()`; those of a run are made by native/declared.py. Its text
+form (command line, environment, TOML string) is read by `parse_value` and written by
+`format_value`; both go through the same limits as a value given in Python. Values with a unit of
+time or size take it in the text ("1ms", "16KiB"), so their name in files has no suffix: field
+`timeout_ns` is the setting `timeout`. Needs the standard library alone: the build uses it.
 """
 
 import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -36,6 +34,9 @@ BOOLEANS = {
     "no": False,
     "0": False,
 }
+
+SUFFIXES = {"duration": "_ns", "size": "_bytes"}
+"""What a field's name has behind the setting's, by kind."""
 
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/%]*)")
 
@@ -77,10 +78,6 @@ class Declaration:
     maximum: float | None
     none_allowed: bool
     power_of_two: bool
-    engine: str
-    """Field of struct pw_settings; empty when the engine does not take the setting."""
-    encode: Callable[[Any], int]
-    """The engine's number of a value."""
 
     @property
     def name(self) -> str:
@@ -102,28 +99,20 @@ def setting(
     *,
     kind: str | None = None,
     unit: str = "",
-    choices: Iterable[str] | Mapping[str, int] | None = None,
+    choices: Iterable[str] | None = None,
     extensions: Extensions | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
     none_allowed: bool = False,
     power_of_two: bool = False,
-    engine: str = "",
-    encode: Callable[[Any], int] | None = None,
 ) -> Any:
     """Declare a dataclass field as a setting; `kind` is taken from the default's type when absent.
 
-    choices: the names allowed; a mapping gives the engine's number of each. engine: field of struct
-    pw_settings. encode: the engine's number of a value, where it is neither its own nor a choice's.
+    choices: the names allowed.
     """
     if kind is None:
         kind = {bool: "bool", int: "int", float: "float", str: "text"}[type(default)]
     unit = {"duration": "ns", "size": "bytes"}.get(kind, unit)
-    if encode is None:
-        plain = kind in ("bool", "int", "duration", "size") and not none_allowed
-        if engine and not plain and not isinstance(choices, Mapping):
-            raise TypeError(f"setting for the engine's {engine}: a {kind} or none needs `encode`")
-        encode = choices.__getitem__ if isinstance(choices, Mapping) else int
     return dataclasses.field(
         default=default,
         metadata={
@@ -136,50 +125,33 @@ def setting(
             "maximum": maximum,
             "none_allowed": none_allowed,
             "power_of_two": power_of_two,
-            "engine": engine,
-            "encode": encode,
         },
     )
 
 
-def millionths(fraction: float) -> int:
-    """The engine's number of a probability."""
-    return round(fraction * 1_000_000)
-
-
-def none_as(number: int) -> Callable[[int | None], int]:
-    """An encoder by which the engine gets `number` for none."""
-    return lambda value: number if value is None else value
-
-
 def setting_name(field: str, kind: str) -> str:
     """Name of a field in files: without the suffix when the unit is part of the value."""
-    suffix = {"duration": "_ns", "size": "_bytes"}.get(kind, "")
-    return field.removesuffix(suffix) if suffix else field
+    return field.removesuffix(SUFFIXES.get(kind, ""))
+
+
+_declarations: dict[tuple[str, type[Any]], list[Declaration]] = {}
 
 
 def declarations(section: str, owner: type[Any]) -> list[Declaration]:
     """All settings of a configuration dataclass, in the order of its fields."""
-    return [
-        Declaration(section=section, field=field.name, default=field.default, **field.metadata)
-        for field in dataclasses.fields(owner)
-        if "kind" in field.metadata
-    ]
+    if (section, owner) not in _declarations:
+        _declarations[section, owner] = [
+            Declaration(section=section, field=field.name, default=field.default, **field.metadata)
+            for field in dataclasses.fields(owner)
+            if "kind" in field.metadata
+        ]
+    return _declarations[section, owner]
 
 
 def validate(section: str, config: Any) -> None:
     """Check every setting of a dataclass instance; for use in `__post_init__`."""
     for declaration in declarations(section, type(config)):
         check_value(declaration, getattr(config, declaration.field))
-
-
-def engine_values(section: str, config: Any) -> dict[str, int]:
-    """What a dataclass instance gives struct pw_settings, by field, as integers in base units."""
-    return {
-        each.engine: each.encode(getattr(config, each.field))
-        for each in declarations(section, type(config))
-        if each.engine
-    }
 
 
 def suggestion(given: str, known: Iterable[str]) -> str:

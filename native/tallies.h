@@ -3,9 +3,116 @@
  * for the peers. Not thread-safe. */
 #ifndef PW_NATIVE_TALLIES_H
 #define PW_NATIVE_TALLIES_H
-#include "native/log_histogram.h"
-#include "native/page_heat.h"
-#include "native/time_histogram.h"
+#include "native/types.h"
+#include <string.h>
+
+/* How many values there were of each order of magnitude. */
+
+/* cdef begin */
+#define PW_LOG_BINS 65
+
+typedef struct {
+    uint64_t bins[PW_LOG_BINS]; /* bins[0] counts zeros, bins[i] values in [2^(i-1), 2^i) */
+} pw_log_histogram;
+/* cdef end */
+
+static inline void pw_log_histogram_add(pw_log_histogram *histogram, uint64_t value)
+{
+    histogram->bins[value ? 64 - __builtin_clzll(value) : 0]++;
+}
+
+/* When things happened: counts over virtual time in a fixed number of bins. A time behind the last
+ * bin merges neighbours, which makes all bins twice as wide. */
+
+/* cdef begin */
+#define PW_HISTOGRAM_BINS 256
+
+typedef struct {
+    int64_t bin_ns; /* bins[i] counts times in [i * bin_ns, (i + 1) * bin_ns) */
+    uint64_t bins[PW_HISTOGRAM_BINS];
+} pw_time_histogram;
+/* cdef end */
+
+#define PW_HISTOGRAM_FIRST_BIN_NS 1024
+
+static inline void pw_time_histogram_init(pw_time_histogram *histogram)
+{
+    *histogram = (pw_time_histogram){.bin_ns = PW_HISTOGRAM_FIRST_BIN_NS};
+}
+
+static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time time_ns)
+{
+    if (time_ns < 0) time_ns = 0;
+    while (time_ns / histogram->bin_ns >= PW_HISTOGRAM_BINS) {
+        for (int i = 0; i < PW_HISTOGRAM_BINS / 2; i++)
+            histogram->bins[i] = histogram->bins[2 * i] + histogram->bins[2 * i + 1];
+        for (int i = PW_HISTOGRAM_BINS / 2; i < PW_HISTOGRAM_BINS; i++) histogram->bins[i] = 0;
+        histogram->bin_ns *= 2;
+    }
+    histogram->bins[time_ns / histogram->bin_ns]++;
+}
+
+/* Which pages were met how often: counts of groups of neighbouring pages, in a fixed number of
+ * places. A group more than there are places for makes all groups twice as long and merges
+ * neighbours, until there is room; no count is lost. Zeroed: empty. */
+
+/* cdef begin */
+#define PW_HEAT_GROUPS 256
+
+typedef struct {
+    uint64_t group; /* pages [group << shift, (group + 1) << shift) */
+    uint64_t count;
+} pw_heat_group;
+
+typedef struct {
+    uint32_t shift; /* a group is 2^shift pages */
+    uint32_t num_groups;
+    pw_heat_group groups[PW_HEAT_GROUPS]; /* ascending */
+} pw_page_heat;
+/* cdef end */
+
+static inline void pw_page_heat_merge(pw_page_heat *heat)
+{
+    uint32_t num_kept = 0;
+    heat->shift++;
+    for (uint32_t i = 0; i < heat->num_groups; i++) {
+        pw_heat_group each = {heat->groups[i].group >> 1, heat->groups[i].count};
+        if (num_kept && heat->groups[num_kept - 1].group == each.group)
+            heat->groups[num_kept - 1].count += each.count;
+        else heat->groups[num_kept++] = each;
+    }
+    heat->num_groups = num_kept;
+}
+
+/* The first place whose group is not below this one. */
+static inline uint32_t pw_page_heat_place(const pw_page_heat *heat, uint64_t group)
+{
+    uint32_t low = 0, high = heat->num_groups;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (heat->groups[middle].group < group) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static inline void pw_page_heat_add(pw_page_heat *heat, uint64_t page)
+{
+    for (;; pw_page_heat_merge(heat)) {
+        uint64_t group = page >> heat->shift;
+        uint32_t place = pw_page_heat_place(heat, group);
+        pw_heat_group *at = &heat->groups[place];
+        if (place < heat->num_groups && at->group == group) {
+            at->count++;
+            return;
+        }
+        if (heat->num_groups == PW_HEAT_GROUPS) continue;
+        memmove(at + 1, at, (heat->num_groups - place) * sizeof *at);
+        *at = (pw_heat_group){group, 1};
+        heat->num_groups++;
+        return;
+    }
+}
 
 /* cdef begin */
 /* What left for a peer: eager messages and transfers. */
@@ -37,4 +144,5 @@ static inline void pw_tallies_fault(pw_tallies *tallies, uint64_t page, pw_time 
     pw_time_histogram_add(&tallies->fault_times, at_ns);
     pw_page_heat_add(&tallies->fault_pages, page);
 }
+
 #endif

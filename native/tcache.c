@@ -35,13 +35,11 @@ struct pw_tcache {
     uint64_t *keys;       /* [line]: see key_of; line = set * num_ways + way */
     uint64_t *frames;     /* [line][page in line] */
     uint64_t *valid;      /* [line][valid_words]: a bit a translation */
-    uint8_t *locks;       /* [line] */
     uint64_t *orders;     /* narrow, [set]: ways as nibbles, the newest lowest */
     struct link *links;   /* wide, [line], then one sentinel a set: its older = the newest line */
     struct bucket *index; /* wide: open addressing, linear probing */
     uint64_t index_mask;
     uint32_t index_shift;
-    pw_tcache_counters counters;
 };
 
 /* The line number (page above the line offset) plus one, and the PDID. */
@@ -198,7 +196,6 @@ static void release_line(pw_tcache *cache, uint32_t line)
     uint64_t key = cache->keys[line];
     uint32_t set = set_of(cache, key);
     cache->keys[line] = EMPTY;
-    cache->locks[line] = 0;
     if (cache->narrow) {
         cache->orders[set] =
             order_oldest(cache->orders[set], line - set * cache->num_ways, cache->num_ways);
@@ -211,22 +208,12 @@ static void release_line(pw_tcache *cache, uint32_t line)
     if (cache->last_key == key) cache->last_key = EMPTY;
 }
 
-/* The least recently used unlocked line of the set, empty ones first. */
+/* The least recently used line of the set, empty ones first. */
 static uint32_t find_victim(const pw_tcache *cache, uint32_t set)
 {
-    if (cache->narrow) {
-        for (uint32_t position = cache->num_ways; position-- > 0;) {
-            uint32_t line =
-                set * cache->num_ways + (uint32_t)(cache->orders[set] >> 4 * position & 15);
-            if (!cache->locks[line]) return line;
-        }
-    } else {
-        uint32_t sentinel = cache->num_lines + set;
-        for (uint32_t line = cache->links[sentinel].newer; line != sentinel;
-             line = cache->links[line].newer)
-            if (!cache->locks[line]) return line;
-    }
-    return NO_LINE;
+    if (!cache->narrow) return cache->links[cache->num_lines + set].newer;
+    uint32_t oldest = 4 * (cache->num_ways - 1);
+    return set * cache->num_ways + (uint32_t)(cache->orders[set] >> oldest & 15);
 }
 
 /* Drop the translations [first, last] (page in line); an empty line is released. */
@@ -252,7 +239,6 @@ static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t firs
 static void evict(pw_tcache *cache, uint32_t line)
 {
     uint64_t key = cache->keys[line];
-    cache->counters.evictions++;
     memset(&cache->valid[(size_t)line * cache->valid_words], 0,
            cache->valid_words * sizeof(*cache->valid));
     if (!cache->narrow) index_remove(cache, key);
@@ -311,8 +297,7 @@ int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
     cache->keys = calloc(num_lines, sizeof(*cache->keys));
     cache->frames = calloc(num_lines * geometry->line_pages, sizeof(*cache->frames));
     cache->valid = calloc(num_lines * cache->valid_words, sizeof(*cache->valid));
-    cache->locks = calloc(num_lines, sizeof(*cache->locks));
-    if (!cache->keys || !cache->frames || !cache->valid || !cache->locks) goto destroy;
+    if (!cache->keys || !cache->frames || !cache->valid) goto destroy;
     if (create_order(cache) != PW_OK) goto destroy;
     *out = cache;
     return PW_OK;
@@ -328,7 +313,6 @@ void pw_tcache_destroy(pw_tcache *cache)
     free(cache->links);
     free(cache->index);
     free(cache->orders);
-    free(cache->locks);
     free(cache->valid);
     free(cache->frames);
     free(cache->keys);
@@ -348,12 +332,10 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
         if (line == NO_LINE || !is_valid(cache, line, page)) goto miss;
         make_newest(cache, key, line);
     }
-    cache->counters.hits++;
     *frame = *frame_of(cache, line, page);
     return 1;
 
 miss:
-    cache->counters.misses++;
     return 0;
 }
 
@@ -364,10 +346,6 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
     uint32_t line = find_line(cache, key);
     if (line == NO_LINE) {
         line = find_victim(cache, set_of(cache, key));
-        if (line == NO_LINE) {
-            cache->counters.fills_refused++;
-            return PW_ERR_FULL;
-        }
         if (cache->keys[line] != EMPTY) evict(cache, line);
         cache->keys[line] = key;
         if (!cache->narrow) index_add(cache, key, line);
@@ -376,24 +354,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
     cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
     *frame_of(cache, line, page) = frame;
     make_newest(cache, key, line);
-    cache->counters.fills++;
     return PW_OK;
-}
-
-int pw_tcache_lock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
-{
-    uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
-    if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
-    cache->locks[line] |= (uint8_t)(lock_bits & (PW_TCACHE_LOCK_SEND | PW_TCACHE_LOCK_RECEIVE));
-    return 1;
-}
-
-int pw_tcache_unlock(pw_tcache *cache, uint16_t pdid, uint64_t page, uint32_t lock_bits)
-{
-    uint32_t line = page >> PAGE_BITS ? NO_LINE : find_line(cache, key_of(cache, pdid, page));
-    if (line == NO_LINE) return 0;
-    cache->locks[line] &= (uint8_t)~lock_bits;
-    return 1;
 }
 
 /* The part of a line that lies in pages [first, last]; 0 when it lies outside. */
@@ -427,7 +388,6 @@ uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t fi
             if (line != NO_LINE) dropped += drop_overlap(cache, line, first_page, last_page);
         }
     }
-    cache->counters.invalidated_address += dropped;
     return dropped;
 }
 
@@ -437,7 +397,6 @@ uint64_t pw_tcache_invalidate_pdid(pw_tcache *cache, uint16_t pdid)
     for (uint32_t line = 0; line < cache->num_lines; line++)
         if (cache->keys[line] != EMPTY && (cache->keys[line] & 0xFFFF) == pdid)
             dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
-    cache->counters.invalidated_pdid += dropped;
     return dropped;
 }
 
@@ -447,12 +406,5 @@ uint64_t pw_tcache_invalidate_all(pw_tcache *cache)
     for (uint32_t line = 0; line < cache->num_lines; line++)
         if (cache->keys[line] != EMPTY)
             dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
-    cache->counters.invalidated_all += dropped;
     return dropped;
-}
-
-void pw_tcache_read_counters(const pw_tcache *cache, pw_tcache_counters *out)
-{
-    *out = cache->counters;
-    out->lookups = out->hits + out->misses;
 }

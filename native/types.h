@@ -1,4 +1,6 @@
-/* Constants of the protocol, status codes and virtual time, shared by every module of the engine.
+/* What all rooms stand on: C structures, memory backends, machine facts, binding to Python.
+ *
+ * Constants of the protocol, status codes and virtual time, shared by every module of the engine.
  */
 #ifndef PW_NATIVE_TYPES_H
 #define PW_NATIVE_TYPES_H

@@ -1,0 +1,1 @@
+"""The network interface of one rank: source, destination, their events in virtual time."""

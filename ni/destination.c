@@ -3,15 +3,237 @@
  * physically here; what it answers carries the virtual time at which it happens. A block goes
  * through stages, each of which may end its way with a verdict; one place answers. A block's bytes
  * are written only when the whole block is fine, and only once. */
-#include "native/crc32c.h"
-#include "ni/bounds.h"
-#include "ni/copies.h"
-#include "ni/inbound.h"
-#include "ni/lookahead.h"
 #include "ni/passage.h"
-#include "ni/senders.h"
-#include "ni/stall.h"
+#include "ni/state.h"
+#include "native/crc32c.h"
 #include "r5sched/segmentation.h"
+
+/* What a destination answers: ACK, NACK, or why there is none. */
+
+static void count_refused(pw_counters *counters, uint32_t code)
+{
+    counters->blocks_refused_address += code == PW_NACK_DECODE;
+    counters->blocks_refused_context += code == PW_NACK_NO_CONTEXT;
+    counters->blocks_refused_protection += code == PW_NACK_PROTECTION;
+}
+
+/* sent_ns: a receive engine that is busy holds the block in the source's NI until then (flow
+ * control of the links), and there the timeout must not run. */
+static void answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, pw_reply out)
+{
+    uint32_t peer = block->header.source_node;
+    if (out.kind == PW_FRAME_NACK) count_refused(&ni->counters, out.code);
+    bool is_answer = out.kind == PW_FRAME_ACK || out.kind == PW_FRAME_NACK;
+    enum pw_impairment_id site =
+        out.kind == PW_FRAME_ACK ? PW_IMPAIRMENT_LOST_ACK : PW_IMPAIRMENT_LOST_NACK;
+    if (ni->impairments.any && is_answer &&
+        pw_answer_is_lost(ni, site, block, out.part, out.at_ns)) {
+        bool err_follows = out.flags & PW_FLAG_ERR_FOLLOWS;
+        out.kind = err_follows ? PW_FRAME_ERR_LATER : PW_FRAME_NO_ANSWER;
+        out.code = 0;
+        if (!err_follows) out.flags |= PW_FLAG_IMPAIRED;
+    }
+    if (block->header.flags & PW_FLAG_COPY) {
+        if (out.kind == PW_FRAME_NO_ANSWER) return; /* said when the copy is answered */
+        out.flags |= PW_FLAG_COPY;
+    }
+    pw_control_frame frame = {
+        .header = {.kind = (uint8_t)out.kind,
+                   .flags = out.flags,
+                   .pdid = block->header.pdid,
+                   .stream = block->header.stream,
+                   .time_ns = out.at_ns + ni->paths[peer].latency_ns},
+        .block_idx = block->block_idx,
+        .transaction_id = block->transaction_id,
+        .sequence = block->sequence,
+        .code = out.code,
+        .argument0 = (uint64_t)out.err_ns,
+        .argument1 = (uint64_t)sent_ns,
+    };
+    pw_engine_send_control(ni, peer, &frame);
+    if (out.kind == PW_FRAME_ACK)
+        pw_trace_add_of(&ni->trace, out.at_ns, PW_TRACE_ACK_SENT, peer, block->transaction_id,
+                        block->sequence);
+    if (out.kind == PW_FRAME_NACK)
+        pw_trace_add_of(&ni->trace, out.at_ns, PW_TRACE_NACK_SENT, peer, block->transaction_id,
+                        out.code);
+}
+
+void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by)
+{
+    static const enum pw_frame_kind frames[] = {[PW_VERDICT_ACK] = PW_FRAME_ACK,
+                                                [PW_VERDICT_NACK] = PW_FRAME_NACK,
+                                                [PW_VERDICT_NO_ANSWER] = PW_FRAME_NO_ANSWER,
+                                                [PW_VERDICT_BEHIND] = PW_FRAME_NO_ANSWER};
+    if (by.kind == PW_VERDICT_ANSWERED) return;
+    answer_send(ni, arrival->block, arrival->sent_ns,
+                (pw_reply){.kind = frames[by.kind],
+                           .code = by.code,
+                           .flags = by.kind == PW_VERDICT_BEHIND ? PW_FLAG_BEHIND : 0,
+                           .part = PW_BLOCK_PACKETS,
+                           .at_ns = arrival->end_ns});
+}
+
+void pw_destination_answered(pw_ni *ni, const pw_block_frame *block)
+{
+    if (!(block->header.flags & PW_FLAG_COPY)) return;
+    pw_control_frame frame = {
+        .header = {.kind = PW_FRAME_NO_ANSWER,
+                   .flags = PW_FLAG_COPY,
+                   .pdid = block->header.pdid,
+                   .stream = block->header.stream,
+                   .time_ns = block->last_packet_ns},
+        .block_idx = block->block_idx,
+        .transaction_id = block->transaction_id,
+        .sequence = block->sequence,
+    };
+    pw_engine_send_control(ni, block->header.source_node, &frame);
+}
+
+/* A block meets absent pages at the destination: its packets are reported to the driver, it is
+ * refused when the driver has run. */
+
+/* First and last byte of a packet. */
+static void passage_packet_range(const pw_block_frame *block, uint32_t packet, uint64_t *first,
+                                 uint64_t *last)
+{
+    *first = block->destination_address + (uint64_t)packet * PW_PACKET_BYTES;
+    *last = packet + 1 == block->num_packets ? block->destination_address + block->block_bytes - 1
+                                             : *first + PW_PACKET_BYTES - 1;
+}
+
+pw_fault pw_passage_fault(const pw_arrival *arrival)
+{
+    const pw_block_frame *block = arrival->block;
+    return (pw_fault){
+        .identity = pw_identity(block->header.stream, block->block_idx),
+        .source_node = block->header.source_node,
+        .transaction_id = block->transaction_id,
+        .sequence = block->sequence,
+        .pdid = block->header.pdid,
+        .at_destination = true,
+        .block_first_page = pw_page_of(block->destination_address),
+        .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
+        .transfer_first_page = pw_page_of(block->transfer_address),
+        .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
+        .bound_ns = &arrival->inbound->bound_ns,
+    };
+}
+
+/* Does an active fault terminate a packet of the block, its page present or not? */
+static bool is_blocked(const pw_ni *ni, const pw_passage *way)
+{
+    if (ni->settings.stall || ni->settings.hupcf) return false;
+    for (uint32_t packet = 0; packet < way->arrival.block->num_packets; packet++)
+        if ((way->arrival.block->packet_mask >> packet & 1) &&
+            pw_smmu_is_blocked(&ni->smmu, way->bank, pw_passage_packet_ns(way, packet)))
+            return true;
+    return false;
+}
+
+static void faults_tell(pw_ni *ni, const pw_passage *way, const pw_fault *fault, uint64_t page,
+                        pw_time at_ns)
+{
+    pw_trace_add_of(&ni->trace, at_ns, PW_TRACE_FAULT_DESTINATION, fault->source_node, page,
+                    fault->transaction_id);
+    if (pw_driver_packet_fault(&ni->driver, way->bank, fault, page, at_ns) < 0)
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+}
+
+bool pw_faults_report_packet(pw_ni *ni, const pw_passage *way, pw_fault *fault, uint32_t packet)
+{
+    const pw_block_frame *block = way->arrival.block;
+    if (!(block->packet_mask >> packet & 1)) return false;
+    uint64_t first, last;
+    passage_packet_range(block, packet, &first, &last);
+    pw_time at_ns = pw_passage_packet_ns(way, packet);
+    bool blocked = pw_smmu_is_blocked(&ni->smmu, way->bank, at_ns);
+    uint64_t page_idx = pw_page_of(first) - way->first_page;
+    if (way->present[page_idx] && !blocked) page_idx = pw_page_of(last) - way->first_page;
+    if (way->present[page_idx] && !blocked) return false;
+    ni->counters.accesses_blocked += blocked;
+    fault->is_permission = !way->present[page_idx] && way->is_permission[page_idx];
+    faults_tell(ni, way, fault, way->first_page + page_idx, at_ns);
+    return true;
+}
+
+void pw_faults_count_pages(pw_ni *ni, const pw_passage *way)
+{
+    for (uint32_t i = 0; i < way->num_pages; i++)
+        if (!way->present[i])
+            pw_ni_count_page_fault(ni, true, way->is_permission[i], way->first_page + i,
+                                   pw_passage_packet_ns(way, 0));
+}
+
+static void report_faults(pw_ni *ni, const pw_passage *way)
+{
+    pw_fault fault = pw_passage_fault(&way->arrival);
+    for (uint32_t packet = 0; packet < way->arrival.block->num_packets; packet++)
+        pw_faults_report_packet(ni, way, &fault, packet);
+    pw_faults_count_pages(ni, way);
+}
+
+/* The ERR of the block as things are now, PW_NEVER: none will come. One that is lost comes never.
+ */
+static pw_time err_ns(pw_ni *ni, const pw_arrival *arrival, const pw_fault *fault)
+{
+    pw_time at_ns = pw_driver_err_ns(&ni->driver, fault);
+    bool lost = ni->impairments.any && pw_driver_draws_loss(&ni->driver, fault) &&
+                pw_answer_is_lost(ni, PW_IMPAIRMENT_LOST_ERR, arrival->block, 0, at_ns);
+    if (!lost && ni->service.code == PW_OK) return at_ns;
+    pw_driver_lose_err(&ni->driver, fault);
+    return PW_NEVER;
+}
+
+void pw_destination_refuse(pw_ni *ni)
+{
+    const pw_arrival *arrival = &ni->arrival;
+    const pw_service *service = &ni->service;
+    pw_fault fault = pw_passage_fault(arrival);
+    bool has_err = pw_driver_err_ns(&ni->driver, &fault) != PW_NEVER;
+    pw_time leaves_ns = err_ns(ni, arrival, &fault);
+    bool follows = leaves_ns != PW_NEVER;
+    bool fifo_full =
+        ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected != arrival->num_fifo_full;
+    bool is_fault = service->code == PW_OK;
+    uint32_t peer = arrival->block->header.source_node;
+    pw_residency_forget(&arrival->inbound->walk);
+    arrival->inbound->has_page_ins = true;
+    pw_reply out = {.kind = PW_FRAME_NACK,
+                    .code = is_fault                          ? PW_NACK_PAGE_FAULT
+                            : service->code == PW_ERR_ADDRESS ? PW_NACK_DECODE
+                                                              : PW_NACK_PROTECTION,
+                    .flags = follows ? PW_FLAG_ERR_FOLLOWS : 0,
+                    .part = PW_BLOCK_PACKETS,
+                    .err_ns = follows ? leaves_ns + ni->paths[peer].latency_ns : 0,
+                    .at_ns = arrival->end_ns};
+    if ((is_fault && has_err && !follows) || fifo_full) out.flags |= PW_FLAG_IMPAIRED;
+    if (is_fault && !arrival->whole) { /* a block that lacks packets never ends: no NACK */
+        out.kind = follows ? PW_FRAME_ERR_LATER : PW_FRAME_NO_ANSWER;
+        out.code = 0;
+    }
+    answer_send(ni, arrival->block, arrival->sent_ns, out);
+    pw_bounds_send_errs(ni, arrival->inbound->bound_ns);
+    if (pw_driver_is_brief(&ni->driver)) pw_bounds_tell_later(ni, arrival->inbound);
+}
+
+static pw_verdict faults_refuse_or_ask(pw_ni *ni, const pw_passage *way)
+{
+    ni->arrival = way->arrival;
+    if (pw_driver_service(&ni->driver, &ni->service)) pw_destination_refuse(ni);
+    else pw_engine_ask(ni);
+    return (pw_verdict){PW_VERDICT_ANSWERED, 0};
+}
+
+/* The stage behind translation. */
+static pw_verdict faults_meet(pw_ni *ni, pw_passage *way)
+{
+    if (!way->num_absent && !(!way->granted && is_blocked(ni, way)))
+        return way->arrival.whole ? pw_pass : (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
+    way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;
+    report_faults(ni, way);
+    return faults_refuse_or_ask(ni, way);
+}
 
 /* --- admit: room, receive engine, context, transfer, CRC
  * ------------------------------------------ */
@@ -107,17 +329,17 @@ static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
         corrupt |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
     corrupt &= block->packet_mask;
     if (!corrupt) return pw_pass;
-    if (ni->translation->ops->is_silent) {
+    if (ni->translation->receiver.is_silent) {
         ni->counters.crc_errors += (uint64_t)__builtin_popcountll(corrupt);
         return lose_block(ni, way);
     }
     for (; corrupt; corrupt &= corrupt - 1) {
         ni->counters.crc_errors++;
-        pw_answer_send(ni, block, way->arrival.sent_ns,
-                       (pw_reply){.kind = PW_FRAME_NACK,
-                                  .code = PW_NACK_CORRUPT,
-                                  .part = (uint32_t)__builtin_ctzll(corrupt),
-                                  .at_ns = way->arrival.end_ns});
+        answer_send(ni, block, way->arrival.sent_ns,
+                    (pw_reply){.kind = PW_FRAME_NACK,
+                               .code = PW_NACK_CORRUPT,
+                               .part = (uint32_t)__builtin_ctzll(corrupt),
+                               .at_ns = way->arrival.end_ns});
     }
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
@@ -138,7 +360,7 @@ static int write_stalling(pw_ni *ni, pw_passage *way)
     for (uint32_t packet = 0; packet < block->num_packets && code == PW_OK; packet++) {
         if (!(block->packet_mask >> packet & 1)) continue;
         uint64_t first, last;
-        pw_passage_packet_range(block, packet, &first, &last);
+        passage_packet_range(block, packet, &first, &last);
         admitted_ns =
             pw_smmu_admit(&ni->smmu, pw_later(pw_passage_packet_ns(way, packet), admitted_ns));
         pw_time done_ns = pw_stall_access(ni, walk, &fault, pw_page_of(first), admitted_ns, &code);
@@ -178,12 +400,12 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
     const pw_block_frame *block = way->arrival.block;
     if (!way->arrival.whole) return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
     pw_time ready_ns = pw_later(way->ready_ns, way->arrival.end_ns);
-    pw_answer_send(ni, block, way->arrival.sent_ns,
-                   (pw_reply){.kind = PW_FRAME_NACK,
-                              .code = PW_NACK_MISSED,
-                              .part = PW_BLOCK_PACKETS,
-                              .err_ns = ready_ns + ni->paths[block->header.source_node].latency_ns,
-                              .at_ns = way->arrival.end_ns});
+    answer_send(ni, block, way->arrival.sent_ns,
+                (pw_reply){.kind = PW_FRAME_NACK,
+                           .code = PW_NACK_MISSED,
+                           .part = PW_BLOCK_PACKETS,
+                           .err_ns = ready_ns + ni->paths[block->header.source_node].latency_ns,
+                           .at_ns = way->arrival.end_ns});
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
 
@@ -192,8 +414,8 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
 static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
 {
     ni->counters.blocks_dropped++;
-    if (ni->translation->ops->retries_two_sided) return tell_missed(ni, way);
-    if (ni->translation->ops->goes_back) {
+    if (ni->translation->receiver.retries_two_sided) return tell_missed(ni, way);
+    if (ni->translation->receiver.goes_back) {
         way->arrival.inbound->refused = true;
         return (pw_verdict){PW_VERDICT_NACK, PW_NACK_NOT_READY};
     }
@@ -232,7 +454,7 @@ static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_path *path = &ni->paths[block->header.source_node];
-    if (ni->translation->ops->goes_back) return keep_sequence(ni, way);
+    if (ni->translation->receiver.goes_back) return keep_sequence(ni, way);
     bool is_it = path->lost.is_set && path->lost.stream == block->header.stream &&
                  path->lost.block_idx == block->block_idx;
     if (is_it) path->lost.is_set = false; /* set again if it is dropped again */
@@ -240,7 +462,7 @@ static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
         ni->counters.blocks_behind++;
         return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
     }
-    if (ni->translation->ops->is_silent && !way->arrival.whole) return lose_block(ni, way);
+    if (ni->translation->receiver.is_silent && !way->arrival.whole) return lose_block(ni, way);
     return pw_pass;
 }
 
@@ -346,8 +568,8 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
         pw_translate(ni->translation, &walk, &access, &result);
         pw_ni_count_page_fault(ni, true, false, page, end_ns);
     }
-    pw_faults_tell(ni, way, &fault, page, end_ns);
-    return pw_faults_refuse_or_ask(ni, way);
+    faults_tell(ni, way, &fault, page, end_ns);
+    return faults_refuse_or_ask(ni, way);
 }
 
 /* --- deliver ------------------------------------------------------------------------------------
@@ -428,7 +650,7 @@ pw_verdict pw_passage_deliver(pw_ni *ni, pw_passage *way)
 
 pw_verdict pw_passage_finish(pw_ni *ni, pw_passage *way)
 {
-    static stage *const stages[] = {pw_passage_translate, pw_faults_meet, pw_passage_deliver};
+    static stage *const stages[] = {pw_passage_translate, faults_meet, pw_passage_deliver};
     return go_through(ni, way, stages, sizeof stages / sizeof *stages);
 }
 

@@ -1,12 +1,159 @@
-#include "ni/dispatch.h"
-#include "ni/block_fields.h"
-#include "ni/control_frames.h"
-#include "ni/inbound.h"
-#include "ni/lookahead.h"
-#include "ni/losses.h"
-#include "ni/pair.h"
-#include "ni/senders.h"
+/* Frames in and control frames out: each frame that comes is delimited, checked and given to the
+ * part of the NI that its kind concerns. While the host decides about a fault, bursts are kept. */
 #include "ni/state.h"
+#include "r5sched/segmentation.h"
+#include <stdlib.h>
+#include <string.h>
+
+int pw_error_of_nack(uint32_t code)
+{
+    switch (code) {
+    case PW_NACK_NONE: return PW_OK;
+    case PW_NACK_DECODE: return PW_ERR_ADDRESS;
+    case PW_NACK_NO_CONTEXT: return PW_ERR_CONTEXT;
+    case PW_NACK_PROTECTION: return PW_ERR_PROTECTION;
+    default: return PW_ERR_UNRECOVERABLE;
+    }
+}
+
+uint32_t pw_nack_of_error(int code)
+{
+    switch (code) {
+    case PW_ERR_ADDRESS: return PW_NACK_DECODE;
+    case PW_ERR_CONTEXT: return PW_NACK_NO_CONTEXT;
+    case PW_ERR_FULL: /* no room to pin or register: not what the peer may use */
+    case PW_ERR_PROTECTION: return PW_NACK_PROTECTION;
+    default: return PW_UNRECOVERABLE;
+    }
+}
+
+void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame)
+{
+    pw_control_frame *own = pw_burst_append(ni->bursts, peer, sizeof *own);
+    if (!own) {
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+        return;
+    }
+    if (frame->header.kind == PW_FRAME_ACK) pw_memory_progress(ni->memory);
+    *own = *frame;
+    own->header.magic = PW_FRAME_MAGIC;
+    own->header.frame_bytes = sizeof *own;
+    own->header.source_node = ni->node;
+    pw_frame_seal(&own->header, sizeof *own);
+}
+
+void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32_t stream,
+                           uint32_t code, pw_time at_ns)
+{
+    pw_control_frame frame = {.header = {.kind = (uint8_t)kind,
+                                         .stream = stream,
+                                         .time_ns = at_ns + ni->paths[peer].latency_ns},
+                              .code = code};
+    pw_engine_send_control(ni, peer, &frame);
+}
+
+/* Does a node answer for a block that was sent to another, or in another domain? Its numbers are
+ * easily guessed. Counted.
+ * What is about no pending block can do no harm. */
+static bool control_is_foreign(pw_ni *ni, const pw_frame_header *header)
+{
+    const pw_control_frame *frame = (const pw_control_frame *)header;
+    const pw_transaction *transaction =
+        pw_transactions_find(&ni->firmware.transactions, frame->transaction_id);
+    if (!transaction || transaction->block_idx != frame->block_idx) return false;
+    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    if (transfer->stream != header->stream ||
+        (transfer->peer == header->source_node && transfer->pdid == header->pdid))
+        return false;
+    ni->counters.answers_refused++;
+    return true;
+}
+
+static bool is_transfer_sane(const pw_block_frame *block)
+{
+    return block->transfer_bytes > 0 && block->transfer_bytes <= PW_TRANSFER_MAX_BYTES &&
+           !pw_range_wraps(block->transfer_address, block->transfer_bytes) &&
+           block->notification.address % PW_NOTIFICATION_BYTES == 0;
+}
+
+/* The block that the transfer has at this index, and no other. */
+static bool is_place_sane(const pw_block_frame *block, uint64_t block_max)
+{
+    uint32_t first_bytes =
+        pw_first_block_bytes(block_max, block->transfer_address, block->transfer_bytes);
+    return block->block_idx <
+               pw_num_blocks(block_max, block->transfer_address, block->transfer_bytes) &&
+           block->destination_address - block->transfer_address ==
+               pw_block_offset(block_max, first_bytes, block->block_idx) &&
+           block->block_bytes ==
+               pw_block_bytes(block_max, block->transfer_bytes, first_bytes, block->block_idx);
+}
+
+static bool are_packets_sane(const pw_block_frame *block)
+{
+    uint32_t num_packets = (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
+    if (num_packets == 0 || num_packets > PW_BLOCK_PACKETS || block->num_packets != num_packets)
+        return false;
+    uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
+    uint64_t frame_bytes = sizeof *block + ((num_packets * 4u + 7u) & ~7u) + block->block_bytes;
+    return block->packet_mask && !(block->packet_mask & ~all) &&
+           block->header.frame_bytes == ((frame_bytes + 7) & ~UINT64_C(7));
+}
+
+static bool are_times_sane(const pw_block_frame *block)
+{
+    return block->waited_ns <= PW_WAITED_MAX_NS && block->last_packet_ns >= block->header.time_ns &&
+           block->last_packet_ns <= PW_FRAME_TIME_MAX && block->held_ns >= 0 &&
+           block->held_ns <= block->header.time_ns;
+}
+
+/* block_max: the largest block here, which its source must have too. */
+static bool block_is_sane(const pw_block_frame *block, uint64_t block_max)
+{
+    return is_transfer_sane(block) && is_place_sane(block, block_max) && are_packets_sane(block) &&
+           are_times_sane(block);
+}
+
+static void lose_answers(pw_ni *ni, const pw_transaction *transaction)
+{
+    pw_firmware *firmware = &ni->firmware;
+    uint64_t identity =
+        pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
+    pw_answer lost = {.kind = PW_EVENT_NACK,
+                      .transaction_id = transaction->id,
+                      .sequence = transaction->sequence,
+                      .identity = identity,
+                      .sent_ns = INT64_MIN};
+    if (transaction->predicted && !transaction->confirmed) { /* its ACK may never be confirmed */
+        lost.code = PW_NACK_CORRUPT;
+        lost.at_ns = transaction->predicted_ns;
+        pw_firmware_answer(firmware, &lost);
+    } else if (transaction->unanswered) {
+        lost.at_ns = transaction->earliest_answer_ns;
+        pw_firmware_spoiled(firmware, &lost);
+        pw_firmware_no_answer(firmware, &lost);
+    }
+}
+
+/* A frame between this node and the peer was dropped, at either end. Which one nobody can tell:
+ * each attempt under way there is taken for lost, and its timeout decides; without one, or after as
+ * many as there are sequence numbers, the transfer ends with PW_ERR_UNRECOVERABLE. A read of which
+ * nothing has come ends with PW_ERR_MALFORMED. */
+static void losses_note(pw_ni *ni, uint32_t peer)
+{
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
+        const pw_transaction *transaction = &ni->firmware.transactions.entries[i];
+        if (transaction->state != PW_TRANSACTION_FREE &&
+            ni->firmware.transfers[transaction->channel].peer == peer)
+            lose_answers(ni, transaction);
+    }
+    pw_transactions *table = &ni->firmware.transactions;
+    for (uint32_t i = table->num_overtaken; i-- > 0;) /* the last one moves to where one goes */
+        if (table->overtaken[i].peer == peer)
+            pw_transactions_overtaken_answered(table, &table->overtaken[i]);
+    while (pw_network_settle(ni, peer)) continue;
+    pw_inbound_fail_unserved(ni, peer);
+}
 
 static void tell_dropped(pw_ni *ni, uint32_t peer)
 {
@@ -43,8 +190,7 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 static int on_block(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_block_frame *block = (const pw_block_frame *)header;
-    if (pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes))
-        pw_destination_block(ni, block);
+    if (block_is_sane(block, (uint64_t)ni->settings.block_bytes)) pw_destination_block(ni, block);
     else refuse_block(ni, block);
     if (!ni->decision_wanted) pw_destination_answered(ni, block);
     return PW_OK;
@@ -85,12 +231,11 @@ static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kin
 
 static int on_answer(pw_ni *ni, const pw_frame_header *header)
 {
-    if (pw_control_is_foreign(ni, header)) return PW_OK;
+    if (control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer =
         answer_of(frame, header->kind == PW_FRAME_ACK ? PW_EVENT_ACK : PW_EVENT_NACK);
-    if (answer.code > PW_NACK_BUFFER_FULL && ni->settings.translation < PW_TRANSLATION_ODP)
-        return PW_ERR_MALFORMED; /* no code of a NIC with an SMMU, or of miNI's */
+    if (!pw_receiver_has_nack(&ni->translation->receiver, answer.code)) return PW_ERR_MALFORMED;
     /* Its ERR would be waited for, and nothing would ever say that it does not come. */
     if (header->flags & PW_FLAG_COPY && !pw_network_has_copy(ni, frame)) return PW_ERR_MALFORMED;
     if (answer.kind == PW_EVENT_ACK) pw_memory_progress(ni->memory);
@@ -106,7 +251,7 @@ static int on_err_later(pw_ni *ni, const pw_frame_header *header)
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_ERR);
     if (header->flags & PW_FLAG_COPY) return PW_OK; /* of a copy: nobody waits for it */
-    if (pw_control_is_foreign(ni, header)) return PW_OK;
+    if (control_is_foreign(ni, header)) return PW_OK;
     if (answer.err_follows) pw_firmware_err_later(&ni->firmware, &answer);
     else pw_firmware_errs_later(&ni->firmware, header->source_node, header->stream, answer.err_ns);
     pw_bounds_want(ni, frame);
@@ -121,7 +266,7 @@ static int on_bound(pw_ni *ni, const pw_frame_header *header)
 
 static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
 {
-    if (pw_control_is_foreign(ni, header)) return PW_OK;
+    if (control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_NACK);
     if (header->flags & PW_FLAG_IMPAIRED) pw_firmware_spoiled(&ni->firmware, &answer);
@@ -134,7 +279,7 @@ static int on_no_answer(pw_ni *ni, const pw_frame_header *header)
 
 static int on_err(pw_ni *ni, const pw_frame_header *header)
 {
-    if (pw_control_is_foreign(ni, header)) return PW_OK;
+    if (control_is_foreign(ni, header)) return PW_OK;
     const pw_control_frame *frame = (const pw_control_frame *)header;
     pw_answer answer = answer_of(frame, PW_EVENT_ERR);
     answer.sent_ns = INT64_MIN;
@@ -267,7 +412,7 @@ static int on_grant(pw_ni *ni, const pw_frame_header *header)
 
 static int on_dropped(pw_ni *ni, const pw_frame_header *header)
 {
-    pw_losses_note(ni, header->source_node);
+    losses_note(ni, header->source_node);
     return PW_OK;
 }
 
@@ -320,7 +465,7 @@ static void drop(pw_ni *ni, uint32_t source, uint32_t num_bytes)
 {
     ni->counters.malformed_frames++;
     if (source >= ni->num_nodes) return;
-    pw_losses_note(ni, source);
+    losses_note(ni, source);
     if (num_bytes <= sizeof(pw_control_frame)) return;
     tell_dropped(ni, source);
 }
@@ -353,7 +498,7 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
         !is_sound(ni, header, source) || header->source_node != source)
         return NULL;
     const pw_block_frame *block = (const pw_block_frame *)header;
-    return pw_block_is_sane(block, (uint64_t)ni->settings.block_bytes) ? block : NULL;
+    return block_is_sane(block, (uint64_t)ni->settings.block_bytes) ? block : NULL;
 }
 
 /* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */
@@ -369,8 +514,10 @@ static uint32_t take_pair(pw_ni *ni, uint32_t source, const uint8_t *data, uint3
     return first_bytes + second->header.frame_bytes;
 }
 
-uint32_t pw_dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
-                           int *result)
+/* Handle the frames of a burst until a decision is wanted; how many bytes were taken. *result:
+ * PW_ERR_MALFORMED when part was dropped. */
+static uint32_t dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
+                               int *result)
 {
     uint32_t total_bytes = num_bytes;
     while (num_bytes && !ni->decision_wanted) {
@@ -398,7 +545,115 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 {
     int result = PW_OK;
     ni->counters.bursts_received++;
-    uint32_t handled_bytes = pw_dispatch_burst(ni, source, data, num_bytes, &result);
+    uint32_t handled_bytes = dispatch_burst(ni, source, data, num_bytes, &result);
     if (ni->decision_wanted) pw_engine_hold(ni, source, data, num_bytes, handled_bytes);
     return result;
+}
+
+/* PW_POLICY_HOST: the host decides which pages a fault brings in. Until it has, the block under way
+ * waits (ni->arrival or ni->departure), the firmware's actions behind it too, and bursts are kept.
+ */
+
+typedef struct pw_held_burst {
+    struct pw_held_burst *next;
+    uint32_t source, num_bytes, position;
+    _Alignas(8) uint8_t data[];
+} pw_held_burst;
+
+void pw_engine_ask(pw_ni *ni)
+{
+    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    ni->decision_wanted = true;
+    pw_engine_emit(ni, PW_HOST_DECISION, ++ni->decision_id, PW_OK, ni->service.page_in_ns, 0,
+                   pending->fault.source_node);
+}
+
+/* From the frame under way on: its block is needed when it is answered. */
+void pw_engine_hold(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
+                    uint32_t position)
+{
+    const uint8_t *block = (const uint8_t *)ni->arrival.block;
+    uint32_t begin = position ? (uint32_t)(block - data) : 0;
+    pw_held_burst *held = malloc(sizeof *held + num_bytes - begin);
+    if (!held) {
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+        return;
+    }
+    *held = (pw_held_burst){
+        .source = source, .num_bytes = num_bytes - begin, .position = position - begin};
+    memcpy(held->data, data + begin, num_bytes - begin);
+    if (position) ni->arrival.block = (const pw_block_frame *)(const void *)held->data;
+    if (ni->last_held) ni->last_held->next = held;
+    else ni->first_held = held;
+    ni->last_held = held;
+}
+
+static void release_first(pw_ni *ni)
+{
+    pw_held_burst *held = ni->first_held;
+    ni->first_held = held->next;
+    if (!ni->first_held) ni->last_held = NULL;
+    free(held);
+}
+
+void pw_engine_drop_held(pw_ni *ni)
+{
+    while (ni->first_held) release_first(ni);
+}
+
+static int receive_held(pw_ni *ni)
+{
+    int result = PW_OK;
+    while (ni->first_held && !ni->decision_wanted) {
+        pw_held_burst *held = ni->first_held;
+        held->position += dispatch_burst(ni, held->source, held->data + held->position,
+                                         held->num_bytes - held->position, &result);
+        if (!ni->decision_wanted) release_first(ni); /* else the block under way is in it */
+    }
+    return result;
+}
+
+int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out)
+{
+    if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
+    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    const pw_fault *fault = &pending->fault;
+    uint32_t bank = 0;
+    while (ni->smmu.banks[bank].pdid != fault->pdid) bank++;
+    *out = (pw_decision){
+        .page = pending->page,
+        .block_first_page = fault->block_first_page,
+        .block_end_page = fault->block_end_page,
+        .transfer_first_page = fault->transfer_first_page,
+        .transfer_end_page = fault->transfer_end_page,
+        .time_ns = ni->service.page_in_ns,
+        .source_node = fault->source_node,
+        .bank = bank,
+        .pdid = fault->pdid,
+        .transaction_id = fault->transaction_id,
+        .sequence = fault->sequence,
+        .at_destination = fault->at_destination,
+    };
+    return PW_OK;
+}
+
+int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages)
+{
+    if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
+    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    bool holds_page = first_page <= pending->page && pending->page - first_page < num_pages;
+    if (!holds_page || num_pages > UINT64_MAX - first_page) return PW_ERR_INVALID;
+    bool at_destination = pending->fault.at_destination;
+    ni->decision_wanted = false;
+    pw_ni_enter(ni); /* the host's policy has run */
+    if (!pw_driver_decide(&ni->driver, first_page, first_page + num_pages, &ni->service)) {
+        pw_engine_ask(ni);
+        return PW_OK;
+    }
+    if (at_destination) {
+        pw_destination_refuse(ni);
+        pw_destination_answered(ni, ni->arrival.block);
+    } else pw_source_send_block(ni, &ni->actions);
+    pw_engine_perform(ni);
+    return receive_held(ni);
 }

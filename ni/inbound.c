@@ -1,10 +1,56 @@
-#include "ni/bounds.h"
-#include "ni/inbound.h"
-#include "ni/senders.h"
+/* Transfers that arrive, and what is kept of who sends them. */
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
 #include <string.h>
+
+struct pw_sender {
+    uint32_t num_open;
+    uint32_t ended[PW_ENDED_KEPT]; /* stream + 1, by the stream's low bits; 0: none yet */
+};
+
+static struct pw_sender *sender_of(pw_ni *ni, uint32_t peer)
+{
+    if (!ni->senders[peer]) ni->senders[peer] = calloc(1, sizeof *ni->senders[peer]);
+    return ni->senders[peer];
+}
+
+bool pw_senders_admit(pw_ni *ni, uint32_t peer, uint32_t stream)
+{
+    const struct pw_sender *sender = sender_of(ni, peer);
+    if (!sender) {
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+        return false;
+    }
+    if (sender->ended[stream % PW_ENDED_KEPT] == stream + 1) {
+        ni->counters.blocks_refused_ended++;
+        return false;
+    }
+    if (sender->num_open >= PW_NUM_CHANNELS) {
+        ni->counters.transfers_refused++;
+        return false;
+    }
+    return true;
+}
+
+/* An inbound of it was made, and is gone. */
+static void senders_opened(pw_ni *ni, uint32_t peer) { ni->senders[peer]->num_open++; }
+
+static void senders_closed(pw_ni *ni, uint32_t peer) { ni->senders[peer]->num_open--; }
+
+void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream)
+{
+    if (stream & PW_STREAM_READ) return; /* known by its request alone */
+    struct pw_sender *sender = sender_of(ni, peer);
+    if (sender) sender->ended[stream % PW_ENDED_KEPT] = stream + 1;
+    else pw_ni_latch(ni, PW_ERR_NOMEM);
+}
+
+void pw_senders_destroy(pw_ni *ni)
+{
+    for (uint32_t peer = 0; ni->senders && peer < ni->num_nodes; peer++) free(ni->senders[peer]);
+    free(ni->senders);
+}
 
 static uint32_t bucket(uint32_t peer, uint32_t stream)
 {
@@ -51,13 +97,13 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->next = ni->inbounds[home];
     ni->inbounds[home] = inbound;
     ni->num_inbounds++;
-    if (!inbound->is_read) pw_senders_opened(ni, peer);
+    if (!inbound->is_read) senders_opened(ni, peer);
     return inbound;
 }
 
 static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
 {
-    if (!inbound->is_read) pw_senders_closed(ni, inbound->peer);
+    if (!inbound->is_read) senders_closed(ni, inbound->peer);
     pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;

@@ -1,10 +1,10 @@
-#include "ni/limits.h"
-#include "ni/mailbox_fifo.h"
+/* What numbers an NI can be made with. */
+#include "ni/ni.h"
+#include "ni/packetizer.h"
 #include "native/tcache.h"
-#include "mini/mini.h"
-#include "mini/nic_memory.h"
-#include "odp/odp.h"
-#include "translation/utlb_cache.h"
+#include "smmu/mini/mini.h"
+#include "smmu/odp/odp.h"
+#include "smmu/utlb/utlb.h"
 #include "smmu/smmu.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,14 +61,12 @@ static const limit of_settings[] = {
     SETTING(vmh_low_pages, 0, INT64_MAX),
     SETTING(vmh_check_ns, 1, INT64_MAX),
     SETTING(miss_times, PW_MISS_TIMES_PLATFORM, PW_MISS_TIMES_RAYTRACE),
-    SETTING(mini_seed, 0, UINT32_MAX),
     SETTING(static_pages, 1, INT64_C(1) << 40),
     SETTING(static_buffers, 1, 1 << 20),
     SETTING(nic_memory_bytes, 1, INT64_MAX),
     SETTING(odp_rnr_ns, 1, TIME_MAX_NS * 3600),
     SETTING(odp_fault_pages, 1, PW_ODP_FAULT_PAGES_MAX),
     POWER_OF_TWO(utlb_cache_entries, PW_UTLB_ENTRIES_MAX),
-    POWER_OF_TWO(utlb_cache_ways, PW_TCACHE_WAYS_MAX),
     SETTING(utlb_fetch_entries, 1, PW_UTLB_FETCH_MAX),
     SETTING(mailbox_fifo_words, 1, 65536),
     SETTING(mailbox_bursts, PW_BURSTS_HARDWARE, PW_BURSTS_WHOLE),
@@ -166,6 +164,7 @@ static bool is_above_nic_memory(const pw_settings *settings)
 static void first_clash_of_units(const pw_settings *settings, const char **name, int64_t *value,
                                  const char **because)
 {
+    const pw_unit_traits traits = pw_translation_traits(settings->translation);
     *name = "translation", *value = settings->translation;
     if (settings->vmh_ways < 2 ||
         settings->vmh_line_pages * settings->vmh_ways > settings->vmh_entries) {
@@ -180,12 +179,7 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
     } else if (settings->vmh_low_pages > settings->vmh_high_pages) {
         *name = "vmh_low_pages", *value = settings->vmh_low_pages;
         *because = "the low water mark is above the high one (vmh_high_pages); take a lower one";
-    } else if (settings->utlb_cache_ways > settings->utlb_cache_entries) {
-        *name = "utlb_cache_ways", *value = settings->utlb_cache_ways;
-        *because = "a set has at most as many ways as there are entries (utlb_cache_entries); take "
-                   "fewer";
-    } else if (settings->translation == PW_TRANSLATION_SMMU ||
-               settings->translation == PW_TRANSLATION_UTLB) {
+    } else if (traits.has_fault_registers) {
         *name = NULL;
     } else if (is_above_nic_memory(settings)) {
         *name = "nic_memory_bytes", *value = settings->nic_memory_bytes;
@@ -194,10 +188,9 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
     } else if (settings->stall || !settings->hupcf || settings->ideal) {
         *because = "only the SMMU has fault registers, and pages that are not pinned; take "
                    "translation = 0, or stall = 0, hupcf = 1 and ideal = 0";
-    } else if (settings->translation >= PW_TRANSLATION_ODP &&
-               settings->interleave != PW_INTERLEAVE_NONE) {
+    } else if (!traits.takes_pairs && settings->interleave != PW_INTERLEAVE_NONE) {
         *because = "only PART is told of packets of two blocks in turn; take interleave = 0";
-    } else if (settings->timeout_ns < 0 && settings->translation == PW_TRANSLATION_MINI) {
+    } else if (traits.needs_timeout && settings->timeout_ns < 0) {
         *because = "a packet that misses is dropped, and only a timeout brings it again; set "
                    "timeout_ns";
     } else *name = NULL;

@@ -144,31 +144,14 @@ int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes)
     return PW_ERR_MALFORMED;
 }
 
-static int64_t land(const pw_ni *ni, const pw_envelope *envelope, const uint8_t *frame,
-                    uint64_t address, uint64_t capacity_bytes, int64_t posted_ns)
-{
-    uint64_t num_bytes =
-        envelope->payload_bytes < capacity_bytes ? envelope->payload_bytes : capacity_bytes;
-    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof *envelope, num_bytes);
-    return pw_later(posted_ns, envelope->arrival_ns) +
-           num_packets(ni, envelope->payload_bytes) * ni->costs.mailbox_read_ns;
-}
-
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
                            uint64_t capacity_bytes, int64_t posted_ns)
 {
     pw_envelope envelope;
     memcpy(&envelope, frame, sizeof envelope);
-    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
-}
-
-int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
-                           uint64_t capacity_bytes, int64_t posted_ns)
-{
-    pw_envelope envelope;
-    if (!is_sound(ni, frame, frame_bytes, &envelope)) return -1;
-    if (envelope.key || envelope.payload_bytes != envelope.num_bytes ||
-        envelope.num_bytes > capacity_bytes)
-        return -1;
-    return land(ni, &envelope, frame, address, capacity_bytes, posted_ns);
+    uint64_t num_bytes =
+        envelope.payload_bytes < capacity_bytes ? envelope.payload_bytes : capacity_bytes;
+    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
+    return pw_later(posted_ns, envelope.arrival_ns) +
+           num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
 }

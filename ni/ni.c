@@ -1,40 +1,82 @@
-#include "ni/pair.h"
-#include "ni/ni.h"
-#include "ni/control_frames.h"
-#include "ni/inbound.h"
-#include "ni/limits.h"
-#include "ni/senders.h"
+/* The engine composed: its parts are made here, it runs over their events, and the host reads it.
+ */
 #include "ni/state.h"
 #include <stdlib.h>
 
+#define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
+
+static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, uint32_t peer)
+{
+    if (peer == node) return 0;
+    uint32_t num_qfdbs = (num_nodes + per_qfdb - 1) / per_qfdb;
+    uint32_t mine = node / per_qfdb, theirs = peer / per_qfdb;
+    if (mine == theirs) return 1;
+    uint32_t around = mine > theirs ? mine - theirs : theirs - mine;
+    if (num_qfdbs - around < around) around = num_qfdbs - around;
+    return (int64_t)around + 2;
+}
+
+static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, uint32_t node,
+                      uint32_t peer)
+{
+    uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb;
+    int64_t hops = num_hops(per_qfdb, num_nodes, node, peer);
+    int64_t mbps = node / per_qfdb == peer / per_qfdb ? costs->link_mbps : costs->link_between_mbps;
+    pw_calendar_init(&path->link);
+    /* 8 bits at mbps x coding: ps a byte = 8e6 / (mbps x permille / 1000) */
+    path->byte_ps_1000 = (uint64_t)(8000000000000 / (mbps * costs->link_coding_permille));
+    path->packet_ps =
+        (PW_PACKET_BYTES + (uint64_t)costs->packet_header_bytes) * path->byte_ps_1000 / 1000;
+    path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
+}
+
+static int grow(pw_host_events *events)
+{
+    uint32_t capacity = events->capacity ? 2 * events->capacity : 64;
+    pw_host_event *bigger = malloc(capacity * sizeof *bigger);
+    if (!bigger) return PW_ERR_NOMEM;
+    for (uint32_t i = 0; i < events->num_events; i++)
+        bigger[i] = events->ring[(events->head + i) % events->capacity];
+    free(events->ring);
+    *events =
+        (pw_host_events){.ring = bigger, .capacity = capacity, .num_events = events->num_events};
+    return PW_OK;
+}
+
+/* PW_ERR_NOMEM: the event is not kept. */
+static int host_events_push(pw_host_events *events, const pw_host_event *event)
+{
+    if (events->num_events == events->capacity && grow(events) < 0) return PW_ERR_NOMEM;
+    events->ring[(events->head + events->num_events++) % events->capacity] = *event;
+    return PW_OK;
+}
+
+/* The earliest ones, at most max; how many. */
+static int host_events_take(pw_host_events *events, pw_host_event *out, int max)
+{
+    int num_taken = 0;
+    while (num_taken < max && events->num_events) {
+        out[num_taken++] = events->ring[events->head];
+        events->head = (events->head + 1) % events->capacity;
+        events->num_events--;
+    }
+    return num_taken;
+}
+
+static void host_events_destroy(pw_host_events *events) { free(events->ring); }
+
 static int create_translation(pw_ni *ni)
 {
-    int code = PW_OK;
-    switch (ni->settings.translation) {
-    case PW_TRANSLATION_MINI:
-        code = pw_mini_init(&ni->mini, &ni->costs, &ni->settings, &ni->counters, ni->memory);
-        ni->translation = &ni->mini.base;
-        break;
-    case PW_TRANSLATION_STATIC:
-        pw_static_tables_init(&ni->static_tables, &ni->costs, &ni->settings, &ni->counters,
-                              ni->memory);
-        ni->translation = &ni->static_tables.base;
-        break;
-    case PW_TRANSLATION_ODP:
-    case PW_TRANSLATION_NP:
-        pw_odp_init(&ni->odp, &ni->smmu, &ni->costs, &ni->settings, &ni->counters, ni->memory);
-        ni->translation = &ni->odp.base;
-        break;
-    default:
-        if (ni->settings.translation == PW_TRANSLATION_UTLB)
-            code = pw_utlb_cache_init(&ni->utlb, &ni->costs, &ni->settings, &ni->counters);
-        pw_smmu_unit_init(&ni->smmu_unit, &ni->smmu, ni->memory, &ni->driver.presence,
-                          ni->settings.ideal, ni->utlb.entries ? &ni->utlb : NULL);
-        ni->translation = &ni->smmu_unit.base;
-    }
-    if (ni->translation->ops->has_random_keys)
-        pw_regions_draw_keys(&ni->regions, PW_MINI_BUFFER_BITS,
-                             (uint64_t)ni->settings.mini_seed << 32 | ni->node);
+    const pw_unit_parts parts = {.costs = &ni->costs,
+                                 .settings = &ni->settings,
+                                 .counters = &ni->counters,
+                                 .memory = ni->memory,
+                                 .smmu = &ni->smmu,
+                                 .presence = &ni->driver.presence};
+    int code = pw_translation_create(&parts, &ni->translation);
+    if (code == PW_OK && ni->translation->buffer_bits)
+        pw_regions_draw_keys(&ni->regions, ni->translation->buffer_bits,
+                             KEYS_SEED << 32 | ni->node);
     return code;
 }
 
@@ -44,14 +86,14 @@ static int create_parts(pw_ni *ni)
     if (code == PW_OK) code = pw_burst_pool_create(ni->num_nodes, &ni->bursts);
     if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
     ni->smmu.trace = &ni->trace;
+    if (code == PW_OK) code = create_translation(ni);
     if (code == PW_OK)
-        code = pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->counters,
-                                &ni->tallies, ni->events, &ni->trace);
+        code =
+            pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->translation->receiver,
+                             &ni->counters, &ni->tallies, ni->events, &ni->trace);
     if (code == PW_OK)
         code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
                               ni->memory, &ni->smmu, &ni->impairments);
-    if (code < 0) return code;
-    code = create_translation(ni);
     if (code < 0) return code;
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
@@ -85,7 +127,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
         return code;
     }
     for (uint32_t peer = 0; peer < num_nodes; peer++)
-        pw_path_init(&ni->paths[peer], costs, num_nodes, node, peer);
+        path_init(&ni->paths[peer], costs, num_nodes, node, peer);
     *out = ni;
     return PW_OK;
 }
@@ -94,7 +136,7 @@ void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
 {
     if (ni->node >= machine_nodes) return;
     for (uint32_t peer = 0; peer < machine_nodes && peer < ni->num_nodes; peer++)
-        pw_path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
+        path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
 }
 
 void pw_ni_destroy(pw_ni *ni)
@@ -107,16 +149,13 @@ void pw_ni_destroy(pw_ni *ni)
     pw_network_forget(ni);
     pw_event_queue_destroy(ni->events);
     pw_burst_pool_destroy(ni->bursts);
+    pw_translation_destroy(ni->translation);
     pw_smmu_destroy(&ni->smmu);
-    pw_mini_destroy(&ni->mini);
-    pw_utlb_cache_destroy(&ni->utlb);
-    pw_static_tables_destroy(&ni->static_tables);
-    pw_odp_destroy(&ni->odp);
     pw_firmware_destroy(&ni->firmware);
     pw_driver_destroy(&ni->driver);
     free(ni->trace.records);
     pw_regions_destroy(&ni->regions);
-    pw_host_events_destroy(&ni->host_events);
+    host_events_destroy(&ni->host_events);
     free(ni->paths);
     free(ni->tallies.peers);
     free(ni);
@@ -145,7 +184,7 @@ int pw_ni_latch(pw_ni *ni, int code)
 
 void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event)
 {
-    if (pw_host_events_push(&ni->host_events, event) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
+    if (host_events_push(&ni->host_events, event) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,
@@ -281,7 +320,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     if (ni->failure) return ni->failure;
     pw_bounds_announce(ni);
-    return pw_host_events_take(&ni->host_events, events, max);
+    return host_events_take(&ni->host_events, events, max);
 }
 
 /* Not behind an answer that is still on its way: it may change what comes next. */
@@ -370,4 +409,40 @@ void pw_ni_invalidate_all(pw_ni *ni)
 {
     ni->translation->ops->invalidate_all(ni->translation);
     pw_memory_changed(ni->memory);
+}
+
+int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)
+{
+    free(ni->trace.records);
+    ni->trace = (pw_trace){.node = ni->node};
+    ni->driver.num_marks = 0;
+    pw_library_thread_forget_records(&ni->driver.thread);
+    if (capacity == 0) return PW_OK;
+    ni->trace.records = malloc(capacity * sizeof *ni->trace.records);
+    if (!ni->trace.records) return PW_ERR_NOMEM;
+    ni->trace.capacity = capacity;
+    return PW_OK;
+}
+
+pw_trace *pw_ni_trace(pw_ni *ni) { return &ni->trace; }
+
+uint32_t pw_ni_trace_read(const pw_ni *ni, const pw_trace_record **records)
+{
+    *records = ni->trace.records;
+    return ni->trace.num_records;
+}
+
+uint64_t pw_ni_trace_lost(const pw_ni *ni) { return ni->trace.lost; }
+
+void pw_ni_trace_detail(pw_ni *ni) { ni->trace.is_detailed = true; }
+
+void pw_ni_note_unit_fault(pw_ni *ni, enum pw_trace_kind kind, uint32_t source_node,
+                           uint32_t transaction_id, const pw_access *access,
+                           const pw_access_result *result)
+{
+    pw_tallies_fault(&ni->tallies, access->page, access->at_ns);
+    pw_trace_add_of(&ni->trace, access->at_ns, (uint32_t)kind, source_node, access->page,
+                    transaction_id);
+    pw_trace_detail(&ni->trace, result->page_in_ns, PW_TRACE_UNIT_PAGE_IN, result->num_paged_in,
+                    (uint64_t)(result->paged_in_ns - result->page_in_ns), access->page);
 }

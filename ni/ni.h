@@ -1,9 +1,11 @@
-/* The engine of one rank: NI, firmware, SMMU, fault driver and their event queue, composed. Knows
+/* The network interface of one rank: source, destination, their events in virtual time.
+ *
+ * The engine of one rank: NI, firmware, SMMU, fault driver and their event queue, composed. Knows
  * no MPI and no Python and reads no clock: bursts of frames out and in, virtual time as an
  * argument, completions as events. One handle, one thread at a time. */
 #ifndef PW_NI_NI_H
 #define PW_NI_NI_H
-#include "native/burst.h"
+#include "native/frames.h"
 #include "native/costs.h"
 #include "native/counters.h"
 #include "native/settings.h"
@@ -11,7 +13,6 @@
 #include "native/memory.h"
 #include "native/pinned.h"
 #include "native/tallies.h"
-#include "native/time_histogram.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
 #include "smmu/smmu.h"
@@ -236,11 +237,6 @@ void pw_ni_message_refuse(pw_ni *ni);
  * posted_ns on, has read it from the mailbox. */
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
                            uint64_t capacity_bytes, int64_t posted_ns);
-/* Check and land in one call, for the short message that fits: its completion as
- * pw_ni_message_land, or -1 when it is malformed, does not ride along or is longer than
- * capacity_bytes; nothing is done then. */
-int64_t pw_ni_message_take(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, uint64_t address,
-                           uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
 /* The trace itself, for who gives its records away. */
 pw_trace *pw_ni_trace(pw_ni *ni);
@@ -249,5 +245,16 @@ pw_trace *pw_ni_trace(pw_ni *ni);
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context);
 
 _Static_assert(sizeof(pw_envelope) == PW_ENVELOPE_BYTES, "envelope");
+
+/* What numbers an NI can be made with. */
+
+/* cdef begin */
+/* Name of the first setting or cost that pw_ni_create refuses, NULL when all are fine. */
+const char *pw_ni_refused(const pw_costs *costs, const pw_settings *settings);
+/* The same as a sentence with value and remedy, cut to num_bytes with its 0; false: all are fine.
+ */
+bool pw_ni_explain_refusal(const pw_costs *costs, const pw_settings *settings, char *text,
+                           size_t num_bytes);
+/* cdef end */
 
 #endif

@@ -1,15 +1,47 @@
-/* Packetizer [D3.6 5.2]: 64 interfaces (PIF), a page each, and a trusted page (TIF) that the driver
- * alone maps. Three register writes to an interface, in any order, send one packet of 256 bits: 48
- * bits of the interface's id, which stands in the trusted page and not in what the user writes, 80
- * bits of payload 0, 128 bits of payload 1.
- *
- * One buffer an interface [D3.6, known issue]: until PEND is clear the next packet must wait. Where
- * the deliverable leaves open what else happens (assumed): a write while PEND is set is lost, one
- * to a register that was written already replaces it; both set OVERWR_BUF, which CLR_REQ clears.
- * One thread at a time. */
+/* Packetizer and mailbox of an NI, register by register [D3.6 5]. */
 #ifndef PW_NI_PACKETIZER_H
 #define PW_NI_PACKETIZER_H
-#include "ni/mailbox_fifo.h"
+#include "native/types.h"
+
+/* A FIFO of the virtualised mailbox [D3.6 5.1]: a page with one register of 128 bits at offset 0.
+ * Writing a beat enqueues a word, reading a beat takes one out; an empty FIFO is read as
+ * PW_MAILBOX_EMPTY twice, a write that finds it full is answered negatively.
+ *
+ * Words stand in the order of their arrival in virtual time. Full is what the FIFO is at that time:
+ * words that are read later count. Not modelled: the bus between switch and FIFO, which takes no
+ * time of its own. One thread at a time. */
+
+/* cdef begin */
+#define PW_MAILBOX_FIFOS 64
+#define PW_MAILBOX_REGISTER 0 /* offset in the page */
+
+typedef struct {
+    uint64_t low, high;
+} pw_mailbox_word;
+
+/* What happens to a burst of several beats that finds room for some of them. */
+#define PW_BURSTS_HARDWARE                                                                      \
+    0 /* what fits is kept, the rest is lost, the answer is positive: as the prototype behind a \
+         switch */
+#define PW_BURSTS_WHOLE 1 /* all of it or nothing: the answer tells which */
+
+typedef struct pw_mailbox_fifo pw_mailbox_fifo;
+/* depth_words >= 1. NULL: no memory. */
+pw_mailbox_fifo *pw_mailbox_fifo_create(uint32_t depth_words, int64_t bursts);
+void pw_mailbox_fifo_destroy(pw_mailbox_fifo *fifo);
+/* A burst of num_words >= 1 beats arrives at at_ns: how many were kept. *is_acked: the answer. */
+uint32_t pw_mailbox_fifo_write(pw_mailbox_fifo *fifo, const pw_mailbox_word *words,
+                               uint32_t num_words, int64_t at_ns, bool *is_acked);
+/* A burst of num_words beats read at at_ns: how many were there; the others are the pattern. */
+uint32_t pw_mailbox_fifo_read(pw_mailbox_fifo *fifo, pw_mailbox_word *words, uint32_t num_words,
+                              int64_t at_ns);
+/* When the first word that has not been read arrives, INT64_MAX: there is none. */
+int64_t pw_mailbox_fifo_next_ns(const pw_mailbox_fifo *fifo);
+uint32_t pw_mailbox_fifo_num_words(const pw_mailbox_fifo *fifo);
+/* cdef end */
+
+/* The deliverable spells it in three ways; this one is that of its section 5.1.1. */
+#define PW_MAILBOX_EMPTY UINT64_C(0xCAFEFEBEDEADBEAF)
 
 /* cdef begin */
 #define PW_PIFS 64
@@ -70,4 +102,5 @@ static inline uint64_t pw_packet_destination(uint32_t node, uint64_t base, uint3
     return (uint64_t)node << PW_DESTINATION_NODE_SHIFT | base << PW_DESTINATION_BASE_SHIFT |
            (uint64_t)fifo << PW_DESTINATION_FIFO_SHIFT;
 }
+
 #endif

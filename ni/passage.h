@@ -1,9 +1,54 @@
-/* A block on its way through the destination's stages, and what the files of the destination side
- * use of each other. One NI, one thread at a time. */
+/* A block on its way through the destination's stages, alone or as one of a pair, and what the
+ * files of the destination side use of each other. One NI, one thread at a time. */
 #ifndef PW_NI_PASSAGE_H
 #define PW_NI_PASSAGE_H
-#include "ni/interleaving.h"
+#include "native/frames.h"
 #include "ni/state.h"
+
+/* Two blocks that share the link packet by packet: the first has it alone until the second is
+ * ready, then they take turns, beginning with the first, until one of them is out of packets.
+ * Stateless; source and destination count the same way. */
+
+/* A block's part in the order; all zero: it has the link alone. */
+typedef struct {
+    bool is_second;
+    uint32_t head;       /* packets of the first block before the second was ready */
+    uint32_t num_others; /* packets of the other block */
+} pw_lane;
+
+static inline uint32_t pw_fewer(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* How many packets of both precede a block's packet. */
+static inline uint64_t pw_lane_slot(const pw_lane *lane, uint32_t packet)
+{
+    if (lane->is_second) return packet + pw_fewer(lane->head + packet + 1, lane->num_others);
+    if (packet < lane->head) return packet;
+    return packet + pw_fewer(packet - lane->head, lane->num_others);
+}
+
+/* How many packets of the first block arrive before the second could: all of them when they do not
+ * share the link. */
+static inline uint32_t pw_pair_head(const pw_block_frame *first, const pw_block_frame *second)
+{
+    uint64_t interval_ps = first->packet_interval_ps;
+    pw_time ready_ns = second->header.time_ns - (pw_time)second->waited_ns;
+    if (ready_ns <= first->header.time_ns) return 0;
+    uint64_t wait_ns = (uint64_t)(ready_ns - first->header.time_ns);
+    if (!interval_ps || wait_ns > first->num_packets * interval_ps / 1000)
+        return first->num_packets;
+    return pw_fewer((uint32_t)((wait_ns * 1000 + interval_ps - 1) / interval_ps),
+                    first->num_packets);
+}
+
+/* The second block's last packet, where nothing holds up the pair. */
+static inline pw_time pw_pair_second_end_ns(const pw_block_frame *first,
+                                            const pw_block_frame *second)
+{
+    const pw_lane lane = {
+        .is_second = true, .head = pw_pair_head(first, second), .num_others = first->num_packets};
+    uint64_t slot = pw_lane_slot(&lane, second->num_packets - 1);
+    return first->header.time_ns + (pw_time)(slot * first->packet_interval_ps / 1000);
+}
 
 /* How a block's way ends; PASS: it goes on to the next stage. */
 enum pw_verdict_kind {
@@ -56,10 +101,7 @@ typedef struct {
     pw_time at_ns;
 } pw_reply;
 
-/* answers_out.c */
-/* sent_ns: a receive engine that is busy holds the block in the source's NI until then (flow
- * control of the links), and there the timeout must not run. */
-void pw_answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns, pw_reply out);
+/* destination.c: answers */
 /* What the verdict says at the block's end; nothing when it was answered. */
 void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by);
 
@@ -78,19 +120,11 @@ pw_verdict pw_passage_deliver(pw_ni *ni, pw_passage *way);
 /* All that is behind the check. */
 pw_verdict pw_passage_finish(pw_ni *ni, pw_passage *way);
 
-/* arrival_faults.c */
-/* First and last byte of a packet. */
-void pw_passage_packet_range(const pw_block_frame *block, uint32_t packet, uint64_t *first,
-                             uint64_t *last);
+/* destination.c: faults */
 pw_fault pw_passage_fault(const pw_arrival *arrival);
-void pw_faults_tell(pw_ni *ni, const pw_passage *way, const pw_fault *fault, uint64_t page,
-                    pw_time at_ns);
 /* Report the packet to the driver when it hits an absent page, or an active fault with HUPCF = 0.
  * Was it so? */
 bool pw_faults_report_packet(pw_ni *ni, const pw_passage *way, pw_fault *fault, uint32_t packet);
 void pw_faults_count_pages(pw_ni *ni, const pw_passage *way);
-pw_verdict pw_faults_refuse_or_ask(pw_ni *ni, const pw_passage *way);
-/* The stage behind translation. */
-pw_verdict pw_faults_meet(pw_ni *ni, pw_passage *way);
 
 #endif

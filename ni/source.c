@@ -1,10 +1,6 @@
 /* Source side of the NI: the send engine reads a block through the SMMU, cuts it in packets, sends.
  * It stops at the first read that meets a slave error: the packets before have left, the block is
  * not completed, and the driver learns of one page [PSI 3.2.2, 4]. */
-#include "ni/copies.h"
-#include "ni/lookahead.h"
-#include "ni/pair.h"
-#include "ni/stall.h"
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <string.h>
@@ -213,7 +209,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
     pw_time *in_order_ns = &ni->firmware.transfers[transaction->channel].in_order_ns;
-    if (ni->translation->ops->goes_back) at_ns = pw_later(at_ns, *in_order_ns);
+    if (ni->translation->receiver.goes_back) at_ns = pw_later(at_ns, *in_order_ns);
     if (block.code < 0) {
         pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(block.code),
                          failures, at_ns);

@@ -1,23 +1,115 @@
-/* The state of an NI, and what its files use of each other. One NI, one thread at a time. */
+/* The state of an NI, and what its files use of each other; private to ni/. One NI, one thread at a
+ * time. */
 #ifndef PW_NI_STATE_H
 #define PW_NI_STATE_H
 #include "native/calendar.h"
-#include "ni/bounds.h"
-#include "ni/control_frames.h"
-#include "ni/host_events.h"
-#include "ni/inbound.h"
+#include "native/costs.h"
 #include "ni/ni.h"
-#include "ni/path.h"
+#include "native/frames.h"
+#include "smmu/residency.h"
+#include "r5sched/scheduler.h"
 #include "ni/regions.h"
 #include "native/impairments.h"
-#include "native/frames.h"
 #include "r5sched/firmware.h"
 #include "driver/driver.h"
-#include "translation/residency.h"
-#include "mini/static_tables.h"
-#include "odp/odp.h"
 #include "smmu/unit.h"
-#include "translation/unit.h"
+#include "driver/library_thread.h"
+
+/* The way of a packet to a peer, with the link it occupies. Inside a QFDB every pair of nodes has
+ * its own link (1 hop); between QFDBs a packet leaves and enters through a network node, and QFDBs
+ * form a ring (assumed): distance + 2 hops at the slower link. Links on the way are not shared
+ * between pairs. */
+typedef struct {
+    uint64_t packet_ps;    /* a full packet on the link */
+    uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
+    pw_time latency_ns;    /* NI, hops, NI; without serialisation */
+    pw_calendar link;
+    struct {
+        bool is_set;
+        uint32_t stream, block_idx;
+        pw_time at_ns;
+    } lost; /* a block of the peer that was dropped here and has not come again */
+} pw_path;
+
+/* Events for the host in the order in which they came up: a ring that grows. */
+typedef struct {
+    pw_host_event *ring;
+    uint32_t capacity, head, num_events;
+} pw_host_events;
+
+/* Inbound transfers: what the destination knows of each stream of blocks until it is complete here
+ * and closed by its source. */
+typedef struct pw_inbound {
+    struct pw_inbound *next; /* hash chain, or free list */
+    uint64_t destination_address, num_bytes;
+    uint64_t *delivered; /* bit a block; inside small while that is enough */
+    uint64_t small[8];
+    pw_notification notification;
+    pw_time notification_ns; /* stall: its access waits until then */
+    uint32_t peer, stream;
+    uint16_t pdid;
+    uint32_t num_blocks, num_delivered;
+    bool is_read, notified, complete, closed, has_page_ins;
+    bool refused; /* going back: the source was told of the next block, and has not sent it again */
+    uint64_t granted_generation;               /* of the memory, when the blocks were granted */
+    uint32_t granted_end;                      /* blocks before this one are translated already */
+    uint8_t translations[2 * PW_GRANT_BLOCKS]; /* ring by block: how its first page is translated */
+    int32_t error;
+    pw_time last_delivery_ns, notified_ns;
+    pw_time bound_ns; /* nothing more of it arrives before */
+    pw_residency walk;
+} pw_inbound;
+
+pw_inbound *pw_inbound_find(pw_ni *ni, uint32_t peer, uint32_t stream);
+/* NULL when the host has no memory. */
+pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
+                              uint64_t destination_address, uint64_t num_bytes,
+                              const pw_notification *notification);
+/* Free every one, at the end of the NI. */
+void pw_inbound_destroy_all(pw_ni *ni);
+/* The source's word that every block has left. */
+void pw_inbound_notified(pw_ni *ni, pw_inbound *inbound, pw_time at_ns);
+/* Complete it when every block is here and the source has said so. */
+void pw_inbound_complete_when_whole(pw_ni *ni, pw_inbound *inbound);
+/* The source will send nothing more: gone as soon as it is complete. */
+void pw_inbound_close(pw_ni *ni, pw_inbound *inbound);
+/* The transfer ends with an error, if it was not complete; the inbound is gone. */
+void pw_inbound_fail(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns);
+/* The reads from peer of which no block has come end with PW_ERR_MALFORMED, at time 0: it is not
+ * known when what would have answered them was lost. */
+void pw_inbound_fail_unserved(pw_ni *ni, uint32_t peer);
+
+/* Bounds between source and destination of a transfer: emulation only, in virtual time nothing
+ * changes.
+ *
+ * An ERR depends on entries that may still arrive while the tasklet runs. So a destination that
+ * refuses a block says "no ERR before L" (NACK, ERR_LATER); the source decides what lies before L
+ * and says "no block of mine before T" (BOUND); an ERR that leaves before T is final, and is sent.
+ */
+
+typedef struct {
+    struct {
+        pw_time need_ns; /* at the destination: the bound that it waits for */
+        uint32_t stream;
+        bool listed;
+    } wanted[PW_NUM_CHANNELS];
+    uint16_t channels[PW_NUM_CHANNELS]; /* those listed */
+    uint32_t num_channels;
+} pw_bounds;
+
+/* Source: an answer said that an ERR comes; its destination wants a bound of the transfer. */
+void pw_bounds_want(pw_ni *ni, const pw_control_frame *answer);
+/* Source: send the bounds that are wanted and reach far enough as things are now. */
+void pw_bounds_announce(pw_ni *ni);
+/* Destination: nothing of the transfer arrives before at_ns. Sends ERRs that are final by it. */
+void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns);
+/* Destination: say before when none of the transfer's ERRs comes, when one is still to come. */
+void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound);
+void pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame);
+/* Destination: nothing of the transfer arrives any more. */
+void pw_bounds_release(pw_ni *ni, pw_inbound *inbound);
+/* Destination: send the ERRs that are final, of those before known_ns. */
+void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns);
 
 #define PW_INBOUND_BUCKETS 1024
 #define PW_GRANTS_KEPT 16
@@ -59,13 +151,8 @@ struct pw_ni {
     pw_firmware firmware;
     pw_smmu smmu;
     pw_driver driver;
-    pw_smmu_unit smmu_unit;
-    pw_mini mini;
-    pw_static_tables static_tables;
-    pw_odp odp;
-    pw_utlb_cache utlb;
-    pw_translation_unit *translation; /* that of them that runs */
-    pw_bounds bounds;                 /* that destinations want of this source */
+    pw_translation_unit *translation;
+    pw_bounds bounds; /* that destinations want of this source */
     pw_impairments impairments;
     struct pw_kept_frame
         *copies_under_way; /* copies of blocks whose answers are not here, in the order they left */
@@ -120,7 +207,7 @@ void pw_ni_count_fault(pw_ni *ni, const pw_fault *fault, uint64_t page, pw_time 
 void pw_engine_perform(pw_ni *ni);
 /* The region is known no more, to the translation unit either. */
 void pw_engine_close_region(pw_ni *ni, pw_region *region);
-/* decision.c */
+/* dispatch.c: while the host decides */
 void pw_engine_ask(pw_ni *ni);
 /* Keep a burst until the decision is there; what is before position has been handled. */
 void pw_engine_hold(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
@@ -133,7 +220,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 /* ni->departure goes out, the driver has run. */
 void pw_source_send_block(pw_ni *ni, pw_actions *failures);
 
-/* notification.c */
+/* accesses.c */
 /* Write the inbound's notification at *at_ns or later; *at_ns: when it is in memory. Negative when
  * the mapping has gone since the last block came. */
 int pw_notification_write(pw_ni *ni, const pw_inbound *inbound, pw_time *at_ns);
@@ -172,4 +259,86 @@ void pw_destination_block(pw_ni *ni, const pw_block_frame *block);
 void pw_destination_answered(pw_ni *ni, const pw_block_frame *block);
 /* Answer ni->arrival, the driver has run. */
 void pw_destination_refuse(pw_ni *ni);
+
+/* Control frames out: answers to blocks and news of transfers; and how errors look on the wire. */
+
+/* PW_ERR_* of a NACK's code, and the code of an error. */
+int pw_error_of_nack(uint32_t code);
+uint32_t pw_nack_of_error(int code);
+/* Append a control frame that arrives at header.time_ns; magic, length, node and CRC are filled in.
+ */
+void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);
+/* A frame about a transfer that leaves at at_ns. */
+void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32_t stream,
+                           uint32_t code, pw_time at_ns);
+
+/* Senders: what a destination keeps of each peer that writes to it, beyond the end of a transfer. A
+ * block of a transfer that its source has ended is no new one: what stood in memory since would be
+ * overwritten by old bytes. A node has channels for so many transfers at a time and no more.
+ *
+ * Not seen: a block of a transfer behind whose end PW_ENDED_KEPT others of the same peer ended in
+ * its slot's place; the machine sees none at all. */
+
+#define PW_ENDED_KEPT 1024
+
+/* May the peer begin a write of this stream? Counted when not. */
+bool pw_senders_admit(pw_ni *ni, uint32_t peer, uint32_t stream);
+/* The peer says that it will send no more of the stream. */
+void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream);
+void pw_senders_destroy(pw_ni *ni);
+
+/* Look-ahead: the destination translates the next blocks of a lone transfer and tells the source,
+ * which then knows when their ACKs will be here and need not wait for them in wall time. Virtual
+ * times are the same without it. */
+
+/* Destination: look at the pages of the stream's next blocks and tell the source, when that can
+ * help. */
+void pw_lookahead_grant(pw_ni *ni, pw_inbound *inbound);
+/* Destination: may the block still be written as it was granted? Not when the OS has changed its
+ * pages since. */
+bool pw_lookahead_holds(pw_ni *ni, pw_inbound *inbound, const pw_block_frame *block);
+/* Source: keep the grant; the last one of a stream counts. */
+void pw_lookahead_accept(pw_ni *ni, const pw_grant_frame *grant);
+/* Source: when the block's ACK will be here, if that is certain but for other flows at the
+ * destination: it has translated the pages, and an idle receive engine takes packets as they come.
+ */
+bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction,
+                          const pw_block_frame *frame, pw_time *ack_ns);
+
+/* The NI's own copies from and to the program's memory, which is mapped, and was present a moment
+ * ago. Where a file is mapped the copy survives that the file has been truncated since. */
+
+/* Read the packets of the mask and compute their CRCs; the others are zero. walk: of these bytes.
+ * PW_ERR_ADDRESS when they cannot be read any more. */
+int pw_copy_packets_in(const pw_residency *walk, uint8_t *payload, uint64_t address,
+                       uint32_t num_bytes, uint64_t mask, uint32_t *crcs);
+/* Write a block. PW_ERR_ADDRESS when its pages cannot be written any more: a part may stand there.
+ */
+int pw_copy_block_out(const pw_residency *walk, uint64_t address, const uint8_t *payload,
+                      uint32_t num_bytes);
+
+/* Accesses that wait (SCTLR.CFCFG = 1). */
+
+/* An access to the page, translated at at_ns: returns when it is done, or can never be, with
+ * *code < 0. */
+pw_time pw_stall_access(pw_ni *ni, pw_residency *walk, const pw_fault *fault, uint64_t page,
+                        pw_time at_ns, int *code);
+
+/* Pairs of blocks whose packets share the link in turn (ni.interleave = packet). Assumed: blocks of
+ * a transfer that the R5 issues together interleave; one that it issues alone, when an
+ * acknowledgement has come, or again, does not. No pair either where impairments are on, where a
+ * block was not read to its end, or where its acknowledgement was foreseen. */
+
+/* The source: */
+/* The action is about to be done: does the next one start the block that goes with this one's? */
+void pw_pair_expect(pw_ni *ni, const pw_action *action, const pw_action *next);
+/* The frame is sealed, and all of the block is in it. The pair's second one: mark the first. When
+ * the last packet arrives at the earliest. */
+pw_time pw_pair_join(pw_ni *ni, const pw_transaction *transaction, pw_block_frame *frame);
+
+/* The destination: */
+/* Do these two sane blocks, the first one marked, share the link? */
+bool pw_pair_is_sane(const pw_ni *ni, const pw_block_frame *first, const pw_block_frame *second);
+void pw_destination_pair(pw_ni *ni, const pw_block_frame *first, const pw_block_frame *second);
+
 #endif

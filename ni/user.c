@@ -1,9 +1,7 @@
 /* The user's interface: writes, reads, regions and write channels; what the library's calls cost
  * the CPU, and the way to the firmware [R5 2.3.3, 3.2.1]. */
-#include "ni/inbound.h"
-#include "ni/lookahead.h"
 #include "ni/state.h"
-#include "r5sched/channels.h"
+#include "r5sched/firmware.h"
 
 /* Words of the descriptor that the user writes: five addresses and data, then size with done, which
  * starts the transfer. */

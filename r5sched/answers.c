@@ -1,8 +1,6 @@
 /* Acknowledgements and timeouts of blocks: what the R5 does with ACK, NACK, ERR and an expired
- * timer, and answers that are foreseen (emulation only, see frames.h). */
+ * timer. What is here before it happened, or foreseen, is the emulation's: foreseen.c. */
 #include "r5sched/firmware_parts.h"
-
-#define FORESEEN 1 /* code of an ACK event that was foreseen */
 
 void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
                            enum pw_block_event event, pw_time at_ns)
@@ -15,8 +13,8 @@ void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transact
 
 /* Take the step that the table has for the event. Who reacts gives the entry back when it says
  * FREE. */
-static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transaction,
-                                   enum pw_block_event event, pw_time at_ns)
+enum pw_block_reaction pw_answers_step(pw_firmware *firmware, pw_transaction *transaction,
+                                       enum pw_block_event event, pw_time at_ns)
 {
     const pw_block_transition *transition = pw_block_transition_of(transaction->state, event);
     if (transition->reaction == PW_REACT_NONE) return PW_REACT_NONE;
@@ -25,7 +23,7 @@ static enum pw_block_reaction step(pw_firmware *firmware, pw_transaction *transa
     return (enum pw_block_reaction)transition->reaction;
 }
 
-static void release(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
+void pw_answers_release(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     pw_transactions_release(&firmware->transactions, transaction);
     firmware->counters->transaction_wraps += transaction->id < PW_TRANSACTIONS;
@@ -34,34 +32,90 @@ static void release(pw_firmware *firmware, pw_transaction *transaction, pw_time 
     pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, at_ns, 0, 0);
 }
 
-uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code)
-{
-    return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)code << 32;
-}
-
-static uint64_t identity_of(const pw_firmware *firmware, const pw_transaction *transaction)
+uint64_t pw_answers_identity(const pw_firmware *firmware, const pw_transaction *transaction)
 {
     return pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
 }
 
 /* The pending transaction that an answer is for, or NULL when it is of an older attempt. */
-static pw_transaction *current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
+pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
 {
     pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)answer);
     if (!transaction || transaction->sequence != (uint16_t)(answer >> 16)) return NULL;
-    return identity_of(firmware, transaction) == identity ? transaction : NULL;
+    return pw_answers_identity(firmware, transaction) == identity ? transaction : NULL;
 }
 
-/* What an answer is about, as its event keeps it. Nothing is answered before it is sent: what is
- * not pending in any attempt now must not pass for an answer to a block that the same numbers get
- * later. */
-static uint64_t identity_of_event(pw_firmware *firmware, const pw_answer *answer)
+/* --- timeouts -----------------------------------------------------------------------------------
+ */
+
+/* Timeouts of blocks, in the three ways of the R5 thesis [R5 3.4]:
+ * absolute: the entry holds the time at which it expires.
+ * tick: the entry holds the value of a global counter of ticks, and expires when the counter is
+ * further by more than the timeout in (whole, rounded up) ticks: between timeout and timeout + 1
+ * tick for a timeout of whole ticks, never early. countdown: the entry holds the ticks that are
+ * left, and at each tick the R5 decrements every entry: the same tick as above, but an
+ * on-chip-memory operation for each entry at each tick, before anything that expired is sent again.
+ */
+static pw_time deadline(const pw_settings *settings, pw_time at_ns)
 {
-    const pw_transaction *transaction =
-        pw_transactions_find(&firmware->transactions, answer->transaction_id);
-    bool is_pending = transaction && identity_of(firmware, transaction) == answer->identity;
-    return is_pending ? answer->identity : PW_NO_IDENTITY;
+    int64_t timeout_ns = settings->timeout_ns, tick_ns = settings->tick_ns;
+    if (timeout_ns < 0) return PW_NEVER;
+    if (settings->timeout_implementation == PW_TIMEOUT_ABSOLUTE) return at_ns + timeout_ns;
+    int64_t num_ticks = (timeout_ns + tick_ns - 1) / tick_ns;
+    return (at_ns / tick_ns + num_ticks + 1) * tick_ns;
 }
+
+static pw_time next_tick(const pw_settings *settings, pw_time at_ns)
+{
+    return (at_ns / settings->tick_ns + 1) * settings->tick_ns;
+}
+
+void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
+{
+    const pw_settings *settings = firmware->settings;
+    pw_transactions_arm(&firmware->transactions, transaction, deadline(settings, at_ns));
+    if (settings->timeout_implementation != PW_TIMEOUT_COUNTDOWN || settings->timeout_ns < 0 ||
+        firmware->ticking)
+        return;
+    firmware->ticking = true;
+    pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(settings, at_ns), 0, 0);
+}
+
+pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction)
+{
+    if (transaction->sending_until_ns <= transaction->deadline_ns) return transaction->deadline_ns;
+    return deadline(firmware->settings,
+                    transaction->sending_until_ns); /* it will be set again then */
+}
+
+void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity)
+{
+    if (transaction->timer_decided || transaction->answer_ns <= transaction->deadline_ns) return;
+    transaction->timer_decided = true;
+    pw_event event = {
+        /* many may share a tick: those in list order */
+        .time_ns = transaction->deadline_ns,
+        .priority = PRIORITY_TIMEOUT,
+        .source = transaction->arm_number,
+        .kind = PW_EVENT_TIMEOUT,
+        .subject = pw_answers_subject(transaction->id, transaction->sequence, 0),
+        .detail = identity,
+    };
+    pw_event_queue_push(firmware->events, &event);
+}
+
+void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns)
+{
+    uint32_t num_armed = firmware->transactions.num_armed;
+    firmware->ticking = num_armed > 0;
+    if (!num_armed) return;
+    firmware->counters->countdown_decrements += num_armed;
+    pw_r5_work(firmware, at_ns, num_armed * firmware->costs->r5_queue_op_ns);
+    pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(firmware->settings, at_ns), 0, 0);
+}
+
+/* --- reactions ----------------------------------------------------------------------------------
+ */
 
 static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
                   pw_actions *actions, pw_time at_ns)
@@ -71,7 +125,7 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_ACK, transaction->id, transaction->sequence);
     if (hold) pw_transactions_disarm(&firmware->transactions, transaction);
-    else release(firmware, transaction, at_ns);
+    else pw_answers_release(firmware, transaction, at_ns);
     firmware->counters->acks++;
     transfer->num_acked++;
     transfer->outstanding--;
@@ -92,24 +146,11 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
     if (!all_out && !transfer->queued) pw_r5_requeue(firmware, channel, at_ns);
 }
 
-/* The block is sent again while an answer to the attempt is still to come. */
-static void overtake(pw_firmware *firmware, pw_transaction *transaction)
-{
-    const pw_overtaken overtaken = {.identity = identity_of(firmware, transaction),
-                                    .earliest_answer_ns = transaction->earliest_answer_ns,
-                                    .peer = firmware->transfers[transaction->channel].peer,
-                                    .id = transaction->id,
-                                    .sequence = transaction->sequence};
-    if (pw_transactions_note_overtaken(&firmware->transactions, &overtaken) < 0)
-        firmware->lost_entry = true;
-    pw_transactions_answered(&firmware->transactions, transaction);
-}
-
 static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
                        pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
-    if (transaction->awaits_err) overtake(firmware, transaction);
+    if (transaction->awaits_err) pw_foreseen_overtake(firmware, transaction);
     transaction->sequence = (transaction->sequence + 1) & PW_SEQUENCE_MASK;
     firmware->counters->sequence_wraps += transaction->sequence == 0;
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
@@ -130,14 +171,6 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
         pw_r5_notify(firmware, transaction->channel, actions, at_ns);
 }
 
-void pw_answers_go_back(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
-                        pw_time at_ns)
-{
-    if (transaction->unanswered) overtake(firmware, transaction);
-    step(firmware, transaction, PW_BLOCK_GO_BACK, at_ns);
-    retransmit(firmware, transaction, actions, at_ns);
-}
-
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions,
                       pw_time at_ns)
 {
@@ -146,8 +179,8 @@ void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         pw_transaction *transaction = &firmware->transactions.entries[i];
         if (transaction->state == PW_TRANSACTION_FREE || transaction->channel != channel) continue;
-        step(firmware, transaction, PW_BLOCK_ABANDONED, at_ns);
-        release(firmware, transaction, at_ns);
+        pw_answers_step(firmware, transaction, PW_BLOCK_ABANDONED, at_ns);
+        pw_answers_release(firmware, transaction, at_ns);
     }
     transfer->outstanding = 0;
     if (transfer->queued) { /* the channel's next transfer must not inherit the place */
@@ -166,21 +199,110 @@ static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction, pw_
     pw_transactions_disarm(&firmware->transactions, transaction);
 }
 
-#define NACK_NOT_READY 8
-#define NACK_SEQUENCE 9
-#define NACK_MISSED 10
+static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
+{
+    if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT)
+        return false;
+    if (++transaction->num_attempts > PW_ATTEMPTS_MAX) return true;
+    bool damaged = event == PW_BLOCK_NACK_RETRY && code == PW_NACK_CORRUPT;
+    transaction->num_spoiled =
+        (uint16_t)(transaction->num_spoiled + (transaction->spoiled || damaged));
+    transaction->spoiled = false;
+    return transaction->num_spoiled > PW_SEQUENCE_MASK;
+}
+
+/* --- going back ---------------------------------------------------------------------------------
+ */
+
+/* Go-back-N, as an InfiniBand NIC does it, for a transfer: the receiver takes blocks in their order
+ * alone. What was sent behind one that it did not take is sent again: at once when the receiver
+ * tells of the gap, with a timeout of the first, or after the pause for which a receiver asks that
+ * is not ready, since its NIC handles a fault. */
+/* The transfer's blocks from first_block on that are not acknowledged, in their order; how many. */
+static uint32_t find_outstanding(pw_firmware *firmware, uint32_t channel, uint32_t first_block,
+                                 pw_transaction *blocks[PW_WINDOW_MAX])
+{
+    uint32_t num_blocks = 0;
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
+        pw_transaction *each = &firmware->transactions.entries[i];
+        if (each->state == PW_TRANSACTION_FREE || each->channel != channel ||
+            each->block_idx < first_block)
+            continue;
+        uint32_t place = num_blocks++;
+        for (; place > 0 && blocks[place - 1]->block_idx > each->block_idx; place--)
+            blocks[place] = blocks[place - 1];
+        blocks[place] = each;
+    }
+    return num_blocks;
+}
+
+static void go_back_block(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
+                          pw_time at_ns)
+{
+    if (transaction->unanswered) pw_foreseen_overtake(firmware, transaction);
+    pw_answers_step(firmware, transaction, PW_BLOCK_GO_BACK, at_ns);
+    retransmit(firmware, transaction, actions, at_ns);
+}
+
+static void go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_block,
+                    pw_actions *actions, pw_time at_ns)
+{
+    pw_transaction *blocks[PW_WINDOW_MAX];
+    if (firmware->transfers[channel].paused) return; /* the end of the pause goes back */
+    uint32_t num_blocks = find_outstanding(firmware, channel, first_block, blocks);
+    if (num_blocks && first_block == 0 && is_exhausted(blocks[0], PW_BLOCK_GO_BACK, 0)) {
+        pw_firmware_fail(firmware, channel, PW_UNRECOVERABLE, actions, at_ns);
+        return;
+    }
+    for (uint32_t i = 0; i < num_blocks; i++) {
+        firmware->counters->blocks_gone_back += i > 0 || first_block > 0;
+        go_back_block(firmware, blocks[i], actions, at_ns);
+    }
+}
+
+static void pause(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
+{
+    pw_transfer *transfer = &firmware->transfers[channel];
+    if (transfer->paused) return;
+    transfer->paused = true;
+    pw_transaction *blocks[PW_WINDOW_MAX];
+    uint32_t num_blocks = find_outstanding(firmware, channel, 0, blocks);
+    for (uint32_t i = 0; i < num_blocks; i++) {
+        blocks[i]->timer_cancelled = true;
+        pw_transactions_disarm(&firmware->transactions, blocks[i]);
+    }
+    pw_time pause_ns = firmware->receiver->pause_ns;
+    firmware->counters->rnr_wait_ns += pause_ns;
+    pw_r5_push(firmware, PW_EVENT_PAUSE_OVER, PRIORITY_TIMEOUT, at_ns + pause_ns, channel,
+               transfer->stream);
+}
+
+void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
+                       pw_actions *actions, pw_time at_ns)
+{
+    pw_transfer *transfer = &firmware->transfers[channel];
+    if (!transfer->active || !transfer->paused || transfer->stream != stream) return;
+    transfer->paused = false;
+    go_back(firmware, channel, 0, actions, at_ns);
+    bool has_more = transfer->active && transfer->next_block < transfer->num_blocks &&
+                    transfer->outstanding < transfer->window_blocks;
+    if (has_more && !transfer->queued) pw_r5_requeue(firmware, channel, at_ns);
+}
+
+/* --- answers ------------------------------------------------------------------------------------
+ */
 
 static enum pw_block_event event_of_nack(uint32_t code)
 {
     switch (code) {
-    case NACK_MISSED:
-    case 1: return PW_BLOCK_NACK_PAGE_FAULT;
-    case NACK_NOT_READY: return PW_BLOCK_NACK_NOT_READY;
-    case NACK_SEQUENCE: return PW_BLOCK_NACK_SEQUENCE;
-    case 2:
-    case 3:
-    case 5:
-    case PW_UNRECOVERABLE: return PW_BLOCK_NACK_FATAL; /* bad address, no context, protection */
+    case PW_NACK_MISSED:
+    case PW_NACK_PAGE_FAULT: return PW_BLOCK_NACK_PAGE_FAULT;
+    case PW_NACK_NOT_READY: return PW_BLOCK_NACK_NOT_READY;
+    case PW_NACK_SEQUENCE: return PW_BLOCK_NACK_SEQUENCE;
+    case PW_NACK_DECODE:
+    case PW_NACK_NO_CONTEXT:
+    case PW_NACK_PROTECTION:
+    case PW_UNRECOVERABLE: return PW_BLOCK_NACK_FATAL;
     default: return PW_BLOCK_NACK_RETRY;
     }
 }
@@ -199,33 +321,20 @@ static enum pw_block_event event_of(const pw_event *event, const pw_transaction 
     }
 }
 
-bool pw_answers_is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
-{
-    if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT)
-        return false;
-    if (++transaction->num_attempts > PW_ATTEMPTS_MAX) return true;
-    bool damaged = event == PW_BLOCK_NACK_RETRY && code == 4;
-    transaction->num_spoiled =
-        (uint16_t)(transaction->num_spoiled + (transaction->spoiled || damaged));
-    transaction->spoiled = false;
-    return transaction->num_spoiled > PW_SEQUENCE_MASK;
-}
-
 static void count(pw_firmware *firmware, const pw_event *event, const pw_transaction *transaction,
                   pw_time at_ns)
 {
     uint32_t code = (uint32_t)(event->subject >> 32);
     switch ((enum pw_event_kind)event->kind) {
     case PW_EVENT_NACK:
-        if (code == NACK_NOT_READY) firmware->counters->rnr_nacks++;
-        else if (code == NACK_SEQUENCE) firmware->counters->sequence_nacks++;
-        else if (code == NACK_MISSED) firmware->counters->blocks_missed++;
+        if (code == PW_NACK_NOT_READY) firmware->counters->rnr_nacks++;
+        else if (code == PW_NACK_SEQUENCE) firmware->counters->sequence_nacks++;
+        else if (code == PW_NACK_MISSED) firmware->counters->blocks_missed++;
         else firmware->counters->nacks[code & 7]++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_NACK, transaction->id, code);
         return;
     case PW_EVENT_ERR:
-        if (firmware->settings->translation == PW_TRANSLATION_NP)
-            firmware->counters->two_sided_retries++;
+        if (firmware->receiver->retries_two_sided) firmware->counters->two_sided_retries++;
         else firmware->counters->err_messages++;
         pw_trace_add(firmware->trace, at_ns, PW_TRACE_ERR, transaction->id, transaction->sequence);
         return;
@@ -246,7 +355,7 @@ static void late_ack(pw_firmware *firmware, const pw_event *event, pw_actions *a
 {
     pw_transaction *transaction =
         pw_transactions_find(&firmware->transactions, (uint16_t)event->subject);
-    if (!transaction || identity_of(firmware, transaction) != event->detail) return;
+    if (!transaction || pw_answers_identity(firmware, transaction) != event->detail) return;
     if (++transaction->num_late_acks > PW_SEQUENCE_MASK)
         pw_firmware_fail(firmware, transaction->channel, PW_UNRECOVERABLE, actions, at_ns);
 }
@@ -275,7 +384,7 @@ static bool comes_too_early(pw_firmware *firmware, const pw_event *event,
         break;
     default: return false;
     }
-    step(firmware, transaction, block_event, event->time_ns);
+    pw_answers_step(firmware, transaction, block_event, event->time_ns);
     return true;
 }
 
@@ -283,7 +392,7 @@ static bool comes_too_early(pw_firmware *firmware, const pw_event *event,
 static bool is_void(const pw_event *event, const pw_transaction *transaction)
 {
     if (event->kind == PW_EVENT_TIMEOUT) return !transaction || transaction->timer_cancelled;
-    bool foreseen = event->kind == PW_EVENT_ACK && event->subject >> 32 == FORESEEN;
+    bool foreseen = event->kind == PW_EVENT_ACK && event->subject >> 32 == PW_FORESEEN;
     return foreseen && (!transaction || !transaction->predicted);
 }
 
@@ -292,17 +401,17 @@ static void react(pw_firmware *firmware, pw_transaction *transaction,
                   enum pw_block_event block_event, uint32_t code, pw_actions *actions,
                   pw_time at_ns)
 {
-    switch (step(firmware, transaction, block_event, at_ns)) {
+    switch (pw_answers_step(firmware, transaction, block_event, at_ns)) {
     case PW_REACT_COMPLETE: acked(firmware, transaction, false, actions, at_ns); return;
     case PW_REACT_HOLD: acked(firmware, transaction, true, actions, at_ns); return;
     case PW_REACT_WAIT: wait_for_err(firmware, transaction, at_ns); return;
     case PW_REACT_RETRANSMIT:
         retransmit(firmware, transaction, actions, at_ns);
-        if (pw_goes_back(firmware->settings))
-            pw_go_back(firmware, transaction->channel, transaction->block_idx + 1, actions, at_ns);
+        if (firmware->receiver->goes_back)
+            go_back(firmware, transaction->channel, transaction->block_idx + 1, actions, at_ns);
         return;
-    case PW_REACT_PAUSE: pw_go_back_pause(firmware, transaction->channel, at_ns); return;
-    case PW_REACT_GO_BACK: pw_go_back(firmware, transaction->channel, 0, actions, at_ns); return;
+    case PW_REACT_PAUSE: pause(firmware, transaction->channel, at_ns); return;
+    case PW_REACT_GO_BACK: go_back(firmware, transaction->channel, 0, actions, at_ns); return;
     case PW_REACT_FAIL:
         pw_firmware_fail(firmware, transaction->channel,
                          block_event == PW_BLOCK_NACK_FATAL ? code : PW_UNRECOVERABLE, actions,
@@ -315,7 +424,7 @@ static void react(pw_firmware *firmware, pw_transaction *transaction,
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions)
 {
     bool from_timer = event->kind == PW_EVENT_TIMEOUT;
-    pw_transaction *transaction = current(firmware, event->subject, event->detail);
+    pw_transaction *transaction = pw_answers_current(firmware, event->subject, event->detail);
     if (is_void(event, transaction)) return;
     enum pw_block_event block_event = transaction ? event_of(event, transaction) : PW_BLOCK_EVENTS;
     if (transaction && comes_too_early(firmware, event, transaction, block_event)) return;
@@ -329,209 +438,6 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
     }
     count(firmware, event, transaction, at_ns);
     uint32_t code = (uint32_t)(event->subject >> 32);
-    if (pw_answers_is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
+    if (is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
     react(firmware, transaction, block_event, code, actions, at_ns);
-}
-
-bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
-{
-    const pw_transfer *transfer = &firmware->transfers[channel];
-    return firmware->num_active == 1 && !transfer->lookahead_off &&
-           firmware->settings->lookahead_blocks > 0 &&
-           firmware->transactions.num_free > PW_TRANSACTIONS / 2;
-}
-
-void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
-{
-    firmware->counters->lookahead_blocks++;
-    uint32_t num_unconfirmed = ++firmware->transfers[transaction->channel].num_unconfirmed;
-    if (num_unconfirmed >= (uint32_t)firmware->settings->lookahead_blocks)
-        firmware->lookahead_full = true;
-    transaction->predicted = true;
-    transaction->predicted_ns = transaction->answer_ns = at_ns;
-    pw_r5_push(firmware, PW_EVENT_ACK, PRIORITY_MAILBOX, at_ns,
-               pw_answers_subject(transaction->id, transaction->sequence, FORESEEN),
-               identity_of(firmware, transaction));
-}
-
-/* The answer to a block whose ACK was foreseen is here. True when that settles it. */
-static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_ack, pw_time at_ns)
-{
-    pw_transfer *transfer = &firmware->transfers[transaction->channel];
-    bool handled = transaction->state == PW_TRANSACTION_ACKED;
-    transfer->num_unconfirmed--;
-    if (2 * transfer->num_unconfirmed <= (uint32_t)firmware->settings->lookahead_blocks)
-        firmware->lookahead_full = false;
-    if (at_ns != transaction->predicted_ns || !is_ack) {
-        firmware->counters->lookahead_misses++;
-        transfer->lookahead_off = true;
-    }
-    if (!is_ack) { /* pending again: the answer is handled like any other */
-        transaction->predicted = false;
-        transaction->answer_ns = INT64_MIN;
-        if (!handled) return false;
-        step(firmware, transaction, PW_BLOCK_REFUTED, at_ns);
-        transfer->num_acked--;
-        transfer->outstanding++;
-        transfer->awaits_confirmation = false;
-        firmware->counters->acks--;
-        pw_timeout_start(firmware, transaction, pw_later(at_ns, transaction->sending_until_ns));
-        return false;
-    }
-    transaction->confirmed = true;
-    if (handled) {
-        step(firmware, transaction, PW_BLOCK_CONFIRMED, at_ns);
-        release(firmware, transaction, at_ns);
-    }
-    if (transfer->awaits_confirmation && !transfer->num_unconfirmed)
-        pw_r5_push(firmware, PW_EVENT_CONFIRMED, PRIORITY_MAILBOX, transfer->done_ns,
-                   transaction->channel, 0);
-    return true;
-}
-
-static uint64_t subject_of(const pw_answer *answer)
-{
-    return pw_answers_subject(answer->transaction_id, answer->sequence, answer->code);
-}
-
-static pw_overtaken *overtaken_by(pw_firmware *firmware, const pw_answer *answer)
-{
-    pw_overtaken *overtaken = pw_transactions_find_overtaken(
-        &firmware->transactions, answer->transaction_id, answer->sequence, answer->identity);
-    return overtaken && overtaken->peer == answer->peer ? overtaken : NULL;
-}
-
-void pw_firmware_settle_overtaken(pw_firmware *firmware, const pw_answer *answer)
-{
-    pw_overtaken *overtaken = overtaken_by(firmware, answer);
-    if (overtaken) pw_transactions_overtaken_answered(&firmware->transactions, overtaken);
-}
-
-/* A peer that keeps to the protocol says before anything else that an ERR follows, and then sends
- * it. Said after the attempt's answer, that ERR would be waited for in vain. */
-static bool is_believed(const pw_transaction *transaction, bool foreseen, bool err_follows)
-{
-    return !err_follows || !transaction || foreseen || transaction->unanswered;
-}
-
-/* The attempt's next answer is an ERR, which comes at err_ns or later. */
-static void await_err(pw_firmware *firmware, pw_transaction *transaction, pw_time err_ns)
-{
-    pw_transactions_await(&firmware->transactions, transaction, err_ns);
-    transaction->awaits_err = true;
-}
-
-void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
-{
-    uint64_t subject = subject_of(answer);
-    bool is_missed = answer->kind == PW_EVENT_NACK && answer->code == NACK_MISSED;
-    pw_transaction *transaction = current(firmware, subject, answer->identity);
-    bool foreseen = transaction && transaction->predicted && !transaction->confirmed;
-    if (!is_believed(transaction, foreseen, answer->err_follows)) {
-        firmware->counters->stale_answers++;
-        return;
-    }
-    if (foreseen && confirm(firmware, transaction, answer->kind == PW_EVENT_ACK, answer->at_ns))
-        return;
-    if (!answer->err_follows || pw_goes_back(firmware->settings))
-        pw_firmware_settle_overtaken(firmware, answer);
-    if (transaction) {
-        pw_time known_ns = answer->err_follows || is_missed ? answer->err_ns : answer->at_ns;
-        transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
-        transaction->answer_ns = pw_later(transaction->answer_ns, known_ns);
-        pw_timeout_decide(firmware, transaction, answer->identity);
-        if (answer->kind == PW_EVENT_NACK) transaction->nack_seen = true;
-        if (answer->err_follows) await_err(firmware, transaction, answer->err_ns);
-        else pw_transactions_answered(&firmware->transactions, transaction);
-    }
-    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
-               identity_of_event(firmware, answer));
-    if (is_missed) /* the other end's software says when */
-        pw_r5_push(firmware, PW_EVENT_ERR, PRIORITY_MAILBOX, answer->err_ns,
-                   pw_answers_subject(answer->transaction_id, answer->sequence, 0),
-                   identity_of_event(firmware, answer));
-    if (!answer->err_follows && answer->kind == PW_EVENT_NACK && answer->code == 1)
-        pw_firmware_no_answer(firmware, answer);
-}
-
-void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer)
-{
-    pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
-    if (!transaction) return;
-    if (!is_believed(transaction, false, true)) {
-        firmware->counters->stale_answers++;
-        return;
-    }
-    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
-    transaction->answer_ns = pw_later(transaction->answer_ns, answer->err_ns);
-    pw_timeout_decide(firmware, transaction, answer->identity);
-    await_err(firmware, transaction, answer->err_ns);
-}
-
-void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t stream, pw_time err_ns)
-{
-    pw_transactions *table = &firmware->transactions;
-    uint16_t next;
-    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = next) {
-        pw_transaction *transaction = &table->entries[slot];
-        const pw_transfer *transfer = &firmware->transfers[transaction->channel];
-        next = transaction->after;
-        bool is_earlier = transaction->awaits_err && transaction->earliest_answer_ns < err_ns;
-        if (!is_earlier || transfer->stream != stream || transfer->peer != peer) continue;
-        transaction->answer_ns = pw_later(transaction->answer_ns, err_ns);
-        pw_timeout_decide(firmware, transaction, identity_of(firmware, transaction));
-        await_err(firmware, transaction, err_ns);
-    }
-    pw_transactions_overtaken_of_stream(table, peer, stream, err_ns);
-}
-
-void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer)
-{
-    uint64_t subject = subject_of(answer);
-    pw_transaction *transaction = current(firmware, subject, answer->identity);
-    pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
-               identity_of_event(firmware, answer));
-    if (answer->kind != PW_EVENT_NACK || answer->code != 1) return;
-    if (answer->err_follows && transaction && transaction->awaits_err) {
-        pw_firmware_err_later(firmware, answer); /* the ERR of both, as it is known now */
-        return;
-    }
-    if (answer->err_follows) {
-        const pw_overtaken copy = {.identity = answer->identity,
-                                   .earliest_answer_ns = answer->err_ns,
-                                   .peer = answer->peer,
-                                   .id = answer->transaction_id,
-                                   .sequence = answer->sequence};
-        if (pw_transactions_note_overtaken(&firmware->transactions, &copy) < 0)
-            firmware->lost_entry = true;
-        return;
-    }
-    /* it takes away the timer, on which the block itself relies */
-    if (firmware->settings->nack_cancels_timer && transaction && transaction->answer_ns == PW_NEVER)
-        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,
-                   answer->identity);
-}
-
-void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer)
-{
-    pw_transaction *transaction = current(firmware, subject_of(answer), answer->identity);
-    if (transaction) transaction->spoiled = true;
-}
-
-void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
-{
-    uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);
-    pw_transaction *transaction = current(firmware, subject, answer->identity);
-    if (pw_goes_back(firmware->settings)) pw_firmware_settle_overtaken(firmware, answer);
-    if (!transaction) return;
-    pw_transactions_answered(&firmware->transactions, transaction);
-    bool timer_helps = transaction->deadline_ns != PW_NEVER &&
-                       !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
-    transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
-    transaction->answer_ns = PW_NEVER;
-    bool comes_again = answer->is_behind || firmware->transfers[transaction->channel].paused;
-    if (timer_helps) pw_timeout_decide(firmware, transaction, answer->identity);
-    else if (!comes_again)
-        pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,
-                   answer->identity);
 }

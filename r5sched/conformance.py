@@ -13,9 +13,10 @@ does this.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 
 from pagewire.native import lib
+from pagewire.native.conformance import Answer, Conformance
 from pagewire.r5sched.scheduling import (
     PostedTransfer,
     Scheduler,
@@ -37,35 +38,17 @@ def questions() -> list[PostedTransfer]:
     return once + once[::-1]
 
 
-def answers(policy: SchedulingPolicy) -> list[tuple[int, int]]:
-    """Hint and window of each answer; AssertionError when it raises or one cannot be used."""
+def _ask(policy: SchedulingPolicy) -> Iterator[Answer]:
+    """Hint and window of each answer."""
     asker = Scheduler(policy, type(policy).__name__)
-    given = []
     for transfer in questions():
         try:
             decision = asker.decide(transfer)
         except SchedulingError as error:
             raise AssertionError(str(error)) from error
-        given.append((int(decision.hint), int(decision.window_blocks)))
-    return given
+        yield Answer(transfer, (int(decision.hint), int(decision.window_blocks)))
 
 
-def check_repeats(make: Callable[[], SchedulingPolicy], first: Sequence[tuple[int, int]]) -> None:
-    """AssertionError when another object does not answer the same questions as the first one
-    did."""
-    for transfer, one, other in zip(questions(), first, answers(make()), strict=True):
-        if one != other:
-            raise AssertionError(
-                f"answered {one} once and {other} in a second run (hint, window): use no clock, no "
-                f"unseeded random numbers, nothing that outlives the object ({transfer})"
-            )
-
-
-def check_scheduling(make: Callable[[], SchedulingPolicy]) -> int:
-    """AssertionError that says what is wrong with the policies that `make` (the class) makes.
-
-    Returns how many questions were asked.
-    """
-    given = answers(make())
-    check_repeats(make, given)
-    return len(given)
+check_scheduling = Conformance(_ask)
+"""Called with a policy's class: how many questions were asked; AssertionError says what is
+wrong."""

@@ -1,26 +1,169 @@
+/* Channels and mailboxes, new transfers, the scheduler's turns, and the loop over events. */
+#include "r5sched/firmware.h"
 #include "r5sched/firmware_parts.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
 #include <string.h>
 
+static int mailbox_init(pw_mailbox *mailbox, uint32_t depth)
+{
+    *mailbox = (pw_mailbox){.depth = depth};
+    mailbox->taken_ns = malloc(depth * sizeof *mailbox->taken_ns);
+    if (!mailbox->taken_ns) return PW_ERR_NOMEM;
+    for (uint32_t i = 0; i < depth; i++) mailbox->taken_ns[i] = INT64_MIN;
+    return PW_OK;
+}
+
+static void mailbox_destroy(pw_mailbox *mailbox)
+{
+    free(mailbox->taken_ns);
+    free(mailbox->waiting);
+}
+
+/* An entry came at at_ns and leaves at taken_ns. True when it found the mailbox full. */
+static bool mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
+{
+    bool was_full =
+        mailbox->taken_ns[mailbox->next_taken] > at_ns; /* the one depth places before */
+    mailbox->taken_ns[mailbox->next_taken] = taken_ns;
+    mailbox->next_taken = mailbox->next_taken + 1 == mailbox->depth ? 0 : mailbox->next_taken + 1;
+    return was_full;
+}
+
+/* Keep an entry behind those that wait. PW_ERR_NOMEM, or 1 when it found the mailbox full, else 0.
+ */
+static int mailbox_keep(pw_mailbox *mailbox, const pw_event *entry)
+{
+    if (mailbox->num_waiting == mailbox->capacity) {
+        uint32_t capacity = mailbox->capacity ? 2 * mailbox->capacity : 64;
+        pw_event *bigger = malloc(capacity * sizeof *bigger);
+        if (!bigger) return PW_ERR_NOMEM;
+        for (uint32_t i = 0; i < mailbox->num_waiting; i++)
+            bigger[i] = mailbox->waiting[(mailbox->head + i) % mailbox->capacity];
+        free(mailbox->waiting);
+        mailbox->waiting = bigger;
+        mailbox->capacity = capacity;
+        mailbox->head = 0;
+    }
+    mailbox->waiting[(mailbox->head + mailbox->num_waiting) % mailbox->capacity] = *entry;
+    return mailbox->num_waiting++ >= mailbox->depth;
+}
+
+static void mailbox_drop_head(pw_mailbox *mailbox)
+{
+    mailbox->head = (mailbox->head + 1) % mailbox->capacity;
+    mailbox->num_waiting--;
+}
+
+enum { CLOSED, OPEN, INSERTED, TRIGGERED };
+
+static bool is_busy(const pw_firmware *firmware, uint32_t channel)
+{
+    return firmware->user_states[channel] == TRIGGERED && firmware->transfers[channel].active;
+}
+
+int pw_channel_open(pw_firmware *firmware, uint16_t pdid)
+{
+    int channel = pw_firmware_claim_write(firmware, pdid);
+    if (channel >= 0) firmware->user_states[channel] = OPEN;
+    return channel;
+}
+
+int pw_channel_close(pw_firmware *firmware, uint32_t channel)
+{
+    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED ||
+        is_busy(firmware, channel))
+        return PW_ERR_INVALID;
+    firmware->user_states[channel] = CLOSED;
+    return PW_OK;
+}
+
+int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
+                      const pw_descriptor *descriptor)
+{
+    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED ||
+        is_busy(firmware, channel))
+        return PW_ERR_INVALID;
+    if (descriptor->transfer_bytes == 0 ||
+        descriptor->destination_address_notification % PW_NOTIFICATION_BYTES)
+        return PW_ERR_INVALID;
+    if (descriptor->reserved[0] > PW_HINT_LOW || descriptor->reserved[1] > PW_WINDOW_MAX)
+        return PW_ERR_INVALID;
+    if (pw_range_wraps(descriptor->source_address, descriptor->transfer_bytes) ||
+        pw_range_wraps(descriptor->destination_address, descriptor->transfer_bytes))
+        return PW_ERR_ADDRESS;
+    firmware->descriptors[channel] = *descriptor;
+    firmware->descriptors[channel].done = 0;
+    firmware->transfers[channel].peer = peer;
+    firmware->user_states[channel] = INSERTED;
+    return PW_OK;
+}
+
+int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream)
+{
+    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] != INSERTED)
+        return PW_ERR_INVALID;
+    const pw_descriptor *descriptor = &firmware->descriptors[channel];
+    pw_transfer transfer = {
+        .source_address = descriptor->source_address,
+        .destination_address = descriptor->destination_address,
+        .num_bytes = descriptor->transfer_bytes,
+        .peer = firmware->transfers[channel].peer,
+        .pdid = firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE],
+        .stream = pw_firmware_new_stream(firmware),
+        .notification = pw_descriptor_notification(descriptor),
+        .hint = (uint8_t)descriptor->reserved[0],
+        .window_blocks = (uint8_t)descriptor->reserved[1],
+    };
+    transfer.cookie = transfer.stream;
+    firmware->user_states[channel] = TRIGGERED;
+    pw_firmware_trigger(firmware, channel, &transfer, at_ns);
+    *stream = transfer.stream;
+    return PW_OK;
+}
+
+static bool is_paused(const pw_firmware *firmware, uint32_t channel)
+{
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
+        const pw_transaction *transaction = &firmware->transactions.entries[i];
+        if (transaction->state == PW_TRANSACTION_NACKED && transaction->channel == channel)
+            return true;
+    }
+    return false;
+}
+
+int pw_channel_poll(const pw_firmware *firmware, uint32_t channel, pw_time at_ns)
+{
+    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] != TRIGGERED)
+        return PW_ERR_INVALID;
+    const pw_transfer *transfer = &firmware->transfers[channel];
+    if (transfer->active)
+        return is_paused(firmware, channel) ? PW_CHANNEL_PAUSED : PW_CHANNEL_ONGOING;
+    if (at_ns < transfer->finished_ns) return PW_CHANNEL_ONGOING;
+    return transfer->error ? PW_CHANNEL_FAILED : PW_CHANNEL_FINISHED;
+}
+
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
-                     pw_counters *counters, pw_tallies *tallies, pw_event_queue *events,
-                     pw_trace *trace)
+                     const pw_receiver_rules *receiver, pw_counters *counters, pw_tallies *tallies,
+                     pw_event_queue *events, pw_trace *trace)
 {
     memset(firmware, 0, sizeof *firmware);
     firmware->costs = costs;
     firmware->settings = settings;
+    firmware->receiver = receiver;
     firmware->counters = counters;
     firmware->tallies = tallies;
     firmware->events = events;
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
     pw_calendar_init(&firmware->r5);
-    pw_scheduler_init(&firmware->scheduler, (uint64_t)settings->high_limit_bytes,
-                      (uint64_t)settings->medium_limit_bytes, settings->strict_priority);
+    pw_scheduler_init(
+        &firmware->scheduler, (uint64_t)settings->high_limit_bytes,
+        (uint64_t)settings->medium_limit_bytes,
+        pw_scheduling_policy_of(settings->requeue_dynamic, settings->strict_priority));
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
-        int code = pw_mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
+        int code = mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
         if (code < 0) return code;
     }
     return PW_OK;
@@ -28,7 +171,7 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
 
 void pw_firmware_destroy(pw_firmware *firmware)
 {
-    for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) pw_mailbox_destroy(&firmware->mailboxes[i]);
+    for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) mailbox_destroy(&firmware->mailboxes[i]);
     free(firmware->reads);
     pw_transactions_destroy(&firmware->transactions);
 }
@@ -103,7 +246,7 @@ void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns)
 
 void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns, pw_time taken_ns)
 {
-    bool was_full = pw_mailbox_pass(&firmware->mailboxes[mailbox], at_ns, taken_ns);
+    bool was_full = mailbox_pass(&firmware->mailboxes[mailbox], at_ns, taken_ns);
     if (!firmware->pumping)
         firmware->counters->mailbox_full += was_full; /* else counted when it was kept */
 }
@@ -224,11 +367,12 @@ static void enqueue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
     pw_transfer *transfer = &firmware->transfers[channel];
-    if (firmware->settings->requeue_dynamic && !transfer->hint) {
+    if (!transfer->hint) {
         uint64_t rest = transfer->num_bytes -
                         pw_block_offset((uint64_t)firmware->settings->block_bytes,
                                         transfer->first_block_bytes, transfer->next_block);
-        enum pw_class queue = pw_scheduler_classify(&firmware->scheduler, rest);
+        enum pw_class queue = firmware->scheduler.policy->reclassify(
+            &firmware->scheduler, (enum pw_class)transfer->queue, rest);
         if (queue != transfer->queue) set_open(firmware, transfer, false, at_ns);
         transfer->queue = (uint8_t)queue;
         set_open(firmware, transfer, true, at_ns);
@@ -383,7 +527,7 @@ static void arrive(pw_firmware *firmware, const pw_event *entry, pw_actions *act
     if (!mailbox->num_waiting && take(firmware, entry, actions)) return;
     firmware->counters->reads_held += is_request;
     if (!mailbox->num_waiting) mailbox->blocked = true;
-    int code = pw_mailbox_keep(mailbox, entry);
+    int code = mailbox_keep(mailbox, entry);
     firmware->lost_entry |= code < 0;
     firmware->counters->mailbox_full += code == 1 && !is_timer;
 }
@@ -398,7 +542,7 @@ static void pump(pw_firmware *firmware, pw_mailbox *mailbox, pw_actions *actions
     mailbox->blocked = mailbox->pumping = !take(firmware, &entry, actions);
     firmware->pumping = mailbox->pumping = false;
     if (mailbox->blocked) return;
-    pw_mailbox_drop_head(mailbox);
+    mailbox_drop_head(mailbox);
     if (!mailbox->num_waiting) return;
     mailbox->pumping = true;
     pw_r5_push(firmware, PW_EVENT_MAILBOX, PRIORITY_MAILBOX, at_ns,

@@ -1,21 +1,40 @@
-/* Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements,
+/* The R5's firmware: channels, blocks, classes, timeouts, the life of a block.
+ *
+ * Firmware of the R5: virtual channels, segmentation, scheduling, window, acknowledgements,
  * timeouts, reads served as writes [R5 2.3.3, 3, 4]. A state machine in virtual time: events come
  * from the engine's queue, what the hardware shall do goes out as actions. Knows nothing of frames,
  * memory or translation. The mailbox of new transfers has no depth: it holds one entry a channel at
  * most. See docs/firmware.md. Not thread-safe. */
 #ifndef PW_R5SCHED_FIRMWARE_H
 #define PW_R5SCHED_FIRMWARE_H
+#include "native/event_queue.h"
 #include "native/calendar.h"
 #include "native/costs.h"
 #include "native/counters.h"
 #include "native/settings.h"
-#include "native/event_queue.h"
+#include "native/receiver.h"
 #include "native/tallies.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
-#include "r5sched/mailbox.h"
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
+
+/* A mailbox of the R5: entries leave in the order they came. An entry that finds it full waits
+ * before it, in order, and loses nothing (flow control of the links). Only entries that cannot be
+ * taken out at once are kept here; of the others it is known when the R5 took them. */
+typedef struct {
+    pw_time *taken_ns; /* ring of depth: when the last entries were taken out */
+    uint32_t depth, next_taken;
+    pw_event *waiting; /* ring */
+    uint32_t capacity, head, num_waiting;
+    bool blocked; /* the head cannot be taken out */
+    bool pumping; /* an event that looks at the head again is in the queue */
+} pw_mailbox;
+
+static inline const pw_event *pw_mailbox_head(const pw_mailbox *mailbox)
+{
+    return &mailbox->waiting[mailbox->head];
+}
 
 #define PW_NO_PEER UINT32_MAX
 
@@ -117,6 +136,7 @@ typedef struct {
 typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;
+    const pw_receiver_rules *receiver; /* what the other end does with a block */
     pw_counters *counters;
     pw_tallies *tallies;
     pw_event_queue *events;
@@ -126,7 +146,7 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
-    uint8_t user_states[PW_NUM_CHANNELS]; /* of channels that a user opened; channels.c alone knows
+    uint8_t user_states[PW_NUM_CHANNELS]; /* of channels that a user opened; firmware.c alone knows
                                              more */
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
@@ -146,8 +166,8 @@ typedef struct {
 } pw_firmware;
 
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
-                     pw_counters *counters, pw_tallies *tallies, pw_event_queue *events,
-                     pw_trace *trace);
+                     const pw_receiver_rules *receiver, pw_counters *counters, pw_tallies *tallies,
+                     pw_event_queue *events, pw_trace *trace);
 void pw_firmware_destroy(pw_firmware *firmware);
 /* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
@@ -204,4 +224,32 @@ static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx)
 {
     return (uint64_t)stream << 32 | block_idx;
 }
+
+/* Write channels in a user's hands: opened once, then descriptor, trigger and poll as often as
+ * wanted [R5 2.3.3]. Channels that nobody has opened are claimed for one transfer
+ * (pw_firmware_claim_write). */
+
+/* cdef begin */
+/* What poll says of a channel's last transfer. */
+#define PW_CHANNEL_FINISHED 1
+#define PW_CHANNEL_ONGOING 2
+#define PW_CHANNEL_PAUSED 3 /* without error: a block waits for its page */
+#define PW_CHANNEL_FAILED 4 /* finished with error */
+/* cdef end */
+
+/* A free write channel of the domain's page, kept until it is closed: its index, PW_ERR_FULL when
+ * all 32 are taken, PW_ERR_CONTEXT without a page. */
+int pw_channel_open(pw_firmware *firmware, uint16_t pdid);
+/* PW_ERR_INVALID when the channel is not open or its transfer is not over. */
+int pw_channel_close(pw_firmware *firmware, uint32_t channel);
+/* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open
+ * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
+ * none. */
+int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
+                      const pw_descriptor *descriptor);
+/* Start what was inserted, once, at at_ns. PW_ERR_INVALID when there is nothing to start. */
+int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream);
+/* PW_CHANNEL_* as of at_ns; PW_ERR_INVALID when nothing was triggered. */
+int pw_channel_poll(const pw_firmware *firmware, uint32_t channel, pw_time at_ns);
+
 #endif

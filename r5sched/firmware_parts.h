@@ -1,5 +1,5 @@
 /* What the firmware's files use of each other: firmware.c (channels, new transfers, scheduler),
- * reads.c (read requests), answers.c (acknowledgements), timeouts.c, go_back.c. */
+ * reads.c (read requests), answers.c (acknowledgements, timeouts), foreseen.c (the emulation's). */
 #ifndef PW_R5SCHED_FIRMWARE_PARTS_H
 #define PW_R5SCHED_FIRMWARE_PARTS_H
 #include "r5sched/firmware.h"
@@ -42,36 +42,38 @@ void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, p
 void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns);
 void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns);
 
-/* answers.c: an entry of the acknowledgement mailbox, or a timeout. */
+/* answers.c */
+/* An entry of the acknowledgement mailbox, or a timeout. */
 void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions *actions);
+/* Take the step that the table has for the event. Who reacts gives the entry back when it says
+ * FREE. */
+enum pw_block_reaction pw_answers_step(pw_firmware *firmware, pw_transaction *transaction,
+                                       enum pw_block_event event, pw_time at_ns);
 /* A step of protocol.h from a state, for the trace. */
 void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transaction, uint32_t state,
                            enum pw_block_event event, pw_time at_ns);
-uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code);
-
-/* Send a block again because one before it is. */
-void pw_answers_go_back(pw_firmware *firmware, pw_transaction *transaction, pw_actions *actions,
-                        pw_time at_ns);
-/* Would the block be sent again after as many attempts in vain as there are sequence numbers, or
- * after twice as many in all? */
-bool pw_answers_is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code);
-
-/* go_back.c; only when pw_goes_back */
-/* Send the transfer's blocks from first_block on again that are not acknowledged. */
-void pw_go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_block, pw_actions *actions,
-                pw_time at_ns);
-/* The receiver is not ready: nothing of the transfer is sent for a while. */
-void pw_go_back_pause(pw_firmware *firmware, uint32_t channel, pw_time at_ns);
-void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
-                       pw_actions *actions, pw_time at_ns);
-
-/* timeouts.c */
+void pw_answers_release(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
+uint64_t pw_answers_identity(const pw_firmware *firmware, const pw_transaction *transaction);
+/* The pending transaction that an answer is for, or NULL when it is of an older attempt. */
+pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint64_t identity);
+#define PW_FORESEEN 1 /* code of an ACK event that was foreseen */
+static inline uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32_t code)
+{
+    return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)code << 32;
+}
 /* (Re-)start the block's timer at at_ns. */
 void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
 /* The block's timeout happens when it is known that no answer comes before it. */
 void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity);
 /* Countdown: every entry is decremented. */
 void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns);
+/* The pause of a transfer whose receiver was not ready is over. */
+void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
+                       pw_actions *actions, pw_time at_ns);
+
+/* foreseen.c */
+/* The block is sent again while an answer to the attempt is still to come. */
+void pw_foreseen_overtake(pw_firmware *firmware, pw_transaction *transaction);
 
 /* reads.c */
 /* Take the request out of its mailbox. False: it stays there, since neither a channel nor the

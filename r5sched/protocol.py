@@ -1,13 +1,10 @@
-"""The life of a block as the firmware has it: the table of protocol.h, read from the engine, and
-drawn.
+"""The life of a block as the firmware has it: the table of protocol.h, read from the engine.
 
 `TRANSITIONS` maps (state, event) to (next state, reaction); names are those of the C enums without
-their prefix, in lower case. A pair that is missing cannot happen. `document()` is the generated
-part of docs/protocol.md: `python -m pagewire.r5sched.protocol docs/protocol.md` writes it anew.
+their prefix, in lower case. A pair that is missing cannot happen. `document()` tells all of it:
+`python -m pagewire.r5sched.protocol` prints it, and docs/firmware.md has it when the site is built.
 """
 
-import pathlib
-import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -100,28 +97,16 @@ REACTION_TEXTS = MappingProxyType(
 )
 
 
-def diagram() -> str:
-    """The transitions as a Mermaid state diagram."""
-    labels: dict[tuple[str, str], list[str]] = {}
-    for (state, event), transition in TRANSITIONS.items():
-        labels.setdefault((state, transition.next), []).append(event)
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> free"]
-    for (state, next_state), events in labels.items():
-        lines.append(f"    {state} --> {next_state}: {', '.join(events)}")
-    return "\n".join([*lines, "```"])
-
-
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows)]
     return "\n".join(lines)
 
 
 def document() -> str:
-    """Diagram and tables in Markdown."""
+    """Tables in Markdown."""
     cells = [(event, *(_cell(state, event) for state in STATES)) for event in EVENTS]
     return "\n\n".join(
         [
-            diagram(),
             _table(("event", *STATES), cells),
             _table(("state", ""), list(STATE_TEXTS.items())),
             _table(("event", ""), list(EVENT_TEXTS.items())),
@@ -135,18 +120,5 @@ def _cell(state: str, event: str) -> str:
     return f"{transition.reaction} → {transition.next}" if transition else ""
 
 
-BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
-
-
-def renew(text: str) -> str:
-    """The text of docs/protocol.md with its generated part made anew."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"no part between '{BEGIN}' and '{END}'")
-    return f"{head}{BEGIN}\n{document()}\n{END}{tail}"
-
-
 if __name__ == "__main__":
-    path = pathlib.Path(sys.argv[1])
-    path.write_text(renew(path.read_text(encoding="utf-8")), encoding="utf-8")
+    print(document())

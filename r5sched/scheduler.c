@@ -1,11 +1,11 @@
 #include "r5sched/scheduler.h"
 
 void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes,
-                       uint64_t medium_limit_bytes, bool strict)
+                       uint64_t medium_limit_bytes, const pw_scheduling_policy *policy)
 {
-    *scheduler = (pw_scheduler){.high_limit_bytes = high_limit_bytes,
-                                .medium_limit_bytes = medium_limit_bytes,
-                                .strict = strict};
+    *scheduler = (pw_scheduler){.policy = policy,
+                                .high_limit_bytes = high_limit_bytes,
+                                .medium_limit_bytes = medium_limit_bytes};
 }
 
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes)
@@ -23,18 +23,13 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
 
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
 {
-    for (int queue = 0; queue < PW_NUM_CLASSES; queue++) {
-        if (!scheduler->length[queue]) {
-            if (scheduler->strict && scheduler->num_open[queue]) return 0;
-            continue;
-        }
-        *channel = scheduler->channels[queue][scheduler->head[queue]];
-        scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;
-        scheduler->length[queue]--;
-        scheduler->num_queued--;
-        return 1;
-    }
-    return 0;
+    enum pw_class queue = scheduler->policy->next(scheduler);
+    if (queue == PW_NUM_CLASSES) return 0;
+    *channel = scheduler->channels[queue][scheduler->head[queue]];
+    scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;
+    scheduler->length[queue]--;
+    scheduler->num_queued--;
+    return 1;
 }
 
 void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel)

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pagewire.native import ffi, lib
+from pagewire.native.declared import choices
 from pagewire.native.extension import Entry, ExtensionError, Registry, describe
 
 WINDOW_MAX = int(lib.PW_WINDOW_MAX)
-BY_SIZE = "size"
-"""Name of what the firmware does without a policy."""
 
 
 class Hint(enum.IntEnum):
@@ -73,7 +72,7 @@ class SchedulingError(ExtensionError):
 REGISTRY: Registry[SchedulingPolicy] = Registry(
     "firmware.scheduling",
     SchedulingPolicy,
-    {BY_SIZE: Entry("by firmware.high_limit, medium_limit and window_blocks")},
+    {name: Entry(meaning) for name, _, meaning in choices("firmware.scheduling")},
 )
 """What `firmware.scheduling` takes."""
 

@@ -10,8 +10,6 @@ import dataclasses
 import enum
 from typing import Any
 
-from pagewire.smmu.config import SmmuConfig
-
 
 class Fsr(enum.IntFlag):
     """Fault status."""
@@ -120,12 +118,12 @@ class ContextBank:
         return self.fsr if self.fault_ns <= now_ns < self.clear_ns else Fsr(0)
 
 
-def sctlr_of(config: SmmuConfig) -> Sctlr:
-    """SCTLR of every bank in use under these settings."""
+def sctlr_of(mode: str, hupcf: int) -> Sctlr:
+    """SCTLR of every bank in use under smmu.mode and smmu.hupcf."""
     value = Sctlr.M | Sctlr.CFRE | Sctlr.CFIE
-    if config.mode == "stall":
+    if mode == "stall":
         value |= Sctlr.CFCFG
-    return value | Sctlr.HUPCF if config.hupcf else value
+    return value | Sctlr.HUPCF if hupcf else value
 
 
 def describe(value: enum.IntFlag) -> str:

@@ -1,4 +1,6 @@
-"""The MPI library of the emulated machine: `from pagewire.transport import MPI`.
+"""How a program gets onto a node: over MPI, below MPI, by sockets, or directly.
+
+The MPI library of the emulated machine: `from pagewire.transport import MPI`.
 
 `MPI` is mpi4py.MPI itself with its data-moving methods replaced; with run.transport = fabric it is
 mpi4py.MPI as it comes, because the NI lies below the MPI library. It is loaded on first use, so
@@ -10,7 +12,7 @@ importing this package alone neither loads nor initializes MPI.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pagewire.transport.facade.regions import region as region
+    from pagewire.transport.facade import region as region
 
 
 def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
@@ -20,8 +22,7 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
     them into time on the emulated node (the longer of the two). Without effect in other modes, and
     with run.transport = fabric.
     """
-    from pagewire.transport.facade.loader import activate, is_over_fabric
-    from pagewire.transport.facade.rank import here
+    from pagewire.transport.facade import activate, here, is_over_fabric
 
     if is_over_fabric():
         return
@@ -32,11 +33,11 @@ def compute(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "region":
-        from pagewire.transport.facade.regions import region
+        from pagewire.transport.facade import region
 
         return region
     if name == "MPI":
-        from pagewire.transport.facade.loader import load
+        from pagewire.transport.facade import load
 
         try:
             return load()

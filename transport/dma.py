@@ -2,7 +2,7 @@
 
 Buffers belong to a rank, their owner, and any rank may allocate them; transfers go from buffer to
 buffer, and from and to memory. A submitter starts them in the order of their requests
-(docs/user-dma.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
+(docs/unimem.md). The names are those of ExaNoDe's library. A rank's submitter and its kernel move
 only while the rank is inside a call of MPI or of this library; callbacks are called by calls of
 this library. A rank that others still ask must not finish: end with a barrier. Not for
 several threads of a rank.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.transport import gsas
-from pagewire.transport.facade.progress import failed_test, test_turn, turn
-from pagewire.transport.facade.rank import here
+from pagewire.transport.facade import here
+from pagewire.unimem.gsas import NODE_SHIFT
 
 __all__ = ["Buffer", "Dma", "Status", "open"]
 
@@ -34,11 +33,11 @@ Callback = Callable[[int, "Status"], object]
 class Status(enum.IntEnum):
     """State of a transfer."""
 
-    PENDING = lib.PW_DMA_PENDING
+    PENDING = lib.UNIM_DMA_PENDING
     """The submitter has not started it."""
-    STARTED = lib.PW_DMA_STARTED
-    COMPLETED = lib.PW_DMA_COMPLETED
-    FAILED = lib.PW_DMA_FAILED
+    STARTED = lib.UNIM_DMA_STARTED
+    COMPLETED = lib.UNIM_DMA_COMPLETED
+    FAILED = lib.UNIM_DMA_FAILED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,15 +63,13 @@ class Dma:
 
     def __init__(self, memory: gsas.Rank) -> None:
         self._memory = memory
-        self._dma = memory.dma
-        self._check(lib.pw_dma_open(self._dma), "DMA library")
-        self._callbacks: dict[int, Callback] = {}
-        self._kept: dict[int, Any] = {}
-        """Memory that transfers write, by their ids."""
+        made = ffi.new("unim_dma **")
+        here.node.check(lib.unim_dma_init(memory.c, made), "DMA library")
+        self._dma = made[0]  # as long as the process
+        self._told: set[_Told] = set()
+        """Transfers that are not over, of which C tells."""
         self._num_arrays: dict[int, int] = {}
         """Arrays that are alive, by the buffer's id."""
-        self._is_telling = False
-        self._id = ffi.new("uint64_t *")
 
     @property
     def node(self) -> int:
@@ -90,16 +87,14 @@ class Dma:
         what = f"buffer of {size} bytes at rank {node}"
         _check_range(what, "size", size, 2**64)
         _check_range(what, "node", node, here.node.size)
-        post = functools.partial(lib.pw_dma_ask_allocate, self._dma, node, size, self._id)
-        return self._buffer(self._ask(post, what))
+        return self._buffer(lambda: lib.unim_alloc_buf_r(self._dma, size, node), what)
 
     def get_buf(self, id: int) -> Buffer:
         """A buffer by its id, whichever rank has allocated it; its owner is asked when this rank
         does not know it."""
         what = f"buffer {id:#x}"
         _check_range(what, "id", id, 2**64)
-        self._id[0] = id
-        return self._buffer(self._ask(lambda: lib.pw_dma_ask_known(self._dma, id), what))
+        return self._buffer(lambda: lib.unim_get_buf(self._dma, id), what)
 
     def free_buf(self, buffer: Buffer) -> None:
         """Give it back, by any rank that knows it: what others do with it then fails."""
@@ -109,15 +104,17 @@ class Dma:
                 f"free of buffer {buffer.id:#x}: {num_arrays} arrays of its memory are alive; "
                 "delete them first"
             )
-        self._ask(lambda: lib.pw_dma_ask_free(self._dma, buffer.id), f"buffer {buffer.id:#x}")
+        what = f"buffer {buffer.id:#x}"
+        self._ask(lambda: int(lib.unim_free_buf(self._dma, _c_of(buffer))), what)
 
     def get_memory(self, buffer: Buffer) -> NDArray[np.uint8]:
         """unim_buf_get_memory: the memory of a buffer of this rank, to read and write, which takes
         no virtual time. ValueError: it is another rank's, in another process. Not to be used when
         another rank has freed the buffer."""
-        known = lib.pw_dma_find(self._dma, buffer.id)
-        if known == ffi.NULL or known.node != self.node:
-            why = "it was freed" if known == ffi.NULL else f"rank {known.node} has it"
+        memory = lib.unim_buf_get_memory(self._dma, _c_of(buffer))
+        if memory == ffi.NULL:
+            is_there = lib.unim_buf_get_size(self._dma, _c_of(buffer)) != 0
+            why = f"rank {buffer.node} has it" if is_there else "it was freed"
             raise ValueError(
                 f"memory of buffer {buffer.id:#x}: {why}; use submit_transfer_from_mem and "
                 "submit_transfer_to_mem for buffers of others"
@@ -128,8 +125,7 @@ class Dma:
         def gone(_memory: Any) -> None:
             self._num_arrays[id] -= 1
 
-        memory = ffi.gc(ffi.cast("void *", known.address), gone)
-        return np.frombuffer(ffi.buffer(memory, known.num_bytes), np.uint8)
+        return np.frombuffer(ffi.buffer(ffi.gc(memory, gone), buffer.num_bytes), np.uint8)
 
     # ---- transfers
 
@@ -145,64 +141,40 @@ class Dma:
         """Ask for a transfer from buffer to buffer; its id. size: all that fits when not given."""
         if size is None:
             size = min(src.num_bytes - src_off, dst.num_bytes - dst_off)
-        return self._submit((src.id, src_off), (dst.id, dst_off), size, callback)
+        ends = _c_of(src), _c_of(dst), src_off, dst_off
+        return self._submit(lib.unim_dma_submit_transfer, ends, (src_off, dst_off), size, callback)
 
     def submit_transfer_from_mem(
         self, src: Any, dst: Buffer, dst_off: int = 0, callback: Callback | None = None
     ) -> int:
         """The same from anything with a buffer, which is copied before this returns."""
         memory = ffi.from_buffer(src)
-        return self._submit(memory, (dst.id, dst_off), len(memory), callback)
+        post, ends = lib.unim_dma_submit_transfer_from_mem, (memory, _c_of(dst), dst_off)
+        return self._submit(post, ends, (dst_off,), len(memory), callback)
 
     def submit_transfer_to_mem(
         self, src: Buffer, dst: Any, src_off: int = 0, callback: Callback | None = None
     ) -> int:
         """The same to anything with a buffer that can be written, filled when it is over."""
         memory = ffi.from_buffer(dst, require_writable=True)
-        return self._submit((src.id, src_off), memory, len(memory), callback)
+        post, ends = lib.unim_dma_submit_transfer_to_mem, (_c_of(src), memory, src_off)
+        return self._submit(post, ends, (src_off,), len(memory), callback, kept=memory)
 
     def status(self, id: int) -> Status:
         """The transfer's state at this rank's virtual time, which looking moves."""
-        here.clock.enter_rdma()
-        try:
-            test_turn()
-            self._move()
-            state = self._state(id)
-            poll_ns = here.node.platform.costs.poll_ns
-            if state in (Status.COMPLETED, Status.FAILED):
-                here.clock.work(poll_ns)
-            else:
-                failed_test(self._complete_ns(id) is not None, poll_ns)
-        finally:
-            here.clock.leave()
-        self._tell()
-        return state
+        return self._state(lib.unim_dma_status, id)
 
     def wait(self, id: int) -> Status:
         """Until the transfer is over: COMPLETED or FAILED, which it is too when its end is not
         known within `gsas.Rank.wall_limit_s`."""
-        here.clock.enter_rdma()
-        try:
-            self._state(id)
-            late = self._limit()
-            while (complete_ns := self._complete_ns(id)) is None:
-                turn(lambda: f"DMA transfer {id}")
-                self._move()
-                if late():
-                    lib.pw_dma_give_up(self._dma, id)
-            here.clock.completed(complete_ns)
-            state = self._state(id)
-        finally:
-            here.clock.leave()
-        self._tell()
-        return state
+        return self._state(lib.unim_dma_wait, id)
 
     def error(self, id: int) -> EngineError | None:
         """Why the transfer has failed; None while it has not."""
-        self._state(id)
-        code = lib.pw_dma_error(self._dma, id)
-        if not code:
-            return None
+        _check_range("DMA transfer", "id", id, 2**64)
+        code = lib.unim_dma_error(self._dma, id)
+        if code == lib.PW_ERR_INVALID:
+            raise here.failure(code, f"transfer {id}")
         try:
             check(code, f"DMA transfer {id}")
         except EngineError as error:
@@ -211,108 +183,99 @@ class Dma:
 
     # ---- how
 
-    def _check(self, code: int, what: str) -> int:
-        return here.node.check(code, what)
-
-    def _limit(self) -> Callable[[], bool]:
-        """Says whether the wall time from now on that there is for a wait is over."""
-        limit_s = self._memory.wall_limit_s
-        if limit_s is None:
-            return lambda: False
-        end_s = time.monotonic() + limit_s
-        return lambda: time.monotonic() > end_s
-
-    def _move(self) -> None:
-        self._check(lib.pw_dma_move(self._dma), "DMA transfers")
-
-    def _state(self, id: int) -> Status:
+    def _state(self, look: Callable[..., int], id: int) -> Status:
         _check_range("DMA transfer", "id", id, 2**64)
-        return Status(self._check(lib.pw_dma_state(self._dma, id), f"transfer {id}"))
+        waits_for = f"DMA transfer {id}"
+        return Status(
+            self._memory.call(look, self._dma, id, what=f"transfer {id}", waits_for=waits_for)
+        )
 
-    def _complete_ns(self, id: int) -> int | None:
-        """None: not known yet."""
-        at_ns = int(lib.pw_dma_complete_ns(self._dma, id))
-        return None if at_ns == 2**63 - 1 else at_ns
-
-    def _ask(self, post: Callable[[], int], what: str) -> int:
-        """Let a kernel do something with a buffer, whose id is the result."""
-        here.clock.enter_rdma()
+    def _ask(self, ask: Callable[[], int], what: str) -> None:
+        """Let a kernel do something with a buffer."""
+        limit_s = self._memory.wall_limit_s
         try:
-            request = self._check(post(), what)
-            late = self._limit()
-            while request and not self._check(
-                lib.pw_dma_answered(self._dma, request, self._id), what
-            ):
-                turn(lambda: f"the kernel of another rank: {what}")
-                self._move()
-                if late():
-                    lib.pw_dma_forget(self._dma, request)
-                    raise EngineError(
-                        int(lib.PW_ERR_UNRECOVERABLE),
-                        f"{what}: its owner has not answered within {self._memory.wall_limit_s:g} "
-                        "s of wall time",
-                    )
-            id = int(self._id[0])
-        finally:
-            here.clock.leave()
-        self._tell()
-        return id
+            self._memory.call(ask, what=what, waits_for=f"the kernel of another rank: {what}")
+        except EngineError as error:
+            if error.code != lib.PW_ERR_UNRECOVERABLE:
+                raise
+            raise EngineError(
+                error.code,
+                f"{what}: its owner has not answered within {limit_s:g} s of wall time",
+            ) from None
 
-    def _buffer(self, id: int) -> Buffer:
-        known = lib.pw_dma_find(self._dma, id)
-        return Buffer(id, int(known.num_bytes), int(known.node))
+    def _buffer(self, ask: Callable[[], Any], what: str) -> Buffer:
+        found = ffi.NULL
+
+        def asked() -> int:
+            nonlocal found
+            found = ask()
+            return 0 if found else int(lib.pw_door_error(self._memory.door))
+
+        self._ask(asked, what)
+        id = int(lib.unim_get_buf_id(self._dma, found))
+        return Buffer(id, int(lib.unim_buf_get_size(self._dma, found)), id >> NODE_SHIFT)
 
     def _submit(
         self,
-        source: tuple[int, int] | Any,
-        destination: tuple[int, int] | Any,
+        post: Callable[..., int],
+        ends: tuple[Any, ...],
+        offsets: tuple[int, ...],
         size: int,
         callback: Callback | None,
+        *,
+        kept: Any = None,
     ) -> int:
         what = f"transfer of {size} bytes"
         _check_range(what, "size", size, 2**64)
-        ends = [_end(each, what) for each in (source, destination)]
-        here.clock.enter_rdma()
-        try:
-            test_turn()
-            self._move()
-            tells = callback is not None or not isinstance(destination, tuple)
-            code = lib.pw_dma_submit(self._dma, *ends, size, tells, self._id)
-            self._check(code, what)
-            id = int(self._id[0])
-            if callback is not None:
-                self._callbacks[id] = callback
-            if not isinstance(destination, tuple):
-                self._kept[id] = destination
-        finally:
-            here.clock.leave()
-        self._tell()
-        return id
+        for offset in offsets:
+            _check_range(what, "offset", offset, 2**64)
+        told = _Told(self, callback, kept)
+        end = (ffi.NULL, ffi.NULL)
+        if callback is not None or kept is not None:
+            end = (lib.pw_host_dma_ended, told.handle)
+            self._told.add(told)
 
-    def _tell(self) -> None:
-        """Call back for what is over; a call in a callback leaves it to the first one."""
-        while not self._is_telling and (id := int(lib.pw_dma_take_ended(self._dma))):
-            self._kept.pop(id, None)
-            callback = self._callbacks.pop(id, None)
-            if callback is None:
-                continue
-            self._is_telling = True
+        def posted() -> int:
+            id = post(self._dma, *ends, size, *end)
+            return int(id or lib.pw_door_error(self._memory.door))
+
+        try:
+            return self._memory.call(posted, what=what)
+        except EngineError:
+            self._told.discard(told)
+            raise
+
+    def ended(self, told: _Told, id: int, status: int) -> None:
+        """A transfer of which C tells is over."""
+        self._told.discard(told)
+        if told.callback is not None:
             try:
-                callback(id, self._state(id))
-            finally:
-                self._is_telling = False
+                told.callback(id, Status(status))
+            except BaseException as error:  # noqa: BLE001, the call that is under way raises it
+                self._memory.fail(error)
+
+
+class _Told:
+    """Who wants to know of a transfer's end, and memory that must stay until then."""
+
+    def __init__(self, dma: Dma, callback: Callback | None, kept: Any) -> None:
+        self.dma = dma
+        self.callback = callback
+        self.kept = kept
+        self.handle = ffi.new_handle(self)
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def pw_host_dma_ended(id: int, status: int, arg: Any) -> None:
+    told = ffi.from_handle(arg)
+    told.dma.ended(told, id, status)
+
+
+def _c_of(buffer: Buffer) -> Any:
+    """Its handle in C, which is its id."""
+    return ffi.cast("unim_buf *", buffer.id)
 
 
 def _check_range(what: str, name: str, value: int, end: int) -> None:
     if not 0 <= value < end:
         raise ValueError(f"{what}: {name} = {value}: allowed is 0 to {end - 1}")
-
-
-def _end(given: tuple[int, int] | Any, what: str) -> Any:
-    end = ffi.new("pw_dma_end *")
-    if isinstance(given, tuple):
-        _check_range(what, "offset", given[1], 2**64)
-        end.buffer, end.offset = given
-    else:
-        end.memory = ffi.cast("void *", given)
-    return end

@@ -25,11 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
-from pagewire.transport.facade.loader import activate
-from pagewire.transport.facade.progress import failed_test, test_turn, turn
-from pagewire.transport.facade.rank import here
-from pagewire.transport.node.node import Handle
-from pagewire.transport.node.notices import Notice
+from pagewire.transport.facade import Handle, Notice, activate, failed_test, here, test_turn, turn
 
 MAX_BYTES = 2**32 - 1
 """A descriptor's size field has 32 bits."""

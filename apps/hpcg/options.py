@@ -4,34 +4,40 @@ import argparse
 import dataclasses
 import math
 
-from pagewire.apps.command import InputError, Parser, require
+from pagewire.apps.command import (
+    InputError,
+    Parser,
+    SharedOptions,
+    check_limits,
+    option,
+    require,
+)
 from pagewire.apps.hpcg.multigrid import MAX_LEVELS
 
 MAX_SHELL_POINTS = 2**31 - 1  # columns are 32-bit indices
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(SharedOptions):
     """What one run is made of."""
 
     num_points: tuple[int, int, int] = (32, 32, 32)
     """local grid of each rank along x, y, z"""
-    num_sets: int = 2
-    """how often the system is solved anew; the checks compare them"""
-    num_iterations: int = 50
-    """of CG in a set"""
-    num_levels: int = MAX_LEVELS
-    """grids of the multigrid, the finest included"""
-    fresh_buffers: bool = False
-    """allocate the halo's buffers for each exchange"""
-    dump_state: str | None = None
-    plain: bool = False
+    num_sets: int = option(2, "--sets", "how often to solve", metavar="N", least=1)
+    """the checks compare them"""
+    num_iterations: int = option(50, "--iterations", "CG iterations of a set", metavar="N", least=1)
+    num_levels: int = option(
+        MAX_LEVELS,
+        "--levels",
+        "multigrid levels; L of them need multiples of 2^(L-1) points",
+        metavar="N",
+        least=1,
+        most=MAX_LEVELS,
+    )
+    """the finest included"""
 
     def __post_init__(self) -> None:
-        require(
-            1 <= self.num_levels <= MAX_LEVELS, "--levels", self.num_levels, f"1 .. {MAX_LEVELS}",
-            "give such a number",
-        )  # fmt: skip
+        check_limits(self)
         divisor = 2 ** (self.num_levels - 1)
         for flag, num in zip(("--nx", "--ny", "--nz"), self.num_points, strict=True):
             require(num >= 1, flag, num, "at least 1", "give a positive number")
@@ -47,8 +53,6 @@ class Options:
             num_shell <= MAX_SHELL_POINTS, "number of points and ghosts of a rank", num_shell,
             f"at most {MAX_SHELL_POINTS}", "use a smaller local grid and more ranks",
         )  # fmt: skip
-        for flag, num in (("--sets", self.num_sets), ("--iterations", self.num_iterations)):
-            require(num >= 1, flag, num, "at least 1", "give 1 or more")
 
 
 def _num_levels(num: int) -> int:
@@ -59,29 +63,22 @@ def _num_levels(num: int) -> int:
     return levels
 
 
-def make_parser() -> Parser:
-    d = Options()
+def _parser() -> Parser:
     parser = Parser(
         "pagewire.apps.hpcg", "Conjugate gradients with a multigrid preconditioner, like HPCG."
     )
     add = parser.add_argument
-    for axis, num in zip("xyz", d.num_points, strict=True):
+    for axis, num in zip("xyz", Options().num_points, strict=True):
         add(f"--n{axis}", type=int, metavar="N", default=argparse.SUPPRESS,
             help=f"points of a rank along {axis}, a multiple of 8 (default: {num})")  # fmt: skip
     add("--size", type=int, metavar="N", default=argparse.SUPPRESS, help="the same in x, y and z")
-    add("--sets", dest="num_sets", type=int, default=d.num_sets, metavar="N",
-        help="how often to solve")  # fmt: skip
-    add("--iterations", dest="num_iterations", type=int, default=d.num_iterations, metavar="N",
-        help="CG iterations of a set")  # fmt: skip
-    add("--levels", dest="num_levels", type=int, default=d.num_levels, metavar="N",
-        help="multigrid levels; L of them need multiples of 2^(L-1) points")  # fmt: skip
-    parser.add_shared("residuals and x")
+    parser.add_options(Options, "residuals and x")
     return parser
 
 
 def parse_options(argv: list[str] | None) -> Options:
     """Options out of the command line; raises InputError and HelpRequest."""
-    given = vars(make_parser().parse_args(argv))
+    given = vars(_parser().parse_args(argv))
     single = {axis: given.pop(f"n{axis}") for axis in "xyz" if f"n{axis}" in given}
     if "size" in given:
         size = given.pop("size")

@@ -27,8 +27,8 @@ from pagewire.cli.calibrate.solve import (
     factors,
     groups_of,
 )
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import Platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import Platform
 
 FACTOR_MIN, FACTOR_MAX = 0.01, 100.0
 """No cost leaves these multiples of its base."""

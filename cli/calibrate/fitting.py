@@ -15,15 +15,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from pagewire.cli import launch
 from pagewire.cli.calibrate import parameters, points
 from pagewire.cli.calibrate.fit import FACTOR_MAX, FACTOR_MIN, Fit, Group
 from pagewire.cli.calibrate.fit import fit as fit_points
 from pagewire.cli.calibrate.points import Point
 from pagewire.cli.calibrate.solve import Array, sums
+from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
-from pagewire.transport.settings import platform, platform_file
-from pagewire.transport.settings.config import Config
+from pagewire.run.settings import platform, platform_file
+from pagewire.run.settings.config import Config
 
 _PLAIN_WIDTH = 100
 _FAR_OFF = 0.1

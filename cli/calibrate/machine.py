@@ -14,8 +14,8 @@ from pagewire.cli.calibrate.points import Transfer
 from pagewire.cli.calibrate.solve import Array
 from pagewire.lab import Lab
 from pagewire.lab.buffer import PAGE_BYTES
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import Platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import Platform
 
 
 class Machine:

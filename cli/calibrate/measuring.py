@@ -13,11 +13,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pagewire.cli import launch
 from pagewire.cli.calibrate import constants, host
 from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples
+from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
-from pagewire.transport.settings import platform, platform_file
+from pagewire.run.settings import platform, platform_file
 
 _PLAIN_WIDTH = 100
 

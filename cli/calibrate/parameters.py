@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pagewire.transport.settings.platform import Costs, CostTable, Platform, cost_name
+from pagewire.run.settings.platform import Costs, CostTable, Platform, cost_name
 
 _RATE_BYTES = 1024
 _TABLE_BYTES = 65536

@@ -17,7 +17,7 @@ from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.lab.lab import MEMORIES
 from pagewire.lab.transfer import OPERATIONS
 from pagewire.native.settings import ConfigError, suggestion
-from pagewire.transport.settings.config import Config
+from pagewire.run.settings.config import Config
 
 REQUIRED = ("size_bytes", "latency_us")
 OPTIONAL = ("operation", "absent", "source_absent", "policy", "memory", "until")

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from pagewire.cli import launch, options
 from pagewire.cli.experiments.apps import App
-from pagewire.cli.experiments.result import Options
-from pagewire.cli.guard import guarded_folder
+from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.kit.result import Options
+from pagewire.cli.launch import launch, options
 from pagewire.native.settings import ConfigError
 
 NUM_QUARTERS = 4

@@ -5,43 +5,14 @@ Here are the bundled apps; real_apps.py has the programs that the paper ran.
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from pagewire.cli import program
-from pagewire.cli.experiments.result import Options
-from pagewire.cli.program import Program
+from pagewire.cli.kit.app_output import read_hpcg, read_hpl, read_lammps
+from pagewire.cli.kit.result import Options
+from pagewire.cli.launch import program
+from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
-
-
-def number(pattern: str, text: str) -> tuple[float, ...]:
-    """The groups of the first match as numbers; raises ValueError without one."""
-    found = re.search(pattern, text, flags=re.MULTILINE)
-    if found is None:
-        raise ValueError(f"no line like '{pattern}'")
-    return tuple(float(group) for group in found.groups())
-
-
-def read_lammps(text: str) -> tuple[float, float]:
-    """Loop time in s and timesteps a second."""
-    (seconds,) = number(r"^Loop time of (\S+) on", text)
-    (rate,) = number(r"(\S+) timesteps/s", text)
-    return seconds, rate
-
-
-def read_hpl(text: str) -> tuple[float, float]:
-    """Time in s and GFLOP/s."""
-    order, rate = number(r"^W[RC]\S*\s+(\d+)(?:\s+\d+){3}\s+\S+\s+(\S+)\s*$", text)
-    # HPL's time has two decimals, its rate four digits.
-    return (2 / 3 * order + 3 / 2) * order**2 / 1e9 / rate, rate
-
-
-def read_hpcg(text: str) -> tuple[float, float]:
-    """Time in s and GFLOP/s."""
-    (seconds,) = number(r"^Benchmark Time Summary::Total=(\S+)", text)
-    (rate,) = number(r"GFLOP/s rating of=(\S+)", text)
-    return seconds, rate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pagewire.cli.experiments.result import Column
+from pagewire.cli.kit.result import Column
 
 COLUMNS = (
     Column("component", "component"),

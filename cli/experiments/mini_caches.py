@@ -11,7 +11,7 @@ from typing import Any
 from pagewire.cli.experiments.mini_ratios import as_vmmc
 from pagewire.cli.experiments.mini_streams import KERNELS, Kernel
 from pagewire.cli.experiments.mini_svm import Run, run
-from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 
 SIZES, LINES, WAYS = (8192, 16384, 32768), (8, 16, 64, 128), (2, 4, 8)
 STREAM_NOTE = (
@@ -307,7 +307,7 @@ def _bins(options: Options, which: str, quantity: str) -> Result:
             (
                 "Out of component costs (mini.miss_times = platform): the delay has the wait "
                 "behind other misses in it, the work depends on how many pages of the line were "
-                "pinned already. The thesis's own tables are in mini/miss_times.c, for "
+                "pinned already. The thesis's own tables are in smmu/mini/mini.c, for "
                 "mini.miss_times."
             ),
         ],

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pagewire.cli.experiments.result import Column, Options, Panel, Result
-from pagewire.mini.config import PARTS, nic_memory
+from pagewire.cli.kit.result import Column, Options, Panel, Result
+from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
 
 GIBIBYTE_PAGES = (1 << 30) // 4096
 

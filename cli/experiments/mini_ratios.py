@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, mean
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean
 from pagewire.lab.buffer import PAGE_BYTES, Buffer
+from pagewire.lab.engine import PDID
 from pagewire.lab.nodes import Nodes
 from pagewire.native import check, ffi, lib
-from pagewire.transport.node.engine import PDID
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import load as load_platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import load as load_platform
 
 RATIOS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WAYS = 4

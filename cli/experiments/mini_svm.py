@@ -12,11 +12,11 @@ from typing import Any
 
 from pagewire.cli.experiments.mini_streams import FETCH, NUM_NODES, PAGE_BYTES, Access, Kernel
 from pagewire.lab.buffer import Buffer
+from pagewire.lab.engine import PDID
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, lib
-from pagewire.transport.node.engine import PDID
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import load as load_platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import load as load_platform
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """PART tables 2 to 5: whole applications, pre-touch against PART."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -200,14 +200,6 @@ def table_5(options: Options) -> Result:
         raise ConfigError(
             "part-table5: none of the apps " + ", ".join(app.name for app in apps) + " is there"
         )
-
-    def lines(key: str) -> list[Series]:
-        names = dict.fromkeys(str(row["app"]) for row in rows)
-        return [
-            Series.of(name, [row for row in rows if row["app"] == name], "ranks", key)
-            for name in names
-        ]
-
     return Result(
         columns=[
             Column("app", "app"),
@@ -218,15 +210,8 @@ def table_5(options: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("ranks", "MPI sends", lines("sends"), log_x=True, log_y=True, title="sends"),
-            Panel(
-                "ranks",
-                "bytes a send (kB)",
-                lines("kilobytes_a_send"),
-                log_x=True,
-                log_y=True,
-                title="size",
-            ),
+            _panel_of_apps(rows, "sends", "MPI sends", "sends"),
+            _panel_of_apps(rows, "kilobytes_a_send", "bytes a send (kB)", "size"),
         ],
         notes=[
             "Sums over ranks; messages inside of collectives count as sends. MB = 10^6 B.",
@@ -235,3 +220,12 @@ def table_5(options: Options) -> Result:
         varied={"run.memory": "part", "run.compute": "model" if declares_work else "replay"},
         numbers="counters of the ranks; one run, since counts do not vary",
     )
+
+
+def _panel_of_apps(rows: Sequence[Mapping[str, Any]], key: str, label: str, title: str) -> Panel:
+    """A line an app, over ranks."""
+    names = dict.fromkeys(str(row["app"]) for row in rows)
+    lines = [
+        Series.of(name, [row for row in rows if row["app"] == name], "ranks", key) for name in names
+    ]
+    return Panel("ranks", label, lines, log_x=True, log_y=True, title=title)

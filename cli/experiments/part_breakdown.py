@@ -7,7 +7,7 @@ from typing import Any
 
 from pagewire.cli.experiments import components
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -16,9 +16,9 @@ from pagewire.cli.experiments.result import (
     size_text,
 )
 from pagewire.lab import Lab
+from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import INITIATOR, TARGET
-from pagewire.transport.node.engine import TraceRecord
-from pagewire.transport.settings.platform import Costs
+from pagewire.run.settings.platform import Costs
 
 PARTS = {
     "start": "user's call, R5, NI, wire",

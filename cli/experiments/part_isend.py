@@ -3,10 +3,11 @@
 import json
 import pathlib
 import subprocess
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pagewire.cli import launch, options, program
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -15,11 +16,14 @@ from pagewire.cli.experiments.result import (
     deviation,
     mean,
 )
-from pagewire.cli.guard import guarded_folder
+from pagewire.cli.launch import launch, options, program
 from pagewire.native.settings import ConfigError
 
 SIZES = (100, *(1 << shift for shift in range(8, 30)))
 MEMORY = ("part", "pretouch")
+
+
+_NAMES = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
 
 
 def figure_16(chosen: Options) -> Result:
@@ -34,20 +38,10 @@ def figure_16(chosen: Options) -> Result:
         for memory, label in labels.items()
         if label in finished
     }
-    rows = []
-    for num_bytes in sizes:
-        row: dict[str, float] = {"num_bytes": num_bytes}
-        for memory in times:
-            durations = [round(seconds * 1e9) / 1e3 for seconds in times[memory][str(num_bytes)]]
-            row[memory] = mean(durations)
-            row[f"{memory}_deviation"] = deviation(durations)
-        if len(times) == len(MEMORY):
-            row["difference"] = row["pretouch"] - row["part"]
-        rows.append(row)
-    names = {"part": "without pre-touch (PART)", "pretouch": "with pre-touch"}
+    rows = [_row(times, num_bytes) for num_bytes in sizes]
     series = [
         Series.of(name, rows, "num_bytes", memory, deviation=f"{memory}_deviation")
-        for memory, name in names.items()
+        for memory, name in _NAMES.items()
         if memory in times
     ]
     return Result(
@@ -60,16 +54,7 @@ def figure_16(chosen: Options) -> Result:
             Column("difference", "difference", "us", 3),
         ],
         rows=rows,
-        panels=[
-            Panel(
-                "message size",
-                "duration of Isend (us)",
-                series,
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-            )
-        ],
+        panels=[Panel.over_bytes("message size", "duration of Isend (us)", series)],
         notes=[
             (
                 "Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime "
@@ -86,6 +71,18 @@ def figure_16(chosen: Options) -> Result:
         varied={"run.memory": ", ".join(MEMORY), "run.compute": "none"},
         numbers="MPI.Wtime of the emulated node around the call, from the platform's costs",
     )
+
+
+def _row(times: Mapping[str, Mapping[str, Sequence[float]]], num_bytes: int) -> dict[str, float]:
+    """Means of one size in us, of each strategy that ran."""
+    row: dict[str, float] = {"num_bytes": num_bytes}
+    for memory, by_size in times.items():
+        durations = [round(seconds * 1e9) / 1e3 for seconds in by_size[str(num_bytes)]]
+        row[memory] = mean(durations)
+        row[f"{memory}_deviation"] = deviation(durations)
+    if len(times) == len(MEMORY):
+        row["difference"] = row["pretouch"] - row["part"]
+    return row
 
 
 def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float]]:

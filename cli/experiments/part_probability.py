@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,

@@ -2,7 +2,7 @@
 gives."""
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
-from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.transfer import all_pages
 
@@ -85,21 +85,8 @@ def _panels(rows: list[dict[str, float]]) -> list[Panel]:
         Series.of("formula (1), G(n) above TO", above, "num_bytes", "formula", dashed=True),
     ]
     return [
-        Panel(
-            "transfer size",
-            "latency (us)",
-            latency,
-            log_x=True,
-            log_y=True,
-            x_is_bytes=True,
-            title="latency",
-        ),
-        Panel(
-            "transfer size",
-            "speedup (x)",
-            speedup,
-            log_x=True,
-            x_is_bytes=True,
-            title="timeout 100 us over none",
+        Panel.over_bytes("transfer size", "latency (us)", latency, title="latency"),
+        Panel.over_bytes(
+            "transfer size", "speedup (x)", speedup, log_y=False, title="timeout 100 us over none"
         ),
     ]

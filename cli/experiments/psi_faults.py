@@ -7,14 +7,13 @@ the one that the user chose, by default the later prototype's, and its costs are
 ways.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from pagewire.cli.experiments.part_transfers import SIZE
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -178,20 +177,10 @@ def _latencies(options: Options, sides: str) -> Result:
         for timeout, text in TIMEOUTS.items()
         if f"{way.title} {text}" in finished
     ]
-    axes = Panel("transfer size", "latency (us)", log_x=True, log_y=True, x_is_bytes=True)
-    without = Series("no fault", sizes, no_fault, dashed=True)
-    panels = [dataclasses.replace(axes, series=[*_merged(lines, sizes), without])]
-    if len(panels[0].series) > 1 + 2 * len(WAYS):  # too close to each other to be told apart
-        drawn = [line for line in lines if line.what == DRAWN_TIMEOUT]
-        title = f"timeout {DRAWN_TIMEOUT} only"
-        panels = [
-            dataclasses.replace(panels[0], title="all timeouts"),
-            dataclasses.replace(axes, series=_paired(drawn, sizes), title=title),
-        ]
     return Result(
         columns=columns,
         rows=rows,
-        panels=panels,
+        panels=_latency_panels(lines, Series("no fault", sizes, no_fault, dashed=True)),
         notes=[
             MACHINE_NOTE,
             LATENCY_NOTE,
@@ -203,6 +192,20 @@ def _latencies(options: Options, sides: str) -> Result:
         ],
         varied=_varied(TIMEOUTS.values()),
     )
+
+
+def _latency_panels(lines: Sequence[_Line], without: Series) -> list[Panel]:
+    """All lines; where they are too close to each other to be told apart, one timeout's besides."""
+    sizes = [int(size) for size in without.x]
+    axes = partial(Panel.over_bytes, "transfer size", "latency (us)")
+    merged = [*_merged(lines, sizes), without]
+    if len(merged) <= 1 + 2 * len(WAYS):
+        return [axes(merged)]
+    drawn = [line for line in lines if line.what == DRAWN_TIMEOUT]
+    return [
+        axes(merged, title="all timeouts"),
+        axes(_paired(drawn, sizes), title=f"timeout {DRAWN_TIMEOUT} only"),
+    ]
 
 
 def figure_4_2(options: Options) -> Result:
@@ -222,6 +225,25 @@ def figure_4_4(options: Options) -> Result:
 
 STEPS = {1: "every page", 2: "every other page"}
 """Which pages of the source are absent in figure 4.6."""
+
+
+TIMEOUTS_NOTES = (
+    (
+        f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination is "
+        "absent too."
+    ),
+    (
+        "An ERR can save a timeout only if some packet of the block could be read and reached the "
+        "destination: not where every page of the source is absent."
+    ),
+)
+DRIVER_NOTES = (
+    (
+        "Driver time: CPU time of handler and tasklet in one transfer of which all pages of the "
+        "faulting end are absent. The user-space thread's wake-up and touch are not in it."
+    ),
+    "Timeout 1 ms. Repetitions would agree to the ns.",
+)
 
 
 def figure_4_6(options: Options) -> Result:
@@ -262,28 +284,16 @@ def figure_4_6(options: Options) -> Result:
         columns=columns,
         rows=rows,
         panels=[
-            Panel(
+            Panel.over_bytes(
                 "transfer size",
                 "timeouts",
                 _by_end(lines[step], sizes),
-                log_x=True,
-                x_is_bytes=True,
+                log_y=False,
                 title=f"{pages} of the source absent",
             )
             for step, pages in STEPS.items()
         ],
-        notes=[
-            MACHINE_NOTE,
-            WAYS_NOTE,
-            (
-                f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination "
-                "is absent too."
-            ),
-            (
-                "An ERR can save a timeout only if some packet of the block could be read and "
-                "reached the destination: not where every page of the source is absent."
-            ),
-        ],
+        notes=[MACHINE_NOTE, WAYS_NOTE, *TIMEOUTS_NOTES],
         varied=_varied(TIMEOUTS.values()),
         numbers="counts of the engine's mechanism",
     )
@@ -326,34 +336,16 @@ def figure_4_7(options: Options) -> Result:
         columns=columns,
         rows=rows,
         panels=[
-            Panel(
-                "transfer size",
-                "driver time (us)",
-                _paired(times, sizes),
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-                title="driver time",
+            Panel.over_bytes(
+                "transfer size", "driver time (us)", _paired(times, sizes), title="driver time"
             ),
-            Panel(
+            Panel.over_bytes(
                 "transfer size",
                 "invocations of the handler",
                 _paired(invocations, sizes),
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
                 title="handler invocations",
             ),
         ],
-        notes=[
-            MACHINE_NOTE,
-            WAYS_NOTE,
-            (
-                "Driver time: CPU time of handler and tasklet in one transfer of which all pages "
-                "of the faulting end are absent. The user-space thread's wake-up and touch are not "
-                "in it."
-            ),
-            "Timeout 1 ms. Repetitions would agree to the ns.",
-        ],
+        notes=[MACHINE_NOTE, WAYS_NOTE, *DRIVER_NOTES],
         varied=_varied(["1 ms"]),
     )

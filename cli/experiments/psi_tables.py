@@ -1,7 +1,7 @@
 """PSI table 4.1: what mmap, munmap, pin, unpin and touch cost. Inputs, not outcomes."""
 
 from pagewire.cli.experiments.part_transfers import SIZE
-from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
 
 TABLES = {
     "mmap": "mmap",
@@ -26,13 +26,10 @@ def table_4_1(options: Options) -> Result:
         columns=[SIZE, *(Column(key, title, "us") for key, title in TABLES.items())],
         rows=rows,
         panels=[
-            Panel(
+            Panel.over_bytes(
                 "buffer size",
                 "time (us)",
                 [Series.of(title, rows, "num_bytes", key) for key, title in TABLES.items()],
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
             )
         ],
         notes=[

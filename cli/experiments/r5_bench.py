@@ -10,12 +10,12 @@ from typing import Any
 
 from pagewire.lab.bench import TRACE_RECORDS
 from pagewire.lab.buffer import Buffer
+from pagewire.lab.engine import PDID, TraceRecord
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.settings import ConfigError
-from pagewire.transport.node.engine import PDID, TraceRecord
-from pagewire.transport.settings.config import Config
-from pagewire.transport.settings.platform import load as load_platform
+from pagewire.run.settings.config import Config
+from pagewire.run.settings.platform import load as load_platform
 
 WRITE, READ = "write", "read"
 NO_LOSS = "0:1:0"

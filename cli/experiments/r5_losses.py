@@ -10,8 +10,14 @@ from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
-from pagewire.cli.experiments.r5_transfers import LATENCY_NOTE, ONE_HOP_NOTE
-from pagewire.cli.experiments.result import (
+from pagewire.cli.experiments.r5_transfers import (
+    BOTH,
+    LATENCY,
+    ONE_HOP_NOTE,
+    THROUGHPUT,
+    Quantity,
+)
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -34,9 +40,29 @@ LOSS_NOTE = (
 )
 
 
-def _once(options: Options, sizes: Sequence[int]) -> list[dict[str, float]]:
-    """Each size without and with one timeout; latencies in us, rates in Gb/s."""
-    return options.points.take("writes with one timeout", partial(_measure_once, options, sizes))
+_TITLES = {"clean": "no timeout", "lossy": "one timeout of 20 ms"}
+
+
+def one_timeout(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
+    """Writes with one timeout; throughput is size over latency, and goes on to longer ones."""
+    last = 4 << 20
+    if THROUGHPUT in quantities:
+        last = options.pick(4 << 20, 64 << 20, 512 << 20)
+    sizes = powers_of_two(16, last)[:: options.pick(6, 1)]
+    rows = options.points.take("writes with one timeout", partial(_measure_once, options, sizes))
+    columns, panels = [SIZE], []
+    for each in quantities:
+        keys = {key + each.suffix: title for key, title in _TITLES.items()}
+        decimals = 3 if each == LATENCY else 6
+        columns += [Column(key, title, each.unit, decimals) for key, title in keys.items()]
+        panels.append(each.panel(rows, [(key, title, False) for key, title in keys.items()]))
+    return Result(
+        columns=[*columns, Column("timeouts", "timeouts")],
+        rows=rows,
+        panels=panels,
+        notes=[LOSS_NOTE, ONE_HOP_NOTE, LATENCY.note],
+        varied={"run.timeout": "20ms", "impairments.packet_loss": f"none, {FIRST_PACKET}"},
+    )
 
 
 def _measure_once(options: Options, sizes: Sequence[int]) -> list[dict[str, float]]:
@@ -56,42 +82,6 @@ def _measure_once(options: Options, sizes: Sequence[int]) -> list[dict[str, floa
             }
         )
     return rows
-
-
-def _result(rows: list[dict[str, float]], keys: Sequence[str], quantity: str, unit: str) -> Result:
-    titles = dict(zip(keys, ("no timeout", "one timeout of 20 ms"), strict=True))
-    return Result(
-        columns=[
-            SIZE,
-            *(Column(key, title, unit, 3 if unit == "us" else 6) for key, title in titles.items()),
-            Column("timeouts", "timeouts"),
-        ],
-        rows=rows,
-        panels=[
-            Panel(
-                "transfer size",
-                f"{quantity} ({unit})",
-                [Series.of(title, rows, "num_bytes", key) for key, title in titles.items()],
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-            )
-        ],
-        notes=[LOSS_NOTE, ONE_HOP_NOTE, LATENCY_NOTE],
-        varied={"run.timeout": "20ms", "impairments.packet_loss": f"none, {FIRST_PACKET}"},
-    )
-
-
-def figure_5_11(options: Options) -> Result:
-    """Latency of writes with one timeout."""
-    sizes = powers_of_two(16, 4 << 20)[:: options.pick(6, 1)]
-    return _result(_once(options, sizes), ("clean", "lossy"), "latency", "us")
-
-
-def figure_5_12(options: Options) -> Result:
-    """Throughput (size over latency) of writes with one timeout."""
-    sizes = powers_of_two(16, options.pick(4 << 20, 64 << 20, 512 << 20))[:: options.pick(6, 1)]
-    return _result(_once(options, sizes), ("clean_gbps", "lossy_gbps"), "throughput", "Gb/s")
 
 
 PAYLOAD_BYTES = 1 << 20

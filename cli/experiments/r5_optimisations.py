@@ -1,24 +1,19 @@
 """R5 figures 5.9 and 5.10: what each optimisation of the firmware saves, by switching it off."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.r5_transfers import (
-    LATENCY_NOTE,
+    BOTH,
+    LATENCY,
     ONE_HOP_NOTE,
-    THROUGHPUT_NOTE,
-    num_transfers,
+    THROUGHPUT,
+    Quantity,
+    measure,
 )
-from pagewire.cli.experiments.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-)
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
 
 SWITCHES = {
     "fast_path": "fast path (scratchpad word)",
@@ -27,6 +22,9 @@ SWITCHES = {
     "queue_counters": "queue counters",
 }
 """Settings `firmware.NAME`, and what they are called here."""
+
+_DASHED = "no ticket queue"
+"""Since its line lies on that of the fast path."""
 
 NOTE = (
     "Each line switches off one of firmware.fast_path, bypass, ticket_queue, queue_counters, the "
@@ -50,95 +48,71 @@ def variants() -> dict[str, tuple[str, tuple[str, ...]]]:
     return lines
 
 
+def optimisations(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
+    """Writes with each optimisation off: latency alone up to a block, else up to 4 MiB."""
+    if THROUGHPUT in quantities:
+        sizes = powers_of_two(16, 4 << 20)[:: options.pick(9, 1)]
+    else:
+        sizes = powers_of_two(16, 16 << 10)[:: options.pick(5, 1)]
+    rows = _measure(options, sizes, quantities)
+    lines = {
+        key: line
+        for key, line in variants().items()
+        if quantities[0].key(key, quantities) in rows[0]
+    }
+    columns, panels = [SIZE], []
+    for quantity in quantities:
+        keys = {quantity.key(key, quantities): title for key, (title, _) in lines.items()}
+        columns += [Column(key, title, quantity.unit, 3) for key, title in keys.items()]
+        panels += _panels(quantity, rows, keys, all_on=quantity.key("all_on", quantities))
+    return Result(
+        columns=columns,
+        rows=rows,
+        panels=panels,
+        notes=[NOTE, SOURCE_NOTE, ONE_HOP_NOTE, *(each.note for each in quantities)],
+        varied={title: ", ".join(settings) for title, settings in lines.values() if settings},
+    )
+
+
 def _measure(
-    options: Options, sizes: Sequence[int], once: Callable[[Bench, int], float]
+    options: Options, sizes: Sequence[int], quantities: Sequence[Quantity]
 ) -> list[dict[str, float]]:
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
     finished = options.points.plan(title for title, _ in variants().values())
 
-    def line(settings: Sequence[str]) -> list[float]:
+    def line(settings: Sequence[str]) -> list[list[float]]:
         bench = Bench(options.settings(*settings), max(sizes))
-        return [once(bench, num_bytes) for num_bytes in sizes]
+        return [
+            [measure(options, bench, quantity, size) for size in sizes] for quantity in quantities
+        ]
 
     for key, (title, settings) in variants().items():
         if title not in finished:
             continue
         found = options.points.take(title, partial(line, settings))
-        for row, value in zip(rows, found, strict=True):
-            row[key] = value
+        for quantity, values in zip(quantities, found, strict=True):
+            for row, value in zip(rows, values, strict=True):
+                row[quantity.key(key, quantities)] = value
     return rows
 
 
-def _result(
-    rows: list[dict[str, float]],
-    unit: str,
-    *,
-    panel: Panel,
-    difference: Callable[[float, float], float],
-    difference_label: str,
-    notes: Sequence[str],
-) -> Result:
-    """The panel's lines, and beside it the difference of every variant to all on."""
-    lines = {key: line for key, line in variants().items() if key in rows[0]}
+def _panels(
+    quantity: Quantity, rows: Sequence[Mapping[str, float]], keys: Mapping[str, str], *, all_on: str
+) -> list[Panel]:
+    """The quantity's lines, and beside it the difference of every variant to all on."""
+
+    def difference(row: Mapping[str, float], key: str) -> float:
+        if quantity == LATENCY:
+            return (row[key] - row[all_on]) * 1e3
+        return 100 * (row[key] / row[all_on] - 1)
+
     x = [row["num_bytes"] for row in rows]
-    # Dashed, since its line lies on that of the fast path.
-    measured = [
-        Series.of(title, rows, "num_bytes", key, dashed=key == "ticket_queue")
-        for key, (title, _) in lines.items()
-    ]
     without = [
-        Series(
-            title,
-            x,
-            [difference(row[key], row["all_on"]) for row in rows],
-            dashed=key == "ticket_queue",
-        )
-        for key, (title, _) in lines.items()
+        Series(title, x, [difference(row, key) for row in rows], dashed=title == _DASHED)
+        for key, title in keys.items()
     ]
-    return Result(
-        columns=[SIZE, *(Column(key, title, unit, 3) for key, (title, _) in lines.items())],
-        rows=rows,
-        panels=[
-            Panel(
-                panel.x_label,
-                panel.y_label,
-                measured,
-                log_x=True,
-                log_y=panel.log_y,
-                x_is_bytes=True,
-            ),
-            Panel("transfer size", difference_label, without, log_x=True, x_is_bytes=True),
-        ],
-        notes=[NOTE, SOURCE_NOTE, ONE_HOP_NOTE, *notes],
-        varied={title: ", ".join(settings) for title, settings in lines.values() if settings},
-    )
-
-
-def figure_5_9(options: Options) -> Result:
-    """Latency of writes of up to a block."""
-    sizes = powers_of_two(16, 16 << 10)[:: options.pick(5, 1)]
-    return _result(
-        _measure(options, sizes, lambda bench, size: bench.transfer(size).notified_ns / 1e3),
-        "us",
-        panel=Panel("transfer size", "latency (us)", log_y=True),
-        difference=lambda value, all_on: (value - all_on) * 1e3,
-        difference_label="longer than with all on (ns)",
-        notes=[LATENCY_NOTE],
-    )
-
-
-def figure_5_10(options: Options) -> Result:
-    """Throughput of writes of 16 B to 4 MiB."""
-    sizes = powers_of_two(16, 4 << 20)[:: options.pick(9, 1)]
-
-    def rate(bench: Bench, size: int) -> float:
-        return bench.stream_gbps(size, num_transfers=num_transfers(options, size))
-
-    return _result(
-        _measure(options, sizes, rate),
-        "Gb/s",
-        panel=Panel("transfer size", "throughput (Gb/s)", log_y=True),
-        difference=lambda value, all_on: 100 * (value / all_on - 1),
-        difference_label="against all on (%)",
-        notes=[THROUGHPUT_NOTE],
-    )
+    label = "longer than with all on (ns)" if quantity == LATENCY else "against all on (%)"
+    return [
+        quantity.panel(rows, [(key, title, title == _DASHED) for key, title in keys.items()]),
+        Panel.over_bytes("transfer size", label, without, log_y=False),
+    ]

@@ -1,37 +1,79 @@
 """R5 figures 5.1 to 5.8: latency and throughput over size; read against write; user against
-kernel."""
+kernel.
 
-from collections.abc import Callable, Sequence
+Two figures at a time are the same transfers, so an experiment measures both quantities; a figure
+alone is the experiment with one of them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import NUM_OUTSTANDING, READ, WRITE, Bench
-from pagewire.cli.experiments.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-)
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
 from pagewire.native.settings import ConfigError
-from pagewire.transport.settings.platform import Comparison
+from pagewire.run.settings.platform import Comparison
 
-LATENCY_NOTE = (
-    "Latency: virtual time from the user's call (the first word of the descriptor) until the "
-    "completion notification is in the receiver's memory; the receiver's poll is not in it. One "
-    "transfer at a time, all pages resident, TLBs warm."
-)
-THROUGHPUT_NOTE = (
-    f"Throughput: payload of a stream of equal transfers, {NUM_OUTSTANDING} of them on their way "
-    "at a time, each posted by the user's CPU when a channel is free; from the first call to the "
-    "last completion at the initiator."
-)
 ONE_HOP_NOTE = "One hop: two nodes on one link."
 LOOPBACK_NOTE = "Loopback: a node to itself, through its own NI and link port, without a hop."
 
-Line = tuple[str, str, Callable[[int], float], bool]
-"""Key, title, what a size gives, and whether it is drawn dashed."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is measured of transfers: a figure's panel."""
+
+    name: str
+    unit: str
+    suffix: str
+    """of its columns' keys beside another quantity"""
+    note: str
+
+    def key(self, key: str, quantities: Sequence["Quantity"]) -> str:
+        """Of a column, in the table of these quantities."""
+        return key + self.suffix if len(quantities) > 1 else key
+
+    def panel(
+        self, rows: Sequence[Mapping[str, float]], lines: Sequence[tuple[str, str, bool]]
+    ) -> Panel:
+        """lines: key, title, and whether it is drawn dashed."""
+        series = [
+            Series.of(title, rows, "num_bytes", key, dashed=dashed) for key, title, dashed in lines
+        ]
+        return Panel.over_bytes("transfer size", f"{self.name} ({self.unit})", series)
+
+
+LATENCY = Quantity(
+    "latency",
+    "us",
+    "",
+    "Latency: virtual time from the user's call (the first word of the descriptor) until the "
+    "completion notification is in the receiver's memory; the receiver's poll is not in it. One "
+    "transfer at a time, all pages resident, TLBs warm.",
+)
+THROUGHPUT = Quantity(
+    "throughput",
+    "Gb/s",
+    "_gbps",
+    f"Throughput: payload of a stream of equal transfers, {NUM_OUTSTANDING} of them on their way "
+    "at a time, each posted by the user's CPU when a channel is free; from the first call to the "
+    "last completion at the initiator.",
+)
+BOTH = (LATENCY, THROUGHPUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a panel."""
+
+    key: str
+    title: str
+    once: Callable[[int], float]
+    """what a size gives"""
+    dashed: bool = False
+
+
+Lines = Mapping[Quantity, Sequence[Line]]
 
 
 def sizes(options: Options) -> list[int]:
@@ -46,52 +88,43 @@ def num_transfers(options: Options, num_bytes: int) -> int:
     return max(NUM_OUTSTANDING, min(most, most_bytes // num_bytes))
 
 
-def latency_line(bench: Bench, key: str, title: str, operation: str = WRITE) -> Line:
-    """Latency in us by the bench."""
-    return (key, title, lambda size: bench.transfer(size, operation).notified_ns / 1e3, False)
+def measure(
+    options: Options, bench: Bench, quantity: Quantity, size: int, op: str = WRITE
+) -> float:
+    """One size's latency in us, or a stream's throughput in Gb/s."""
+    if quantity == LATENCY:
+        return bench.transfer(size, op).notified_ns / 1e3
+    return bench.stream_gbps(size, op, num_transfers(options, size))
 
 
-def stream_line(
-    options: Options, bench: Bench, key: str, title: str, operation: str = WRITE
-) -> Line:
-    """Throughput in Gb/s of a stream by the bench."""
+def lay_out(
+    options: Options, quantities: Sequence[Quantity], lines: Lines, notes: Sequence[str]
+) -> Result:
+    """Every line at every size, a panel a quantity."""
 
-    def rate(size: int) -> float:
-        return bench.stream_gbps(size, operation, num_transfers(options, size))
+    def keyed() -> Iterator[tuple[Quantity, str, Line]]:
+        for quantity in quantities:
+            for line in lines[quantity]:
+                yield quantity, quantity.key(line.key, quantities), line
 
-    return (key, title, rate, False)
+    def rows_of_all() -> list[dict[str, float]]:
+        return [
+            {"num_bytes": size, **{key: line.once(size) for _, key, line in keyed()}}
+            for size in sizes(options)
+        ]
 
-
-def _rows(options: Options, lines: Sequence[Line]) -> list[dict[str, float]]:
-    rows: list[dict[str, float]] = []
-    for num_bytes in sizes(options):
-        rows.append({"num_bytes": num_bytes})
-        for key, _, once, _ in lines:
-            rows[-1][key] = once(num_bytes)
-    return rows
-
-
-def lay_out(options: Options, unit: str, lines: Sequence[Line], *notes: str) -> Result:
-    """Every line at every size, in one panel; both axes logarithmic for latencies."""
     # Of one bench, whose state goes on from transfer to transfer: one point.
-    rows = options.points.take("transfers of all sizes", partial(_rows, options, lines))
-    series = [
-        Series.of(title, rows, "num_bytes", key, dashed=dashed) for key, title, _, dashed in lines
+    rows = options.points.take("transfers of all sizes", rows_of_all)
+    panels = [
+        each.panel(
+            rows, [(key, line.title, line.dashed) for own, key, line in keyed() if own == each]
+        )
+        for each in quantities
     ]
-    quantity = "latency" if unit == "us" else "throughput"
     return Result(
-        columns=[SIZE, *(Column(key, title, unit, 3) for key, title, _, _ in lines)],
+        columns=[SIZE, *(Column(key, line.title, own.unit, 3) for own, key, line in keyed())],
         rows=rows,
-        panels=[
-            Panel(
-                "transfer size",
-                f"{quantity} ({unit})",
-                series,
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-            )
-        ],
+        panels=panels,
         notes=notes,
     )
 
@@ -100,35 +133,39 @@ def _bench(options: Options, *, loopback: bool = False) -> Bench:
     return Bench(options.settings(), max(sizes(options)), loopback=loopback)
 
 
-def _latency(options: Options, *, loopback: bool) -> Result:
+def writes(
+    options: Options, quantities: Sequence[Quantity] = BOTH, *, loopback: bool = False
+) -> Result:
+    """Writes over one hop (figures 5.3, 5.4), or in loopback (5.1, 5.2)."""
     bench = _bench(options, loopback=loopback)
-    acknowledged: Line = (
-        "acknowledged",
-        "last ACK at the initiator",
-        lambda size: bench.transfer(size).done_ns / 1e3,
-        True,
-    )
-    lines = [latency_line(bench, "notified", "notification at the receiver"), acknowledged]
-    return lay_out(options, "us", lines, LOOPBACK_NOTE if loopback else ONE_HOP_NOTE, LATENCY_NOTE)
-
-
-def _throughput(options: Options, *, loopback: bool) -> Result:
-    bench = _bench(options, loopback=loopback)
-    single: Line = (
-        "single",
-        "one at a time: size / latency",
-        lambda size: size * 8 / bench.transfer(size).notified_ns,
-        True,
-    )
-    lines = [stream_line(options, bench, "stream", "stream of transfers"), single]
-    return lay_out(
-        options,
-        "Gb/s",
-        lines,
-        LOOPBACK_NOTE if loopback else ONE_HOP_NOTE,
-        THROUGHPUT_NOTE,
-        _payload_note(bench),
-    )
+    lines = {
+        LATENCY: [
+            Line(
+                "notified",
+                "notification at the receiver",
+                partial(measure, options, bench, LATENCY),
+            ),
+            Line(
+                "acknowledged",
+                "last ACK at the initiator",
+                lambda size: bench.transfer(size).done_ns / 1e3,
+                dashed=True,
+            ),
+        ],
+        THROUGHPUT: [
+            Line("stream", "stream of transfers", partial(measure, options, bench, THROUGHPUT)),
+            Line(
+                "single",
+                "one at a time: size / latency",
+                lambda size: size * 8 / bench.transfer(size).notified_ns,
+                dashed=True,
+            ),
+        ],
+    }
+    notes = [LOOPBACK_NOTE if loopback else ONE_HOP_NOTE, *(each.note for each in quantities)]
+    if THROUGHPUT in quantities:
+        notes.append(_payload_note(bench))
+    return lay_out(options, quantities, lines, notes)
 
 
 def _payload_note(bench: Bench) -> str:
@@ -141,50 +178,24 @@ def _payload_note(bench: Bench) -> str:
     )
 
 
-def figure_5_1(options: Options) -> Result:
-    """Latency of writes in loopback."""
-    return _latency(options, loopback=True)
-
-
-def figure_5_2(options: Options) -> Result:
-    """Throughput of writes in loopback."""
-    return _throughput(options, loopback=True)
-
-
-def figure_5_3(options: Options) -> Result:
-    """Latency of writes over one hop."""
-    return _latency(options, loopback=False)
-
-
-def figure_5_4(options: Options) -> Result:
-    """Throughput of writes over one hop."""
-    return _throughput(options, loopback=False)
-
-
 READ_NOTE = (
     "A read begins with a request through the packetizer, which the target's R5 reads word by "
     "word; then it is served like a write, and notifies in the reader's memory."
 )
 
 
-def figure_5_5(options: Options) -> Result:
-    """Latency of reads against writes over one hop."""
+def reads(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
+    """Reads against writes over one hop (figures 5.5, 5.6)."""
     bench = _bench(options)
-    lines = [
-        latency_line(bench, "write", "write"),
-        latency_line(bench, "read", "read", READ),
-    ]
-    return lay_out(options, "us", lines, ONE_HOP_NOTE, READ_NOTE, LATENCY_NOTE)
-
-
-def figure_5_6(options: Options) -> Result:
-    """Throughput of reads against writes over one hop."""
-    bench = _bench(options)
-    lines = [
-        stream_line(options, bench, "write", "write"),
-        stream_line(options, bench, "read", "read", READ),
-    ]
-    return lay_out(options, "Gb/s", lines, ONE_HOP_NOTE, READ_NOTE, THROUGHPUT_NOTE)
+    lines = {
+        each: [
+            Line("write", "write", partial(measure, options, bench, each)),
+            Line("read", "read", partial(measure, options, bench, each, op=READ)),
+        ]
+        for each in quantities
+    }
+    notes = [ONE_HOP_NOTE, READ_NOTE, *(each.note for each in quantities)]
+    return lay_out(options, quantities, lines, notes)
 
 
 def _comparison(bench: Bench) -> Comparison:
@@ -203,32 +214,21 @@ KERNEL_NOTE = (
 )
 
 
-def figure_5_7(options: Options) -> Result:
-    """Latency of the user's writes against the kernel's over one hop."""
+def kernel(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
+    """The user's writes against the kernel's over one hop (figures 5.7, 5.8)."""
     bench = _bench(options)
-    kernel, costs = _comparison(bench), bench.platform.costs
+    theirs, costs = _comparison(bench), bench.platform.costs
     hardware_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns
-
-    def by_kernel(size: int) -> float:
-        return (kernel.duration_ns(size) + hardware_ns) / 1e3
-
-    lines: list[Line] = [
-        latency_line(bench, "user", "user-level"),
-        ("kernel", "kernel-initiated (input)", by_kernel, True),
-    ]
-    return lay_out(options, "us", lines, KERNEL_NOTE, ONE_HOP_NOTE, LATENCY_NOTE)
-
-
-def figure_5_8(options: Options) -> Result:
-    """Throughput of the user's writes against the kernel's over one hop."""
-    bench = _bench(options)
-    kernel = _comparison(bench)
-
-    def by_kernel(size: int) -> float:
-        return size * 8 / kernel.duration_ns(size)
-
-    lines: list[Line] = [
-        stream_line(options, bench, "user", "user-level"),
-        ("kernel", "kernel-initiated (input)", by_kernel, True),
-    ]
-    return lay_out(options, "Gb/s", lines, KERNEL_NOTE, ONE_HOP_NOTE, THROUGHPUT_NOTE)
+    by_kernel: Mapping[Quantity, Callable[[int], float]] = {
+        LATENCY: lambda size: (theirs.duration_ns(size) + hardware_ns) / 1e3,
+        THROUGHPUT: lambda size: size * 8 / theirs.duration_ns(size),
+    }
+    lines = {
+        each: [
+            Line("user", "user-level", partial(measure, options, bench, each)),
+            Line("kernel", "kernel-initiated (input)", by_kernel[each], dashed=True),
+        ]
+        for each in quantities
+    }
+    notes = [KERNEL_NOTE, ONE_HOP_NOTE, *(each.note for each in quantities)]
+    return lay_out(options, quantities, lines, notes)

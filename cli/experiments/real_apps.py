@@ -6,7 +6,6 @@ themselves, so their clocks are the run's virtual ones.
 """
 
 import dataclasses
-import importlib.util
 import math
 import os
 import pathlib
@@ -14,37 +13,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from pagewire.cli.experiments.apps import (
-    APPS,
-    App,
-    number,
-    read_hpcg,
-    read_hpl,
-    read_lammps,
-)
-from pagewire.cli.experiments.result import Options
-from pagewire.cli.program import Program
+from pagewire.cli.experiments.apps import APPS, App
+from pagewire.cli.kit import lammps
+from pagewire.cli.kit.app_output import number, read_hpcg, read_hpl, read_lammps
+from pagewire.cli.kit.result import Options
+from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
-
-MELT = """\
-# Lennard-Jones melt of 4 * cells^3 atoms; variables: cells, steps
-units           lj
-atom_style      atomic
-lattice         fcc 0.8442
-region          box block 0 ${cells} 0 ${cells} 0 ${cells}
-create_box      1 box
-create_atoms    1 box
-mass            1 1.0
-velocity        all create 3.0 87287 loop geom
-pair_style      lj/cut 2.5
-pair_coeff      1 1 1.0 1.0 2.5
-neighbor        0.3 bin
-neigh_modify    every 1 delay 0 check yes
-fix             1 all nve
-thermo          10
-run             ${steps}
-"""
-"""What the bundled app computes, as LAMMPS reads it."""
 
 _HPL_DAT = """\
 HPLinpack benchmark input file
@@ -81,24 +55,6 @@ HPL.out      output file name (if any)
 """
 
 
-def find_lammps() -> str:
-    """Path of the wheel's program; raises ConfigError when the wheel is not installed."""
-    spec = importlib.util.find_spec("lammps")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = pathlib.Path(folder, "lmp")
-        if os.access(path, os.X_OK):
-            return str(path)
-    raise ConfigError("LAMMPS is not installed beside this Python: pip install lammps")
-
-
-def melt_words(folder: pathlib.Path, num_cells: int, num_steps: int) -> tuple[str, ...]:
-    """Arguments of LAMMPS for the melt; its input is written into the folder."""
-    path = folder / "melt.in"
-    path.write_text(MELT, encoding="ascii")
-    variables = ("-var", "cells", str(num_cells), "-var", "steps", str(num_steps))
-    return ("-in", str(path), "-log", "none", *variables)
-
-
 def _given(name: str, path: str) -> str:
     """Absolute path of a program that the user names; raises ConfigError."""
     if not path:
@@ -120,7 +76,7 @@ def process_grid(num_ranks: int) -> tuple[int, int]:
 
 def _start_lammps(chosen: Options, words: tuple[str, ...], _: int, folder: pathlib.Path) -> Program:
     num_cells, num_steps = (int(word.partition("=")[2]) for word in words)
-    return Program("native", find_lammps(), melt_words(folder, num_cells, num_steps))
+    return Program("native", lammps.find(), lammps.melt_words(folder, num_cells, num_steps))
 
 
 def _start_hpl(
@@ -196,7 +152,7 @@ REAL_APPS: Mapping[str, App] = {
         rate_unit=APPS["lammps"].rate_unit,
         read=read_lammps,
         start=_start_lammps,
-        present=lambda chosen: find_lammps(),
+        present=lambda chosen: lammps.find(),
     ),
     "hpl": RealApp(
         "HPL",

@@ -1,6 +1,8 @@
 """Every experiment by its name."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pagewire.cli.experiments import (
     mini_caches,
@@ -24,370 +26,164 @@ from pagewire.cli.experiments import (
     unimem_memcached,
     unimem_sockets,
 )
-from pagewire.cli.experiments.result import Experiment
+from pagewire.cli.kit.result import Experiment, Options, Result
 from pagewire.native.settings import ConfigError, suggestion
 
-EXPERIMENTS: Mapping[str, Experiment] = {
-    each.name: each
-    for each in (
-        Experiment(
-            "part-fig9",
-            "writes without faults: transfer, touch, pin",
-            "PART, figure 9",
-            part_transfers.figure_9,
-        ),
-        Experiment(
-            "part-fig10",
-            "breakdown of a 4 KB write to an absent page",
-            "PART, figure 10",
-            part_breakdown.figure_10,
-            repeats=False,
-        ),
-        Experiment(
-            "part-fig11",
-            "writes up to 4 KB to an absent page: ERR against timeout",
-            "PART, figure 11",
-            part_transfers.figure_11,
-        ),
-        Experiment(
-            "part-fig12",
-            "writes with all destination pages absent, by policy",
-            "PART, figure 12",
-            part_transfers.figure_12,
-        ),
-        Experiment(
-            "part-fig13",
-            "breakdown of writes with policy all, and the total",
-            "PART, figure 13",
-            part_breakdown.figure_13,
-            repeats=False,
-        ),
-        Experiment(
-            "part-fig14",
-            "random faults: latency and slowdown over probability",
-            "PART, figure 14",
-            part_probability.figure_14,
-        ),
-        Experiment(
-            "part-fig15",
-            "policy all by timeout; overlap of page-in and transfer",
-            "PART, figure 15 and formula (1)",
-            part_timeouts.figure_15,
-        ),
-        Experiment(
-            "part-fig16",
-            "duration of Isend alone, with and without pre-touch",
-            "PART, figure 16",
-            part_isend.figure_16,
-        ),
-        Experiment(
-            "part-table2",
-            "LAMMPS-like app: pre-touch against PART",
-            "PART, table 2",
-            part_apps.table_2,
-        ),
-        Experiment(
-            "part-table3",
-            "HPL-like app: pre-touch against PART",
-            "PART, table 3",
-            part_apps.table_3,
-        ),
-        Experiment(
-            "part-table4",
-            "HPCG-like app: pre-touch against PART",
-            "PART, table 4",
-            part_apps.table_4,
-        ),
-        Experiment(
-            "part-table5",
-            "what the apps send by MPI",
-            "PART, table 5",
-            part_apps.table_5,
-            repeats=False,
-        ),
-        Experiment(
-            "psi-fig4.2",
-            "loopback, destination absent: Touch-A-Page against Touch-Ahead",
-            "PSI, figure 4.2",
-            psi_faults.figure_4_2,
-        ),
-        Experiment(
-            "psi-fig4.3",
-            "loopback, source absent: Touch-A-Page against Touch-Ahead",
-            "PSI, figure 4.3",
-            psi_faults.figure_4_3,
-        ),
-        Experiment(
-            "psi-fig4.4",
-            "loopback, both ends absent: Touch-A-Page against Touch-Ahead",
-            "PSI, figure 4.4",
-            psi_faults.figure_4_4,
-        ),
-        Experiment(
-            "psi-fig4.6",
-            "loopback, timeouts: faults at the source only against both ends",
-            "PSI, figure 4.6",
-            psi_faults.figure_4_6,
-            repeats=False,
-        ),
-        Experiment(
-            "psi-fig4.7",
-            "loopback, driver time and handler invocations",
-            "PSI, figure 4.7",
-            psi_faults.figure_4_7,
-            repeats=False,
-        ),
-        Experiment(
-            "psi-table4.1",
-            "mmap, munmap, pin, unpin, touch: inputs of the platform",
-            "PSI, table 4.1",
-            psi_tables.table_4_1,
-            repeats=False,
-        ),
-        Experiment(
-            "r5-fig3.8",
-            "breakdown of one block",
-            "R5, figure 3.8",
-            r5_breakdown.figure_3_8,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.1",
-            "latency of writes over size, loopback",
-            "R5, figure 5.1",
-            r5_transfers.figure_5_1,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.2",
-            "throughput of writes over size, loopback",
-            "R5, figure 5.2",
-            r5_transfers.figure_5_2,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.3",
-            "latency of writes over size, one hop",
-            "R5, figure 5.3",
-            r5_transfers.figure_5_3,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.4",
-            "throughput of writes over size, one hop",
-            "R5, figure 5.4",
-            r5_transfers.figure_5_4,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.5",
-            "latency of reads against writes",
-            "R5, figure 5.5",
-            r5_transfers.figure_5_5,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.6",
-            "throughput of reads against writes",
-            "R5, figure 5.6",
-            r5_transfers.figure_5_6,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.7",
-            "latency: user-level against kernel-initiated",
-            "R5, figure 5.7",
-            r5_transfers.figure_5_7,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.8",
-            "throughput: user-level against kernel-initiated",
-            "R5, figure 5.8",
-            r5_transfers.figure_5_8,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.9",
-            "latency: each optimisation of the firmware on and off",
-            "R5, figure 5.9",
-            r5_optimisations.figure_5_9,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.10",
-            "throughput: each optimisation of the firmware on and off",
-            "R5, figure 5.10",
-            r5_optimisations.figure_5_10,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.11",
-            "latency of writes with one timeout of 20 ms",
-            "R5, figure 5.11",
-            r5_losses.figure_5_11,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-fig5.12",
-            "throughput of writes with one timeout of 20 ms",
-            "R5, figure 5.12",
-            r5_losses.figure_5_12,
-            repeats=False,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "r5-livelock",
-            "packet loss: failing blocks of 16 KiB against unsegmented 1 MiB",
-            "R5, 3.4: livelock",
-            r5_losses.livelock,
-            platform="exanest-10g",
-        ),
-        Experiment(
-            "rivals-reuse",
-            "memory strategies over how often a buffer is used",
-            "no paper's: what PART is compared with",
-            rivals.reuse,
-            repeats=False,
-        ),
-        Experiment(
-            "rivals-churn",
-            "memory strategies when each message has new memory",
-            "no paper's: what PART is compared with",
-            rivals.churn,
-            repeats=False,
-        ),
-        Experiment(
-            "rivals-memory",
-            "memory strategies with more memory in use than there is",
-            "no paper's: what PART is compared with",
-            rivals.memory,
-            repeats=False,
-        ),
-        Experiment(
-            "mini-table1.1",
-            "memory of the NIC, by part and translation unit",
-            "MINI, table 1.1",
-            mini_memory.table_1_1,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-fig4.1",
-            "4 KB writes over the miss ratio of pages",
-            "MINI, figure 4.1",
-            mini_ratios.figure_4_1,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-fig4.2",
-            "miss ratio of six kernels over size, line and ways of the cache",
-            "MINI, figure 4.2",
-            mini_caches.figure_4_2,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-fig4.3",
-            "speedup of six kernels over size, line and ways of the cache",
-            "MINI, figure 4.3",
-            mini_caches.figure_4_3,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-fig4.4",
-            "4 KB reads over the miss ratio of buffers",
-            "MINI, figure 4.4",
-            mini_ratios.figure_4_4,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-table4.5",
-            "six kernels: miNI against its base system",
-            "MINI, table 4.5",
-            mini_caches.table_4_5,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-table4.6",
-            "delay of a miss until the thread runs",
-            "MINI, table 4.6",
-            mini_caches.table_4_6,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "mini-table4.7",
-            "the thread's work for a miss",
-            "MINI, table 4.7",
-            mini_caches.table_4_7,
-            repeats=False,
-            platform="vmmc-myrinet",
-        ),
-        Experiment(
-            "unimem-operations",
-            "GSAS operations: latency and rate, local, one hop, three hops",
-            "no paper's: D3.6 2 has the operations, without times",
-            unimem_atomics.operations,
-            repeats=False,
-        ),
-        Experiment(
-            "unimem-contention",
-            "fetch-and-add by 1 to 64 threads on one word and on many",
-            "no paper's: D3.6 2 has the operation, without times",
-            unimem_atomics.contention,
-            repeats=False,
-        ),
-        Experiment(
-            "unimem-mailbox",
-            "data by the mailbox against RDMA, by size",
-            "no paper's: D3.6 5 has the mailbox, without times",
-            unimem_mailbox.mailbox,
-            repeats=False,
-        ),
-        Experiment(
-            "unimem-sockets",
-            "stream sockets over RDMA (virtual time) beside TCP loopback (wall time)",
-            "no paper's: D3.6 4 has the sockets, without times",
-            unimem_sockets.sockets,
-            repeats=False,
-        ),
-        Experiment(
-            "unimem-memcached",
-            "key-value traffic over stream sockets by state of the receiver's pages",
-            "no paper's: D3.6 4 ran memcached, without times",
-            unimem_memcached.memcached,
-            repeats=False,
-        ),
-    )
+REPEATS, ONCE = True, False
+"""Are its points measured more than once?"""
+
+_Row = tuple[str, str, Callable[[Options], Result], bool]
+"""Name behind that of its paper, title, what runs it, and whether it repeats."""
+
+# fmt: off
+_TABLE: Mapping[str, tuple[_Row, ...]] = {
+    "part": (
+        ("fig9", "writes without faults: transfer, touch, pin", part_transfers.figure_9, REPEATS),
+        ("fig10", "breakdown of a 4 KB write to an absent page", part_breakdown.figure_10, ONCE),
+        ("fig11", "writes up to 4 KB to an absent page: ERR against timeout",
+         part_transfers.figure_11, REPEATS),
+        ("fig12", "writes with all destination pages absent, by policy",
+         part_transfers.figure_12, REPEATS),
+        ("fig13", "breakdown of writes with policy all, and the total",
+         part_breakdown.figure_13, ONCE),
+        ("fig14", "random faults: latency and slowdown over probability",
+         part_probability.figure_14, REPEATS),
+        ("fig15", "policy all by timeout; overlap of page-in and transfer",
+         part_timeouts.figure_15, REPEATS),
+        ("fig16", "duration of Isend alone, with and without pre-touch",
+         part_isend.figure_16, REPEATS),
+        ("table2", "LAMMPS-like app: pre-touch against PART", part_apps.table_2, REPEATS),
+        ("table3", "HPL-like app: pre-touch against PART", part_apps.table_3, REPEATS),
+        ("table4", "HPCG-like app: pre-touch against PART", part_apps.table_4, REPEATS),
+        ("table5", "what the apps send by MPI", part_apps.table_5, ONCE),
+    ),
+    "psi": (
+        ("fig4.2", "loopback, destination absent: Touch-A-Page against Touch-Ahead",
+         psi_faults.figure_4_2, REPEATS),
+        ("fig4.3", "loopback, source absent: Touch-A-Page against Touch-Ahead",
+         psi_faults.figure_4_3, REPEATS),
+        ("fig4.4", "loopback, both ends absent: Touch-A-Page against Touch-Ahead",
+         psi_faults.figure_4_4, REPEATS),
+        ("fig4.6", "loopback, timeouts: faults at the source only against both ends",
+         psi_faults.figure_4_6, ONCE),
+        ("fig4.7", "loopback, driver time and handler invocations", psi_faults.figure_4_7, ONCE),
+        ("table4.1", "mmap, munmap, pin, unpin, touch: inputs of the platform",
+         psi_tables.table_4_1, ONCE),
+    ),
+    "r5": (
+        ("fig3.8", "breakdown of one block", r5_breakdown.figure_3_8, ONCE),
+        ("livelock", "packet loss: failing blocks of 16 KiB against unsegmented 1 MiB",
+         r5_losses.livelock, REPEATS),
+    ),
+    "rivals": (
+        ("reuse", "memory strategies over how often a buffer is used", rivals.reuse, ONCE),
+        ("churn", "memory strategies when each message has new memory", rivals.churn, ONCE),
+        ("memory", "memory strategies with more memory in use than there is", rivals.memory, ONCE),
+    ),
+    "mini": (
+        ("table1.1", "memory of the NIC, by part and translation unit",
+         mini_memory.table_1_1, ONCE),
+        ("fig4.1", "4 KB writes over the miss ratio of pages", mini_ratios.figure_4_1, ONCE),
+        ("fig4.2", "miss ratio of six kernels over size, line and ways of the cache",
+         mini_caches.figure_4_2, ONCE),
+        ("fig4.3", "speedup of six kernels over size, line and ways of the cache",
+         mini_caches.figure_4_3, ONCE),
+        ("fig4.4", "4 KB reads over the miss ratio of buffers", mini_ratios.figure_4_4, ONCE),
+        ("table4.5", "six kernels: miNI against its base system", mini_caches.table_4_5, ONCE),
+        ("table4.6", "delay of a miss until the thread runs", mini_caches.table_4_6, ONCE),
+        ("table4.7", "the thread's work for a miss", mini_caches.table_4_7, ONCE),
+    ),
+    "unimem": (
+        ("operations", "GSAS operations: latency and rate, local, one hop, three hops",
+         unimem_atomics.operations, ONCE),
+        ("contention", "fetch-and-add by 1 to 64 threads on one word and on many",
+         unimem_atomics.contention, ONCE),
+        ("mailbox", "data by the mailbox against RDMA, by size", unimem_mailbox.mailbox, ONCE),
+        ("sockets", "stream sockets over RDMA (virtual time) beside TCP loopback (wall time)",
+         unimem_sockets.sockets, ONCE),
+        ("memcached", "key-value traffic over stream sockets by state of the receiver's pages",
+         unimem_memcached.memcached, ONCE),
+    ),
 }
+# fmt: on
+"""By paper."""
+
+_PAIRS: tuple[tuple[int, str, Callable[..., Result]], ...] = (
+    (1, "{} of writes over size, loopback", functools.partial(r5_transfers.writes, loopback=True)),
+    (3, "{} of writes over size, one hop", r5_transfers.writes),
+    (5, "{} of reads against writes", r5_transfers.reads),
+    (7, "{}: user-level against kernel-initiated", r5_transfers.kernel),
+    (9, "{}: each optimisation of the firmware on and off", r5_optimisations.optimisations),
+    (11, "{} of writes with one timeout of 20 ms", r5_losses.one_timeout),
+)
+"""R5's figures 5.1 to 5.12, two at a time: number of the first, title, what measures both."""
+
+_PLATFORMS = {"r5": "exanest-10g", "mini": "vmmc-myrinet"}
+"""That a paper measured, where it is not the default one."""
+
+_SOURCES = {
+    "part-fig15": "PART, figure 15 and formula (1)",
+    "r5-livelock": "R5, 3.4: livelock",
+    "rivals": "no paper's: what PART is compared with",
+    "unimem-operations": "no paper's: D3.6 2 has the operations, without times",
+    "unimem-contention": "no paper's: D3.6 2 has the operation, without times",
+    "unimem-mailbox": "no paper's: D3.6 5 has the mailbox, without times",
+    "unimem-sockets": "no paper's: D3.6 4 has the sockets, without times",
+    "unimem-memcached": "no paper's: D3.6 4 ran memcached, without times",
+}
+"""By name or paper, where the name does not say it."""
+
+
+def _source(name: str) -> str:
+    paper, _, what = name.partition("-")
+    kind = "figure" if what.startswith("fig") else "table"
+    number = what.removeprefix("fig").removeprefix("table")
+    return _SOURCES.get(name) or _SOURCES.get(paper) or f"{paper.upper()}, {kind} {number}"
+
+
+def _listed() -> Iterator[Experiment]:
+    for paper, rows in _TABLE.items():
+        for what, title, run, repeats in rows:
+            name = f"{paper}-{what}"
+            yield Experiment(name, title, _source(name), run, repeats, _PLATFORMS.get(paper, ""))
+
+
+def _pairs() -> Iterator[Experiment]:
+    """Each pair, and its figures alone."""
+    for first, title, run in _PAIRS:
+        pair = Experiment(
+            f"r5-fig5.{first}-{first + 1}",
+            title.format("latency and throughput"),
+            f"R5, figures 5.{first} and 5.{first + 1}",
+            run,
+            ONCE,
+            _PLATFORMS["r5"],
+        )
+        yield pair
+        for number, quantity in enumerate(r5_transfers.BOTH, first):
+            yield dataclasses.replace(
+                pair,
+                name=f"r5-fig5.{number}",
+                title=title.format(quantity.name),
+                source=f"R5, figure 5.{number}",
+                run=functools.partial(run, quantities=(quantity,)),
+                panel_of=pair.name,
+            )
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {each.name: each for each in (*_listed(), *_pairs())}
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, once each; `all` is every one of them. Raises ConfigError."""
+    """The experiments of these names, once each; `all` is every one but those that are a panel of
+    another. Raises ConfigError."""
     known = ", ".join(EXPERIMENTS)
     if not names:
         raise ConfigError(f"no experiment given; known are {known}, and all")
     chosen: dict[str, Experiment] = {}
     for name in names:
         if name == "all":
-            chosen.update(EXPERIMENTS)
+            chosen.update({each.name: each for each in EXPERIMENTS.values() if not each.panel_of})
         elif name in EXPERIMENTS:
             chosen[name] = EXPERIMENTS[name]
         else:

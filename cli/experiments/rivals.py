@@ -5,14 +5,14 @@ import dataclasses
 import json
 import pathlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.cli import launch, options, program
-from pagewire.cli.experiments.result import Column, Options, Panel, Result, Series, size_text
-from pagewire.cli.guard import guarded_folder
+from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, size_text
+from pagewire.cli.launch import launch, options, program
 from pagewire.native.settings import ConfigError
-from pagewire.transport.memory.built_in import REGISTRY
+from pagewire.node.strategies.built_in import REGISTRY
 
 BOUND = "ideal"
 """What no machine does: shown, and never the best."""
@@ -134,38 +134,8 @@ def reuse(chosen: Options) -> Result:
             {"num_bytes": case.num_bytes, "times": case.count, "best": first}
             | {"best_us": times[first], **times}
         )
+    by_size = {size: [row for row in rows if row["num_bytes"] == size] for size in sizes}
     ended = [name for name, each in outcomes.items() if each]
-    panels = [
-        Panel(
-            "times that a buffer is used",
-            "time a message (us)",
-            [
-                Series.of(
-                    name,
-                    [row for row in rows if row["num_bytes"] == size],
-                    "times",
-                    name,
-                    dashed=name in BOUNDS,
-                )
-                for name in ended
-            ],
-            log_x=True,
-            log_y=True,
-            title=size_text(size),
-        )
-        for size in sizes
-    ]
-    cells = [[row["best"] for row in rows if row["num_bytes"] == size] for size in sizes]
-    panels.append(
-        Panel(
-            "times that a buffer is used",
-            "message size",
-            title="who takes least (ideal, static apart)",
-            cells=cells,
-            cell_columns=[str(count) for count in counts],
-            cell_rows=[size_text(size) for size in sizes],
-        )
-    )
     return Result(
         columns=[
             Column("num_bytes", "size", "B"),
@@ -175,7 +145,7 @@ def reuse(chosen: Options) -> Result:
             *(Column(name, name, "us", 1, in_table=name in _IN_TABLE) for name in names),
         ],
         rows=rows,
-        panels=panels,
+        panels=_panels_by_size(by_size, ended),
         notes=[
             (
                 "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
@@ -192,6 +162,33 @@ def reuse(chosen: Options) -> Result:
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
+
+
+def _panels_by_size(
+    by_size: Mapping[int, Sequence[dict[str, Any]]], ended: Sequence[str]
+) -> list[Panel]:
+    """Lines of each size, and a map of the strategies that take least."""
+    uses = "times that a buffer is used"
+    panels = [
+        Panel(
+            uses,
+            "time a message (us)",
+            [Series.of(name, rows, "times", name, dashed=name in BOUNDS) for name in ended],
+            log_x=True,
+            log_y=True,
+            title=size_text(size),
+        )
+        for size, rows in by_size.items()
+    ]
+    best_of_all = Panel(
+        uses,
+        "message size",
+        title="who takes least (ideal, static apart)",
+        cells=[[row["best"] for row in rows] for rows in by_size.values()],
+        cell_columns=[str(row["times"]) for row in next(iter(by_size.values()))],
+        cell_rows=[size_text(size) for size in by_size],
+    )
+    return [*panels, best_of_all]
 
 
 def churn(chosen: Options) -> Result:
@@ -230,16 +227,7 @@ def churn(chosen: Options) -> Result:
             Column("strategy_invalidations", "mappings gone"),
         ],
         rows=rows,
-        panels=[
-            Panel(
-                "message size",
-                "time a message (us)",
-                series,
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
-            )
-        ],
+        panels=[Panel.over_bytes("message size", "time a message (us)", series)],
         notes=[
             (
                 f"{num_messages} messages of each size; each in memory that was just mapped and is "
@@ -259,17 +247,8 @@ def memory(chosen: Options) -> Result:
     fractions = chosen.pick([0.5, 1.5], [0.5, 0.9, 1.25, 2.0])
     pages = size >> 12
     cases = [Case(size, max(1, int(num_frames * each) // pages)) for each in fractions]
-    settings = ("memory_backend.backend=model", f"memory_backend.frame_limit_pages={num_frames}")
-    no_limit = ("strategy.pin_cache_limit=none", "strategy.utlb_limit=none")
-    # What peers hold, and what miNI's cache holds, is not evicted: less than all must be promised.
-    promised = (
-        f"strategy.firehose_limit={num_frames // 2 * 4}KiB",
-        f"strategy.firehose_victims={num_frames // 8 * 4}KiB",
-        f"mini.vmh_entries={num_frames // 2}",
-    )
-    more = (*settings, *no_limit, *promised, "memory_backend.fault_fraction=1")
+    more = _settings_of_frames(num_frames)
     names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
-    rows: list[dict[str, Any]] = []
     labels = {
         (name, fraction): f"{name}, {fraction:g} of the frames"
         for name in names
@@ -277,28 +256,15 @@ def memory(chosen: Options) -> Result:
     }
     finished = chosen.points.plan(labels.values())
     names = [name for name in names if all(labels[name, each] in finished for each in fractions)]
-    for name in names:
-        row: dict[str, Any] = {"memory": name}
-        for fraction, case in zip(fractions, cases, strict=True):
-            label = labels[name, fraction]
-            outcome = _take(chosen, label, "memory", name, [case], more)
-            row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
-            totals = outcome.totals if outcome else {}
-            row["major_faults"] = (
-                totals["major_faults"] + totals["strategy_major_faults"] if totals else None
-            )
-            row["evictions"] = totals.get("strategy_evictions")
-            row["pinned"] = totals["pinned_peak_bytes"] / 1024**2 if totals else None
-        rows.append(row)
-    series = [
-        Series(
-            row["memory"],
-            [each for each in fractions if row[f"us_{each}"] is not None],
-            [row[f"us_{each}"] for each in fractions if row[f"us_{each}"] is not None],
-            dashed=row["memory"] in BOUNDS,
+    rows = [
+        _row_of_memory(
+            name,
+            {
+                fraction: _take(chosen, labels[name, fraction], "memory", name, [case], more)
+                for fraction, case in zip(fractions, cases, strict=True)
+            },
         )
-        for row in rows
-        if any(row[f"us_{each}"] is not None for each in fractions)
+        for name in names
     ]
     return Result(
         columns=[
@@ -310,7 +276,12 @@ def memory(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("memory in use / frames", "time a message (us)", series, log_y=True),
+            Panel(
+                "memory in use / frames",
+                "time a message (us)",
+                _lines_over_fractions(rows, fractions),
+                log_y=True,
+            ),
         ],
         notes=[
             (
@@ -327,3 +298,46 @@ def memory(chosen: Options) -> Result:
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
+
+
+def _settings_of_frames(num_frames: int) -> tuple[str, ...]:
+    """A model of so many frames, which are the only limit."""
+    return (
+        "memory_backend.backend=model",
+        f"memory_backend.frame_limit_pages={num_frames}",
+        "strategy.pin_cache_limit=none",
+        "strategy.utlb_limit=none",
+        # What peers hold, and what miNI's cache holds, is not evicted: less than all is promised.
+        f"strategy.firehose_limit={num_frames // 2 * 4}KiB",
+        f"strategy.firehose_victims={num_frames // 8 * 4}KiB",
+        f"mini.vmh_entries={num_frames // 2}",
+        "memory_backend.fault_fraction=1",
+    )
+
+
+def _row_of_memory(name: str, outcomes: Mapping[float, Outcome | None]) -> dict[str, Any]:
+    """A strategy's times by fraction of the frames, and the counts of the last one."""
+    row: dict[str, Any] = {"memory": name}
+    for fraction, outcome in outcomes.items():
+        row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
+    totals = outcome.totals if outcome else {}
+    return row | {
+        "major_faults": (
+            totals["major_faults"] + totals["strategy_major_faults"] if totals else None
+        ),
+        "evictions": totals.get("strategy_evictions"),
+        "pinned": totals["pinned_peak_bytes"] / 1024**2 if totals else None,
+    }
+
+
+def _lines_over_fractions(
+    rows: Sequence[Mapping[str, Any]], fractions: Sequence[float]
+) -> list[Series]:
+    """Of each strategy, those that were not refused."""
+    series = []
+    for row in rows:
+        x = [each for each in fractions if row[f"us_{each}"] is not None]
+        if x:
+            y = [row[f"us_{each}"] for each in x]
+            series.append(Series(row["memory"], x, y, dashed=row["memory"] in BOUNDS))
+    return series

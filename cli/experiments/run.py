@@ -6,17 +6,18 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from pagewire.cli import launch, progress
-from pagewire.cli.experiments import output, points, registry
+from pagewire.cli.experiments import registry
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.experiments.result import Experiment, Options, Panel
-from pagewire.cli.guard import guarded_folder
-from pagewire.cli.interrupts import Interrupted
-from pagewire.cli.lists import print_list
-from pagewire.cli.progress import say
+from pagewire.cli.kit import output, points, progress
+from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.kit.interrupts import Interrupted
+from pagewire.cli.kit.lists import print_list
+from pagewire.cli.kit.progress import say
+from pagewire.cli.kit.result import Experiment, Options, Panel
+from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
-from pagewire.transport.settings import config
-from pagewire.transport.timeline.request import Parts
+from pagewire.run.settings import config
+from pagewire.run.timeline.request import Parts
 
 _MAX_NAMED = 8
 """Of missing points, on the terminal; JSON names all."""

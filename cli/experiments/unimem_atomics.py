@@ -4,7 +4,7 @@ that everybody adds to does."""
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -15,8 +15,8 @@ from pagewire.cli.experiments.result import (
 )
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
-from pagewire.transport.unimem.machine import Machine
-from pagewire.transport.unimem.thread import Thread
+from pagewire.unimem.machine import Machine
+from pagewire.unimem.thread import Thread
 
 Operation = Callable[[Thread, int], object]
 """Done to the page of an address."""

@@ -5,7 +5,8 @@ from functools import partial
 
 from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
-from pagewire.cli.experiments.result import (
+from pagewire.cli.experiments.unimem_atomics import NUMBERS
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -14,10 +15,9 @@ from pagewire.cli.experiments.result import (
     powers_of_two,
     size_text,
 )
-from pagewire.cli.experiments.unimem_atomics import NUMBERS
 from pagewire.native import EngineError, lib
-from pagewire.transport.unimem.machine import Machine
-from pagewire.transport.unimem.thread import Thread
+from pagewire.unimem.machine import Machine
+from pagewire.unimem.thread import Thread
 
 FIFO = 1
 """Of the receiving thread, its node's first one."""
@@ -169,13 +169,10 @@ def mailbox(options: Options) -> Result:
         columns=[SIZE, *(Column(key, title, "us", 3) for key, title in titles.items())],
         rows=rows,
         panels=[
-            Panel(
+            Panel.over_bytes(
                 "size",
                 "latency (us)",
                 [Series.of(title, rows, "num_bytes", key) for key, title in titles.items()],
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
             )
         ],
         notes=[

@@ -11,7 +11,8 @@ from typing import Any
 
 from pagewire.cli.experiments import unimem_loopback
 from pagewire.cli.experiments.part_transfers import SIZE
-from pagewire.cli.experiments.result import (
+from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.kit.result import (
     Column,
     Options,
     Panel,
@@ -20,9 +21,8 @@ from pagewire.cli.experiments.result import (
     powers_of_two,
     size_text,
 )
-from pagewire.cli.guard import guarded_folder
 from pagewire.native import EngineError, lib
-from pagewire.transport.sockets.stream_nodes import Stream, StreamNodes
+from pagewire.unimem.streams.stream_nodes import Stream, StreamNodes
 
 RINGS = (4096, 65536, 1 << 20)
 _NUM_PINGS = 2
@@ -127,6 +127,29 @@ def sizes_of(options: Options) -> list[int]:
     return chosen
 
 
+NOTES = (
+    (
+        "Virtual columns are times of the emulated machine, wall columns of this host: "
+        "never divide one by the other. Wall columns differ from run to run; virtual ones "
+        "do not."
+    ),
+    (
+        "One way: half a ping-pong, in the wall columns half of the median. Rate: messages "
+        "of that size one behind the other, at most 1024 or 4 MiB, until an answer of a "
+        "byte is back."
+    ),
+    (
+        "Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time "
+        "(tables.copy); system calls and what the programs compute take none. All pages "
+        "of the rings have been used before."
+    ),
+    (
+        "TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program "
+        "under `pagewire sockets`, ring 64 KiB: how long one waits for it."
+    ),
+)
+
+
 def sockets(options: Options) -> Result:
     """Latency and rate by size: virtual time by ring, wall time of TCP and of the emulator."""
     sizes = sizes_of(options)
@@ -156,7 +179,7 @@ def sockets(options: Options) -> Result:
         columns=columns,
         rows=rows,
         panels=[
-            Panel(
+            Panel.over_bytes(
                 "size",
                 label,
                 [
@@ -165,33 +188,10 @@ def sockets(options: Options) -> Result:
                     )
                     for title, key in keys.items()
                 ],
-                log_x=True,
-                log_y=True,
-                x_is_bytes=True,
             )
             for what, label in (("latency", "one way (us)"), ("rate", "rate (MB/s)"))
         ],
-        notes=[
-            (
-                "Virtual columns are times of the emulated machine, wall columns of this host: "
-                "never divide one by the other. Wall columns differ from run to run; virtual ones "
-                "do not."
-            ),
-            (
-                "One way: half a ping-pong, in the wall columns half of the median. Rate: messages "
-                "of that size one behind the other, at most 1024 or 4 MiB, until an answer of a "
-                "byte is back."
-            ),
-            (
-                "Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time "
-                "(tables.copy); system calls and what the programs compute take none. All pages "
-                "of the rings have been used before."
-            ),
-            (
-                "TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program "
-                "under `pagewire sockets`, ring 64 KiB: how long one waits for it."
-            ),
-        ],
+        notes=NOTES,
         numbers=(
             "virtual: clocks of the nodes' CPUs, from the component costs of the platform file; "
             "wall: perf_counter of this host"

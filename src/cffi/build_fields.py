@@ -1,4 +1,4 @@
-"""Write fields.c, the tables of transport/node/fields.h, from the C headers. Run by meson alone;
+"""Write fields.c, the tables of node/settings/fields.h, from the C headers. Run by meson alone;
 not installed.
 
 build_fields.py SOURCE_ROOT FIELDS_C: a struct that cannot be read ends the build with its name.
@@ -12,30 +12,27 @@ from collections.abc import Iterator
 from build_cdef import cut
 
 STRUCTS = {
-    "costs": ("pw_costs", "native/costs.h"),
-    "settings": ("pw_settings", "native/settings.h"),
-    "run": ("pw_node_run", "transport/node/config_file.h"),
     "counters": ("pw_counters", "native/counters.h"),
-    "strategy_counters": ("pw_strategy_counters", "transport/node/strategy.h"),
-    "call_count": ("pw_call_count", "transport/node/call_counts.h"),
+    "strategy_counters": ("pw_strategy_counters", "node/strategies/strategy.h"),
+    "call_count": ("pw_call_count", "node/report/call_counts.h"),
 }
 """By the name of the table: the struct and its header."""
 
 KINDS = {
     "int64_t": "PW_FIELD_INT64",
     "uint64_t": "PW_FIELD_UINT64",
-    "double": "PW_FIELD_DOUBLE",
-    "bool": "PW_FIELD_FLAG",
     "char": "PW_FIELD_TEXT",
 }
 
-FIELD = re.compile(r"(\w+)(\s*\[\s*\w+\s*\])?")
-SITE = re.compile(r"\bPW_IMPAIRMENT_(\w+)")
-COST = re.compile(r"^#define PW_COST_(\w+)", re.MULTILINE)
+FIELD = re.compile(r"(\w+)(?:\s*\[\s*(\w+)\s*\])?")
+SITE = re.compile(r"\bPW_IMPAIRMENT_(?!SITES|DENOM_MAX|AMOUNT_MAX_NS)(\w+)")
 
 
-def fields(text: str, struct: str) -> Iterator[tuple[str, str]]:
-    """Type and name of each field of a struct, in the text of its header's exported part."""
+def fields(text: str, struct: str) -> Iterator[tuple[str, str, str]]:
+    """Type, name and length (empty: no array) of each field of a struct.
+
+    text: the exported part of its header.
+    """
     found = re.search(r"typedef struct \{([^{}]*)\} " + struct + ";", text)
     if found is None:
         raise SystemExit(f"build_fields.py: no `typedef struct {{...}} {struct};`")
@@ -45,7 +42,7 @@ def fields(text: str, struct: str) -> Iterator[tuple[str, str]]:
             name = FIELD.fullmatch(declarator.strip())
             if kind not in KINDS or name is None:
                 raise SystemExit(f"build_fields.py: {struct}: '{declaration}' cannot be in a table")
-            yield kind, name[1]
+            yield kind, name[1], name[2] or ""
 
 
 def table(root: pathlib.Path, name: str) -> str:
@@ -54,34 +51,45 @@ def table(root: pathlib.Path, name: str) -> str:
     rows = "".join(
         f'    {{"{field}", offsetof({struct}, {field}), '
         f"sizeof((({struct} *)0)->{field}) / sizeof({kind}), {KINDS[kind]}}},\n"
-        for kind, field in fields(cut((root / header).read_text(encoding="utf-8")), struct)
+        for kind, field, _ in fields(cut((root / header).read_text(encoding="utf-8")), struct)
     )
     return (
         f"static const pw_field {name}_fields[] = {{\n{rows}}};\n"
         f"const pw_field_table pw_fields_{name} = {{\n"
-        f'    "{name}", {name}_fields, sizeof {name}_fields / sizeof *{name}_fields}};\n\n'
+        f"    {name}_fields, sizeof {name}_fields / sizeof *{name}_fields}};\n\n"
     )
 
 
-def names(root: pathlib.Path, header: str, pattern: re.Pattern[str], prefix: str) -> str:
-    """Initializers of an array of names: the constants that match, in lower case."""
-    found = dict.fromkeys(pattern.findall(cut((root / header).read_text(encoding="utf-8"))))
-    others = ("SITES", "TABLES", "POINTS_MAX", "DENOM_MAX", "AMOUNT_MAX_NS")
-    return "".join(
-        f'    [{prefix}{name}] = "{name.lower()}",\n' for name in found if name not in others
-    )
+def counter_words(root: pathlib.Path) -> Iterator[str]:
+    """A name for each word of pw_counters; an array's elements by number."""
+    for _, name, length in fields(cut((root / STRUCTS["counters"][1]).read_text()), "pw_counters"):
+        yield from (f"{name}_{idx}" for idx in range(int(length))) if length else [name]
+
+
+COUNTERS = """\
+static const char *const counters[] = {
+%s
+};
+_Static_assert(sizeof counters / sizeof *counters == sizeof(pw_counters) / 8, "words of 64 bits");
+
+const char *pw_counter_name_at(uint32_t idx)
+{
+    return idx < sizeof counters / sizeof *counters ? counters[idx] : NULL;
+}
+
+"""
 
 
 def main(root_name: str, output: str) -> None:
     root = pathlib.Path(root_name)
-    headers = sorted({header for _, header in STRUCTS.values()} | {"transport/node/fields.h"})
-    sites = names(root, "native/impairments.h", SITE, "PW_IMPAIRMENT_")
-    costs = names(root, "transport/node/cost_table.h", COST, "PW_COST_")
+    headers = sorted({header for _, header in STRUCTS.values()} | {"node/settings/fields.h"})
+    found = SITE.findall(cut((root / "native/impairments.h").read_text(encoding="utf-8")))
+    sites = "".join(f'    [PW_IMPAIRMENT_{site}] = "{site.lower()}",\n' for site in found)
+    counters = ",\n".join(f'    "{name}"' for name in counter_words(root))
     parts = ["/* Generated by src/cffi/build_fields.py. */\n"]
     parts += [f'#include "{header}"\n' for header in headers]
-    parts += ["\n", *(table(root, name) for name in STRUCTS)]
-    parts += [f"const char *const pw_impairment_names[PW_IMPAIRMENT_SITES] = {{\n{sites}}};\n\n"]
-    parts += [f"const char *const pw_cost_table_names[PW_COST_TABLES] = {{\n{costs}}};\n"]
+    parts += ["\n", *(table(root, name) for name in STRUCTS), COUNTERS % counters]
+    parts += [f"const char *const pw_impairment_names[PW_IMPAIRMENT_SITES] = {{\n{sites}}};\n"]
     pathlib.Path(output).write_text("".join(parts), encoding="utf-8")
 
 

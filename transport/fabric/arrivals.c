@@ -1,72 +1,129 @@
-#include "transport/fabric/arrivals.h"
+#include "transport/fabric/provider.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "native/status.h"
-#include "transport/fabric/atomics.h"
-#include "transport/fabric/environment.h"
-#include "transport/fabric/landing.h"
-#include "transport/fabric/matching.h"
-#include "transport/fabric/process.h"
-#include "transport/fabric/rma.h"
-#include "transport/node/sentence.h"
+#include "node/sentence.h"
 
-static bool is_whole(const pw_envelope *envelope, uint32_t source, uint32_t frame_bytes)
+static bool is_sound(const pw_arrival *arrival)
 {
-    const uint64_t wanted_bytes =
-        (uint64_t)PW_ENVELOPE_BYTES + envelope->payload_bytes + sizeof(pw_fi_header);
-    const bool rides_along = envelope->kind == PW_MESSAGE_EAGER;
-    return envelope->source_node == source && frame_bytes == wanted_bytes &&
-           (!rides_along || envelope->payload_bytes == envelope->num_bytes) &&
-           (envelope->kind != PW_MESSAGE_RENDEZVOUS ||
-            (envelope->payload_bytes == 0 && envelope->num_bytes <= PW_FI_MESSAGE_MAX_BYTES &&
-             envelope->num_bytes <= UINT64_MAX - envelope->address));
+    const pw_message_header *header = &arrival->header;
+    return header->source < PW_FI_ENDPOINTS_MAX &&
+           header->context < pw_fi_context(PW_FI_ENDPOINTS_MAX, false) &&
+           (header->context & 1 || !header->tag) &&
+           arrival->envelope.num_bytes <= PW_FI_MESSAGE_MAX_BYTES;
 }
 
-static bool is_sound(const pw_fi_header *header)
+/* ---- matched messages */
+
+/* A part of a multi-receive buffer for one message. */
+static pw_fi_operation *new_part(pw_fi_process *process, pw_fi_operation *buffer,
+                                 uint64_t message_bytes)
 {
-    return header->source_endpoint < PW_FI_ENDPOINTS_MAX &&
-           header->destination_endpoint < PW_FI_ENDPOINTS_MAX &&
-           (header->flags & PW_FI_HEADER_TAGGED || !header->tag);
+    pw_fi_operation *part = pw_fi_take(process, PW_OPERATION_RECEIVE);
+    if (!part) return NULL;
+    pw_operation *whole = &buffer->base;
+    const uint64_t taken_bytes =
+        message_bytes < whole->capacity_bytes ? message_bytes : whole->capacity_bytes;
+    part->endpoint = buffer->endpoint;
+    part->sink = buffer->sink;
+    part->wants_entry = buffer->wants_entry;
+    part->context = buffer->context;
+    part->flags = buffer->flags;
+    part->base.posted_ns = whole->posted_ns;
+    part->base.address = whole->address;
+    part->base.capacity_bytes = taken_bytes;
+    part->parent = buffer;
+    buffer->num_users++;
+    whole->address += taken_bytes;
+    whole->capacity_bytes -= taken_bytes;
+    if (whole->capacity_bytes == 0 ||
+        whole->capacity_bytes < buffer->endpoint->min_multi_receive_bytes) {
+        pw_operation_unlink(whole);
+        pw_fi_release(process, buffer);
+    }
+    return part;
 }
+
+pw_operation *pw_fi_matched(void *context, pw_operation *base, uint64_t message_bytes)
+{
+    pw_fi_process *process = context;
+    pw_fi_operation *receive = pw_fi_operation_of(base);
+    if (base->is_multi) {
+        receive = new_part(process, receive, message_bytes);
+        if (!receive || pw_operation_acquire(&process->messages, &receive->base) < 0) return NULL;
+    }
+    if (receive->flags & FI_MSG) pw_operation_append(&receive->endpoint->in_order, &receive->base);
+    return &receive->base;
+}
+
+/* Messages without a tag end in the order in which their sender sent them: MPICH takes its active
+ * messages for ordered, and goes astray when a short one overtakes a long one. */
+static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
+{
+    const uint32_t node = receive->base.peer, number = receive->base.source;
+    pw_operation *each = receive->endpoint->in_order.head;
+    int64_t *complete_ns = &receive->endpoint->in_order_ns[node];
+    receive->is_over = true;
+    while (!pw_is_of_same_source(each, &receive->base)) each = each->next;
+    if (each != &receive->base) return PW_OK; /* its turn comes */
+    for (pw_operation *next; each; each = next) {
+        next = each->next;
+        if (each->peer != node || each->source != number) continue;
+        if (!pw_fi_operation_of(each)->is_over) break;
+        pw_operation_unlink(each);
+        each->complete_ns = *complete_ns = pw_later(*complete_ns, each->complete_ns);
+        const int code = pw_fi_end(process, pw_fi_operation_of(each));
+        if (code < 0) return code;
+    }
+    return PW_OK;
+}
+
+int pw_fi_over(void *context, pw_operation *base)
+{
+    pw_fi_process *process = context;
+    pw_fi_operation *operation = pw_fi_operation_of(base);
+    if (base->error) operation->error = pw_fi_error_of(base->error);
+    else if (pw_operation_is_truncated(base)) operation->error = FI_ETRUNC;
+    if (base->kind == PW_OPERATION_RECEIVE && operation->num_parts > 1 && !base->error)
+        pw_fi_scatter(operation->iov, operation->num_parts, base->memory, base->num_bytes);
+    return base->list ? end_in_order(process, operation) : pw_fi_end(process, operation);
+}
+
+/* ---- other arrivals */
 
 /* A write has arrived that brings data for the completion queue. */
-static int take_data(pw_fi_endpoint *endpoint, const pw_envelope *envelope,
-                     const pw_fi_header *header)
+static int take_data(pw_fi_endpoint *endpoint, const pw_arrival *arrival)
 {
     pw_fi_process *process = endpoint->process;
-    pw_fi_operation *operation = pw_fi_take(process);
+    pw_fi_operation *operation = pw_fi_take(process, PW_OPERATION_RECEIVE);
     if (!operation) return PW_ERR_NOMEM;
-    operation->kind = PW_FI_RECEIVE;
     operation->endpoint = endpoint;
     operation->sink = &endpoint->receive;
     operation->wants_entry = true;
     operation->flags = FI_RMA | FI_REMOTE_WRITE;
     operation->is_uncounted = true;
-    operation->data = header->data;
-    operation->has_data = true;
-    operation->node = envelope->source_node;
-    operation->peer_endpoint = header->source_endpoint;
-    operation->complete_ns = envelope->arrival_ns;
+    operation->base.data = arrival->header.data;
+    operation->base.has_data = true;
+    operation->base.peer = arrival->envelope.source_node;
+    operation->base.source = arrival->header.source;
+    operation->base.complete_ns = arrival->envelope.arrival_ns;
     return pw_fi_end(process, operation);
 }
 
-static int dispatch(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame,
-                    uint32_t frame_bytes)
+static int dispatch(pw_fi_process *process, const pw_arrival *arrival)
 {
-    pw_fi_header header;
-    memcpy(&header, frame + frame_bytes - sizeof header, sizeof header);
-    if (envelope->kind == PW_FI_MESSAGE_ANSWER) return pw_fi_take_answer(process, envelope, frame);
-    if (!is_sound(&header)) return PW_ERR_MALFORMED;
-    if (envelope->kind == PW_FI_MESSAGE_ATOMIC)
-        return pw_fi_serve_atomic(process, envelope, &header, frame);
-    pw_fi_endpoint *endpoint = process->endpoints[header.destination_endpoint];
+    const uint8_t kind = arrival->envelope.kind;
+    if (kind == PW_FI_MESSAGE_ANSWER) return pw_fi_take_answer(process, arrival);
+    if (!is_sound(arrival)) return PW_ERR_MALFORMED;
+    if (kind == PW_FI_MESSAGE_ATOMIC) return pw_fi_serve_atomic(process, arrival);
+    pw_fi_endpoint *endpoint = process->endpoints[pw_fi_endpoint_number(arrival->header.context)];
     if (!endpoint) return PW_ERR_MALFORMED; /* it is closed, or never was */
-    switch (envelope->kind) {
+    switch (kind) {
     case PW_MESSAGE_EAGER:
-    case PW_MESSAGE_RENDEZVOUS:
-        return pw_fi_match_message(endpoint, envelope, &header, frame, frame_bytes);
-    case PW_FI_MESSAGE_DATA: return take_data(endpoint, envelope, &header);
+    case PW_MESSAGE_RENDEZVOUS: return pw_messages_match(&process->messages, arrival);
+    case PW_FI_MESSAGE_DATA: return take_data(endpoint, arrival);
     default: return PW_ERR_MALFORMED;
     }
 }
@@ -76,13 +133,10 @@ int pw_fi_message_arrived(void *context, uint32_t source, const uint8_t *frame,
                           uint32_t frame_bytes)
 {
     pw_fi_process *process = context;
-    pw_envelope envelope;
-    int code = pw_ni_message_check(process->ni, frame, frame_bytes);
-    if (code < 0) return PW_OK;
-    memcpy(&envelope, frame, sizeof envelope);
-    code = is_whole(&envelope, source, frame_bytes)
-               ? dispatch(process, &envelope, frame, frame_bytes)
-               : PW_ERR_MALFORMED;
+    pw_arrival arrival;
+    if (pw_messages_read(&process->messages, source, frame, frame_bytes, &arrival) < 0)
+        return PW_OK;
+    const int code = dispatch(process, &arrival);
     if (code != PW_ERR_MALFORMED) return code;
     pw_ni_message_refuse(process->ni);
     return PW_OK;
@@ -96,31 +150,23 @@ static void say_failure(const pw_fi_operation *operation, const pw_handle *handl
     pw_sentence_add(&sentence,
                     "a transfer of %" PRIu64 " bytes with node %" PRIu32 ", own buffer at %#" PRIx64
                     ": %s; was a buffer unmapped while it was in use?",
-                    operation->num_bytes, handle->peer, operation->address,
+                    operation->base.num_bytes, handle->peer, operation->base.address,
                     pw_status_text(handle->error));
-    pw_fi_say(sentence.text);
-    pw_fi_leave_note(sentence.text);
+    (void)pw_fi_refuse(FI_EIO, sentence.text);
 }
 
 int pw_fi_handle_finished(void *context, pw_handle *handle)
 {
     pw_fi_process *process = context;
     pw_fi_operation *operation = handle->owner;
-    operation->handle = NULL;
-    operation->complete_ns = handle->complete_ns;
-    if (handle->error < 0) {
-        operation->error = pw_fi_error_of(handle->error);
-        if (operation->sink) say_failure(operation, handle);
-    }
+    const uint8_t kind = operation->base.kind;
+    if (handle->error < 0 && operation->sink) say_failure(operation, handle);
+    if (kind < PW_OPERATION_OF_HOST) return pw_messages_finish(&process->messages, handle);
+    operation->base.handle = NULL;
+    operation->base.complete_ns = handle->complete_ns;
+    if (handle->error < 0) operation->error = pw_fi_error_of(handle->error);
     pw_node_free_handle(process->node, handle);
-    switch (operation->kind) {
-    case PW_FI_RECEIVE: return pw_fi_end_receive(process, operation);
-    case PW_FI_READ: return pw_fi_end_rma(process, operation);
-    case PW_FI_WRITE: {
-        const int code = pw_fi_end_rma(process, operation);
-        const int resumed = pw_fi_resume_writes(process);
-        return code < 0 ? code : resumed;
-    }
-    default: return pw_fi_end(process, operation);
-    }
+    const int code = pw_fi_end_rma(process, operation);
+    const int resumed = kind == PW_FI_WRITE ? pw_fi_resume_writes(process) : PW_OK;
+    return code < 0 ? code : resumed;
 }

@@ -1,12 +1,9 @@
-#include "transport/fabric/atomics.h"
+#include "transport/fabric/provider.h"
+
 #include <string.h>
 
 #include "native/atomics.h"
 #include "native/safe_copy.h"
-#include "transport/fabric/atomic_frames.h"
-#include "transport/fabric/av.h"
-#include "transport/fabric/process.h"
-#include "transport/fabric/region.h"
 
 _Static_assert((int)PW_TYPE_INT8 == (int)FI_INT8 && (int)PW_TYPE_UINT64 == (int)FI_UINT64 &&
                    (int)PW_TYPE_DOUBLE == (int)FI_DOUBLE &&
@@ -18,6 +15,21 @@ _Static_assert((int)PW_TYPE_INT8 == (int)FI_INT8 && (int)PW_TYPE_UINT64 == (int)
                "types and operations have libfabric's numbers");
 
 #define REQUEST_MAX_BYTES (sizeof(pw_fi_atomic_request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
+
+/* What a call asks for: parts of operands, of compares (count 0: none), and for the old values. */
+typedef struct {
+    const struct fi_ioc *operands, *compares;
+    struct fi_ioc *results;
+    size_t num_operands, num_compares, num_results;
+    fi_addr_t peer;
+    uint64_t address, key;
+    size_t remote_count; /* 0: that of the operands */
+    enum fi_datatype type;
+    enum fi_op operation;
+    void *context;
+    uint64_t flags;
+    bool wants_old, is_silent;
+} atomic_call;
 
 /* SIZE_MAX: more than any operation has. */
 static size_t num_elements(const struct fi_ioc *parts, size_t num_parts)
@@ -40,7 +52,7 @@ static char *gather(char *to, const struct fi_ioc *parts, size_t num_parts, size
     return to;
 }
 
-static bool is_valid(const pw_fi_atomic_call *wanted)
+static bool is_valid(const atomic_call *wanted)
 {
     const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
     if (!pw_atomic_is_valid(wanted->type, wanted->operation)) return false;
@@ -58,7 +70,7 @@ static bool is_valid(const pw_fi_atomic_call *wanted)
            (wanted->wants_old || wanted->operation != FI_ATOMIC_READ);
 }
 
-static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const pw_fi_atomic_call *wanted)
+static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const atomic_call *wanted)
 {
     pw_fi_process *process = endpoint->process;
     const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
@@ -66,19 +78,18 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const pw_fi_at
     const size_t count = is_read ? num_elements(wanted->results, wanted->num_results)
                                  : num_elements(wanted->operands, wanted->num_operands);
     const pw_fi_sink *sink = wanted->wants_old ? &endpoint->read : &endpoint->write;
-    pw_fi_operation *operation = pw_fi_take(process);
+    pw_fi_operation *operation = pw_fi_take(process, PW_FI_ATOMIC);
     if (!operation) return PW_ERR_NOMEM;
-    operation->kind = PW_FI_ATOMIC;
     operation->endpoint = endpoint;
     operation->sink = sink;
     operation->is_silent = wanted->is_silent;
     operation->wants_entry = pw_fi_wants_entry(sink, wanted->flags);
     operation->context = wanted->context;
     operation->flags = FI_ATOMIC | (wanted->wants_old ? FI_READ : FI_WRITE);
-    operation->node = peer->node;
-    operation->peer_endpoint = peer->endpoint;
+    operation->base.peer = peer->node;
+    operation->base.source = peer->endpoint;
     operation->id = ++process->num_atomics;
-    operation->num_bytes = count * type_bytes;
+    operation->base.num_bytes = count * type_bytes;
     operation->num_parts = (uint32_t)wanted->num_results;
     for (size_t i = 0; i < wanted->num_results; i++)
         operation->iov[i] =
@@ -95,14 +106,15 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const pw_fi_at
     char *end = payload + sizeof head;
     if (!is_read) end = gather(end, wanted->operands, wanted->num_operands, type_bytes);
     end = gather(end, wanted->compares, wanted->num_compares, type_bytes);
-    pw_fi_append(&process->atomics, operation);
+    pw_operation_append(&process->atomics, &operation->base);
     pw_fi_count_bytes(process, is_read ? 0 : count * type_bytes);
     return pw_fi_send_plain(process, endpoint->number, peer->node, peer->endpoint,
                             PW_FI_MESSAGE_ATOMIC, payload, (uint32_t)(end - payload),
                             process->clock->now_ns, 0);
 }
 
-ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted)
+/* As libfabric's calls: 0 or a negative FI_E*. */
+static ssize_t do_atomic(struct fid_ep *fid, const atomic_call *wanted)
 {
     pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
     pw_fi_process *process = endpoint->process;
@@ -121,6 +133,212 @@ ssize_t pw_fi_do_atomic(struct fid_ep *fid, const pw_fi_atomic_call *wanted)
     pw_fi_leave(process);
     return result;
 }
+
+/* ---- libfabric's calls */
+
+static atomic_call from_message(const struct fi_msg_atomic *message, uint64_t flags)
+{
+    return (atomic_call){
+        .operands = message->msg_iov,
+        .num_operands = message->iov_count,
+        .peer = message->addr,
+        .address = message->rma_iov_count ? message->rma_iov[0].addr : 0,
+        .key = message->rma_iov_count ? message->rma_iov[0].key : 0,
+        .remote_count = message->rma_iov_count ? message->rma_iov[0].count : 0,
+        .type = message->datatype,
+        .operation = message->op,
+        .context = message->context,
+        .flags = flags,
+    };
+}
+
+static ssize_t compare_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                              size_t count, const struct fi_ioc *compares,
+                              void **compare_descriptors, size_t num_compares,
+                              struct fi_ioc *results, void **result_descriptors, size_t num_results,
+                              fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
+                              enum fi_op operation, void *context)
+{
+    (void)descriptors, (void)compare_descriptors, (void)result_descriptors;
+    return do_atomic(fid, &(atomic_call){.operands = iov,
+                                         .num_operands = count,
+                                         .compares = compares,
+                                         .num_compares = num_compares,
+                                         .results = results,
+                                         .num_results = num_results,
+                                         .peer = peer,
+                                         .address = address,
+                                         .key = key,
+                                         .type = type,
+                                         .operation = operation,
+                                         .context = context,
+                                         .flags = pw_fi_transmit_flags(fid),
+                                         .wants_old = results != NULL});
+}
+
+static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                             size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
+                             enum fi_datatype type, enum fi_op operation, void *context)
+{
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, NULL, NULL, 0, peer, address,
+                          key, type, operation, context);
+}
+
+static ssize_t atomic_write(struct fid_ep *fid, const void *buffer, size_t count, void *descriptor,
+                            fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
+                            enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    return atomic_writev(fid, &iov, &descriptor, 1, peer, address, key, type, operation, context);
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                               uint64_t flags)
+{
+    const atomic_call wanted = from_message(message, flags);
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+static ssize_t atomic_inject(struct fid_ep *fid, const void *buffer, size_t count, fi_addr_t peer,
+                             uint64_t address, uint64_t key, enum fi_datatype type,
+                             enum fi_op operation)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    return do_atomic(fid, &(atomic_call){.operands = &iov,
+                                         .num_operands = 1,
+                                         .peer = peer,
+                                         .address = address,
+                                         .key = key,
+                                         .type = type,
+                                         .operation = operation,
+                                         .is_silent = true});
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
+                                 size_t count, struct fi_ioc *results, void **result_descriptors,
+                                 size_t num_results, fi_addr_t peer, uint64_t address, uint64_t key,
+                                 enum fi_datatype type, enum fi_op operation, void *context)
+{
+    return compare_writev(fid, iov, descriptors, count, NULL, NULL, 0, results, result_descriptors,
+                          num_results, peer, address, key, type, operation, context);
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buffer, size_t count,
+                                void *descriptor, void *result, void *result_descriptor,
+                                fi_addr_t peer, uint64_t address, uint64_t key,
+                                enum fi_datatype type, enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    struct fi_ioc results = {result, count};
+    return atomic_readwritev(fid, &iov, &descriptor, 1, &results, &result_descriptor, 1, peer,
+                             address, key, type, operation, context);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                                   struct fi_ioc *results, void **result_descriptors,
+                                   size_t num_results, uint64_t flags)
+{
+    (void)result_descriptors;
+    atomic_call wanted = from_message(message, flags);
+    wanted.results = results;
+    wanted.num_results = num_results;
+    wanted.wants_old = true;
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buffer, size_t count,
+                                void *descriptor, const void *compare, void *compare_descriptor,
+                                void *result, void *result_descriptor, fi_addr_t peer,
+                                uint64_t address, uint64_t key, enum fi_datatype type,
+                                enum fi_op operation, void *context)
+{
+    const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
+    const struct fi_ioc compares = {(void *)(uintptr_t)compare, count};
+    struct fi_ioc results = {result, count};
+    return compare_writev(fid, &iov, &descriptor, 1, &compares, &compare_descriptor, 1, &results,
+                          &result_descriptor, 1, peer, address, key, type, operation, context);
+}
+
+static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                                   const struct fi_ioc *compares, void **compare_descriptors,
+                                   size_t num_compares, struct fi_ioc *results,
+                                   void **result_descriptors, size_t num_results, uint64_t flags)
+{
+    (void)compare_descriptors, (void)result_descriptors;
+    atomic_call wanted = from_message(message, flags);
+    wanted.compares = compares;
+    wanted.num_compares = num_compares;
+    wanted.results = results;
+    wanted.num_results = num_results;
+    wanted.wants_old = true;
+    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+}
+
+enum form { PLAIN, FETCHING, COMPARING };
+
+static int query(enum fi_datatype type, enum fi_op operation, size_t *count, enum form form)
+{
+    const bool fits = form == COMPARING ? pw_atomic_compares(operation)
+                      : form == PLAIN
+                          ? operation != FI_ATOMIC_READ && !pw_atomic_compares(operation)
+                          : !pw_atomic_compares(operation);
+    if (!fits || !pw_atomic_is_valid(type, operation)) return -FI_EOPNOTSUPP;
+    *count = PW_FI_ATOMIC_MAX_BYTES / pw_atomic_type_bytes(type);
+    return 0;
+}
+
+static int write_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                       size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, PLAIN);
+}
+
+static int readwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                           size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, FETCHING);
+}
+
+static int compwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
+                           size_t *count)
+{
+    (void)fid;
+    return query(type, operation, count, COMPARING);
+}
+
+int pw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op operation,
+                       struct fi_atomic_attr *attr, uint64_t flags)
+{
+    (void)domain;
+    const enum form form = flags & FI_COMPARE_ATOMIC ? COMPARING
+                           : flags & FI_FETCH_ATOMIC ? FETCHING
+                                                     : PLAIN;
+    size_t count;
+    const int error = query(type, operation, &count, form);
+    if (error) return error;
+    attr->count = count;
+    attr->size = pw_atomic_type_bytes(type);
+    return 0;
+}
+
+struct fi_ops_atomic pw_fi_atomic_ops = {
+    .size = sizeof(struct fi_ops_atomic),
+    .write = atomic_write,
+    .writev = atomic_writev,
+    .writemsg = atomic_writemsg,
+    .inject = atomic_inject,
+    .readwrite = atomic_readwrite,
+    .readwritev = atomic_readwritev,
+    .readwritemsg = atomic_readwritemsg,
+    .compwrite = atomic_compwrite,
+    .compwritev = compare_writev,
+    .compwritemsg = atomic_compwritemsg,
+    .writevalid = write_valid,
+    .readwritevalid = readwrite_valid,
+    .compwritevalid = compwrite_valid,
+};
 
 /* ---- at the owner */
 
@@ -156,10 +374,12 @@ static int execute(const pw_fi_process *process, const pw_fi_atomic_request *hea
     return pw_safe_copy_out(place, values, num_bytes) < 0 ? FI_EFAULT : 0;
 }
 
-int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
-                       const pw_fi_header *header, const uint8_t *frame)
+int pw_fi_serve_atomic(pw_fi_process *process, const pw_arrival *arrival)
 {
-    const bool is_open = process->endpoints[header->destination_endpoint] != NULL;
+    const pw_envelope *envelope = &arrival->envelope;
+    const uint16_t number = pw_fi_endpoint_number(arrival->header.context);
+    const uint8_t *frame = arrival->frame;
+    const bool is_open = process->endpoints[number] != NULL;
     char payload[REQUEST_MAX_BYTES], reply[sizeof(pw_fi_atomic_answer) + PW_FI_ATOMIC_MAX_BYTES];
     pw_fi_atomic_request head;
     if (envelope->payload_bytes < sizeof head || envelope->payload_bytes > sizeof payload)
@@ -177,29 +397,32 @@ int pw_fi_serve_atomic(pw_fi_process *process, const pw_envelope *envelope,
             : head.count * (uint32_t)pw_atomic_type_bytes((enum fi_datatype)head.type);
     const pw_fi_atomic_answer said = {head.id, error, old_bytes};
     memcpy(reply, &said, sizeof said);
-    return pw_fi_send_plain(process, header->destination_endpoint, envelope->source_node,
-                            header->source_endpoint, PW_FI_MESSAGE_ANSWER, reply,
-                            (uint32_t)sizeof said + old_bytes, read_ns, 0);
+    return pw_fi_send_plain(process, number, envelope->source_node, arrival->header.source,
+                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes, read_ns,
+                            0);
 }
 
-int pw_fi_take_answer(pw_fi_process *process, const pw_envelope *envelope, const uint8_t *frame)
+int pw_fi_take_answer(pw_fi_process *process, const pw_arrival *arrival)
 {
+    const pw_envelope *envelope = &arrival->envelope;
+    const uint8_t *frame = arrival->frame;
     char payload[sizeof(pw_fi_atomic_answer) + PW_FI_ATOMIC_MAX_BYTES];
     pw_fi_atomic_answer said;
     if (envelope->payload_bytes < sizeof said || envelope->payload_bytes > sizeof payload)
         return PW_ERR_MALFORMED;
     memcpy(&said, frame + PW_ENVELOPE_BYTES, sizeof said);
-    pw_fi_operation *operation = process->atomics.head;
-    while (operation && operation->id != said.id) operation = operation->next;
-    if (!operation || operation->node != envelope->source_node || said.error < 0 ||
+    pw_fi_operation *operation = pw_fi_operation_of(process->atomics.head);
+    while (operation && operation->id != said.id)
+        operation = pw_fi_operation_of(operation->base.next);
+    if (!operation || operation->base.peer != envelope->source_node || said.error < 0 ||
         said.num_bytes != envelope->payload_bytes - sizeof said)
         return PW_ERR_MALFORMED;
     const bool wants_old = operation->flags & FI_READ;
-    if (!said.error && said.num_bytes != (wants_old ? operation->num_bytes : 0))
+    if (!said.error && said.num_bytes != (wants_old ? operation->base.num_bytes : 0))
         return PW_ERR_MALFORMED;
-    operation->complete_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
-                                                sizeof payload, envelope->arrival_ns);
-    pw_fi_unlink(operation);
+    operation->base.complete_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
+                                                     sizeof payload, envelope->arrival_ns);
+    pw_operation_unlink(&operation->base);
     operation->error = said.error;
     if (!said.error)
         pw_fi_scatter(operation->iov, operation->num_parts, payload + sizeof said, said.num_bytes);

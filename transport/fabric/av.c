@@ -1,18 +1,17 @@
-#include "transport/fabric/av.h"
+/* Address vectors, and the names that endpoints go by: what MPI hands from process to process. */
+#include "transport/fabric/provider.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "transport/fabric/absent.h"
-#include "transport/fabric/process.h"
 
 #define FIRST_CAPACITY 64
 
 static pw_fi_av *av_of(struct fid_av *fid) { return (pw_fi_av *)(void *)fid; }
 
-fi_addr_t pw_fi_av_find(const pw_fi_av *av, uint32_t node, uint16_t endpoint)
+fi_addr_t pw_fi_av_find(const pw_fi_av *av, uint32_t node, uint32_t endpoint)
 {
-    if (!av || node == PW_FI_ANY) return FI_ADDR_NOTAVAIL;
+    if (!av || node == PW_ANY_NODE) return FI_ADDR_NOTAVAIL;
     const fi_addr_t first = av->first_of_node[node];
     if (first == FI_ADDR_NOTAVAIL) return first;
     if (av->peers[first].is_there && av->peers[first].endpoint == endpoint) return first;

@@ -1,12 +1,12 @@
-#include "transport/fabric/calls.h"
+#include "transport/fabric/provider.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/fabric/process.h"
+#include "node/report/program_regions.h"
 #include "transport/marks/marks.h"
-#include "transport/node/program_regions.h"
 
 /* The MPI call that a thread is in. */
 typedef struct {

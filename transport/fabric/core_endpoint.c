@@ -14,7 +14,8 @@
 #define COMPLETIONS 1024
 #define ADDRESS_CHARS 64
 
-static int refuse(const pw_core_endpoint *core, pw_sentence *reason, const char *what, int error)
+int pw_core_endpoint_refuse(const pw_core_endpoint *core, pw_sentence *reason, const char *what,
+                            int error)
 {
     return pw_sentence_refuse(reason, PW_ERR_HOST, "%s of libfabric's provider %s failed: %s", what,
                               core->provider, core->library->strerror(-error));
@@ -111,20 +112,22 @@ static int open_parts(pw_core_endpoint *core, struct fi_info *info, pw_sentence 
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .size = COMPLETIONS};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
     int code = core->library->fabric(info->fabric_attr, &core->fabric, NULL);
-    if (code) return refuse(core, reason, "fi_fabric", code);
+    if (code) return pw_core_endpoint_refuse(core, reason, "fi_fabric", code);
     code = fi_domain(core->fabric, info, &core->domain, NULL);
-    if (code) return refuse(core, reason, "fi_domain", code);
+    if (code) return pw_core_endpoint_refuse(core, reason, "fi_domain", code);
     code = fi_cq_open(core->domain, &cq, &core->completions, NULL);
-    if (code) return refuse(core, reason, "fi_cq_open", code);
+    if (code) return pw_core_endpoint_refuse(core, reason, "fi_cq_open", code);
     code = fi_av_open(core->domain, &av, &core->peers, NULL);
-    if (code) return refuse(core, reason, "fi_av_open", code);
+    if (code) return pw_core_endpoint_refuse(core, reason, "fi_av_open", code);
     /* The provider shm names what it shares by process id and number. A process of this id that
      * was killed may have left some: the next endpoint has the next number. */
     for (int i = 0; (code = enable(core, info)) == -FI_EBUSY && i < STALE_NAMES; i++) {
         fi_close(&core->endpoint->fid);
         core->endpoint = NULL;
     }
-    if (code) return refuse(core, reason, core->endpoint ? "fi_enable" : "fi_endpoint", code);
+    if (code)
+        return pw_core_endpoint_refuse(core, reason, core->endpoint ? "fi_enable" : "fi_endpoint",
+                                       code);
     core->inject_bytes = info->tx_attr->inject_size;
     return PW_OK;
 }
@@ -167,7 +170,7 @@ int pw_core_endpoint_name(const pw_core_endpoint *core, void *out, size_t *num_b
                           pw_sentence *reason)
 {
     int code = fi_getname(&core->endpoint->fid, out, num_bytes);
-    return code ? refuse(core, reason, "fi_getname", code) : PW_OK;
+    return code ? pw_core_endpoint_refuse(core, reason, "fi_getname", code) : PW_OK;
 }
 
 int pw_core_endpoint_insert(const pw_core_endpoint *core, const void *name, fi_addr_t *out,
@@ -176,8 +179,8 @@ int pw_core_endpoint_insert(const pw_core_endpoint *core, const void *name, fi_a
     fi_addr_t address;
     const int num_inserted = fi_av_insert(core->peers, name, 1, &address, 0, NULL);
     if (num_inserted != 1)
-        return refuse(core, reason, "fi_av_insert",
-                      num_inserted < 0 ? num_inserted : -FI_EADDRNOTAVAIL);
+        return pw_core_endpoint_refuse(core, reason, "fi_av_insert",
+                                       num_inserted < 0 ? num_inserted : -FI_EADDRNOTAVAIL);
     *out = address;
     return PW_OK;
 }

@@ -31,6 +31,9 @@ int pw_core_endpoint_name(const pw_core_endpoint *core, void *out, size_t *num_b
                           pw_sentence *reason);
 int pw_core_endpoint_insert(const pw_core_endpoint *core, const void *name, fi_addr_t *out,
                             pw_sentence *reason);
+/* A function of libfabric's, `what`, gave this negative error: PW_ERR_HOST and a sentence. */
+int pw_core_endpoint_refuse(const pw_core_endpoint *core, pw_sentence *reason, const char *what,
+                            int error);
 /* Zeroed: nothing. */
 void pw_core_endpoint_close(pw_core_endpoint *core);
 #endif

@@ -10,8 +10,8 @@
 #ifndef PW_FABRIC_CORE_MESSAGES_H
 #define PW_FABRIC_CORE_MESSAGES_H
 #include "native/frames.h"
-#include "transport/fabric/core_endpoint.h"
-#include "transport/node/wire.h"
+#include "transport/fabric/library.h"
+#include "node/wires/wire.h"
 
 /* A hello must fit in a slot of shared memory, too. */
 #define PW_HELLO_BYTES 240

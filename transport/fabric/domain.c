@@ -1,14 +1,124 @@
-#include "transport/fabric/domain.h"
+/* Domains: where everything else is opened; and the regions of memory that are registered there. */
+#include "transport/fabric/provider.h"
+
 #include <stdlib.h>
 
-#include "transport/fabric/absent.h"
-#include "transport/fabric/atomic_calls.h"
-#include "transport/fabric/av.h"
-#include "transport/fabric/counter.h"
-#include "transport/fabric/cq.h"
-#include "transport/fabric/endpoint.h"
-#include "transport/fabric/process.h"
-#include "transport/fabric/region.h"
+#define WHOLE_BYTES (UINT64_C(1) << 47) /* of a process: "all memory" */
+
+/* ---- regions */
+
+static int region_close(struct fid *fid)
+{
+    pw_fi_region *region = (pw_fi_region *)(void *)fid;
+    pw_fi_process *process = region->domain->process;
+    pw_fi_enter(process);
+    pw_ni_unexpose(process->ni, region->fid.key);
+    pw_fi_region **link = &process->regions;
+    while (*link != region) link = &(*link)->next;
+    *link = region->next;
+    region->domain->num_users--;
+    pw_fi_leave(process);
+    free(region);
+    return 0;
+}
+
+static int region_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+}
+
+static int region_control(struct fid *fid, int command, void *argument)
+{
+    (void)fid, (void)argument;
+    return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops region_fid_ops = {.size = sizeof(struct fi_ops),
+                                       .close = region_close,
+                                       .bind = region_bind,
+                                       .control = region_control,
+                                       .ops_open = pw_fi_no_ops};
+
+static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t access,
+                       void *context, struct fid_mr **out)
+{
+    pw_fi_process *process = domain->process;
+    pw_fi_region *region = calloc(1, sizeof *region);
+    if (!region) return -FI_ENOMEM;
+    region->domain = domain;
+    region->address = (uintptr_t)iov->iov_base;
+    region->num_bytes = iov->iov_len;
+    if (region->num_bytes > WHOLE_BYTES) { /* MPI_BOTTOM and "everything" */
+        region->address = 0;
+        region->num_bytes = WHOLE_BYTES;
+    }
+    region->access = access;
+    pw_fi_enter(process);
+    /* A key for memory that peers must not read lets them read none of it. */
+    const uint64_t num_readable = access & FI_REMOTE_READ ? region->num_bytes : 0;
+    const int code = pw_ni_register(process->ni, region->address, num_readable, &region->fid.key);
+    if (code == PW_OK) {
+        region->next = process->regions;
+        process->regions = region;
+        domain->num_users++;
+    }
+    pw_fi_leave(process);
+    if (code < 0) {
+        free(region);
+        return -pw_fi_error_of(code);
+    }
+    region->fid.mem_desc = region;
+    region->fid.fid =
+        (struct fid){.fclass = FI_CLASS_MR, .context = context, .ops = &region_fid_ops};
+    *out = &region->fid;
+    return 0;
+}
+
+static int reg(struct fid *fid, const void *buffer, size_t num_bytes, uint64_t access,
+               uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
+               void *context)
+{
+    (void)offset, (void)requested_key, (void)flags; /* keys are the NI's: FI_MR_PROV_KEY */
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    return open_region((pw_fi_domain *)(void *)fid, &iov, access, context, out);
+}
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
+                void *context)
+{
+    (void)offset, (void)requested_key, (void)flags;
+    if (count != 1) return -FI_EINVAL; /* mr_iov_limit */
+    return open_region((pw_fi_domain *)(void *)fid, iov, access, context, out);
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **out)
+{
+    (void)flags;
+    if (attr->iov_count != 1) return -FI_EINVAL;
+    return open_region((pw_fi_domain *)(void *)fid, attr->mr_iov, attr->access, attr->context, out);
+}
+
+static struct fi_ops_mr region_ops = {
+    .size = sizeof(struct fi_ops_mr),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+
+const pw_fi_region *pw_fi_region_find(const pw_fi_process *process, uint64_t key, uint64_t address,
+                                      uint64_t num_bytes, uint64_t access)
+{
+    const pw_fi_region *region = process->regions;
+    while (region && region->fid.key != key) region = region->next;
+    if (!region || (region->access & access) != access) return NULL;
+    const uint64_t offset = address - region->address;
+    return offset <= region->num_bytes && num_bytes <= region->num_bytes - offset ? region : NULL;
+}
+
+/* ---- domains */
 
 static int domain_close(struct fid *fid)
 {
@@ -45,7 +155,7 @@ static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
     return -FI_ENOSYS;
 }
 
-static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(domain_close);
+static struct fi_ops domain_fid_ops = PW_FI_ONLY_CLOSE(domain_close);
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = pw_fi_av_open,
@@ -62,17 +172,17 @@ static struct fi_ops_domain domain_ops = {
 int pw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out,
                       void *context)
 {
+    (void)fabric, (void)info;
     pw_fi_process *process;
     const int error = pw_fi_process_get(&process);
     if (error) return -error;
     pw_fi_domain *domain = calloc(1, sizeof *domain);
     if (!domain) return -FI_ENOMEM;
     domain->process = process;
-    domain->fabric = (pw_fi_fabric *)(void *)fabric;
-    domain->mr_mode = info->domain_attr ? info->domain_attr->mr_mode : 0;
-    domain->fid.fid = (struct fid){.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops};
+    domain->fid.fid =
+        (struct fid){.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fid_ops};
     domain->fid.ops = &domain_ops;
-    domain->fid.mr = &pw_fi_region_ops;
+    domain->fid.mr = &region_ops;
     *out = &domain->fid;
     return 0;
 }

@@ -1,16 +1,117 @@
-#include "transport/fabric/endpoint.h"
+/* Endpoints: several of a process share its node, and are told apart by a number in each message.
+ */
+#include "transport/fabric/provider.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/fabric/absent.h"
-#include "transport/fabric/atomic_calls.h"
-#include "transport/fabric/av.h"
-#include "transport/fabric/closing.h"
-#include "transport/fabric/connections.h"
-#include "transport/fabric/receives.h"
-#include "transport/fabric/messages.h"
-#include "transport/fabric/process.h"
-#include "transport/fabric/rma.h"
+#define PATIENCE_NS \
+    INT64_C(2000000000) /* wall time without a sign of a peer, before it counts as gone */
+
+/* ---- what becomes of an endpoint's operations when it closes: none is told, the program's buffers
+ * are its own again, and what peers still want of them finds nobody. */
+
+/* It is in no list; nor does it count any more for the buffer that it lands in. */
+static void drop(pw_fi_process *process, pw_fi_operation *operation)
+{
+    (void)pw_operation_release(&process->messages, &operation->base);
+    if (operation->parent) {
+        operation->parent->sink = NULL;
+        pw_fi_release(process, operation->parent);
+    }
+    pw_operation_unlink(&operation->base);
+    operation->parent = NULL;
+    operation->sink = NULL;
+    if (!operation->base.is_multi) pw_fi_give(process, operation);
+    else pw_fi_release(process, operation); /* messages may land in it still */
+}
+
+static void drop_of(pw_fi_process *process, pw_operation_list *list, const pw_fi_endpoint *endpoint)
+{
+    for (pw_operation *next, *each = list->head; each; each = next) {
+        next = each->next;
+        pw_fi_operation *operation = pw_fi_operation_of(each);
+        if (operation->endpoint != endpoint) continue;
+        pw_operation_unlink(each);
+        drop(process, operation);
+    }
+}
+
+/* Messages that came early for it. */
+static void drop_unexpected(pw_fi_process *process, const pw_fi_endpoint *endpoint)
+{
+    for (pw_operation *next, *each = process->messages.unexpected.head; each; each = next) {
+        next = each->next;
+        if (pw_fi_endpoint_number(each->context) != endpoint->number) continue;
+        pw_operation_unlink(each);
+        pw_operation_free(&process->messages, each);
+    }
+}
+
+static pw_fi_operation *owner_of(const pw_handle *handle, const pw_fi_endpoint *endpoint)
+{
+    pw_fi_operation *operation = handle->owner;
+    return operation && operation->endpoint == endpoint ? operation : NULL;
+}
+
+/* Is anything moving that the endpoint began itself? A send waits for the peer's receive. */
+static bool is_moving(const pw_fi_process *process, const pw_fi_endpoint *endpoint)
+{
+    for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
+        const pw_fi_operation *operation = owner_of(each, endpoint);
+        if (operation && operation->base.kind != PW_OPERATION_SEND) return true;
+    }
+    return false;
+}
+
+static void settle(pw_fi_process *process, const pw_fi_endpoint *endpoint)
+{
+    int64_t moved_ns = pw_clock_wall_ns();
+    while (is_moving(process, endpoint) && pw_clock_wall_ns() - moved_ns < PATIENCE_NS) {
+        const int code = pw_node_turn(process->node, true);
+        if (code < 0) return;
+        if (code > 0) {
+            moved_ns = pw_clock_wall_ns();
+            pw_node_busy(process->node);
+        } else pw_node_idle(process->node);
+    }
+}
+
+/* Its end is told to nobody; until then the NI has its memory. */
+static void orphan(pw_fi_process *process, pw_fi_operation *operation)
+{
+    pw_fi_operation *parent = operation->parent;
+    pw_operation_unlink(&operation->base);
+    if (parent) parent->sink = NULL;
+    if (parent) pw_fi_release(process, parent);
+    pw_operation_unlink(&operation->base);
+    operation->parent = NULL;
+    operation->sink = NULL;
+    operation->endpoint = NULL;
+    operation->num_parts = 0;
+    operation->has_remote_data = false;
+}
+
+/* Its queues and counters are there still. Lets others in meanwhile. */
+static void abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
+{
+    pw_operation_list over = {0};
+    drop_of(process, &process->waiting_writes, endpoint);
+    drop_of(process, &process->messages.posted, endpoint);
+    settle(process, endpoint);
+    for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
+        pw_fi_operation *operation = owner_of(each, endpoint);
+        if (operation) orphan(process, operation);
+    }
+    drop_of(process, &endpoint->in_order, endpoint); /* over, but for an earlier one */
+    pw_fi_timeline_drop(&process->timeline, endpoint, &over);
+    drop_of(process, &over, endpoint);
+    drop_of(process, &process->atomics, endpoint); /* their answers find nobody */
+    drop_of(process, &process->claimed, endpoint);
+    drop_unexpected(process, endpoint);
+}
+
+/* ---- the calls on an endpoint */
 
 static void forget_sink(pw_fi_sink *sink)
 {
@@ -25,7 +126,7 @@ static int endpoint_close(struct fid *fid)
     pw_fi_process *process = endpoint->process;
     pw_fi_enter(process);
     if (process->num_endpoints == 1) pw_fi_process_rest(process);
-    pw_fi_abandon(process, endpoint);
+    abandon(process, endpoint);
     forget_sink(&endpoint->send);
     forget_sink(&endpoint->receive);
     forget_sink(&endpoint->read);
@@ -147,6 +248,58 @@ static int get_name(struct fid *fid, void *name, size_t *num_bytes)
     return room_bytes < sizeof own ? -FI_ETOOSMALL : 0;
 }
 
+/* What endpoints of other kinds can do: connect, be shared. */
+
+static int no_set_name(struct fid *fid, void *name, size_t num_bytes)
+{
+    (void)fid, (void)name, (void)num_bytes;
+    return -FI_ENOSYS;
+}
+
+static int no_peer(struct fid_ep *fid, void *name, size_t *num_bytes)
+{
+    (void)fid, (void)name, (void)num_bytes;
+    return -FI_ENOSYS;
+}
+
+static int no_connect(struct fid_ep *fid, const void *name, const void *data, size_t num_bytes)
+{
+    (void)fid, (void)name, (void)data, (void)num_bytes;
+    return -FI_ENOSYS;
+}
+
+static int no_accept(struct fid_ep *fid, const void *data, size_t num_bytes)
+{
+    (void)fid, (void)data, (void)num_bytes;
+    return -FI_ENOSYS;
+}
+
+static int no_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return -FI_ENOSYS;
+}
+
+static int no_transmit_context(struct fid_ep *fid, int idx, struct fi_tx_attr *attr,
+                               struct fid_ep **out, void *context)
+{
+    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_receive_context(struct fid_ep *fid, int idx, struct fi_rx_attr *attr,
+                              struct fid_ep **out, void *context)
+{
+    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_size_left(struct fid_ep *fid)
+{
+    (void)fid;
+    return -FI_ENOSYS;
+}
+
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = endpoint_close,
                                 .bind = endpoint_bind,
@@ -157,19 +310,19 @@ static struct fi_ops_ep endpoint_ops = {
     .cancel = cancel,
     .getopt = get_option,
     .setopt = set_option,
-    .tx_ctx = pw_fi_no_transmit_context,
-    .rx_ctx = pw_fi_no_receive_context,
-    .rx_size_left = pw_fi_no_size_left,
-    .tx_size_left = pw_fi_no_size_left,
+    .tx_ctx = no_transmit_context,
+    .rx_ctx = no_receive_context,
+    .rx_size_left = no_size_left,
+    .tx_size_left = no_size_left,
 };
 static struct fi_ops_cm cm_ops = {
     .size = sizeof(struct fi_ops_cm),
     .getname = get_name,
-    .setname = pw_fi_no_set_name,
-    .getpeer = pw_fi_no_peer,
-    .connect = pw_fi_no_connect,
-    .accept = pw_fi_no_accept,
-    .shutdown = pw_fi_no_shutdown,
+    .setname = no_set_name,
+    .getpeer = no_peer,
+    .connect = no_connect,
+    .accept = no_accept,
+    .shutdown = no_shutdown,
 };
 
 /* The first free number, PW_FI_ENDPOINTS_MAX: none. */

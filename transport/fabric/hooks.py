@@ -10,24 +10,18 @@ import ctypes
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Any
 
-from pagewire.driver import policy
-from pagewire.driver.policy_host import PolicyHost
-from pagewire.native import check, ffi, lib
-from pagewire.r5sched import scheduling
-from pagewire.transport.memory import host as memory_host
-from pagewire.transport.memory.built_in import REGISTRY
-from pagewire.transport.memory.pages import Pages
-from pagewire.transport.settings import platform
-from pagewire.transport.settings.config import Config
+from pagewire.native import check, ffi
+from pagewire.run.answers import Answers
+from pagewire.run.settings import platform
+from pagewire.run.settings.config import Config
 
 _LIBRARY = "libpagewire-fi.so"
 
 
 class _Hooks(ctypes.Structure):
-    """pw_fi_host_hooks of environment.h."""
+    """pw_fi_host_hooks of process.c."""
 
     _fields_ = (
         ("struct_size", ctypes.c_size_t),
@@ -44,72 +38,30 @@ class FabricHost:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._alive: list[Any] = []
-        self._policy: PolicyHost | None = None
-        self._strategy: memory_host.StrategyHost | None = None
-        own = scheduling.create(config.firmware.scheduling)
-        self._scheduler = (
-            None if own is None else scheduling.Scheduler(own, config.firmware.scheduling)
-        )
-        if not REGISTRY.is_native(config.run.memory):
-            self._strategy = memory_host.create(config.run.memory)
+        self._answers = Answers(config, _print)
 
     def hooks(self) -> _Hooks:
         """What the provider shall call; NULL for what is built in."""
-        hooks = _Hooks(struct_size=ctypes.sizeof(_Hooks))
-        if not policy.is_built_in(self._config.run.policy):
-            hooks.decide = self._callback("int(void *, uint64_t)", self._decide)
-        if self._scheduler is not None:
-            hooks.schedule = self._callback(
-                "int(void *, uint64_t, uint32_t, int, int64_t, pw_scheduling *)", self._schedule
-            )
-        if self._strategy is not None:
-            hooks.strategy = _address(self._strategy.ops)
-            hooks.strategy_self = _address(self._strategy.handle)
-        hooks.created = self._callback("int(pw_node *)", self._created)
+        answers = self._answers
+        hooks = _Hooks(
+            struct_size=ctypes.sizeof(_Hooks),
+            decide=_address(answers.decide),
+            schedule=_address(answers.schedule),
+            created=_address(answers.callback("int(pw_node *)", self._created)),
+        )
+        if answers.strategy is not None:
+            hooks.strategy = _address(answers.strategy.ops)
+            hooks.strategy_self = _address(answers.strategy.handle)
         return hooks
 
-    def _callback(self, signature: str, function: Callable[..., None]) -> int:
-        """A C function that calls a Python one; what that raises is printed, and ends the run."""
-
-        def answer(*arguments: Any) -> int:
-            try:
-                function(*arguments)
-            except BaseException:  # noqa: BLE001, nobody is above but C
-                traceback.print_exc()
-                sys.stderr.flush()
-                return int(lib.PW_ERR_HOST)
-            return 0
-
-        made = ffi.callback(signature, answer)
-        self._alive.append(made)
-        return _address(made)
-
     def _created(self, node: Any) -> None:
-        config = self._config
-        if not policy.is_built_in(config.run.policy):
-            self._policy = PolicyHost(
-                lib.pw_node_ni(node),
-                lib.pw_node_memory(node),
-                policy.load(config.run.policy),
-                config.run.policy,
-            )
-        if self._strategy is not None:
-            tables = platform.load(config.run.platform).tables
-            self._strategy.bind(Pages.of_node(node, tables))
+        self._answers.bind(node, platform.load(self._config.run.platform).tables)
 
-    def _decide(self, _context: Any, decision_id: int) -> None:
-        if self._policy is None:
-            raise RuntimeError("asked for a page-in decision before the node was there")
-        self._policy.raise_failure()
-        self._policy.answer(decision_id)
 
-    def _schedule(
-        self, _context: Any, num_bytes: int, peer: int, is_read: int, now_ns: int, out: Any
-    ) -> None:
-        if self._scheduler is not None:
-            transfer = scheduling.PostedTransfer(num_bytes, peer, bool(is_read), now_ns)
-            out[0] = self._scheduler.decide(transfer)[0]
+def _print(error: BaseException) -> None:
+    """Nobody is above but C; the run ends."""
+    traceback.print_exception(error)
+    sys.stderr.flush()
 
 
 def _address(pointer: Any) -> int:

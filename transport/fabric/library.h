@@ -6,7 +6,7 @@
 #define PW_FABRIC_LIBRARY_H
 #include <rdma/fabric.h>
 
-#include "transport/node/sentence.h"
+#include "node/sentence.h"
 
 /* What we ask of it: the interface of Debian's 1.17. */
 #define PW_FABRIC_VERSION FI_VERSION(1, 17)

@@ -1,10 +1,10 @@
-#include "transport/fabric/messages.h"
+/* Messages out: short ones ride in the packetizer's message, longer ones are exposed for the
+ * receiver to read. And the calls that post receives, look at messages that came early, and take
+ * receives back. */
+#include "transport/fabric/provider.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "transport/fabric/av.h"
-#include "transport/fabric/receives.h"
-#include "transport/fabric/process.h"
 
 uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts)
 {
@@ -35,61 +35,64 @@ void pw_fi_scatter(const struct iovec *iov, size_t num_parts, const void *buffer
     }
 }
 
-/* The frame stands but for its header: off it goes. */
-static int post_frame(pw_fi_process *process, uint32_t node, uint8_t *frame, uint32_t num_bytes,
-                      const pw_fi_header *header)
-{
-    memcpy(frame + num_bytes, header, sizeof *header);
-    return pw_node_send_frame(process->node, node, frame, num_bytes + (uint32_t)sizeof *header);
-}
-
 int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
-                     uint16_t peer_endpoint, uint8_t kind, const void *payload,
+                     uint32_t peer_endpoint, uint8_t kind, const void *payload,
                      uint32_t payload_bytes, int64_t at_ns, uint64_t data)
 {
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame) return PW_ERR_NOMEM;
-    const pw_fi_header header = {
-        .data = data, .source_endpoint = endpoint, .destination_endpoint = peer_endpoint};
+    const pw_message_header header = {
+        .context = pw_fi_context(peer_endpoint, false), .data = data, .source = endpoint};
     (void)pw_ni_message_write(process->ni, node, kind, (uintptr_t)payload, payload_bytes, 0,
                               payload_bytes, at_ns, frame);
-    return post_frame(process, node, frame, PW_ENVELOPE_BYTES + payload_bytes, &header);
+    return pw_messages_send_frame(&process->messages, node, frame, payload_bytes, &header);
 }
 
-static pw_fi_header header_of(const pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                              const pw_fi_outgoing *outgoing)
+/* ---- sending */
+
+/* What a call asks to be sent. */
+typedef struct {
+    const struct iovec *iov;
+    size_t num_parts;
+    fi_addr_t to;
+    uint64_t tag, data;
+    void *context;
+    uint64_t flags; /* FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA */
+    bool is_tagged;
+    bool is_silent; /* fi_inject: no entry, though counted */
+} outgoing_call;
+
+static pw_message_header header_of(const pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
+                                   const outgoing_call *outgoing)
 {
-    const bool has_data = (outgoing->flags & FI_REMOTE_CQ_DATA) != 0;
-    return (pw_fi_header){
+    return (pw_message_header){
+        .context = pw_fi_context(peer->endpoint, outgoing->is_tagged),
         .tag = outgoing->tag,
         .data = outgoing->data,
-        .source_endpoint = endpoint->number,
-        .destination_endpoint = peer->endpoint,
-        .flags = (uint8_t)((outgoing->is_tagged ? PW_FI_HEADER_TAGGED : 0) |
-                           (has_data ? PW_FI_HEADER_DATA : 0)),
+        .source = endpoint->number,
+        .has_data = (outgoing->flags & FI_REMOTE_CQ_DATA) != 0,
     };
 }
 
 static pw_fi_operation *new_send(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                                 const pw_fi_outgoing *outgoing)
+                                 const outgoing_call *outgoing, uint64_t num_bytes)
 {
-    pw_fi_operation *operation = pw_fi_take(endpoint->process);
+    pw_fi_operation *operation = pw_fi_take(endpoint->process, PW_OPERATION_SEND);
     if (!operation) return NULL;
     const pw_fi_sink *sink = &endpoint->send;
-    operation->kind = PW_FI_SEND;
     operation->endpoint = endpoint;
     operation->sink = outgoing->is_silent && !sink->counter ? NULL : sink;
     operation->is_silent = outgoing->is_silent;
     operation->wants_entry = pw_fi_wants_entry(sink, outgoing->flags);
     operation->context = outgoing->context;
     operation->flags = FI_SEND | (outgoing->is_tagged ? FI_TAGGED : FI_MSG);
-    operation->node = peer->node;
-    operation->peer_endpoint = peer->endpoint;
+    operation->base.peer = peer->node;
+    operation->base.num_bytes = num_bytes;
     return operation;
 }
 
 /* The message as one piece: where it stands, or gathered to `room`. */
-static const void *in_one_piece(const pw_fi_outgoing *outgoing, void *room)
+static const void *in_one_piece(const outgoing_call *outgoing, void *room)
 {
     if (outgoing->num_parts == 0) return room;
     if (outgoing->num_parts == 1) return outgoing->iov[0].iov_base;
@@ -98,69 +101,44 @@ static const void *in_one_piece(const pw_fi_outgoing *outgoing, void *room)
 }
 
 static int send_eager(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                      const pw_fi_outgoing *outgoing, uint64_t num_bytes)
+                      const outgoing_call *outgoing, uint64_t num_bytes)
 {
     pw_fi_process *process = endpoint->process;
-    const pw_fi_header header = header_of(endpoint, peer, outgoing);
+    const pw_message_header header = header_of(endpoint, peer, outgoing);
     const bool is_told =
         endpoint->send.counter ||
         (!outgoing->is_silent && pw_fi_wants_entry(&endpoint->send, outgoing->flags));
-    pw_fi_operation *operation = is_told ? new_send(endpoint, peer, outgoing) : NULL;
+    pw_fi_operation *operation = is_told ? new_send(endpoint, peer, outgoing, num_bytes) : NULL;
     if (is_told && !operation) return PW_ERR_NOMEM;
-    uint8_t *frame = pw_node_take_frame(process->node);
-    if (!frame) {
-        if (operation) pw_fi_give(process, operation);
-        return PW_ERR_NOMEM;
-    }
     const void *piece = in_one_piece(outgoing, process->scratch);
-    const uint32_t frame_bytes = pw_node_write_message(process->node, peer->node, PW_MESSAGE_EAGER,
-                                                       (uintptr_t)piece, num_bytes, 0, frame);
-    const int code = post_frame(process, peer->node, frame, frame_bytes, &header);
+    const int code = pw_messages_send_eager(&process->messages, peer->node, (uintptr_t)piece,
+                                            num_bytes, &header);
     if (!operation) return code;
     if (code < 0) {
         pw_fi_give(process, operation);
         return code;
     }
-    operation->num_bytes = num_bytes;
-    operation->complete_ns = process->clock->now_ns;
+    operation->base.complete_ns = process->clock->now_ns;
     return pw_fi_end(process, operation);
 }
 
-/* The buffer that the peer shall read. */
-static int expose(pw_fi_process *process, pw_fi_operation *operation,
-                  const pw_fi_outgoing *outgoing)
-{
-    operation->address = (uintptr_t)outgoing->iov[0].iov_base;
-    if (outgoing->num_parts != 1) {
-        operation->memory = malloc(operation->num_bytes);
-        if (!operation->memory) return PW_ERR_NOMEM;
-        pw_fi_gather(operation->memory, outgoing->iov, outgoing->num_parts);
-        operation->address = (uintptr_t)operation->memory;
-    }
-    return pw_node_expose(process->node, operation->node, operation->address, operation->num_bytes,
-                          &operation->handle);
-}
-
 static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                        const pw_fi_outgoing *outgoing, uint64_t num_bytes)
+                        const outgoing_call *outgoing, uint64_t num_bytes)
 {
     pw_fi_process *process = endpoint->process;
-    const pw_fi_header header = header_of(endpoint, peer, outgoing);
-    pw_fi_operation *operation = new_send(endpoint, peer, outgoing);
+    const pw_message_header header = header_of(endpoint, peer, outgoing);
+    pw_fi_operation *operation = new_send(endpoint, peer, outgoing, num_bytes);
     if (!operation) return PW_ERR_NOMEM;
-    operation->num_bytes = num_bytes;
-    const int code = expose(process, operation, outgoing);
-    if (code < 0) {
-        pw_fi_give(process, operation);
-        return code;
+    void *memory = NULL;
+    if (outgoing->num_parts > 1) {
+        memory = operation->base.memory = malloc(num_bytes);
+        if (!memory) {
+            pw_fi_give(process, operation);
+            return PW_ERR_NOMEM;
+        }
     }
-    operation->handle->owner = operation; /* and ends it, whatever follows */
-    uint8_t *frame = pw_node_take_frame(process->node);
-    if (!frame) return PW_ERR_NOMEM;
-    const uint32_t frame_bytes =
-        pw_node_write_message(process->node, peer->node, PW_MESSAGE_RENDEZVOUS,
-                              operation->handle->address, num_bytes, operation->handle->key, frame);
-    return post_frame(process, peer->node, frame, frame_bytes, &header);
+    operation->base.address = (uintptr_t)in_one_piece(outgoing, memory);
+    return pw_messages_send_exposed(&process->messages, &operation->base, &header);
 }
 
 /* Errors of the machine end the run: a message would be lost without a word. */
@@ -171,7 +149,7 @@ static ssize_t result_of(pw_fi_process *process, int code)
     return -pw_fi_error_of(code);
 }
 
-static ssize_t send_message(struct fid_ep *fid, const pw_fi_outgoing *outgoing)
+static ssize_t send_message(struct fid_ep *fid, const outgoing_call *outgoing)
 {
     pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
     pw_fi_process *process = endpoint->process;
@@ -186,7 +164,7 @@ static ssize_t send_message(struct fid_ep *fid, const pw_fi_outgoing *outgoing)
     if (process->has_failed) result = -FI_EIO;
     else if (peer) {
         pw_fi_count_bytes(process, num_bytes);
-        result = result_of(process, num_bytes <= process->eager_limit_bytes
+        result = result_of(process, num_bytes <= process->messages.eager_limit_bytes
                                         ? send_eager(endpoint, peer, outgoing, num_bytes)
                                         : send_exposed(endpoint, peer, outgoing, num_bytes));
     }
@@ -194,7 +172,249 @@ static ssize_t send_message(struct fid_ep *fid, const pw_fi_outgoing *outgoing)
     return result;
 }
 
-static uint64_t flags_of(struct fid_ep *fid) { return pw_fi_endpoint_of(fid)->transmit_flags; }
+/* What a call asks to be received. */
+typedef struct {
+    const struct iovec *iov;
+    size_t num_parts;
+    fi_addr_t from;
+    uint64_t tag, ignore;
+    void *context;
+    uint64_t flags;
+    bool is_tagged;
+} incoming;
+
+/* ---- looking at messages that came early */
+
+static void describe_arrived(pw_fi_operation *look, const pw_operation *arrived)
+{
+    pw_operation *base = &look->base;
+    base->peer = arrived->peer;
+    base->source = arrived->source;
+    base->tag = arrived->tag;
+    base->data = arrived->data;
+    base->has_data = arrived->has_data;
+    base->num_bytes = base->message_bytes = base->capacity_bytes = arrived->message_bytes;
+}
+
+/* The sender of a message that nobody wants must not wait for ever: read it into nothing. */
+static int discard(pw_fi_process *process, pw_operation *arrived)
+{
+    pw_operation *into = pw_operation_new(&process->messages, PW_OPERATION_RECEIVE);
+    if (!into) return PW_ERR_NOMEM;
+    into->posted_ns = process->clock->now_ns;
+    return pw_messages_take(&process->messages, into, arrived);
+}
+
+/* FI_PEEK: is a message here, at this virtual time? With FI_CLAIM it is kept for the receive with
+ * the same context, with FI_DISCARD dropped. */
+static int peek(pw_fi_process *process, pw_fi_operation *look, uint64_t flags)
+{
+    pw_operation *arrived = pw_messages_find(&process->messages, &look->base);
+    const bool is_future = arrived && arrived->arrival_ns > process->clock->now_ns;
+    look->is_uncounted = true;
+    look->base.complete_ns = process->clock->now_ns;
+    if (!arrived || (is_future && !pw_fi_is_waiting())) {
+        process->has_future |= is_future;
+        look->error = FI_ENOMSG;
+        return pw_fi_end(process, look);
+    }
+    look->base.complete_ns = pw_later(look->base.complete_ns, arrived->arrival_ns);
+    describe_arrived(look, arrived);
+    if (flags & FI_CLAIM) {
+        pw_operation_unlink(arrived);
+        pw_fi_operation_of(arrived)->context = look->context;
+        pw_fi_operation_of(arrived)->endpoint = look->endpoint;
+        pw_operation_append(&process->claimed, arrived);
+    } else if (flags & FI_DISCARD) {
+        const int code = discard(process, arrived);
+        if (code < 0) return code;
+    }
+    return pw_fi_end(process, look);
+}
+
+/* The receive, which is not posted, is over without a message. */
+static int end_without(pw_fi_process *process, pw_fi_operation *receive)
+{
+    receive->base.complete_ns = process->clock->now_ns;
+    const int code = pw_operation_release(&process->messages, &receive->base);
+    return code < 0 ? code : pw_fi_end(process, receive);
+}
+
+/* FI_CLAIM: the receive, or the end, of a message that an earlier look has kept. */
+static int take_claimed(pw_fi_process *process, pw_fi_operation *receive, uint64_t flags)
+{
+    pw_operation *arrived = process->claimed.head;
+    while (arrived && (pw_fi_operation_of(arrived)->context != receive->context ||
+                       pw_fi_operation_of(arrived)->endpoint != receive->endpoint))
+        arrived = arrived->next;
+    if (!arrived) {
+        receive->error = FI_ENOMSG;
+        return end_without(process, receive);
+    }
+    if (!(flags & FI_DISCARD)) return pw_messages_take(&process->messages, &receive->base, arrived);
+    describe_arrived(receive, arrived);
+    receive->is_uncounted = true;
+    const int code = discard(process, arrived);
+    const int ended = end_without(process, receive);
+    return code < 0 ? code : ended;
+}
+
+/* ---- posting */
+
+static pw_fi_operation *new_receive(pw_fi_endpoint *endpoint, const incoming *wanted)
+{
+    pw_fi_operation *receive = pw_fi_take(endpoint->process, PW_OPERATION_RECEIVE);
+    if (!receive) return NULL;
+    receive->endpoint = endpoint;
+    receive->sink = &endpoint->receive;
+    receive->wants_entry = pw_fi_wants_entry(&endpoint->receive, wanted->flags);
+    receive->context = wanted->context;
+    receive->flags = FI_RECV | (wanted->is_tagged ? FI_TAGGED : FI_MSG);
+    receive->base.context = pw_fi_context(endpoint->number, wanted->is_tagged);
+    receive->base.tag = wanted->tag;
+    receive->base.ignore = wanted->ignore;
+    receive->base.is_multi = (wanted->flags & FI_MULTI_RECV) != 0;
+    receive->num_users = 1;
+    receive->base.peer = PW_ANY_NODE;
+    receive->base.posted_ns = endpoint->process->clock->now_ns;
+    return receive;
+}
+
+/* Where the message shall land. */
+static int give_buffer(pw_fi_operation *receive, const incoming *wanted)
+{
+    receive->base.capacity_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
+    if (wanted->num_parts == 1) receive->base.address = (uintptr_t)wanted->iov[0].iov_base;
+    if (wanted->num_parts <= 1) return PW_OK;
+    receive->base.memory = malloc(receive->base.capacity_bytes);
+    if (!receive->base.memory) return PW_ERR_NOMEM;
+    receive->base.address = (uintptr_t)receive->base.memory;
+    receive->num_parts = (uint32_t)wanted->num_parts;
+    memcpy(receive->iov, wanted->iov, wanted->num_parts * sizeof *wanted->iov);
+    return PW_OK;
+}
+
+static int post(pw_fi_process *process, pw_fi_operation *receive, const incoming *wanted)
+{
+    if (wanted->flags & FI_PEEK) return peek(process, receive, wanted->flags);
+    if (!receive->base.is_multi) {
+        const int code = pw_operation_acquire(&process->messages, &receive->base);
+        if (code < 0) return code;
+    }
+    if (!(wanted->flags & FI_CLAIM)) return pw_messages_post(&process->messages, &receive->base);
+    receive->base.posted_ns = process->clock->now_ns;
+    return take_claimed(process, receive, wanted->flags);
+}
+
+static ssize_t receive_message(struct fid_ep *fid, const incoming *wanted)
+{
+    pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
+    pw_fi_process *process = endpoint->process;
+    if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
+    if (wanted->num_parts > PW_FI_IOV_MAX ||
+        (wanted->flags & FI_MULTI_RECV && wanted->num_parts != 1))
+        return -FI_EINVAL;
+    if (wanted->num_parts > 1 &&
+        pw_fi_total_bytes(wanted->iov, wanted->num_parts) > PW_FI_MESSAGE_MAX_BYTES)
+        return -FI_EMSGSIZE;
+    pw_fi_enter(process);
+    pw_fi_operation *receive = process->has_failed ? NULL : new_receive(endpoint, wanted);
+    int code = receive ? PW_OK : process->has_failed ? PW_ERR_HOST : PW_ERR_NOMEM;
+    if (receive && !(wanted->flags & FI_PEEK)) code = give_buffer(receive, wanted);
+    if (code == PW_OK && wanted->from != FI_ADDR_UNSPEC && endpoint->caps & FI_DIRECTED_RECV) {
+        const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->from);
+        receive->base.peer = peer ? peer->node : PW_ANY_NODE;
+        receive->base.source = peer ? peer->endpoint : 0;
+        if (!peer) code = PW_ERR_INVALID;
+    }
+    if (code < 0) {
+        if (receive) pw_fi_give(process, receive);
+    } else if ((code = post(process, receive, wanted)) < 0) {
+        pw_fi_process_fail(process, "a receive cannot be posted: %s",
+                           pw_node_reason(process->node));
+    }
+    pw_fi_leave(process);
+    return code < 0 ? -pw_fi_error_of(code) : 0;
+}
+
+int pw_fi_cancel_receive(pw_fi_endpoint *endpoint, const void *context)
+{
+    pw_fi_process *process = endpoint->process;
+    for (pw_operation *each = process->messages.posted.head; each; each = each->next) {
+        pw_fi_operation *receive = pw_fi_operation_of(each);
+        if (receive->context != context || receive->endpoint != endpoint) continue;
+        receive->error = FI_ECANCELED;
+        if (!each->is_multi) {
+            const int code = pw_messages_withdraw(&process->messages, each);
+            return code < 0 ? -pw_fi_error_of(code) : 0;
+        }
+        pw_operation_unlink(each);
+        pw_fi_release(process, receive); /* told behind the messages that land in it */
+        return 0;
+    }
+    return -FI_ENOENT;
+}
+
+static ssize_t recvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors, size_t count,
+                     fi_addr_t from, void *context)
+{
+    (void)descriptors;
+    return receive_message(fid, &(incoming){.iov = iov,
+                                            .num_parts = count,
+                                            .from = from,
+                                            .context = context,
+                                            .flags = pw_fi_endpoint_of(fid)->receive_flags});
+}
+
+static ssize_t recv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
+                    fi_addr_t from, void *context)
+{
+    const struct iovec iov = {buffer, num_bytes};
+    return recvv(fid, &iov, &descriptor, 1, from, context);
+}
+
+static ssize_t recvmsg(struct fid_ep *fid, const struct fi_msg *message, uint64_t flags)
+{
+    return receive_message(fid, &(incoming){.iov = message->msg_iov,
+                                            .num_parts = message->iov_count,
+                                            .from = message->addr,
+                                            .context = message->context,
+                                            .flags = flags});
+}
+
+static ssize_t trecvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors, size_t count,
+                      fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+{
+    (void)descriptors;
+    return receive_message(
+        fid, &(incoming){.iov = iov,
+                         .num_parts = count,
+                         .from = from,
+                         .tag = tag,
+                         .ignore = ignore,
+                         .context = context,
+                         .flags = pw_fi_endpoint_of(fid)->receive_flags & ~FI_MULTI_RECV,
+                         .is_tagged = true});
+}
+
+static ssize_t trecv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
+                     fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+{
+    const struct iovec iov = {buffer, num_bytes};
+    return trecvv(fid, &iov, &descriptor, 1, from, tag, ignore, context);
+}
+
+static ssize_t trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *message, uint64_t flags)
+{
+    return receive_message(fid, &(incoming){.iov = message->msg_iov,
+                                            .num_parts = message->iov_count,
+                                            .from = message->addr,
+                                            .tag = message->tag,
+                                            .ignore = message->ignore,
+                                            .context = message->context,
+                                            .flags = flags & ~FI_MULTI_RECV,
+                                            .is_tagged = true});
+}
 
 /* ---- messages without tags */
 
@@ -202,10 +422,11 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
                          size_t count, fi_addr_t to, void *context)
 {
     (void)descriptors;
-    return send_message(
-        fid,
-        &(pw_fi_outgoing){
-            .iov = iov, .num_parts = count, .to = to, .context = context, .flags = flags_of(fid)});
+    return send_message(fid, &(outgoing_call){.iov = iov,
+                                              .num_parts = count,
+                                              .to = to,
+                                              .context = context,
+                                              .flags = pw_fi_transmit_flags(fid)});
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
@@ -217,26 +438,26 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t num_bytes
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *message, uint64_t flags)
 {
-    return send_message(fid, &(pw_fi_outgoing){.iov = message->msg_iov,
-                                               .num_parts = message->iov_count,
-                                               .to = message->addr,
-                                               .data = message->data,
-                                               .context = message->context,
-                                               .flags = flags});
+    return send_message(fid, &(outgoing_call){.iov = message->msg_iov,
+                                              .num_parts = message->iov_count,
+                                              .to = message->addr,
+                                              .data = message->data,
+                                              .context = message->context,
+                                              .flags = flags});
 }
 
 static ssize_t inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to,
                       uint64_t data, uint64_t tag, uint64_t flags, bool is_tagged)
 {
     const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid, &(pw_fi_outgoing){.iov = &iov,
-                                               .num_parts = 1,
-                                               .to = to,
-                                               .tag = tag,
-                                               .data = data,
-                                               .flags = FI_INJECT | flags,
-                                               .is_tagged = is_tagged,
-                                               .is_silent = true});
+    return send_message(fid, &(outgoing_call){.iov = &iov,
+                                              .num_parts = 1,
+                                              .to = to,
+                                              .tag = tag,
+                                              .data = data,
+                                              .flags = FI_INJECT | flags,
+                                              .is_tagged = is_tagged,
+                                              .is_silent = true});
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to)
@@ -249,12 +470,13 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t num_b
 {
     (void)descriptor;
     const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid, &(pw_fi_outgoing){.iov = &iov,
-                                               .num_parts = 1,
-                                               .to = to,
-                                               .data = data,
-                                               .context = context,
-                                               .flags = flags_of(fid) | FI_REMOTE_CQ_DATA});
+    return send_message(fid,
+                        &(outgoing_call){.iov = &iov,
+                                         .num_parts = 1,
+                                         .to = to,
+                                         .data = data,
+                                         .context = context,
+                                         .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA});
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -265,9 +487,9 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buffer, size_t num
 
 struct fi_ops_msg pw_fi_message_ops = {
     .size = sizeof(struct fi_ops_msg),
-    .recv = pw_fi_recv,
-    .recvv = pw_fi_recvv,
-    .recvmsg = pw_fi_recvmsg,
+    .recv = recv,
+    .recvv = recvv,
+    .recvmsg = recvmsg,
     .send = msg_send,
     .sendv = msg_sendv,
     .sendmsg = msg_sendmsg,
@@ -282,13 +504,13 @@ static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **
                             size_t count, fi_addr_t to, uint64_t tag, void *context)
 {
     (void)descriptors;
-    return send_message(fid, &(pw_fi_outgoing){.iov = iov,
-                                               .num_parts = count,
-                                               .to = to,
-                                               .tag = tag,
-                                               .context = context,
-                                               .flags = flags_of(fid),
-                                               .is_tagged = true});
+    return send_message(fid, &(outgoing_call){.iov = iov,
+                                              .num_parts = count,
+                                              .to = to,
+                                              .tag = tag,
+                                              .context = context,
+                                              .flags = pw_fi_transmit_flags(fid),
+                                              .is_tagged = true});
 }
 
 static ssize_t tagged_send(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -301,14 +523,14 @@ static ssize_t tagged_send(struct fid_ep *fid, const void *buffer, size_t num_by
 static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *message,
                               uint64_t flags)
 {
-    return send_message(fid, &(pw_fi_outgoing){.iov = message->msg_iov,
-                                               .num_parts = message->iov_count,
-                                               .to = message->addr,
-                                               .tag = message->tag,
-                                               .data = message->data,
-                                               .context = message->context,
-                                               .flags = flags,
-                                               .is_tagged = true});
+    return send_message(fid, &(outgoing_call){.iov = message->msg_iov,
+                                              .num_parts = message->iov_count,
+                                              .to = message->addr,
+                                              .tag = message->tag,
+                                              .data = message->data,
+                                              .context = message->context,
+                                              .flags = flags,
+                                              .is_tagged = true});
 }
 
 static ssize_t tagged_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to,
@@ -323,14 +545,15 @@ static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t nu
 {
     (void)descriptor;
     const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid, &(pw_fi_outgoing){.iov = &iov,
-                                               .num_parts = 1,
-                                               .to = to,
-                                               .tag = tag,
-                                               .data = data,
-                                               .context = context,
-                                               .flags = flags_of(fid) | FI_REMOTE_CQ_DATA,
-                                               .is_tagged = true});
+    return send_message(fid,
+                        &(outgoing_call){.iov = &iov,
+                                         .num_parts = 1,
+                                         .to = to,
+                                         .tag = tag,
+                                         .data = data,
+                                         .context = context,
+                                         .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA,
+                                         .is_tagged = true});
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -341,9 +564,9 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t 
 
 struct fi_ops_tagged pw_fi_tagged_ops = {
     .size = sizeof(struct fi_ops_tagged),
-    .recv = pw_fi_trecv,
-    .recvv = pw_fi_trecvv,
-    .recvmsg = pw_fi_trecvmsg,
+    .recv = trecv,
+    .recvv = trecvv,
+    .recvmsg = trecvmsg,
     .send = tagged_send,
     .sendv = tagged_sendv,
     .sendmsg = tagged_sendmsg,

@@ -1,45 +1,109 @@
-#include "transport/fabric/process.h"
+/* The process's node: its number, its making and its end. And what a host in the same process,
+ * Python, answers in place of what is built in. */
+#include "transport/fabric/provider.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "native/status.h"
-#include "transport/fabric/arrivals.h"
-#include "transport/fabric/environment.h"
-#include "transport/fabric/messages.h"
-#include "transport/fabric/rma.h"
-#include "transport/node/durations.h"
-#include "transport/node/node_report.h"
-#include "transport/node/node_trace.h"
-#include "transport/node/output_file.h"
+#include "node/node.h"
+#include "node/node_trace.h"
+#include "node/report/output_file.h"
+#include "node/report/program_regions.h"
+#include "node/report/report.h"
+#include "transport/marks/rank.h"
 
 /* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
  * each turn may rest for some ms. */
 #define DRAIN_TURNS 2000
 #define DRAIN_NS INT64_C(2000000000)
 
+#define NODES_SPARE 512 /* processes that the program may spawn, each a new node */
+#define EXPORTED __attribute__((visibility("default")))
+
+/* Functions of a host in this process, by pagewire_fabric_set_hooks, before MPI starts. */
+typedef struct {
+    size_t struct_size;
+    int (*decide)(void *context, uint64_t id);
+    int (*schedule)(void *context, uint64_t num_bytes, uint32_t peer, int is_read, int64_t now_ns,
+                    pw_scheduling *out);
+    const pw_strategy_ops *strategy;
+    void *strategy_self;
+    int (*created)(pw_node *node); /* before anything is asked */
+} pw_fi_host_hooks;
+
+EXPORTED int pagewire_fabric_set_hooks(const pw_fi_host_hooks *hooks);
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const pw_fabric_library *libfabric;
 static pw_fi_process *process_here;
 static pw_node_config config;
 static enum { UNREAD, ABSENT, READ } config_state;
+static pw_fi_host_hooks hooks; /* struct_size 0: none */
+
+int pagewire_fabric_set_hooks(const pw_fi_host_hooks *given)
+{
+    if (given->struct_size != sizeof hooks) return PW_ERR_INVALID;
+    hooks = *given;
+    return PW_OK;
+}
+
+/* What the process manager says; 0 without one. */
+static uint32_t rank_of_environment(void)
+{
+    return (uint32_t)strtoul(pagewire_rank_text(), NULL, 10);
+}
+
+/* As JSON has it; what does not fit is cut. */
+static void escape(char *out, size_t room, const char *text)
+{
+    size_t length = 0;
+    for (; *text && length + 7 < room; text++) {
+        const unsigned char each = (unsigned char)*text;
+        if (each == '"' || each == '\\') out[length++] = '\\';
+        if (each >= ' ') out[length++] = (char)each;
+        else length += (size_t)snprintf(out + length, 7, "\\u%04x", each);
+    }
+    out[length] = '\0';
+}
+
+/* A record for the launcher of why this rank fails. */
+static void leave_note(const char *sentence)
+{
+    char path[PW_OUTPUT_PATH_BYTES], reason[2 * PW_CONFIG_REASON_BYTES],
+        text[2 * PW_CONFIG_REASON_BYTES + 128];
+    const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
+    const uint32_t rank = rank_of_environment();
+    const bool is_spawned = pagewire_is_spawned(); /* its rank is not one of the launcher's */
+    if (!directory || !*directory ||
+        pw_output_path(path, "%s/%s%u.note", directory, is_spawned ? "spawned-" : "", rank) < 0)
+        return;
+    escape(reason, sizeof reason, sentence);
+    const int num_bytes = snprintf(
+        text, sizeof text, "{\"rank\": %u, \"time_ns\": %lld, \"code\": 1, \"reason\": \"%s: %s\"}",
+        rank, (long long)pw_clock_wall_ns(), is_spawned ? "among those spawned failed" : "failed",
+        reason);
+    (void)pw_output_write(path, text, (size_t)num_bytes); /* the sentence has been printed */
+}
 
 void pw_fi_say(const char *sentence)
 {
-    fprintf(stderr, "pagewire: rank %u: error: %s\n", pw_fi_rank_of_environment(), sentence);
+    fprintf(stderr, "pagewire: rank %u: error: %s\n", rank_of_environment(), sentence);
 }
 
-/* A sentence on standard error and for the launcher; FI_E*. */
-static int refuse(int error, const char *sentence)
+int pw_fi_refuse(int error, const char *sentence)
 {
     pw_fi_say(sentence);
-    pw_fi_leave_note(sentence);
+    leave_note(sentence);
     return error;
 }
 
@@ -48,16 +112,16 @@ void pw_fi_process_set_library(const pw_fabric_library *library) { libfabric = l
 static void read_config(void)
 {
     const char *path = getenv("PAGEWIRE_NODE_FILE");
-    char reason[PW_CONFIG_REASON_BYTES];
+    pw_sentence reason;
     config_state = ABSENT;
     if (!path || !*path) return;
-    const uint32_t planned = pw_fi_is_spawned() ? 0 : pw_fi_rank_of_environment();
-    const int code = pw_node_config_read(path, planned, &config, reason);
+    const uint32_t planned = pagewire_is_spawned() ? 0 : rank_of_environment();
+    const int code = pw_node_config_read(path, planned, &config, &reason);
     if (code == PW_OK) {
         config_state = READ;
         return;
     }
-    refuse(FI_EINVAL, reason);
+    pw_fi_refuse(FI_EINVAL, reason.text);
 }
 
 bool pw_fi_is_configured(void)
@@ -71,6 +135,63 @@ bool pw_fi_is_configured(void)
 uint64_t pw_fi_inject_bytes(void)
 {
     return pw_fi_is_configured() ? (uint64_t)config.settings.eager_limit_bytes : 0;
+}
+
+/* ---- which node it is */
+
+/* A lock on a file that lasts as long as the process: a number is one process's at a time. A
+ * spawned one takes a file that was not there: peers of a process that has ended still know its
+ * number. 1: it is this one's now, 0: another's; negative: errno tells. */
+static int lock_number(const char *directory, uint32_t node, bool is_spawned)
+{
+    char path[PW_OUTPUT_PATH_BYTES];
+    if (pw_output_path(path, "%s/%u.node", directory, node) < 0) return PW_ERR_INVALID;
+    const int descriptor =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | (is_spawned ? O_EXCL : 0), 0600);
+    if (descriptor < 0) return errno == EEXIST ? 0 : PW_ERR_HOST;
+    if (!flock(descriptor, LOCK_EX | LOCK_NB)) return 1;
+    const int saved = errno;
+    close(descriptor);
+    errno = saved;
+    return saved == EWOULDBLOCK ? 0 : PW_ERR_HOST;
+}
+
+/* The node that this process is: its rank, or, when it was spawned, a number from machine_nodes on
+ * that no other process of the run has. FI_E*: a sentence has been printed. */
+static int claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
+{
+    char sentence[PW_CONFIG_REASON_BYTES];
+    const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
+    uint32_t node = rank_of_environment();
+    const bool is_spawned = pagewire_is_spawned();
+    if (!directory || !*directory) {
+        if (!is_spawned) {
+            *out = node;
+            return 0;
+        }
+        pw_fi_say("a spawned process needs PAGEWIRE_LAUNCH_DIR to find a node number that is free");
+        return FI_EINVAL;
+    }
+    int code = is_spawned ? 0 : lock_number(directory, node, false);
+    if (is_spawned)
+        for (node = machine_nodes;
+             node < num_nodes && !(code = lock_number(directory, node, true));)
+            node++;
+    if (code > 0) {
+        *out = node;
+        return 0;
+    }
+    if (code < 0)
+        snprintf(sentence, sizeof sentence, "'%s/%u.node' cannot be locked: %s", directory, node,
+                 strerror(errno));
+    else if (is_spawned)
+        snprintf(sentence, sizeof sentence,
+                 "more than %u processes spawned: no node number is left",
+                 num_nodes - machine_nodes);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "another process is node %u of this run: give each run a folder of its own", node);
+    return pw_fi_refuse(FI_EIO, sentence);
 }
 
 /* ---- making it */
@@ -87,11 +208,11 @@ static int open_wire(pw_fi_process *process, uint32_t node, uint32_t num_nodes)
     };
     const int code =
         pw_wire_fabric_create(libfabric, node, num_nodes, &options, &process->wire, &reason);
-    if (code < 0) return refuse(pw_fi_error_of(code), reason.text);
+    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), reason.text);
     process->card = pw_wire_card_open(pw_wire_fabric_address(process->wire));
     if (process->card >= 0) return 0;
     process->wire->ops->close(process->wire);
-    return refuse(
+    return pw_fi_refuse(
         FI_EIO, "no file in memory for this node's address: memfd_create is refused; allow it "
                 "in the container's seccomp profile, or raise the limit of open files (ulimit -n)");
 }
@@ -100,23 +221,13 @@ static int read_replay(int64_t **out, uint64_t *num_durations)
 {
     char reason[PW_CONFIG_REASON_BYTES];
     if (config.run.compute != PW_COMPUTE_REPLAY) return 0;
-    const int code = pw_durations_read(config.run.compute_replay, pw_fi_rank_of_environment(), out,
+    const int code = pw_durations_read(config.run.compute_replay, rank_of_environment(), out,
                                        num_durations, reason);
-    return code < 0 ? refuse(pw_fi_error_of(code), reason) : 0;
-}
-
-static int plan_impairments(pw_fi_process *process)
-{
-    for (uint32_t site = 0; site < PW_IMPAIRMENT_SITES; site++)
-        if (pw_ni_plan_impairment(process->ni, site, &config.impairments[site]) < 0)
-            return refuse(FI_EINVAL, pw_impairment_refused(site, &config.impairments[site]));
-    return 0;
+    return code < 0 ? pw_fi_refuse(pw_fi_error_of(code), reason) : 0;
 }
 
 static int ask_host(pw_fi_process *process)
 {
-    pw_fi_host_hooks hooks = {0};
-    pw_fi_hooks_read(&hooks);
     const pw_node_host host = {.context = process,
                                .decide = hooks.decide,
                                .schedule = hooks.schedule,
@@ -124,60 +235,47 @@ static int ask_host(pw_fi_process *process)
                                .finished = pw_fi_handle_finished};
     pw_node_set_host(process->node, &host);
     if (!hooks.created || hooks.created(process->node) >= 0) return 0;
-    return refuse(FI_EINVAL, "a class of the settings failed when it was to begin; see above");
+    return pw_fi_refuse(FI_EINVAL,
+                        "a class of the settings failed when it was to begin; see above");
 }
 
 static int create_node(pw_fi_process *process, uint32_t machine_nodes)
 {
-    pw_node_options options;
     int64_t *replay_ns = NULL;
     uint64_t num_replay = 0;
-    const char *why = NULL;
-    pw_fi_host_hooks hooks = {0};
-    pw_fi_hooks_read(&hooks);
+    pw_sentence reason;
     int error = read_replay(&replay_ns, &num_replay);
     if (error) {
         process->wire->ops->close(process->wire);
         return error;
     }
-    pw_node_config_options(&config, &options);
-    options.clock.replay_ns = replay_ns;
-    options.clock.num_replay = num_replay;
-    options.strategy = hooks.strategy ? hooks.strategy : pw_strategy_find(config.run.memory);
-    options.strategy_self = hooks.strategy_self;
-    options.pdid = PW_FI_PDID;
-    options.num_started = machine_nodes;
-    const int code = pw_node_create(&options, process->wire, &process->node, &why);
+    const pw_node_opening opening = {.strategy = hooks.strategy,
+                                     .strategy_self = hooks.strategy_self,
+                                     .replay_ns = replay_ns,
+                                     .num_replay = num_replay,
+                                     .num_started = machine_nodes,
+                                     .pdid = PW_FI_PDID,
+                                     .is_process = true};
+    const int code = pw_node_open(&config, &opening, process->wire, &process->node, &reason);
     pw_durations_free(replay_ns);
-    if (code < 0) {
-        char sentence[PW_CONFIG_REASON_BYTES];
-        snprintf(sentence, sizeof sentence, "node: %s: %s", why, pw_status_text(code));
-        return refuse(pw_fi_error_of(code), sentence);
-    }
+    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), reason.text);
     process->ni = pw_node_ni(process->node);
     process->clock = pw_node_clock(process->node);
     pw_ni_set_machine_nodes(process->ni, machine_nodes);
-    return plan_impairments(process);
+    return 0;
 }
 
 static int set_frames(pw_fi_process *process)
 {
     const uint64_t eager_bytes = (uint64_t)config.settings.eager_limit_bytes;
     const uint64_t atomic_bytes = 2 * PW_FI_ATOMIC_MAX_BYTES + 64;
-    if (eager_bytes > PW_FI_EAGER_MAX_BYTES) {
-        char sentence[PW_CONFIG_REASON_BYTES];
-        snprintf(sentence, sizeof sentence,
-                 "run.eager_limit = %llu bytes: over the fabric at most %d bytes ride along with a "
-                 "message; lower it",
-                 (unsigned long long)eager_bytes, PW_FI_EAGER_MAX_BYTES);
-        return refuse(FI_EINVAL, sentence);
-    }
-    process->eager_limit_bytes = eager_bytes;
     process->scratch = malloc(eager_bytes + 1);
     if (!process->scratch) return FI_ENOMEM;
-    const uint64_t payload_bytes = eager_bytes > atomic_bytes ? eager_bytes : atomic_bytes;
-    return pw_node_set_frame_bytes(process->node, PW_FI_FRAME_BYTES(payload_bytes)) < 0 ? FI_EINVAL
-                                                                                        : 0;
+    const pw_messages_host host = {
+        .context = process, .matched = pw_fi_matched, .over = pw_fi_over};
+    const int code = pw_messages_open(&process->messages, process->node, &host, eager_bytes,
+                                      atomic_bytes, sizeof(pw_fi_operation));
+    return code < 0 ? FI_EINVAL : 0;
 }
 
 static int start_trace(pw_fi_process *process)
@@ -192,16 +290,7 @@ static int start_trace(pw_fi_process *process)
     snprintf(sentence, sizeof sentence, "run.trace: '%.600s/%" PRIu32 ".trace' was not written: %s",
              directory, pw_node_number(process->node),
              code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
-    return refuse(pw_fi_error_of(code), sentence);
-}
-
-/* The emulated machine pages in steps of 4 KB; huge pages would hide faults behind the first. */
-static int apply_host_settings(void)
-{
-    if (config.run.huge_pages == PW_HUGE_PAGES_NEVER && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
-        return refuse(FI_EPERM, "run.huge_pages = 'never': the kernel refuses "
-                                "prctl(PR_SET_THP_DISABLE); set it to 'host'");
-    return 0;
+    return pw_fi_refuse(pw_fi_error_of(code), sentence);
 }
 
 static void tell_forked(void)
@@ -211,20 +300,19 @@ static void tell_forked(void)
 
 static int check_config(void)
 {
-    char reason[PW_CONFIG_REASON_BYTES];
-    pw_fi_host_hooks hooks = {0};
-    if (pw_fi_hooks_read(&hooks)) return 0; /* Python answers */
-    return pw_node_config_check_native(&config, reason) < 0 ? refuse(FI_EINVAL, reason) : 0;
+    pw_sentence reason;
+    if (hooks.struct_size) return 0; /* Python answers */
+    return pw_node_config_check_native(&config, &reason) < 0 ? pw_fi_refuse(FI_EINVAL, reason.text)
+                                                             : 0;
 }
 
 static int create(pw_fi_process **out)
 {
     uint32_t node;
     const uint32_t machine_nodes = (uint32_t)config.run.num_nodes;
-    const uint32_t num_nodes = machine_nodes + PW_FI_NODES_SPARE;
+    const uint32_t num_nodes = machine_nodes + NODES_SPARE;
     int error = check_config();
-    if (!error) error = apply_host_settings();
-    if (!error) error = pw_fi_claim_node(machine_nodes, num_nodes, &node);
+    if (!error) error = claim_node(machine_nodes, num_nodes, &node);
     if (error) return error;
     pw_fi_process *process = calloc(1, sizeof *process);
     if (!process) return FI_ENOMEM;
@@ -237,6 +325,7 @@ static int create(pw_fi_process **out)
     if (!error) error = ask_host(process);
     if (!error && pw_fi_attach_marks(process) < 0) error = FI_ENOMEM;
     if (error) {
+        pw_messages_close(&process->messages);
         pw_node_destroy(process->node);
         free(process);
         return error;
@@ -257,7 +346,8 @@ int pw_fi_process_get(pw_fi_process **out)
     return error;
 }
 
-pw_fi_process *pw_fi_process_if_made(void)
+/* NULL: it was not made. */
+static pw_fi_process *process_if_made(void)
 {
     pthread_mutex_lock(&mutex);
     pw_fi_process *process = process_here;
@@ -276,7 +366,7 @@ void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    refuse(FI_EIO, sentence);
+    pw_fi_refuse(FI_EIO, sentence);
 }
 
 static uint32_t num_regions(const pw_fi_process *process)
@@ -289,7 +379,7 @@ static uint32_t num_regions(const pw_fi_process *process)
 static bool is_quiet(const pw_fi_process *process)
 {
     return pw_ni_num_pending(process->ni) <= num_regions(process) &&
-           process->wire->ops->num_pending(process->wire) == 0;
+           pw_node_num_leaving(process->node) == 0;
 }
 
 static void drain(pw_fi_process *process)
@@ -316,7 +406,7 @@ static void leave_durations(pw_fi_process *process)
     if (!config.run.compute_record[0]) return;
     if (pw_durations_write(config.run.compute_record, pw_node_number(process->node), recorded_ns,
                            num_durations, reason) < 0)
-        refuse(FI_EIO, reason);
+        pw_fi_refuse(FI_EIO, reason);
 }
 
 void pw_fi_process_rest(pw_fi_process *process)
@@ -336,24 +426,6 @@ void pw_fi_process_rest(pw_fi_process *process)
     }
 }
 
-/* ---- operations */
-
-pw_fi_operation *pw_fi_take(pw_fi_process *process)
-{
-    pw_fi_operation *operation = process->free_operations;
-    if (operation) process->free_operations = operation->next;
-    else operation = malloc(sizeof *operation);
-    if (operation) memset(operation, 0, offsetof(pw_fi_operation, small));
-    return operation;
-}
-
-void pw_fi_give(pw_fi_process *process, pw_fi_operation *operation)
-{
-    free(operation->memory);
-    operation->next = process->free_operations;
-    process->free_operations = operation;
-}
-
 int pw_fi_error_of(int code)
 {
     switch (code) {
@@ -365,4 +437,23 @@ int pw_fi_error_of(int code)
     case PW_ERR_MALFORMED: return FI_EINVAL;
     default: return FI_EIO;
     }
+}
+
+/* ---- the program's regions, marked by a host in the same process: Python, which finds these
+ * functions by name. Programs in C and Fortran have MPI_Pcontrol (calls.c). */
+
+EXPORTED int64_t pagewire_fabric_region_enter(const char *name, uint64_t name_bytes);
+EXPORTED void pagewire_fabric_region_leave(int64_t number);
+
+/* As pw_node_region_enter; 0 as long as there is no node. */
+int64_t pagewire_fabric_region_enter(const char *name, uint64_t name_bytes)
+{
+    pw_fi_process *process = process_if_made();
+    return process ? pw_node_region_enter(process->node, name, name_bytes) : 0;
+}
+
+void pagewire_fabric_region_leave(int64_t number)
+{
+    pw_fi_process *process = process_if_made();
+    if (process) pw_node_region_leave(process->node, number);
 }

@@ -1,10 +1,7 @@
-#include "transport/fabric/rma.h"
+#include "transport/fabric/provider.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "transport/fabric/av.h"
-#include "transport/fabric/messages.h"
-#include "transport/fabric/process.h"
 
 typedef struct {
     const struct iovec *iov;
@@ -20,12 +17,12 @@ typedef struct {
 
 static pw_descriptor describe(const pw_fi_operation *operation)
 {
-    const bool is_read = operation->kind == PW_FI_READ;
-    const uint64_t address = operation->lease.ni_address;
+    const bool is_read = operation->base.kind == PW_FI_READ;
+    const uint64_t address = operation->base.lease.ni_address;
     return (pw_descriptor){
         .source_address = is_read ? operation->remote_address : address,
         .destination_address = is_read ? address : operation->remote_address,
-        .transfer_bytes = (uint32_t)operation->num_bytes,
+        .transfer_bytes = (uint32_t)operation->base.num_bytes,
     };
 }
 
@@ -35,40 +32,41 @@ static int start(pw_fi_process *process, pw_fi_operation *operation)
     const pw_descriptor descriptor = describe(operation);
     const int64_t now_ns = process->clock->now_ns;
     uint64_t id;
-    const int64_t posted_ns = operation->kind == PW_FI_READ
-                                  ? pw_ni_read(process->ni, PW_FI_PDID, operation->node,
-                                               &descriptor, operation->remote_key, now_ns, &id)
-                                  : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->node,
-                                                           &descriptor, now_ns, &id);
+    const int64_t posted_ns =
+        operation->base.kind == PW_FI_READ
+            ? pw_ni_read(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
+                         operation->remote_key, now_ns, &id)
+            : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
+                                     now_ns, &id);
     if (posted_ns < 0) return (int)posted_ns;
     process->clock->now_ns = posted_ns;
-    const int code = pw_node_started(process->node, id, operation->node, &operation->handle);
+    const int code =
+        pw_node_started(process->node, id, operation->base.peer, &operation->base.handle);
     if (code < 0) return code;
-    operation->handle->owner = operation;
-    operation->handle->num_bytes = operation->num_bytes;
-    operation->handle->is_fetch = operation->kind == PW_FI_READ;
-    operation->handle->has_lease = operation->has_lease;
-    operation->handle->lease = operation->lease;
-    operation->has_lease = false;
+    operation->base.handle->owner = operation;
+    operation->base.handle->num_bytes = operation->base.num_bytes;
+    operation->base.handle->is_fetch = operation->base.kind == PW_FI_READ;
+    operation->base.handle->has_lease = operation->base.has_lease;
+    operation->base.handle->lease = operation->base.lease;
+    operation->base.has_lease = false;
     return PW_OK;
 }
 
 /* What was refused before it began, such as an address that wraps, is the operation's own error. */
 static int refuse(pw_fi_process *process, pw_fi_operation *operation, int code)
 {
-    if (operation->has_lease) (void)pw_node_release(process->node, &operation->lease);
-    operation->has_lease = false;
+    (void)pw_operation_release(&process->messages, &operation->base);
     operation->error = pw_fi_error_of(code);
-    operation->complete_ns = process->clock->now_ns;
+    operation->base.complete_ns = process->clock->now_ns;
     return pw_fi_end(process, operation);
 }
 
 int pw_fi_resume_writes(pw_fi_process *process)
 {
-    for (pw_fi_operation *first; (first = process->waiting_writes.head);) {
+    for (pw_fi_operation *first; (first = pw_fi_operation_of(process->waiting_writes.head));) {
         int code = start(process, first);
         if (code == PW_ERR_FULL) return PW_OK;
-        pw_fi_unlink(first);
+        pw_operation_unlink(&first->base);
         if (code < 0) code = refuse(process, first, code);
         if (code < 0) return code;
     }
@@ -77,20 +75,20 @@ int pw_fi_resume_writes(pw_fi_process *process)
 
 static int begin(pw_fi_process *process, pw_fi_operation *operation)
 {
-    if (operation->num_bytes == 0) {
-        operation->complete_ns = process->clock->now_ns;
+    if (operation->base.num_bytes == 0) {
+        operation->base.complete_ns = process->clock->now_ns;
         return pw_fi_end_rma(process, operation);
     }
-    const bool is_read = operation->kind == PW_FI_READ;
-    const pw_span span = {operation->address, operation->num_bytes};
+    const bool is_read = operation->base.kind == PW_FI_READ;
+    const pw_span span = {operation->base.address, operation->base.num_bytes};
     int code = pw_node_acquire(process->node, span, is_read ? PW_ACCESS_WRITE : PW_ACCESS_READ,
-                               &operation->lease);
+                               &operation->base.lease);
     if (code < 0) return refuse(process, operation, code);
-    operation->has_lease = true;
+    operation->base.has_lease = true;
     const bool must_wait = !is_read && process->waiting_writes.head;
     code = must_wait ? PW_ERR_FULL : start(process, operation);
     if (code == PW_ERR_FULL && !is_read) {
-        pw_fi_append(&process->waiting_writes, operation);
+        pw_operation_append(&process->waiting_writes, &operation->base);
         return PW_OK;
     }
     return code < 0 ? refuse(process, operation, code) : PW_OK;
@@ -99,13 +97,13 @@ static int begin(pw_fi_process *process, pw_fi_operation *operation)
 int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
 {
     int code = PW_OK;
-    if (operation->kind == PW_FI_READ && operation->num_parts > 1 && !operation->error)
-        pw_fi_scatter(operation->iov, operation->num_parts, operation->memory,
-                      operation->num_bytes);
+    if (operation->base.kind == PW_FI_READ && operation->num_parts > 1 && !operation->error)
+        pw_fi_scatter(operation->iov, operation->num_parts, operation->base.memory,
+                      operation->base.num_bytes);
     if (operation->has_remote_data && !operation->error)
-        code = pw_fi_send_plain(process, operation->endpoint->number, operation->node,
-                                operation->peer_endpoint, PW_FI_MESSAGE_DATA, NULL, 0,
-                                operation->complete_ns, operation->data);
+        code = pw_fi_send_plain(process, operation->endpoint->number, operation->base.peer,
+                                operation->base.source, PW_FI_MESSAGE_DATA, NULL, 0,
+                                operation->base.complete_ns, operation->base.data);
     const int ended = pw_fi_end(process, operation);
     return code < 0 ? code : ended;
 }
@@ -115,15 +113,15 @@ int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
 static int give_buffer(pw_fi_operation *operation, const transfer *wanted)
 {
     const bool is_copied = wanted->flags & FI_INJECT && !wanted->is_read;
-    operation->num_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
-    if (wanted->num_parts == 1) operation->address = (uintptr_t)wanted->iov[0].iov_base;
-    if ((wanted->num_parts <= 1 && !is_copied) || operation->num_bytes == 0) return PW_OK;
-    operation->memory = malloc(operation->num_bytes);
-    if (!operation->memory) return PW_ERR_NOMEM;
-    operation->address = (uintptr_t)operation->memory;
+    operation->base.num_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
+    if (wanted->num_parts == 1) operation->base.address = (uintptr_t)wanted->iov[0].iov_base;
+    if ((wanted->num_parts <= 1 && !is_copied) || operation->base.num_bytes == 0) return PW_OK;
+    operation->base.memory = malloc(operation->base.num_bytes);
+    if (!operation->base.memory) return PW_ERR_NOMEM;
+    operation->base.address = (uintptr_t)operation->base.memory;
     operation->num_parts = (uint32_t)wanted->num_parts;
     memcpy(operation->iov, wanted->iov, wanted->num_parts * sizeof *wanted->iov);
-    if (!wanted->is_read) pw_fi_gather(operation->memory, wanted->iov, wanted->num_parts);
+    if (!wanted->is_read) pw_fi_gather(operation->base.memory, wanted->iov, wanted->num_parts);
     return PW_OK;
 }
 
@@ -131,27 +129,26 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const transfer
 {
     pw_fi_process *process = endpoint->process;
     const pw_fi_sink *sink = wanted->is_read ? &endpoint->read : &endpoint->write;
-    pw_fi_operation *operation = pw_fi_take(process);
+    pw_fi_operation *operation = pw_fi_take(process, wanted->is_read ? PW_FI_READ : PW_FI_WRITE);
     if (!operation) return PW_ERR_NOMEM;
-    operation->kind = wanted->is_read ? PW_FI_READ : PW_FI_WRITE;
     operation->endpoint = endpoint;
     operation->sink = sink;
     operation->is_silent = wanted->is_silent;
     operation->wants_entry = pw_fi_wants_entry(sink, wanted->flags);
     operation->context = wanted->context;
     operation->flags = FI_RMA | (wanted->is_read ? FI_READ : FI_WRITE);
-    operation->node = peer->node;
-    operation->peer_endpoint = peer->endpoint;
+    operation->base.peer = peer->node;
+    operation->base.source = peer->endpoint;
     operation->remote_address = wanted->remote[0].addr;
     operation->remote_key = wanted->remote[0].key;
     operation->has_remote_data = (wanted->flags & FI_REMOTE_CQ_DATA) != 0;
-    operation->data = wanted->data;
+    operation->base.data = wanted->data;
     int code = give_buffer(operation, wanted);
     if (code < 0) {
         pw_fi_give(process, operation);
         return code;
     }
-    pw_fi_count_bytes(process, operation->num_bytes);
+    pw_fi_count_bytes(process, operation->base.num_bytes);
     return begin(process, operation);
 }
 
@@ -200,7 +197,7 @@ static ssize_t move_parts(struct fid_ep *fid, const struct iovec *iov, size_t co
                                  .remote = &remote,
                                  .num_remote = 1,
                                  .context = context,
-                                 .flags = pw_fi_endpoint_of(fid)->transmit_flags,
+                                 .flags = pw_fi_transmit_flags(fid),
                                  .is_read = is_read});
 }
 
@@ -218,14 +215,13 @@ static ssize_t move_message(struct fid_ep *fid, const struct fi_msg_rma *message
                                  .is_read = is_read});
 }
 
-static uint64_t flags_of(struct fid_ep *fid) { return pw_fi_endpoint_of(fid)->transmit_flags; }
-
 static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
                         fi_addr_t peer, uint64_t address, uint64_t key, void *context)
 {
     (void)descriptor;
-    return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.context = context, .flags = flags_of(fid), .is_read = true});
+    return move_one(
+        fid, buffer, num_bytes, peer, address, key,
+        (transfer){.context = context, .flags = pw_fi_transmit_flags(fid), .is_read = true});
 }
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
@@ -246,7 +242,7 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_byte
 {
     (void)descriptor;
     return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.context = context, .flags = flags_of(fid)});
+                    (transfer){.context = context, .flags = pw_fi_transmit_flags(fid)});
 }
 
 static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
@@ -274,9 +270,10 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buffer, size_t num_
                              uint64_t key, void *context)
 {
     (void)descriptor;
-    return move_one(
-        fid, buffer, num_bytes, peer, address, key,
-        (transfer){.data = data, .context = context, .flags = flags_of(fid) | FI_REMOTE_CQ_DATA});
+    return move_one(fid, buffer, num_bytes, peer, address, key,
+                    (transfer){.data = data,
+                               .context = context,
+                               .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA});
 }
 
 static ssize_t rma_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,

@@ -4,10 +4,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "transport/fabric/wire_fabric_state.h"
-#include "transport/node/owner_page.h"
+#include "node/clock.h"
+#include "node/waiting_list.h"
+#include "node/wires/shared_bursts.h"
+#include "node/wires/shared_segment.h"
+#include "transport/fabric/core_messages.h"
 
 /* A look at a tcp endpoint is a system call and costs as much as some tens of looks at shared
  * memory: so while bursts arrive there, or nobody has been met by tcp, every so many polls only. */
@@ -15,16 +17,227 @@
 #define REST_WITH_MESSAGES_NS 50000 /* the kernel adds about as much again */
 #define FLUSH_NS INT64_C(1000000000)
 
+#define HELLO_MAGIC 0x48575057u /* "PWWH" */
+
+typedef struct {
+    uint32_t magic;
+    uint8_t can_map; /* the sender has mapped the receiver's segment */
+    uint8_t reserved[3];
+    pw_wire_address address;
+} wire_hello;
+_Static_assert(sizeof(wire_hello) <= PW_SHARED_SHORT_BYTES && sizeof(wire_hello) <= PW_HELLO_BYTES,
+               "one burst, which can be read before its sender is met");
+
+enum way { WAY_NONE = 0, WAY_SHARED, WAY_MESSAGES };
+
+typedef struct {
+    uint8_t way;      /* of all bursts, from when both hellos are there */
+    bool is_known;    /* there is an address */
+    bool has_greeted; /* the peer was sent a hello */
+    bool has_heard;   /* the peer's hello is here */
+    bool can_map, can_they_map;
+    pw_core_messages *messages; /* that reach it, NULL: none do */
+    pw_waiting_list waiting;    /* bursts, for its hello */
+} wire_peer;
+
+typedef struct {
+    pw_wire base;
+    uint8_t *is_owner;           /* a page that reads 0 in a forked child */
+    pw_shared_bursts *shared;    /* NULL: none in this mode, or the kernel refuses it */
+    pw_core_messages *shm, *tcp; /* NULL: not in this mode, or not there */
+    wire_peer *peers;
+    pw_wire_address *addresses; /* of the peers that are known; apart, they are seldom read */
+    wire_hello hello;           /* that goes through shared memory */
+    uint32_t num_polls;         /* since tcp was looked at */
+    uint32_t num_by_tcp;        /* peers that were sent something by it */
+    uint32_t num_near, num_far; /* known peers on this host and on others */
+    uint32_t num_waiting;       /* bursts, and those of `gone` */
+    pw_waiting_pool pool;
+    pw_waiting_list gone; /* waited and were copied or given up; to be given back */
+    pw_wire_fabric_counters counters;
+    pw_sentence reason;
+    pw_sentence no_tcp; /* why, without tcp */
+} wire_fabric;
+
 static wire_fabric *self_of(pw_wire *wire) { return (wire_fabric *)wire; }
 
-int pw_wire_put(wire_fabric *self, uint32_t number, uint8_t *data, uint32_t num_bytes,
-                bool *is_free)
+const pw_wire_address *pw_wire_fabric_address(const pw_wire *wire)
+{
+    return &((const wire_fabric *)wire)->hello.address;
+}
+
+/* A burst to a peer whose way is settled. */
+static int put(wire_fabric *self, uint32_t number, uint8_t *data, uint32_t num_bytes, bool *is_free)
 {
     const wire_peer *peer = &self->peers[number];
     if (peer->way == WAY_SHARED)
         return pw_shared_send(self->shared, number, data, num_bytes, is_free);
     return pw_core_messages_send(peer->messages, number, data, num_bytes, is_free, &self->reason);
 }
+
+/* ---- how two nodes get to know each other, and which way their bursts take */
+
+/* Both ends choose alike: it depends on the two addresses only. */
+static pw_core_messages *choose_messages(const wire_fabric *self, const pw_wire_address *theirs)
+{
+    const pw_wire_address *mine = pw_wire_fabric_address(&self->base);
+    if (mine->shm_name_bytes && theirs->shm_name_bytes && pw_wire_address_is_near(mine, theirs))
+        return self->shm;
+    return mine->tcp_name_bytes && theirs->tcp_name_bytes ? self->tcp : NULL;
+}
+
+/* An address is there, checked. PW_ERR_INVALID and a sentence: the number is another node's. */
+static int introduce(wire_fabric *self, const pw_wire_address *address)
+{
+    wire_peer *peer = &self->peers[address->node];
+    pw_wire_address *known = &self->addresses[address->node];
+    if (address->node == self->base.node) known = &self->hello.address;
+    if (peer->is_known || address->node == self->base.node) {
+        if (pw_wire_address_is_same(known, address)) {
+            if (address->segment.boot_id[0] && address->node != self->base.node) *known = *address;
+            return PW_OK;
+        }
+        return pw_sentence_refuse(&self->reason, PW_ERR_INVALID,
+                                  "two processes say that they are node %u: %d and %d; give each "
+                                  "node of a run a number of its own",
+                                  address->node, known->segment.pid, address->segment.pid);
+    }
+    *known = *address;
+    if (pw_wire_address_is_near(address, pw_wire_fabric_address(&self->base))) self->num_near++;
+    else self->num_far++;
+    peer->messages = choose_messages(self, address);
+    peer->is_known = true;
+    return PW_OK;
+}
+
+static int reach_by_messages(wire_fabric *self, uint32_t number)
+{
+    wire_peer *peer = &self->peers[number];
+    const pw_wire_address *theirs = &self->addresses[number];
+    const uint32_t key = pw_wire_address_key(theirs);
+    if (!peer->messages)
+        return pw_sentence_refuse(
+            &self->reason, PW_ERR_HOST,
+            "node %u shares no memory with node %u, and one of them has no tcp: %s", number,
+            self->base.node, self->no_tcp.length ? self->no_tcp.text : "see its report");
+    if (pw_wire_address_is_out_of_reach(theirs, pw_wire_fabric_address(&self->base)))
+        return pw_sentence_refuse(&self->reason, PW_ERR_HOST,
+                                  "node %u is on another host and has no network address but the "
+                                  "loopback's: is its interface up? run.wire_interface names "
+                                  "the one to use",
+                                  number);
+    if (peer->messages == self->shm)
+        return pw_core_messages_add(self->shm, number, theirs->shm_name, theirs->shm_name_bytes,
+                                    key, &self->reason);
+    return pw_core_messages_add(self->tcp, number, theirs->tcp_name, theirs->tcp_name_bytes, key,
+                                &self->reason);
+}
+
+static bool greet_in_shared_memory(wire_fabric *self, uint32_t number)
+{
+    const pw_wire_address *theirs = &self->addresses[number];
+    bool is_free = false;
+    if (!self->shared || !pw_wire_address_is_near(theirs, pw_wire_fabric_address(&self->base)) ||
+        pw_shared_meet(self->shared, number, &theirs->segment) != 1)
+        return false;
+    const int code =
+        pw_shared_send(self->shared, number, (uint8_t *)&self->hello, sizeof self->hello, &is_free);
+    if (!code && is_free) return true;
+    /* Somebody has used up the slots that are this node's. */
+    pw_shared_part(self->shared, number);
+    return false;
+}
+
+static int flush_waiting(wire_fabric *self, uint32_t number)
+{
+    pw_waiting_list *waiting = &self->peers[number].waiting;
+    int code = PW_OK;
+    while (waiting->first && !code) {
+        bool is_free = true;
+        const pw_waiting *burst = waiting->first;
+        code = put(self, number, burst->data, burst->num_bytes, &is_free);
+        if (is_free) {
+            pw_waiting_move(waiting, &self->gone);
+        } else {
+            pw_waiting_take(&self->pool, waiting);
+            self->num_waiting--;
+        }
+    }
+    return code;
+}
+
+/* Both hellos are there: the same facts lead both ends to the same way. */
+static int settle(wire_fabric *self, uint32_t number)
+{
+    wire_peer *peer = &self->peers[number];
+    if (peer->way || !peer->has_greeted || !peer->has_heard) return PW_OK;
+    if (peer->can_map && peer->can_they_map) {
+        peer->way = WAY_SHARED;
+        self->counters.num_shared++;
+        return flush_waiting(self, number);
+    }
+    const int code = reach_by_messages(self, number);
+    if (code) return code;
+    if (peer->can_map) {
+        pw_shared_part(self->shared, number);
+        self->num_by_tcp += peer->messages == self->tcp;
+    }
+    pw_core_messages_open_source(peer->messages, number);
+    peer->way = WAY_MESSAGES;
+    self->counters.num_messages++;
+    self->counters.num_near_unmapped +=
+        self->shared &&
+        pw_wire_address_is_near(&self->addresses[number], pw_wire_fabric_address(&self->base));
+    return flush_waiting(self, number);
+}
+
+/* Say hello to a known peer, once; after both hellos its way is settled, and what waited goes out.
+ * PW_ERR_HOST and a sentence: there is no way. */
+static int greet(wire_fabric *self, uint32_t number)
+{
+    wire_peer *peer = &self->peers[number];
+    if (!peer->has_greeted) {
+        peer->can_map = greet_in_shared_memory(self, number);
+        if (!peer->can_map) {
+            int code = reach_by_messages(self, number);
+            if (!code) code = pw_core_messages_greet(peer->messages, number, &self->reason);
+            if (code) return code;
+            self->num_by_tcp += peer->messages == self->tcp;
+        }
+        peer->has_greeted = true;
+    }
+    return settle(self, number);
+}
+
+static bool is_hello_of(const wire_fabric *self, uint32_t number, const wire_hello *hello)
+{
+    pw_sentence ignored;
+    return hello->magic == HELLO_MAGIC && hello->address.node == number &&
+           number != self->base.node &&
+           !pw_wire_address_check(&hello->address, self->base.num_nodes, &ignored);
+}
+
+/* What may be a hello came from the peer: what is none is dropped and counted. */
+static void hear(wire_fabric *self, uint32_t number, const uint8_t *data, uint32_t num_bytes)
+{
+    wire_peer *peer = &self->peers[number];
+    wire_hello hello;
+    if (num_bytes != sizeof hello) {
+        self->counters.num_hellos_refused++;
+        return;
+    }
+    memcpy(&hello, data, sizeof hello);
+    if (!is_hello_of(self, number, &hello) || peer->has_heard || introduce(self, &hello.address)) {
+        self->counters.num_hellos_refused++;
+        return;
+    }
+    peer->has_heard = true;
+    peer->can_they_map = hello.can_map;
+    /* Should there be no way back, whoever sends to the peer is told so. */
+    (void)greet(self, number);
+}
+
+/* ---- bursts */
 
 static int send_unsettled(wire_fabric *self, uint32_t number, uint8_t *data, uint32_t num_bytes,
                           bool *is_free)
@@ -33,9 +246,9 @@ static int send_unsettled(wire_fabric *self, uint32_t number, uint8_t *data, uin
     if (!peer->is_known)
         return pw_sentence_refuse(&self->reason, PW_ERR_INVALID,
                                   "the address of node %u is not known; insert it first", number);
-    const int code = pw_wire_greet(self, number);
+    const int code = greet(self, number);
     if (code) return code;
-    if (peer->way) return pw_wire_put(self, number, data, num_bytes, is_free);
+    if (peer->way) return put(self, number, data, num_bytes, is_free);
     if (pw_waiting_append(&self->pool, &peer->waiting, data, num_bytes))
         return pw_sentence_refuse(&self->reason, PW_ERR_NOMEM,
                                   "no memory for one more burst that waits for node %u", number);
@@ -54,7 +267,7 @@ static int wire_send(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_b
                                   "another node, and none from a forked process",
                                   num_bytes, peer, wire->num_nodes, PW_BURST_BYTES);
     if (!self->peers[peer].way) return send_unsettled(self, peer, data, num_bytes, is_free);
-    return pw_wire_put(self, peer, data, num_bytes, is_free);
+    return put(self, peer, data, num_bytes, is_free);
 }
 
 static uint8_t *wire_sent(pw_wire *wire)
@@ -79,7 +292,7 @@ static int poll_shared(wire_fabric *self, pw_wire_burst *out)
     int code;
     while ((code = pw_shared_poll(self->shared, out)) == 1) {
         if (self->peers[out->source].has_heard) return 1;
-        pw_wire_hear(self, out->source, out->data, out->num_bytes);
+        hear(self, out->source, out->data, out->num_bytes);
         pw_shared_taken(self->shared, out);
     }
     if (code == PW_ERR_MALFORMED)
@@ -95,7 +308,7 @@ static int poll_messages(wire_fabric *self, pw_core_messages *messages, pw_wire_
     int code, kind;
     while ((code = pw_core_messages_poll(messages, out, &kind, &self->reason)) == 1) {
         if (kind == PW_CORE_BURST) return 1;
-        pw_wire_hear(self, out->source, out->data, out->num_bytes);
+        hear(self, out->source, out->data, out->num_bytes);
         pw_core_messages_taken(out);
     }
     return code;
@@ -174,13 +387,6 @@ static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
     return true;
 }
 
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* What lies in shared memory already, peers read without this process. */
 static bool has_unsent(const wire_fabric *self)
 {
@@ -191,10 +397,10 @@ static bool has_unsent(const wire_fabric *self)
 static void flush(wire_fabric *self)
 {
     pw_wire *wire = &self->base;
-    const int64_t end_ns = wall_ns() + FLUSH_NS;
+    const int64_t end_ns = pw_clock_wall_ns() + FLUSH_NS;
     pw_wire_burst late;
     while (wire_sent(wire)) continue;
-    while (has_unsent(self) && wall_ns() < end_ns) {
+    while (has_unsent(self) && pw_clock_wall_ns() < end_ns) {
         const int code = wire_poll(wire, &late);
         if (code < 0) return;
         if (code) wire_taken(wire, &late);
@@ -311,7 +517,7 @@ int pw_wire_fabric_create(const pw_fabric_library *library, uint32_t node, uint3
         goto failed;
     }
     code = PW_ERR_HOST;
-    self->hello.magic = PW_HELLO_MAGIC;
+    self->hello.magic = HELLO_MAGIC;
     self->is_owner = pw_owner_page_create();
     if (!self->is_owner || pw_wire_address_make(node, num_nodes, &self->hello.address)) {
         pw_sentence_refuse(reason, code, "the kernel does not tell who this process is: %s",
@@ -328,16 +534,11 @@ failed:
     return code;
 }
 
-const pw_wire_address *pw_wire_fabric_address(const pw_wire *wire)
-{
-    return &((const wire_fabric *)wire)->hello.address;
-}
-
 int pw_wire_fabric_connect(pw_wire *wire, const pw_wire_address *address, uint32_t *node)
 {
     wire_fabric *self = self_of(wire);
     int code = pw_wire_address_check(address, wire->num_nodes, &self->reason);
-    if (!code) code = pw_wire_introduce(self, address);
+    if (!code) code = introduce(self, address);
     if (!code) *node = address->node;
     return code;
 }

@@ -10,7 +10,7 @@
 #define PW_FABRIC_WIRE_FABRIC_H
 #include "transport/fabric/library.h"
 #include "transport/fabric/wire_address.h"
-#include "transport/node/wire.h"
+#include "node/wires/wire.h"
 
 typedef enum {
     PW_WIRE_AUTO = 0, /* own shared memory on a host, tcp between hosts */

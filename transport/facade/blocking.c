@@ -1,7 +1,5 @@
 #include "transport/facade/blocking.h"
 
-#define TURNS_PER_LOOK 64u /* at the wall clock */
-
 void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns, uint32_t flags)
 {
     pw_node *node = messaging->node;
@@ -30,32 +28,22 @@ static int pause_call(pw_messaging *messaging, pw_operation *operation)
 
 int pw_block_until_done(pw_messaging *messaging, pw_operation *operation)
 {
-    pw_node *node = messaging->node;
-    int64_t began_ns = 0;
-    for (uint32_t turns = 1;; turns++) {
-        int code = pw_operation_poll(messaging, operation);
-        if (code) return code;
-        code = pw_messaging_turn(messaging, true);
+    pw_pace pace = {.num_turns = 0};
+    while (!operation->done) {
+        int code = pw_messaging_step(messaging, true);
         if (code < 0) return code;
-        if (code) pw_node_busy(node);
-        else pw_node_idle(node);
-        /* In a silence a turn may rest, for up to 10 ms. */
-        const bool may_rest = code == 0 && pw_node_silent_since_ns(node);
-        if (turns % TURNS_PER_LOOK && !may_rest) continue;
-        int64_t now_ns = pw_clock_wall_ns();
-        if (!began_ns) began_ns = now_ns;
-        if (now_ns - began_ns <= PW_CALL_PAUSE_NS) continue;
+        if (!pw_node_is_due(messaging->node, &pace, code, PW_CALL_PAUSE_NS)) continue;
         code = pause_call(messaging, operation);
         if (code < 0) return code;
-        began_ns = 0;
     }
+    return 1;
 }
 
 void pw_block_abandon(pw_messaging *messaging, pw_operation *operation)
 {
     for (pw_operation *next; operation; operation = next) {
         next = operation->companion;
-        pw_operation_cancel(messaging, operation);
+        (void)pw_operation_cancel(messaging, operation); /* the first error counts */
         pw_operation_drop(messaging, operation);
     }
 }
@@ -67,7 +55,7 @@ static void fill_status(const pw_messaging *messaging, const pw_operation *recei
         mpi->status_set_cancelled(status, 1);
         return;
     }
-    pw_mpi_status_set(mpi, status, receive->source, receive->tag);
+    pw_mpi_status_set(mpi, status, (int32_t)receive->source, (int32_t)receive->tag);
     mpi->status_set_elements_x(status, mpi->byte, (int64_t)receive->num_bytes);
 }
 
@@ -83,11 +71,12 @@ int64_t pw_block_on(pw_messaging *messaging, pw_operation *operation, uint32_t f
         pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
         bool is_receive = operation->kind == PW_OPERATION_RECEIVE;
         if (is_receive && status) fill_status(messaging, operation, status);
-        if (operation->error || operation->truncated || (is_receive && (flags & PW_CALL_KEEP))) {
+        if (operation->error || pw_operation_is_truncated(operation) ||
+            (is_receive && (flags & PW_CALL_KEEP))) {
             pw_block_abandon(messaging, next);
             return (int64_t)(intptr_t)operation;
         }
-        pw_operation_recycle(messaging, operation);
+        pw_operation_free(&messaging->messages, operation);
     }
     return PW_OK;
 }
@@ -107,7 +96,7 @@ int64_t pw_block_receive(pw_messaging *messaging, pw_channel *channel, uint64_t 
 {
     pw_operation *operation;
     int code = pw_post_receive(messaging, channel, address, capacity_bytes, flags & PW_CALL_UNSIZED,
-                               source, tag, true, &operation);
+                               source, tag, &operation);
     return code < 0 ? code : pw_block_on(messaging, operation, flags, status);
 }
 
@@ -116,9 +105,8 @@ int64_t pw_block_exchange(pw_messaging *messaging, pw_channel *channel,
                           uint32_t flags, void *status)
 {
     pw_operation *send = NULL, *receive = NULL;
-    int code =
-        pw_post_receive(messaging, channel, incoming->address, incoming->num_bytes,
-                        flags & PW_CALL_UNSIZED, incoming->rank, incoming->tag, true, &receive);
+    int code = pw_post_receive(messaging, channel, incoming->address, incoming->num_bytes,
+                               flags & PW_CALL_UNSIZED, incoming->rank, incoming->tag, &receive);
     if (code < 0) return code;
     code = pw_post_send(messaging, channel, outgoing->address, outgoing->num_bytes, outgoing->rank,
                         outgoing->tag, false, &send);

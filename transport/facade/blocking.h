@@ -3,8 +3,8 @@
  * PW_CALL_PAUSE_NS (pw_messaging_set_pause). Every function is called with the node locked.
  *
  * Results: 0: well; > 0: an operation that is over, the caller's: with an error in it, or asked for
- * (PW_CALL_KEEP); negative: PW_ERR_*: receives are taken back that MPI still has, what is matched
- * goes through by itself, so the buffers must stay. */
+ * (PW_CALL_KEEP); negative: PW_ERR_*: receives are taken back that nothing has come for, what is
+ * matched goes through by itself, so the buffers must stay. */
 #ifndef PW_FACADE_BLOCKING_H
 #define PW_FACADE_BLOCKING_H
 #include "transport/facade/calls.h"

@@ -6,35 +6,6 @@
 
 static int64_t result_of(pw_operation *operation) { return (int64_t)(intptr_t)operation; }
 
-int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,
-                        pw_messaging **out)
-{
-    pw_messaging *messaging = calloc(1, sizeof *messaging);
-    if (!messaging) return PW_ERR_NOMEM;
-    messaging->node = node;
-    messaging->mpi = mpi;
-    messaging->eager_limit_bytes = eager_limit_bytes;
-    messaging->frame_bytes = (PW_ENVELOPE_BYTES + eager_limit_bytes + 63) & ~UINT64_C(63);
-    messaging->scratch = malloc(messaging->frame_bytes);
-    if (!messaging->scratch) {
-        free(messaging);
-        return PW_ERR_NOMEM;
-    }
-    *out = messaging;
-    return PW_OK;
-}
-
-void pw_messaging_destroy(pw_messaging *messaging)
-{
-    if (!messaging) return;
-    for (pw_operation *each = messaging->posted.head; each; each = each->next) free(each->memory);
-    for (uint32_t i = 0; i < messaging->num_slabs; i++) free(messaging->slabs[i]);
-    free(messaging->slabs);
-    pw_scratch_free(&messaging->scratches);
-    free(messaging->scratch);
-    free(messaging);
-}
-
 void pw_messaging_set_pause(pw_messaging *messaging, pw_call_pause pause, void *context)
 {
     pw_node_lock(messaging->node);
@@ -43,14 +14,14 @@ void pw_messaging_set_pause(pw_messaging *messaging, pw_call_pause pause, void *
     pw_node_unlock(messaging->node);
 }
 
-int pw_channel_create(pw_mpi_handle comm, int32_t rank, int32_t size, const uint32_t *world_ranks,
+int pw_channel_create(uint64_t context, int32_t rank, int32_t size, const uint32_t *world_ranks,
                       pw_channel **out)
 {
     if (size < 1 || rank < 0 || rank >= size) return PW_ERR_INVALID;
     size_t bytes = (size_t)size * sizeof *world_ranks;
     pw_channel *channel = calloc(1, sizeof *channel + bytes);
     if (!channel) return PW_ERR_NOMEM;
-    channel->comm = comm;
+    channel->context = context;
     channel->rank = rank;
     channel->size = size;
     memcpy(channel->world_rank, world_ranks, bytes);
@@ -62,9 +33,11 @@ void pw_channel_destroy(pw_messaging *messaging, pw_channel *channel)
 {
     if (!channel) return;
     pw_node_lock(messaging->node);
-    for (pw_operation *next, *each = channel->arrived_head; each; each = next) {
+    for (pw_operation *next, *each = messaging->messages.unexpected.head; each; each = next) {
         next = each->next;
-        pw_operation_recycle(messaging, each);
+        if (each->context != channel->context) continue;
+        pw_operation_unlink(each);
+        pw_operation_free(&messaging->messages, each);
     }
     pw_node_unlock(messaging->node);
     free(channel);
@@ -124,7 +97,7 @@ int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_n
     pw_block_begin(messaging, call, began_ns, flags);
     pw_operation *operation = NULL;
     int code = pw_post_receive(messaging, channel, address, capacity_bytes, flags & PW_CALL_UNSIZED,
-                               source, tag, !(flags & PW_CALL_USERS), &operation);
+                               source, tag, &operation);
     pw_block_end(messaging, flags);
     return code < 0 ? code : result_of(operation);
 }
@@ -145,10 +118,10 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
 {
     pw_block_begin(messaging, call, began_ns, flags);
     pw_clock *clock = pw_node_clock(messaging->node);
-    int code = pw_operation_poll(messaging, operation);
+    int code = operation->done;
     if (code == 0) {
         code = pw_messaging_step(messaging, false);
-        if (code >= 0) code = pw_operation_poll(messaging, operation);
+        if (code >= 0) code = operation->done;
     }
     if (code > 0 && operation->complete_ns <= clock->now_ns) {
         pw_clock_completed(clock, operation->complete_ns);
@@ -160,19 +133,12 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     return code;
 }
 
-int pw_call_poll(pw_messaging *messaging, pw_operation *operation)
+int pw_call_cancel(pw_messaging *messaging, pw_operation *operation)
 {
     pw_node_lock(messaging->node);
-    int code = pw_operation_poll(messaging, operation);
+    int code = pw_operation_cancel(messaging, operation);
     pw_node_unlock(messaging->node);
     return code;
-}
-
-void pw_call_cancel(pw_messaging *messaging, pw_operation *operation)
-{
-    pw_node_lock(messaging->node);
-    pw_operation_cancel(messaging, operation);
-    pw_node_unlock(messaging->node);
 }
 
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation)
@@ -192,9 +158,7 @@ int pw_call_drained(pw_messaging *messaging)
 {
     pw_node_lock(messaging->node);
     int code = pw_messaging_turn(messaging, true);
-    if (code >= 0) code = !messaging->outgoing.head;
-    for (pw_operation *each = messaging->posted.head; each && code > 0; each = each->next)
-        code = each->kind != PW_OPERATION_SEND;
+    if (code >= 0) code = !messaging->messages.sends.head && !pw_node_num_leaving(messaging->node);
     pw_node_unlock(messaging->node);
     return code;
 }

@@ -7,7 +7,7 @@
  *   0          over, and well
  *   > 0        the address of a pw_operation, which is over: with an error in it, or it was asked
  *              for (PW_CALL_KEEP), or of a call that only posts
- *   negative   PW_ERR_*: a blocking call's receives are cancelled if MPI still has them; what is
+ *   negative   PW_ERR_*: a blocking call's receives are cancelled where nothing has come; what is
  *              matched goes through by itself, so the buffers must stay; else nothing was posted */
 #ifndef PW_FACADE_CALLS_H
 #define PW_FACADE_CALLS_H
@@ -18,9 +18,8 @@
 #define PW_CALL_SYNCHRONOUS 1 /* send: complete when it is received */
 #define PW_CALL_UNSIZED 2     /* receive: the message decides its length */
 #define PW_CALL_KEEP 4        /* receive: the operation is the result, also when all is well */
-#define PW_CALL_USERS 8       /* receive: the user holds MPI's request of it */
-#define PW_CALL_INNER 16      /* part of a call that has begun: no clock, no count */
-#define PW_CALL_REACH 32      /* wait: the CPU does not learn of the completion yet */
+#define PW_CALL_INNER 8       /* part of a call that has begun: no clock, no count */
+#define PW_CALL_REACH 16      /* wait: the CPU does not learn of the completion yet */
 
 /* eager_limit_bytes: longest message that rides in its envelope. mpi stays the caller's. */
 int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,
@@ -29,10 +28,10 @@ int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager
 void pw_messaging_destroy(pw_messaging *messaging);
 /* What waits call every PW_CALL_PAUSE_NS; NULL: nothing. */
 void pw_messaging_set_pause(pw_messaging *messaging, pw_call_pause pause, void *context);
-/* world_ranks: of its members. The communicator stays the caller's. */
-int pw_channel_create(pw_mpi_handle comm, int32_t rank, int32_t size, const uint32_t *world_ranks,
+/* context: agreed by its members, and no other channel's of any of them. world_ranks: theirs. */
+int pw_channel_create(uint64_t context, int32_t rank, int32_t size, const uint32_t *world_ranks,
                       pw_channel **out);
-/* Messages that probes took and nobody received are lost. */
+/* Messages that nobody received are lost. */
 void pw_channel_destroy(pw_messaging *messaging, pw_channel *channel);
 
 int64_t pw_call_send(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_channel *channel,
@@ -61,15 +60,13 @@ int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
 /* 1: over at the CPU's time. */
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags);
-/* Is it over, at whatever virtual time? Makes no progress. */
-int pw_call_poll(pw_messaging *messaging, pw_operation *operation);
-void pw_call_cancel(pw_messaging *messaging, pw_operation *operation);
+int pw_call_cancel(pw_messaging *messaging, pw_operation *operation);
 /* Needs no lock, and does not take it. */
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation);
 /* One turn of a loop that waits for something else. 1: something happened, 0: nothing; the core was
  * yielded then. waiting: the CPU waits. */
 int pw_call_turn(pw_messaging *messaging, int waiting);
-/* 1 when MPI has taken every eager message. */
+/* 1 when every message has been taken, and every send is over. */
 int pw_call_drained(pw_messaging *messaging);
 /* Bracket a call that is not in one piece. costs_call: an MPI call, not one of the RDMA library. */
 void pw_call_enter(pw_messaging *messaging, uint32_t call, int costs_call);

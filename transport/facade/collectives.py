@@ -1,10 +1,8 @@
-"""Collectives that move data, by textbook algorithms over our own point-to-point.
+"""Collectives that move data: what the program's arguments mean, and the rank's own part.
 
-Dissemination barrier; binomial trees for broadcast and short gathers and scatters, one message
-per rank for long ones; recursive doubling or a ring for allgather; pairwise exchange for alltoall.
-Messages go on the communicator's second private communicator. A derived type's data is packed at
-the ends and travels as bytes; contiguous data is C's part (collectives.h). Collectives of
-intercommunicators, of communicators without state, and with an invalid root are MPI's own.
+Messages go on the communicator's second private communicator, by the patterns of spreading.
+Collectives of intercommunicators, of communicators without state, and with an invalid root are
+MPI's own.
 """
 
 from collections.abc import Callable
@@ -19,12 +17,24 @@ from pagewire.transport.facade.communicators import arrive, attach
 from pagewire.transport.facade.message import select, select_each, select_vector
 from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.operations import Channel
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import EMPTY, Selection, contiguous_size
-from pagewire.transport.node.patching import native, replace_all
+from pagewire.transport.facade.selection import EMPTY, Selection
 
 # Beside TAG of spreading and those of Create_group, which follow the user's.
 _MEETING_TAG = 0
+
+
+class LeftToMpi(Exception):
+    """A collective that is none of ours, raised before it has begun."""
+
+
+def root_of(channel: Channel, root: Any) -> int:
+    """The root as it was given; MPI says what is wrong with one that is no rank."""
+    root = c_int(root)
+    if 0 <= root < channel.size:
+        return root
+    raise LeftToMpi
 
 
 def in_place(buf: Any) -> bool:
@@ -39,8 +49,8 @@ def collective(
     owner: the class of topologies, whose bodies get the communicator too, `body(channel, comm,
     *args)`.
 
-    `body` returns `NotImplemented` for what it leaves to MPI, which then starts with everybody
-    there, so that nobody inside it keeps a NI waiting.
+    What `body` leaves to MPI starts with everybody there, so that nobody inside it keeps a NI
+    waiting.
     """
     has_topology = owner is not None
     if owner is None:
@@ -57,16 +67,17 @@ def collective(
             # the blocking one, which no other meets, and MPICH 5.0's Ibcast of intercommunicators
             # gives wrong data.
             world = here.states[MPI.COMM_WORLD.handle].collective
-            spreading.barrier(world, _members_here(self), _MEETING_TAG)
+            spreading.meet(world, _members_here(self), _MEETING_TAG)
             return original(self, *args, **kwargs)
-        if has_topology:
-            result = body(state.collective, self, *args, **kwargs)
-        else:
-            result = body(state.collective, *args, **kwargs)
-        if result is NotImplemented:
-            arrive(state)
-            result = original(self, *args, **kwargs)  # raises if the root is invalid
-            go_around(name, args, kwargs)
+        try:
+            if has_topology:
+                return body(state.collective, self, *args, **kwargs)
+            return body(state.collective, *args, **kwargs)
+        except LeftToMpi:
+            pass
+        arrive(state)
+        result = original(self, *args, **kwargs)  # raises if the root is invalid
+        go_around(name, args, kwargs)
         return result
 
     return bracket(name, call)
@@ -100,7 +111,7 @@ def _create_group() -> Callable[..., MPI.Intracomm]:
             everybody = self.Get_group()
             members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
             everybody.Free()
-            spreading.barrier(state.collective, list(members), tag + 2)
+            spreading.meet(state.collective, list(members), tag + 2)
         made = original(self, group, tag)
         attach(made)
         return made
@@ -112,29 +123,21 @@ def _barrier(channel: Channel) -> None:
     spreading.barrier(channel)
 
 
-def _bcast(channel: Channel, buf: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+def _bcast(channel: Channel, buf: Any, root: int = 0) -> None:
+    root = root_of(channel, root)
     is_root = channel.rank == root
-    selection = select(buf, is_root)
-    span = selection.span(is_root)
-    spreading.broadcast(channel, span, root)
-    return None
+    spreading.broadcast(channel, select(buf, is_root).span(is_root), root)
 
 
-def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    root = root_of(channel, root)
     if channel.rank != root:
         spreading.gather(channel, select(sendbuf, True).span(True), None, root)
-        return None
+        return
     receiving = select(recvbuf, False, channel.size)
     blocks = [receiving.block(i) for i in range(channel.size)]
     _own(sendbuf, blocks[root])
     spreading.gather(channel, None, blocks, root)
-    return None
 
 
 def _own(sendbuf: Any, block: Selection) -> None:
@@ -143,83 +146,50 @@ def _own(sendbuf: Any, block: Selection) -> None:
         select(sendbuf, True).copy_to(block)
 
 
-def _gatherv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+def _gatherv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    root = root_of(channel, root)
     if channel.rank != root:
         spreading.gather_each(channel, select(sendbuf, True).span(True), None, root)
-        return None
+        return
     blocks = select_vector(recvbuf, False, channel.size)
     _own(sendbuf, blocks[root])
     spreading.gather_each(channel, None, blocks, root)
-    return None
 
 
-def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    root = root_of(channel, root)
     if channel.rank == root:
         sending = select(sendbuf, True, channel.size)
         blocks = [sending.block(i) for i in range(channel.size)]
         if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter(channel, blocks, EMPTY, root)
-        return None
+        return
     spreading.scatter(channel, None, select(recvbuf, False).span(False), root)
-    return None
 
 
-def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+    root = root_of(channel, root)
     if channel.rank == root:
         blocks = select_vector(sendbuf, True, channel.size)
         if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
         spreading.scatter_each(channel, blocks, EMPTY, root)
-        return None
+        return
     spreading.scatter_each(channel, None, select(recvbuf, False).span(False), root)
-    return None
 
 
 def _allgather(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     receiving = select(recvbuf, False, channel.size)
     blocks = [receiving.block(i) for i in range(channel.size)]
     _own(sendbuf, blocks[channel.rank])
-    _allgather_blocks(channel, blocks, True)
+    spreading.allgather(channel, blocks, True)
 
 
 def _allgatherv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     blocks = select_vector(recvbuf, False, channel.size)
     _own(sendbuf, blocks[channel.rank])
-    _allgather_blocks(channel, blocks, False)
-
-
-def _allgather_blocks(channel: Channel, blocks: list[Selection], alike: bool) -> None:
-    total = sum(block.nbytes for block in blocks)
-    is_doubling = channel.size & (channel.size - 1) == 0 and total <= spreading.LONG_BYTES
-    if alike and contiguous_size(blocks[0].datatype) is not None:
-        spreading.allgather_adjacent(channel, blocks[0], blocks[0].nbytes)
-    elif alike and is_doubling:
-        _allgather_packed(channel, blocks)
-    else:
-        spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
-        spreading.allgather_ring(channel, spans)
-
-
-def _allgather_packed(channel: Channel, blocks: list[Selection]) -> None:
-    """Blocks with holes, which other ranks may have without."""
-    block_bytes = blocks[0].nbytes
-    memory = MPI.buffer.allocate(channel.size * block_bytes)
-    packed = Selection(memory.address, block_bytes, MPI.BYTE, memory)
-    blocks[channel.rank].pack_into(packed.block(channel.rank).address, block_bytes)
-    spreading.allgather_adjacent(channel, packed, block_bytes)
-    for i, block in enumerate(blocks):
-        if i != channel.rank:
-            block.fill(packed.block(i).address, block_bytes)
+    spreading.allgather(channel, blocks, False)
 
 
 def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -230,16 +200,7 @@ def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     if not in_place(sendbuf):
         sending = select(sendbuf, True, size)
         outgoing = [sending.block(i) for i in range(size)]
-    _alltoall_blocks(channel, outgoing, incoming, True)
-
-
-def _fits_c(outgoing: Selection, incoming: Selection) -> bool:
-    """Whether blocks of one length lie without holes on both sides."""
-    return (
-        contiguous_size(outgoing.datatype) is not None
-        and contiguous_size(incoming.datatype) is not None
-        and outgoing.nbytes == incoming.nbytes
-    )
+    _exchange_blocks(channel, outgoing, incoming)
 
 
 def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -247,7 +208,7 @@ def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     outgoing = None
     if not in_place(sendbuf):
         outgoing = select_vector(sendbuf, True, channel.size)
-    _alltoall_blocks(channel, outgoing, incoming)
+    _exchange_blocks(channel, outgoing, incoming)
 
 
 def _alltoallw(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -255,29 +216,15 @@ def _alltoallw(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     outgoing = None
     if not in_place(sendbuf):
         outgoing = select_each(sendbuf, True, channel.size)
-    _alltoall_blocks(channel, outgoing, incoming)
+    _exchange_blocks(channel, outgoing, incoming)
 
 
-def _alltoall_blocks(
-    channel: Channel,
-    outgoing: list[Selection] | None,
-    incoming: list[Selection],
-    alike: bool = False,
+def _exchange_blocks(
+    channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]
 ) -> None:
-    """`outgoing` None: what is in the receive buffer goes out. alike: the blocks of each side."""
-    if outgoing is None:
-        copies = [block.copied() for block in incoming]
-    else:
+    if outgoing is not None:
         outgoing[channel.rank].copy_to(incoming[channel.rank])
-        copies = None
-        if alike and _fits_c(outgoing[0], incoming[0]):
-            spreading.alltoall_adjacent(channel, outgoing[0], incoming[0])
-            return
-    for step in range(1, channel.size):
-        dest = (channel.rank + step) % channel.size
-        source = (channel.rank - step) % channel.size
-        sent = copies[dest] if copies is not None else outgoing[dest].span(True)  # type: ignore[index]
-        spreading.exchange(channel, sent, dest, incoming[source].span(False), source)
+    spreading.alltoall(channel, outgoing, incoming)
 
 
 def install() -> None:

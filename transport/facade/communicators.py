@@ -1,13 +1,15 @@
 """What the facade keeps per communicator, and the calls that make and free communicators.
 
-Each intracommunicator whose members all belong to this COMM_WORLD gets two private ones: one for
-the user's point-to-point envelopes, one for collectives. Others (intercommunicators, groups joined
-with spawned programs) have no state: their calls go to MPI itself.
+Each intracommunicator whose members all belong to this COMM_WORLD gets a private one, for what the
+facade itself asks of MPI, and a number that its members agree upon: by it messages are matched, the
+user's point-to-point ones apart from those of collectives. Others (intercommunicators, groups
+joined with spawned programs) have no state: their calls go to MPI itself.
 
 Calls that synchronise inside MPI are preceded by `arrive`, which keeps this rank's NI alive until
 every member is there and merges the clocks by maximum.
 """
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,47 +19,74 @@ from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import Channel
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _split = native(MPI.Comm, "Split")
 _free = native(MPI.Comm, "Free")
 _iallreduce = native(MPI.Comm, "Iallreduce")
+_ibcast = native(MPI.Comm, "Ibcast")
 _idup = native(MPI.Comm, "Idup")
 _test = native(MPI.Request, "Test")
 
 
 class State:
-    """The private communicators of one communicator."""
+    """The private communicator of one communicator, and its messages."""
 
     __slots__ = ("collective", "handle", "point_to_point")
 
     def __init__(
-        self, handle: int, privates: tuple[MPI.Intracomm, MPI.Intracomm], world_ranks: list[int]
+        self, handle: int, private: MPI.Intracomm, world_ranks: list[int], number: int
     ) -> None:
         self.handle = handle
-        self.point_to_point = Channel(privates[0], world_ranks)
-        self.collective = Channel(privates[1], world_ranks)
+        self.point_to_point = Channel(private, world_ranks, 2 * number)
+        self.collective = Channel(private, world_ranks, 2 * number + 1)
 
     def free(self) -> None:
-        for channel in (self.point_to_point, self.collective):
-            channel.free()
-            _free(channel.comm)
+        self.point_to_point.free()
+        self.collective.free()
+        _free(self.collective.comm)
+
+
+class Numbering:
+    """The agreement on a communicator's number, under way: that of its first member, who counts,
+    so that no member knows another communicator by it."""
+
+    __slots__ = ("_number", "_request")
+
+    _numbers = itertools.count()
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        """Collective over `comm`."""
+        rank = MPI.COMM_WORLD.Get_rank()
+        self._number = numpy.array([rank << 32 | next(self._numbers)], "q")
+        self._request = _ibcast(comm, self._number, 0)
+
+    def number(self) -> int:
+        """Wait for it, progressing."""
+        while not _test(self._request):
+            turn(_describe_numbering)
+        return int(self._number[0])
+
+
+def _describe_numbering() -> str:
+    return "the first member of a communicator to number it"
 
 
 class Begun:
-    """The state of what Idup makes. Its private communicators are made meanwhile, and waited for
+    """The state of what Idup makes. Its private communicator is made meanwhile, and waited for
     when it is used first: by then the user's own is there, so each member has called Idup."""
 
-    __slots__ = ("_comm", "_is_settling", "_parts", "_state", "_world_ranks")
+    __slots__ = ("_comm", "_is_settling", "_numbering", "_private", "_state", "_world_ranks")
 
     def __init__(
         self, comm: MPI.Intracomm, parent: "State | Begun", world_ranks: list[int]
     ) -> None:
         self._comm = comm
         # Of a private one: the user's attributes and topology are not copied.
-        self._parts = [_idup(parent.collective.comm) for _ in range(2)]
+        self._private = _idup(parent.collective.comm)
+        self._numbering = Numbering(parent.collective.comm)
         self._world_ranks = world_ranks
         self._is_settling = False
         self._state: State | None = None
@@ -72,13 +101,12 @@ class Begun:
         return self._state
 
     def _finish(self) -> None:
-        for _, request in self._parts:
-            while not _test(request):
-                turn(partial(_describe_arrival, self._comm))
-        (first, _), (second, _) = self._parts
-        for each in (first, second):
-            each.Set_errhandler(MPI.ERRORS_RETURN)
-        self._state = here.states.keep(self._comm, (first, second), self._world_ranks)
+        private, request = self._private
+        while not _test(request):
+            turn(partial(_describe_arrival, self._comm))
+        private.Set_errhandler(MPI.ERRORS_RETURN)
+        number = self._numbering.number()
+        self._state = here.states.keep(self._comm, private, self._world_ranks, number)
 
     @property
     def point_to_point(self) -> Channel:
@@ -106,16 +134,14 @@ class States(dict[int, State | Begun]):
 
     def add(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
         """Collective over `comm`."""
-        self.keep(comm, (private(comm), private(comm)), world_ranks)
+        made = private(comm)
+        self.keep(comm, made, world_ranks, Numbering(made).number())
 
     def keep(
-        self,
-        comm: MPI.Intracomm,
-        privates: tuple[MPI.Intracomm, MPI.Intracomm],
-        world_ranks: list[int],
+        self, comm: MPI.Intracomm, private: MPI.Intracomm, world_ranks: list[int], number: int
     ) -> State:
-        """A state for `comm` of two communicators of its group."""
-        state = self[comm.handle] = State(comm.handle, privates, world_ranks)
+        """A state for `comm` of a communicator of its group."""
+        state = self[comm.handle] = State(comm.handle, private, world_ranks, number)
         comm.Set_attr(self._keyval, comm.handle)
         return state
 

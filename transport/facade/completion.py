@@ -1,11 +1,14 @@
 """Wait, Test and their families, over the facade's operations and MPI's own requests mixed.
 
-A request stands for one of our operations if its handle is in `active`. Nothing is freed while we
-look: MPI's requests are looked at by Get_status. Once a request may complete, MPI itself completes
-it (at once, by now), so that the user's objects become REQUEST_NULL as ever; then the status gets
-what the envelope said.
+The rule. A request stands for one of our operations if its handle is in `active`; it may complete
+when its operation is over: for a Test from the operation's virtual completion on, while a Wait goes
+there. Nothing is freed while we look: MPI's own requests are looked at by Get_status. Once a
+request may complete, MPI itself completes it (at once, by now), so that the user's object becomes
+REQUEST_NULL as ever; then the status gets what the envelope said. Persistent requests of MPI's own
+are completed by the look: what comes after would not tell whether they were started.
 
-In virtual time an operation is complete for a Test from its completion on; a Wait goes there.
+Several requests of a call are a Mixture of three kinds that answer alike: `_Ours`, `_Native` and
+`_Persistent`.
 """
 
 import ctypes
@@ -16,11 +19,11 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.operations import Operation, fill
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import describe_native, failed_test, test_turn, turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.clock import wall_ns
-from pagewire.transport.node.patching import native, replace_all
 
 _wait = native(MPI.Request, "Wait")
 _test = native(MPI.Request, "Test")
@@ -39,16 +42,10 @@ Status = MPI.Status | None
 Statuses = Sequence[MPI.Status] | None
 
 
-def let_go(request: MPI.Request, operation: Any) -> None:
-    """From here on MPI's own completion of `request` succeeds at once."""
-    del here.active[request.handle]
-    if operation.generalized is not None:
-        operation.generalized.Complete()
-
-
 def conclude(request: MPI.Request, operation: Any, status: Status) -> None:
     """Complete the request of an operation that is complete; raise the operation's error."""
-    let_go(request, operation)
+    del here.active[request.handle]
+    operation.generalized.Complete()
     _wait(request, status)
     if status is not None:
         fill(status, operation)
@@ -56,13 +53,13 @@ def conclude(request: MPI.Request, operation: Any, status: Status) -> None:
         raise operation.error
 
 
-def passed(operation: Any) -> bool:
+def _passed(operation: Any) -> bool:
     """Whether a Test finds the operation complete now."""
     done: bool = operation.poll() and operation.complete_ns <= here.clock.now_ns
     return done
 
 
-def failed(operations: Sequence[Any]) -> None:
+def _failed(operations: Sequence[Any]) -> None:
     """Charge a Test that found nothing."""
     failed_test(any(operation.poll() for operation in operations))
 
@@ -99,11 +96,11 @@ def _waiting() -> Callable[..., bool]:
 def test_one(request: MPI.Request, operation: Any, status: Status) -> bool:
     if not operation.poll():
         test_turn()
-    if passed(operation):
+    if _passed(operation):
         here.clock.completed(operation.complete_ns)
         conclude(request, operation, status)
         return True
-    failed([operation])
+    _failed([operation])
     return False
 
 
@@ -134,311 +131,292 @@ def _testing() -> Callable[..., bool]:
 
 
 def Get_status(self: MPI.Request, status: Status = None) -> bool:
-    return look(self, status)
-
-
-def look(request: MPI.Request, status: Status) -> bool:
     """Test without completing."""
-    operation = here.active.get(request.handle)
+    operation = here.active.get(self.handle)
     test_turn()
     if operation is None:
-        done: bool = _get_status(request, status)
+        done: bool = _get_status(self, status)
         return done
-    if not passed(operation):
-        failed([operation])
+    if not _passed(operation):
+        _failed([operation])
         return False
     if status is not None:
         fill(status, operation)
     return True
 
 
-class Natives:
-    """Those of several requests that are MPI's own, completed beside our operations.
+class _Ours:
+    """A request that stands for one of our operations."""
 
-    Not looked at by Get_status and completed with the others: MPICH 5.0 forgets the status of a
-    persistent request at that.
-    """
+    __slots__ = ("operation", "request")
 
-    def __init__(self, requests: Sequence[MPI.Request], found: list[Any]) -> None:
-        self._places = [i for i, operation in enumerate(found) if operation is None]
-        self._requests = [requests[i] for i in self._places]
-        self._statuses = [MPI.Status() for _ in self._places]
+    def __init__(self, request: MPI.Request, operation: Any) -> None:
+        self.request = request
+        self.operation = operation
+
+    def is_over(self) -> bool | None:
+        """Whether a Test finds it complete now; None: it is not active."""
+        return _passed(self.operation)
+
+    ready = is_over
+    """The same; one of MPI's persistent ones is completed by this."""
+
+    def take(self, status: Status) -> Any:
+        """Complete it, which is over; what lower-case wait returns."""
+        conclude(self.request, self.operation, status)
+        return self.operation.result()
+
+
+class _Native:
+    """A request of MPI's own. wait: MPI's, of buffers or of objects."""
+
+    __slots__ = ("_error", "_kept", "_wait", "request")
+
+    def __init__(self, request: MPI.Request, wait: Callable[..., Any]) -> None:
+        self.request = request
+        self._wait = wait
+        self._kept: MPI.Status | None = None
         self._error: MPI.Exception | None = None
-        self._over: set[int] = set()
 
-    def test(self) -> bool:
-        """Whether all of them are complete, and completed by this."""
-        try:
-            done: bool = _testall(self._requests, self._statuses)
-        except MPI.Exception as error:
-            self._error = error
-            return True
+    def is_complete(self) -> bool:
+        """Whether a Wait returns at once."""
+        done: bool = _get_status(self.request)
         return done
 
-    def test_each(self) -> bool:
-        """Complete those that can be; whether all of them are.
+    def is_over(self) -> bool | None:
+        return None if self.request == MPI.REQUEST_NULL else self.is_complete()
 
-        For a wait: MPICH 5.0's Testall fails for partitioned requests of which one is complete.
+    def ready(self) -> bool | None:
+        return self.is_over()
+
+    def keep(self, status: MPI.Status) -> None:
+        """It was completed, with this status."""
+        self._kept = status
+
+    def finish(self) -> bool:
+        """Complete it if that can be.
+
+        For a Wait of several: MPICH 5.0's Testall fails for partitioned requests of which one is
+        complete, and forgets the status of a persistent one at a Get_status.
         """
-        for i, request in enumerate(self._requests):
-            if i in self._over:
-                continue
-            status = self._statuses[i]
-            try:
-                if not _test(request, status):
-                    return False
-            except MPI.Exception as error:
-                status.Set_error(error.Get_error_code())
-                self._error = MPI.Exception(MPI.ERR_IN_STATUS)
-                self._error.__cause__ = error
-            self._over.add(i)
+        if self._kept is not None:
+            return True
+        status = MPI.Status()
+        try:
+            if not _test(self.request, status):
+                return False
+        except MPI.Exception as error:
+            self._error = error
+        self.keep(status)
         return True
 
-    def correct(self, statuses: Statuses) -> None:
-        """Put their statuses where MPI's are of requests that were none any more; raise their
-        error."""
-        put_statuses(dict(zip(self._places, self._statuses, strict=True)), statuses)
+    def take(self, status: Status) -> Any:
+        if self._kept is None:
+            return self._wait(self.request, status)
+        if status is not None:
+            num_bytes = MPI._sizeof(MPI.Status)
+            ctypes.memmove(MPI._addressof(status), MPI._addressof(self._kept), num_bytes)
         if self._error is not None:
             raise self._error
+        return None
 
 
-def put_statuses(found: dict[int, MPI.Status], statuses: Statuses) -> None:
-    """Put statuses at their places where the user has room for them."""
-    num_bytes = MPI._sizeof(MPI.Status)
-    for i, status in found.items():
-        if statuses is not None and i < len(statuses):
-            ctypes.memmove(MPI._addressof(statuses[i]), MPI._addressof(status), num_bytes)
+class _Persistent(_Native):
+    """One of MPI's own that may not be started."""
+
+    __slots__ = ()
+
+    def is_over(self) -> bool | None:
+        if _get_status_any([self.request]) == (MPI.UNDEFINED, True):
+            return None
+        return self.is_complete()
+
+    def ready(self) -> bool | None:
+        """MPI before 4.1 tells by this alone whether it was started."""
+        if self._kept is not None:
+            return True
+        status = MPI.Status()
+        i, done = _testany([self.request], status)
+        if done and i == MPI.UNDEFINED:
+            return None
+        if done:
+            self.keep(status)
+        return bool(done)
 
 
-def complete_all(requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses) -> None:
-    """Complete requests all of which may complete; `found` has their operations or None."""
-    ours = [(i, operation) for i, operation in enumerate(found) if operation is not None]
-    if not ours:
-        _waitall(requests, statuses)
-        return
-    for complete_ns in sorted(operation.complete_ns for _, operation in ours):
-        here.clock.completed(complete_ns)
-    for i, operation in ours:
-        let_go(requests[i], operation)
-    try:
-        _waitall(requests, statuses)
-    finally:
-        errors = correct(ours, statuses)
-    if errors:
-        raise in_status(errors)
+class Mixture:
+    """The requests of one call, in order."""
 
+    __slots__ = ("natives", "ours", "requests")
 
-def complete_beside(
-    natives: Natives, requests: Sequence[MPI.Request], found: list[Any], statuses: Statuses
-) -> None:
-    """As complete_all, after those of MPI's own.
+    def __init__(self, requests: Sequence[MPI.Request], wait: Callable[..., Any] = _wait) -> None:
+        """wait: MPI's, for one of its own."""
+        self.ours: list[_Ours] = []
+        self.natives: list[_Native] = []
+        self.requests: list[_Ours | _Native] = []
+        for request in requests:
+            operation = here.active.get(request.handle)
+            if operation is not None:
+                self.ours.append(_Ours(request, operation))
+                self.requests.append(self.ours[-1])
+            else:
+                kind = _Persistent if isinstance(request, MPI.Prequest) else _Native
+                self.natives.append(kind(request, wait))
+                self.requests.append(self.natives[-1])
 
-    They are not given to MPI once more: MPICH 4.0's Waitall fails for inactive partitioned ones.
-    """
-    left = [
-        MPI.Request() if operation is None else request
-        for request, operation in zip(requests, found, strict=True)
-    ]
-    try:
-        complete_all(left, found, statuses)
-    finally:
-        natives.correct(statuses)
+    def describe(self) -> str:
+        """What a wait for one of them waits for."""
+        first = f", the first of ours: {self.ours[0].operation.describe()}" if self.ours else ""
+        return f"one of {len(self.requests)} requests{first}"
 
+    def failed(self) -> None:
+        """Charge a Test that found too little."""
+        _failed([each.operation for each in self.ours])
 
-def correct(ours: list[tuple[int, Any]], statuses: Statuses) -> list[BaseException]:
-    """Put our operations' statuses where MPI's are; their errors."""
-    errors = []
-    for i, operation in ours:
-        if statuses is not None and i < len(statuses):
-            fill(statuses[i], operation)
-            if isinstance(operation.error, MPI.Exception):
-                statuses[i].Set_error(operation.error.Get_error_class())
-        if operation.error is not None:
-            errors.append(operation.error)
-    return errors
+    def reach(self) -> None:
+        """Wait for all of ours; the clock does not go there yet."""
+        for each in self.ours:
+            each.operation.reach()
 
+    def passed(self) -> bool:
+        """Whether a Test finds all of ours complete."""
+        test_turn()
+        if all(each.is_over() for each in self.ours):
+            return True
+        self.failed()
+        return False
 
-def in_status(errors: list[BaseException]) -> BaseException:
-    """The error of a call for several requests, caused by that of the first that failed."""
-    error = MPI.Exception(MPI.ERR_IN_STATUS)
-    error.__cause__ = errors[0]
-    return error
+    def is_over(self) -> bool:
+        """Whether a Test finds all complete; completes none."""
+        return self.passed() and all(each.is_complete() for each in self.natives)
+
+    def test_natives(self) -> MPI.Exception | bool:
+        """Testall of MPI's own, which are completed if it says so; or its error, when they are."""
+        statuses = [MPI.Status() for _ in self.natives]
+        try:
+            done: MPI.Exception | bool = _testall([each.request for each in self.natives], statuses)
+        except MPI.Exception as error:
+            done = error
+        if done:
+            for each, status in zip(self.natives, statuses, strict=True):
+                each.keep(status)
+        return done
+
+    def take(
+        self, statuses: Statuses, *, in_order: bool = False, places: list[int] | None = None
+    ) -> list[Any]:
+        """Complete all, or those at `places`, which are over; what lower-case wait returns of each.
+        in_order: the CPU learns of the completions in the requests' order, and not in theirs."""
+        chosen = self.requests if places is None else [self.requests[i] for i in places]
+        times_ns = [each.operation.complete_ns for each in chosen if isinstance(each, _Ours)]
+        for complete_ns in times_ns if in_order else sorted(times_ns):
+            here.clock.completed(complete_ns)
+        if statuses is not None:
+            _extend(statuses, len(chosen))
+        results: list[Any] = []
+        errors: list[MPI.Exception] = []
+        for i, each in enumerate(chosen):
+            status = None if statuses is None or i >= len(statuses) else statuses[i]
+            try:
+                results.append(each.take(status))
+            except MPI.Exception as error:
+                results.append(None)
+                errors.append(error)
+                if status is not None:
+                    status.Set_error(error.Get_error_code())
+        if errors:
+            raise MPI.Exception(MPI.ERR_IN_STATUS) from errors[0]
+        return results
+
+    def _earliest(self, waiting: bool) -> _Ours | None:
+        """That of ours which completes first in virtual time; `waiting`: also in the future."""
+        over = [each for each in self.ours if each.operation.poll()]
+        now_ns = here.clock.now_ns
+        if not waiting:
+            over = [each for each in over if each.operation.complete_ns <= now_ns]
+        return min(over, key=lambda each: each.operation.complete_ns, default=None)
+
+    def take_any(
+        self, status: Status, waiting: bool, testany: Callable[..., Any] = _testany
+    ) -> tuple[int, bool, Any]:
+        """Testany, or with `waiting` Waitany: the index, UNDEFINED if no request is active, whether
+        it is over, and what lower-case wait returns. testany: MPI's, for its own."""
+        natives = [each.request for each in self.natives]
+        while True:
+            first = self._earliest(waiting)
+            if first is not None:
+                here.clock.completed(first.operation.complete_ns)
+                return self.requests.index(first), True, first.take(status)
+            if natives or not self.ours:
+                i, done, *received = testany(natives, status)
+                result = received[0] if received else None
+                if done and i != MPI.UNDEFINED:
+                    return self.requests.index(self.natives[i]), True, result
+                if done and not self.ours:
+                    return i, True, result
+            if not waiting:
+                test_turn()
+                self.failed()
+                return MPI.UNDEFINED, False, None
+            turn(self.describe)
+
+    def find_ready(self, waiting: bool, completing: bool) -> list[int] | None:
+        """Places of those that may complete now; None if no request is active. completing: they
+        will be, and those of MPI's own for which only this tells are already."""
+        while True:
+            first = self._earliest(waiting)
+            if first is not None:
+                here.clock.completed(first.operation.complete_ns)
+            found = [each.ready() if completing else each.is_over() for each in self.requests]
+            if all(each is None for each in found):
+                return None
+            ready = [i for i, each in enumerate(found) if each]
+            if ready:
+                return ready
+            if not waiting:
+                self.failed()
+                return ready
+            turn(self.describe)
 
 
 def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-    requests = list(requests)
-    found = [here.active.get(request.handle) for request in requests]
-    natives = Natives(requests, found)
-    for operation in found:
-        if operation is not None:
-            operation.reach()
-    while not natives.test_each():
-        turn(describe_native)
-    complete_beside(natives, requests, found, statuses)
-    return True
-
-
-def await_all(requests: Sequence[MPI.Request], found: list[Any]) -> None:
-    for request, operation in zip(requests, found, strict=True):
-        if operation is None:
-            while not _get_status(request):
-                turn(describe_native)
-        else:
-            operation.reach()
-
-
-def all_passed(requests: Sequence[MPI.Request], found: list[Any]) -> bool:
-    """The test of Testall, without completing anything."""
-    return ours_passed(found) and all(
-        operation is not None or _get_status(request)
-        for request, operation in zip(requests, found, strict=True)
-    )
-
-
-def ours_passed(found: list[Any]) -> bool:
-    test_turn()
-    ours = [operation for operation in found if operation is not None]
-    if not all(passed(operation) for operation in ours):
-        failed(ours)
-        return False
+    mixture = Mixture(requests)
+    mixture.reach()
+    for each in mixture.natives:
+        while not each.finish():
+            turn(describe_native)
+    mixture.take(statuses)
     return True
 
 
 def Testall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
     requests = list(requests)
-    found = [here.active.get(request.handle) for request in requests]
-    if not any(found):
-        done: bool = _testall(requests, statuses)
-        if not done:
+    mixture = Mixture(requests)
+    if not mixture.ours:
+        over: bool = _testall(requests, statuses)
+        if not over:
             test_turn()
-        return done
-    natives = Natives(requests, found)
-    if not ours_passed(found) or not natives.test():
+        return over
+    if not mixture.passed():
         return False
-    complete_beside(natives, requests, found, statuses)
+    done = mixture.test_natives()
+    if not done:
+        return False
+    try:
+        mixture.take(statuses)
+    finally:
+        if isinstance(done, MPI.Exception):
+            raise done
     return True
 
 
-def describe_any(requests: Sequence[MPI.Request]) -> str:
-    """What a wait for one of several requests waits for."""
-    ours = [here.active[each.handle].describe() for each in requests if each.handle in here.active]
-    first = f", the first of ours: {ours[0]}" if ours else ""
-    return f"one of {len(requests)} requests{first}"
-
-
-def choose(requests: Sequence[MPI.Request], waiting: bool) -> int | None:
-    """The index of one of our operations to complete now: the earliest in virtual time.
-
-    None if there is none. `waiting` also takes one that completes in the virtual future.
-    """
-    best = None
-    best_ns = 0
-    for i, request in enumerate(requests):
-        operation = here.active.get(request.handle)
-        if operation is None or not operation.poll():
-            continue
-        complete_ns = operation.complete_ns
-        if (waiting or complete_ns <= here.clock.now_ns) and (
-            best is None or complete_ns < best_ns
-        ):
-            best, best_ns = i, complete_ns
-    return best
-
-
-def _native_any(requests: Sequence[MPI.Request], status: Status) -> tuple[int, bool]:
-    """Testany of those requests that are MPI's own; the index is that in `requests`."""
-    places = [i for i, request in enumerate(requests) if request.handle not in here.active]
-    if not places:
-        return MPI.UNDEFINED, True
-    i, done = _testany([requests[i] for i in places], status)
-    return (i if i == MPI.UNDEFINED else places[i]), done
-
-
-def one_of(requests: Sequence[MPI.Request], status: Status, waiting: bool) -> tuple[int, bool]:
-    """Testany, or with `waiting` Waitany. The index is UNDEFINED if no request is active."""
-    while True:
-        i = choose(requests, waiting)
-        if i is not None:
-            operation = here.active[requests[i].handle]
-            here.clock.completed(operation.complete_ns)
-            conclude(requests[i], operation, status)
-            return i, True
-        j, done = _native_any(requests, status)
-        ours = [here.active[r.handle] for r in requests if r.handle in here.active]
-        if done and (j != MPI.UNDEFINED or not ours):
-            return j, True
-        if not waiting:
-            test_turn()
-            failed(ours)
-            return MPI.UNDEFINED, False
-        turn(partial(describe_any, requests))
-
-
 def Waitany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> int:
-    return one_of(list(requests), status, True)[0]
+    return Mixture(requests).take_any(status, True)[0]
 
 
 def Testany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> tuple[int, bool]:
     test_turn()
-    return one_of(list(requests), status, False)
-
-
-def some_ready(
-    requests: Sequence[MPI.Request], waiting: bool, over: dict[int, MPI.Status] | None = None
-) -> list[int] | None:
-    """Indices of requests that may complete now; None if no request is active.
-
-    over: gets the statuses of MPI's persistent requests, which are complete by this; without it,
-    none is completed.
-    """
-    while True:
-        i = choose(requests, waiting)
-        if i is not None:
-            here.clock.completed(here.active[requests[i].handle].complete_ns)
-        ready = []
-        num_active = 0
-        for i, request in enumerate(requests):
-            operation = here.active.get(request.handle)
-            if operation is not None:
-                num_active += 1
-                if passed(operation):
-                    ready.append(i)
-            else:
-                is_over = _native_is_over(request, i, over)
-                num_active += is_over is not None
-                if is_over:
-                    ready.append(i)
-        if num_active == 0:
-            return None
-        if ready or not waiting:
-            if not ready:
-                failed([here.active[r.handle] for r in requests if r.handle in here.active])
-            return ready
-        turn(partial(describe_any, requests))
-
-
-def _native_is_over(
-    request: MPI.Request, place: int, over: dict[int, MPI.Status] | None
-) -> bool | None:
-    """None: a request of MPI's own that is not active."""
-    if over is not None and isinstance(request, MPI.Prequest):
-        # MPI before 4.1 tells by this alone whether it was started.
-        status = MPI.Status()
-        i, done = _testany([request], status)
-        if done and i != MPI.UNDEFINED:
-            over[place] = status
-        return None if done and i == MPI.UNDEFINED else done
-    if request == MPI.REQUEST_NULL or _inactive(request):
-        return None
-    return _get_status(request)
-
-
-def _inactive(request: MPI.Request) -> bool:
-    """Whether one of MPI's requests is a persistent one that is not started."""
-    return isinstance(request, MPI.Prequest) and _get_status_any([request]) == (
-        MPI.UNDEFINED,
-        True,
-    )
+    return Mixture(requests).take_any(status, False)[:2]
 
 
 def _some(
@@ -446,36 +424,32 @@ def _some(
 ) -> list[int] | None:
     requests = list(requests)
     test_turn()
-    if not any(request.handle in here.active for request in requests):
+    mixture = Mixture(requests)
+    if not mixture.ours:
         while True:
             indices: list[int] | None = _testsome(requests, statuses)
             if indices is None or indices or not waiting:
                 return indices
             turn(describe_native)
-    over: dict[int, MPI.Status] = {}
-    ready = some_ready(requests, waiting, over)
+    ready = mixture.find_ready(waiting, True)
     if ready:
-        chosen = [requests[i] for i in ready]
-        try:
-            complete_all(chosen, [here.active.get(r.handle) for r in chosen], statuses)
-        finally:
-            put_statuses({ready.index(i): status for i, status in over.items()}, statuses)
+        mixture.take(statuses, places=ready)
     return ready
 
 
 def Get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
     requests = list(requests)
-    found = [here.active.get(request.handle) for request in requests]
-    if not any(found):
+    mixture = Mixture(requests)
+    if not mixture.ours:
         test_turn()
         return _get_status_all(requests, statuses)
-    if not all_passed(requests, found):
+    if not mixture.is_over():
         return False
     _look_each(requests, statuses)
     return True
 
 
-def extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
+def _extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
     """Make a list of statuses long enough, as mpi4py does."""
     if isinstance(statuses, list):
         statuses.extend(MPI.Status() for _ in range(len(statuses), num_wanted))
@@ -484,37 +458,36 @@ def extend(statuses: Sequence[MPI.Status], num_wanted: int) -> None:
 def _look_each(requests: Sequence[MPI.Request], statuses: Statuses) -> None:
     if statuses is None:
         return
-    extend(statuses, len(requests))
+    _extend(statuses, len(requests))
     for request, status in zip(requests, statuses, strict=False):
-        look(request, status)
+        Get_status(request, status)
 
 
 def Get_status_any(
     cls: Any, requests: Sequence[MPI.Request], status: Status = None
 ) -> tuple[int, bool]:
+    requests = list(requests)
+    mixture = Mixture(requests)
     test_turn()
-    if not any(request.handle in here.active for request in requests):
+    if not mixture.ours:
         return _get_status_any(requests, status)
-    num_active = 0
-    for i, request in enumerate(requests):
-        if request.handle not in here.active and (
-            request == MPI.REQUEST_NULL or _inactive(request)
-        ):
+    for i, each in enumerate(mixture.requests):
+        if isinstance(each, _Native) and each.is_over() is None:
             continue
-        num_active += 1
-        if look(request, status):
+        if Get_status(each.request, status):
             return i, True
-    return MPI.UNDEFINED, num_active == 0
+    return MPI.UNDEFINED, False
 
 
 def Get_status_some(
     cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 ) -> list[int] | None:
     requests = list(requests)
+    mixture = Mixture(requests)
     test_turn()
-    if not any(request.handle in here.active for request in requests):
+    if not mixture.ours:
         return _get_status_some(requests, statuses)
-    ready = some_ready(requests, False)
+    ready = mixture.find_ready(False, False)
     if ready:
         _look_each([requests[i] for i in ready], statuses)
     return ready
@@ -541,13 +514,7 @@ def Free(self: MPI.Request) -> None:
 def abandon(request: MPI.Request, operation: Any) -> None:
     del here.active[request.handle]
     here.keep(operation)
-    if operation.generalized is not None:
-        _free(request)
-        return
-    # The handle is MPI's receive of the envelope: it stays ours, the user's object becomes null.
-    operation.c.is_owned = 1
-    num_bytes = MPI._sizeof(request)
-    ctypes.memmove(MPI._addressof(request), MPI._addressof(MPI.REQUEST_NULL), num_bytes)
+    _free(request)
 
 
 def install() -> None:
@@ -558,9 +525,9 @@ def install() -> None:
         "Testsome": bracket("Testsome", partial(_some, False)),
         "cancel": bracket("Cancel", Cancel),
     }
-    for function in (
-        Get_status, Waitall, Testall, Waitany, Testany, Get_status_all, Get_status_any,
-        Get_status_some, Cancel, Free,
-    ):  # fmt: skip
+    looks = (Get_status, Get_status_all, Get_status_any, Get_status_some)
+    for function in (*looks, Waitall, Testall, Waitany, Testany, Cancel, Free):
         replacements[function.__name__] = bracket(function.__name__, function)
+    for function in looks:
+        replacements[function.__name__.lower()] = bracket(function.__name__, function)
     replace_all(MPI.Request, replacements)

@@ -14,8 +14,9 @@ from mpi4py import MPI
 from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
+from pagewire.run.report import report
+from pagewire.run.settings import config
 from pagewire.transport.facade import (
-    array_collectives,
     collectives,
     communicators,
     completion,
@@ -33,14 +34,12 @@ from pagewire.transport.facade import (
     synchronising,
 )
 from pagewire.transport.facade.mpi_library import mpi_library
+from pagewire.transport.facade.node import Node
+from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.program_time import program_time
-from pagewire.transport.facade.progress import progress, turn
+from pagewire.transport.facade.progress import make_progress, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.wire_mpi import WireMpi
-from pagewire.transport.node import report
-from pagewire.transport.node.node import Node
-from pagewire.transport.node.patching import native
-from pagewire.transport.settings import config
 
 # Turns in vain, when everybody is at Finalize, after which a send counts as never received.
 _PATIENCE_TURNS = 2000
@@ -85,7 +84,6 @@ def install() -> None:
         object_completion,
         collectives,
         reductions,
-        array_collectives,
         object_collectives,
         neighborhoods,
         synchronising,
@@ -200,7 +198,7 @@ def _finish_trace(node: Node) -> OutputError | None:
 
 def _make_page(path: str, per_rank: list[Any], settings: config.Config) -> None:
     """For a run of the user's own mpiexec."""
-    from pagewire.transport.page import page
+    from pagewire.run.page import page
 
     program = os.environ.get("PAGEWIRE_PROGRAM", "")
     page.write(path, report.document(per_rank, settings, program))
@@ -208,7 +206,7 @@ def _make_page(path: str, per_rank: list[Any], settings: config.Config) -> None:
 
 def _make_timeline(path: str, num_ranks: int) -> None:
     """For a run of the user's own mpiexec: all ranks must have written where this one reads."""
-    from pagewire.transport.timeline import timeline
+    from pagewire.run.timeline import timeline
 
     records = {rank: f"{path}.{rank}" for rank in range(num_ranks)}
     try:
@@ -223,7 +221,7 @@ def _let_sends_through(world: communicators.State | communicators.Begun) -> None
     communicators.arrive(world)
     in_vain = 0
     while in_vain < _PATIENCE_TURNS and not _sent():
-        if progress(True):
+        if make_progress(True):
             in_vain = 0
         else:
             in_vain += 1
@@ -236,6 +234,4 @@ def _describe_end() -> str:
 
 
 def _sent() -> bool:
-    started = [*here.active.values(), *here.unattended]
-    sends = [operation.poll() for operation in started if not operation.is_receive]
-    return all(sends) and lib.pw_call_drained(here.messaging) == 1
+    return bool(here.node.check(lib.pw_call_drained(here.messaging), "the end of all sends"))

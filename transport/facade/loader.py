@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from pagewire.native.settings import ConfigError
+from pagewire.run.settings import config
 from pagewire.transport.facade.rank import here
-from pagewire.transport.settings import config
 
 _TARGET = "mpi4py.MPI"
 _UNEXPECTED_BYTES = 64

@@ -186,6 +186,13 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
 
     Without a count, the buffer is taken to hold `blocks` blocks and the count of one is found.
     """
+    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES and blocks and spec.size % blocks == 0:
+        try:
+            view = _frombuffer(spec, readonly)
+        except (ValueError, BufferError):
+            pass  # Fortran order, or not contiguous at all
+        else:
+            return Selection(view.address, spec.size // blocks, ARRAY_TYPES[spec.dtype], view)
     items = _unpack(spec, (list, tuple))
     address, nbytes, datatype, owner = _memory(items, readonly)
     skipped = 0

@@ -4,7 +4,7 @@
 #define PW_FACADE_MPI_BURSTS_H
 #include "native/frames.h"
 #include "transport/facade/mpi_library.h"
-#include "transport/node/wire.h"
+#include "node/wires/wire.h"
 
 typedef struct pw_mpi_bursts pw_mpi_bursts;
 

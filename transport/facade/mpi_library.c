@@ -18,19 +18,13 @@ typedef struct {
 } entry_point;
 
 static const entry_point entry_points[] = {
-    {"MPI_Send", offsetof(pw_mpi_library, send)},
     {"MPI_Isend", offsetof(pw_mpi_library, isend)},
-    {"MPI_Irecv", offsetof(pw_mpi_library, irecv)},
     {"MPI_Recv_init", offsetof(pw_mpi_library, recv_init)},
     {"MPI_Start", offsetof(pw_mpi_library, start)},
     {"MPI_Test", offsetof(pw_mpi_library, test)},
     {"MPI_Wait", offsetof(pw_mpi_library, wait)},
     {"MPI_Cancel", offsetof(pw_mpi_library, cancel)},
-    {"MPI_Test_cancelled", offsetof(pw_mpi_library, test_cancelled)},
     {"MPI_Request_free", offsetof(pw_mpi_library, request_free)},
-    {"MPI_Request_get_status", offsetof(pw_mpi_library, request_get_status)},
-    {"MPI_Improbe", offsetof(pw_mpi_library, improbe)},
-    {"MPI_Mrecv", offsetof(pw_mpi_library, mrecv)},
     {"MPI_Iprobe", offsetof(pw_mpi_library, iprobe)},
     {"MPI_Get_count", offsetof(pw_mpi_library, get_count)},
     {"MPI_Status_set_elements_x", offsetof(pw_mpi_library, status_set_elements_x)},
@@ -80,12 +74,8 @@ int pw_mpi_library_load(const char *module_path, const pw_mpi_facts *facts, pw_m
     dlclose(module); /* the interpreter holds it */
     if (code) return code;
     out->byte = facts->byte;
-    out->request_null = facts->request_null;
-    out->message_null = facts->message_null;
-    out->message_no_proc = facts->message_no_proc;
     out->any_source = facts->any_source;
     out->any_tag = facts->any_tag;
-    out->proc_null = facts->proc_null;
     out->source_offset = facts->source_offset;
     out->tag_offset = facts->tag_offset;
     return PW_OK;

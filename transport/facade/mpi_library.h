@@ -19,33 +19,22 @@ typedef struct {
 /* What Python knows of the library. */
 typedef struct {
     pw_mpi_handle byte; /* MPI_BYTE */
-    pw_mpi_handle request_null, message_null, message_no_proc;
-    int32_t any_source, any_tag, proc_null;
+    int32_t any_source, any_tag;
     uint32_t source_offset, tag_offset; /* in bytes of a status */
 } pw_mpi_facts;
 
 /* Functions answer 0 or an MPI error class's code, as their communicator's error handler lets them.
  * Counts are ints: cut what is larger. */
 typedef struct {
-    int (*send)(const void *buffer, int count, pw_mpi_handle type, int peer, int tag,
-                pw_mpi_handle comm);
     int (*isend)(const void *buffer, int count, pw_mpi_handle type, int peer, int tag,
                  pw_mpi_handle comm, pw_mpi_handle *request);
-    int (*irecv)(void *buffer, int count, pw_mpi_handle type, int peer, int tag, pw_mpi_handle comm,
-                 pw_mpi_handle *request);
     int (*recv_init)(void *buffer, int count, pw_mpi_handle type, int peer, int tag,
                      pw_mpi_handle comm, pw_mpi_handle *request);
     int (*start)(pw_mpi_handle *request);
     int (*test)(pw_mpi_handle *request, int *flag, pw_mpi_status *status);
     int (*wait)(pw_mpi_handle *request, pw_mpi_status *status);
     int (*cancel)(pw_mpi_handle *request);
-    int (*test_cancelled)(const pw_mpi_status *status, int *flag);
     int (*request_free)(pw_mpi_handle *request);
-    int (*request_get_status)(pw_mpi_handle request, int *flag, pw_mpi_status *status);
-    int (*improbe)(int peer, int tag, pw_mpi_handle comm, int *flag, pw_mpi_handle *message,
-                   pw_mpi_status *status);
-    int (*mrecv)(void *buffer, int count, pw_mpi_handle type, pw_mpi_handle *message,
-                 pw_mpi_status *status);
     int (*iprobe)(int peer, int tag, pw_mpi_handle comm, int *flag, pw_mpi_status *status);
     int (*get_count)(const pw_mpi_status *status, pw_mpi_handle type, int *count);
     int (*status_set_elements_x)(void *status, pw_mpi_handle type, int64_t count);
@@ -54,8 +43,7 @@ typedef struct {
                         pw_mpi_handle op);
     int (*error_string)(int code, char *text, int *num_chars); /* text: PW_MPI_ERROR_CHARS */
     pw_mpi_handle byte;
-    pw_mpi_handle request_null, message_null, message_no_proc;
-    int32_t any_source, any_tag, proc_null;
+    int32_t any_source, any_tag;
     uint32_t source_offset, tag_offset;
     char reason[256]; /* why load failed */
 } pw_mpi_library;

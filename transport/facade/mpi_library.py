@@ -29,12 +29,8 @@ def mpi_library() -> Any:
         "pw_mpi_facts *",
         {
             "byte": handle_of(MPI.BYTE),
-            "request_null": handle_of(MPI.REQUEST_NULL),
-            "message_null": handle_of(MPI.MESSAGE_NULL),
-            "message_no_proc": handle_of(MPI.MESSAGE_NO_PROC),
             "any_source": MPI.ANY_SOURCE,
             "any_tag": MPI.ANY_TAG,
-            "proc_null": MPI.PROC_NULL,
             "source_offset": source_offset,
             "tag_offset": tag_offset,
         },

@@ -12,8 +12,8 @@ from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.message import bytes_given
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _COLLECTIVES = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv",

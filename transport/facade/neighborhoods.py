@@ -18,8 +18,8 @@ from pagewire.transport.facade.collectives import collective
 from pagewire.transport.facade.message import select, select_each, select_vector
 from pagewire.transport.facade.objects import loaded, pickled
 from pagewire.transport.facade.operations import Channel
+from pagewire.transport.facade.patching import replace_all
 from pagewire.transport.facade.selection import Selection
-from pagewire.transport.node.patching import replace_all
 
 
 def _posting_order(comm: Any, num_edges: int) -> list[int]:

@@ -6,11 +6,10 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade import spreading
-from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.collectives import collective
+from pagewire.transport.facade.collectives import collective, root_of
 from pagewire.transport.facade.objects import loaded, pickled, unpickled
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.node.patching import replace_all
+from pagewire.transport.facade.patching import replace_all
 
 
 def _send(channel: Channel, thing: Any, dest: int) -> None:
@@ -18,11 +17,11 @@ def _send(channel: Channel, thing: Any, dest: int) -> None:
 
 
 def _receive(channel: Channel, source: int) -> Any:
-    return loaded(spreading.receive(channel, None, source))
+    return loaded(spreading.receive(channel, source))
 
 
 def _exchange(channel: Channel, thing: Any, dest: int, source: int) -> Any:
-    return loaded(spreading.exchange(channel, pickled(thing), dest, None, source))
+    return loaded(spreading.exchange(channel, pickled(thing), dest, source))
 
 
 def _barrier(channel: Channel) -> None:
@@ -30,9 +29,7 @@ def _barrier(channel: Channel) -> None:
 
 
 def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+    root = root_of(channel, root)
     if channel.rank == root:
         spreading.broadcast_unsized(channel, pickled(obj), root)
         return obj
@@ -40,14 +37,14 @@ def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
 
 
 def _gather(channel: Channel, sendobj: Any, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+    root = root_of(channel, root)
     if channel.rank != root:
         _send(channel, sendobj, root)
         return None
     mine = MPI.pickle.loads(pickled(sendobj))
-    received = spreading.receive_all(channel, [(i, None) for i in range(channel.size) if i != root])
+    received = spreading.exchange_all(
+        channel, [], [(i, None) for i in range(channel.size) if i != root]
+    )
     objects = [loaded(operation) for operation in received]
     objects.insert(root, mine)
     return objects
@@ -63,13 +60,11 @@ def _items(things: Sequence[Any] | None, size: int) -> list[Any]:
 
 
 def _scatter(channel: Channel, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+    root = root_of(channel, root)
     if channel.rank != root:
         return _receive(channel, root)
     spans = [pickled(item) for item in _items(sendobj, channel.size)]
-    spreading.send_all(channel, [(i, span) for i, span in enumerate(spans) if i != root])
+    spreading.exchange_all(channel, [(i, span) for i, span in enumerate(spans) if i != root], [])
     return MPI.pickle.loads(spans[root])
 
 
@@ -79,7 +74,7 @@ def _allgather(channel: Channel, sendobj: Any) -> list[Any]:
     spans[rank] = pickled(sendobj)
     for step in range(size - 1):
         outgoing = spans[(rank - step) % size]
-        received = spreading.exchange(channel, outgoing, (rank + 1) % size, None, (rank - 1) % size)
+        received = spreading.exchange(channel, outgoing, (rank + 1) % size, (rank - 1) % size)
         spans[(rank - step - 1) % size] = received.received()
     return [unpickled(span) for span in spans]
 
@@ -97,9 +92,7 @@ def _alltoall(channel: Channel, sendobj: Sequence[Any] | None) -> list[Any]:
 
 def _reduce(channel: Channel, sendobj: Any, op: Any = MPI.SUM, root: int = 0) -> Any:
     """Binomial tree in rank order from rank 0, then to the root."""
-    root = c_int(root)
-    if not 0 <= root < channel.size:
-        return NotImplemented
+    root = root_of(channel, root)
     parent, children = spreading.tree(channel, 0)
     mine = MPI.pickle.loads(pickled(sendobj))
     for child in reversed(children):

@@ -8,9 +8,10 @@ from mpi4py import MPI
 
 from pagewire.transport.facade import completion
 from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.completion import Mixture
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import describe_native, test_turn, turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _native_wait = native(MPI.Request, "wait")
 _native_test = native(MPI.Request, "test")
@@ -19,37 +20,6 @@ _testany = native(MPI.Request, "testany")
 
 Status = MPI.Status | None
 Statuses = Sequence[MPI.Status] | None
-
-
-def _conclude(request: MPI.Request, status: Status) -> Any:
-    """Complete a request that may complete; the object that it received."""
-    operation = here.active.get(request.handle)
-    if operation is None:
-        return _native_wait(request, status)
-    completion.conclude(request, operation, status)
-    return operation.result()
-
-
-def _conclude_each(requests: Sequence[MPI.Request], statuses: Statuses) -> list[Any]:
-    if statuses is not None:
-        completion.extend(statuses, len(requests))
-    objects: list[Any] = []
-    errors: list[BaseException] = []
-    for i, request in enumerate(requests):
-        operation = here.active.get(request.handle)
-        if operation is not None:
-            here.clock.completed(operation.complete_ns)
-        try:
-            status = None if statuses is None or i >= len(statuses) else statuses[i]
-            objects.append(_conclude(request, status))
-        except MPI.Exception as error:
-            objects.append(None)
-            errors.append(error)
-            if status is not None:
-                status.Set_error(error.Get_error_class())
-    if errors:
-        raise completion.in_status(errors)
-    return objects
 
 
 def wait(self: MPI.Request, status: Status = None) -> Any:
@@ -78,10 +48,13 @@ def test(self: MPI.Request, status: Status = None) -> tuple[bool, Any]:
 
 def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> list[Any]:
     requests = list(requests)
-    found = [here.active.get(request.handle) for request in requests]
-    if any(found):
-        completion.await_all(requests, found)
-        return _conclude_each(requests, statuses)
+    mixture = Mixture(requests, _native_wait)
+    if mixture.ours:
+        mixture.reach()
+        for each in mixture.natives:
+            while not each.is_complete():
+                turn(describe_native)
+        return mixture.take(statuses, in_order=True)
     while True:
         done, received = _testall(requests, statuses)
         if done:
@@ -92,37 +65,14 @@ def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 def testall(
     cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 ) -> tuple[bool, list[Any] | None]:
-    requests = list(requests)
-    found = [here.active.get(request.handle) for request in requests]
-    if not completion.all_passed(requests, found):
+    mixture = Mixture(requests, _native_wait)
+    if not mixture.is_over():
         return False, None
-    return True, _conclude_each(requests, statuses)
-
-
-def _one_of(
-    requests: Sequence[MPI.Request], status: Status, waiting: bool
-) -> tuple[int, bool, Any]:
-    while True:
-        i = completion.choose(requests, waiting)
-        if i is not None:
-            here.clock.completed(here.active[requests[i].handle].complete_ns)
-            return i, True, _conclude(requests[i], status)
-        ours = [
-            here.active[request.handle] for request in requests if request.handle in here.active
-        ]
-        places = [i for i, request in enumerate(requests) if request.handle not in here.active]
-        if places or not requests:
-            i, done, received = _testany([requests[i] for i in places], status)
-            if done and (i != MPI.UNDEFINED or not ours):
-                return (i if i == MPI.UNDEFINED else places[i]), True, received
-        if not waiting:
-            completion.failed(ours)
-            return MPI.UNDEFINED, False, None
-        turn(partial(completion.describe_any, requests))
+    return True, mixture.take(statuses, in_order=True)
 
 
 def waitany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> tuple[int, Any]:
-    i, _, received = _one_of(list(requests), status, True)
+    i, _, received = Mixture(requests, _native_wait).take_any(status, True, _testany)
     return i, received
 
 
@@ -130,43 +80,18 @@ def testany(
     cls: Any, requests: Sequence[MPI.Request], status: Status = None
 ) -> tuple[int, bool, Any]:
     test_turn()
-    return _one_of(list(requests), status, False)
+    return Mixture(requests, _native_wait).take_any(status, False, _testany)
 
 
 def _some(
     waiting: bool, cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
 ) -> tuple[list[int] | None, list[Any] | None]:
-    requests = list(requests)
+    mixture = Mixture(requests, _native_wait)
     test_turn()
-    over: dict[int, MPI.Status] = {}
-    ready = completion.some_ready(requests, waiting, over)
+    ready = mixture.find_ready(waiting, True)
     if ready is None:
         return None, None
-    try:
-        return ready, _conclude_each([requests[i] for i in ready], statuses)
-    finally:
-        found = {ready.index(i): status for i, status in over.items()}
-        completion.put_statuses(found, statuses)
-
-
-def get_status(self: MPI.Request, status: Status = None) -> bool:
-    return completion.Get_status(self, status)
-
-
-def get_status_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-    return completion.Get_status_all(cls, requests, statuses)
-
-
-def get_status_any(
-    cls: Any, requests: Sequence[MPI.Request], status: Status = None
-) -> tuple[int, bool]:
-    return completion.Get_status_any(cls, requests, status)
-
-
-def get_status_some(
-    cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
-) -> list[int] | None:
-    return completion.Get_status_some(cls, requests, statuses)
+    return ready, mixture.take(statuses, in_order=True, places=ready)
 
 
 def install() -> None:
@@ -177,9 +102,4 @@ def install() -> None:
     own: tuple[Callable[..., Any], ...] = (wait, test, waitall, testall, waitany, testany)
     for function in own:
         replacements[function.__name__] = bracket(function.__name__, function)
-    looks: tuple[Callable[..., Any], ...] = (
-        get_status, get_status_all, get_status_any, get_status_some,
-    )  # fmt: skip
-    for function in looks:
-        replacements[function.__name__] = bracket(function.__name__.capitalize(), function)
     replace_all(MPI.Request, replacements)

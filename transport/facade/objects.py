@@ -15,16 +15,15 @@ from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
-    Channel,
     Operation,
     describe_match,
     exchange_within,
     receive_within,
     request_for,
-    request_of_receive,
     send_within,
     start_receive,
 )
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.point_to_point import (
     complete_request,
     polled,
@@ -41,7 +40,6 @@ from pagewire.transport.facade.probing import (
 )
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _irecv = native(MPI.Comm, "irecv")
 _native_recv = native(MPI.Comm, "recv")
@@ -117,7 +115,7 @@ def recv(
         return _message_recv(_mprobe(self, source, tag), status)
     if state is None or not receivable(state.point_to_point, source, tag):
         return _native_recv(self, buf, source, tag, status)
-    return loaded(receive_within(state.point_to_point, None, source, tag, status))
+    return loaded(receive_within(state.point_to_point, source, tag, status))
 
 
 def irecv(
@@ -130,9 +128,7 @@ def irecv(
             here.calls.go_around(0)
         return _irecv(self, buf, source, tag)
     channel = state.point_to_point
-    return request_of_receive(
-        start_receive(channel, None, source, tag, users=True, kind=ObjectReceive)
-    )
+    return request_for(start_receive(channel, None, source, tag, kind=ObjectReceive))
 
 
 def sendrecv(
@@ -156,21 +152,8 @@ def sendrecv(
         received = self.recv(recvbuf, source, recvtag, status)
         sending.wait()
         return received
-    return exchange_objects(
-        state.point_to_point, pickled(sendobj), dest, sendtag, source, recvtag, status
-    )
-
-
-def exchange_objects(
-    channel: Channel,
-    span: Any,
-    dest: int,
-    sendtag: int,
-    source: int,
-    recvtag: int,
-    status: MPI.Status | None = None,
-) -> Any:
-    return loaded(exchange_within(channel, span, dest, sendtag, None, source, recvtag, status))
+    channel, span = state.point_to_point, pickled(sendobj)
+    return loaded(exchange_within(channel, span, dest, sendtag, source, recvtag, status))
 
 
 def message_recv(self: MPI.Message, status: MPI.Status | None = None) -> Any:

@@ -1,6 +1,6 @@
 """Messages between ranks as operations of the C node: posted here, matched and moved there.
 
-An operation stands for a pw_operation (transport/facade/messaging.h) and keeps its buffer alive.
+An operation stands for a pw_operation (node/messages/messages.h) and keeps its buffer alive.
 Sends of short messages have none: they are complete when the call returns.
 """
 
@@ -13,7 +13,6 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.native import describe, ffi, lib
-from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.progress import watch
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed, Span
@@ -24,21 +23,15 @@ ANY_TAG = MPI.ANY_TAG
 SYNCHRONOUS = int(lib.PW_CALL_SYNCHRONOUS)
 UNSIZED = int(lib.PW_CALL_UNSIZED)
 KEEP = int(lib.PW_CALL_KEEP)
-USERS = int(lib.PW_CALL_USERS)
 INNER = int(lib.PW_CALL_INNER)
 _REACH = int(lib.PW_CALL_REACH)
 
 _POINTER = ffi.typeof("pw_operation *")
 _VOID = ffi.typeof("void *")
-_ADDRESS = ffi.typeof("intptr_t")
 _KIND_SEND = int(lib.PW_OPERATION_SEND)
+_ANY_NODE = int(lib.PW_ANY_NODE)
 _NOTHING = ffi.NULL
 _cast = ffi.cast
-
-
-def address_of(c: Any) -> int:
-    """A pw_operation as the result of a call that gives it."""
-    return int(_cast(_ADDRESS, c))
 
 
 def pointer_to(status: MPI.Status | None) -> Any:
@@ -59,7 +52,11 @@ def describe_operation(c: Any) -> str:
         return f"the receiver to read it: send of {c.num_bytes} bytes to rank {c.peer}"
     if c.handle:
         return f"the message that was matched: read of {c.num_bytes} bytes from rank {c.peer}"
-    return describe_match(c.source, c.tag, None if c.is_unsized else c.capacity_bytes)
+    return describe_match(
+        ANY_SOURCE if c.peer == _ANY_NODE else c.source,
+        ANY_TAG if c.ignore else c.tag,
+        None if c.is_unsized else c.capacity_bytes,
+    )
 
 
 def error_of(c: Any) -> BaseException | None:
@@ -70,22 +67,24 @@ def error_of(c: Any) -> BaseException | None:
             f"transfer with rank {c.peer} of COMM_WORLD failed in the NI: {describe(c.error)}"
         )
         return error
-    return MPI.Exception(MPI.ERR_TRUNCATE) if c.truncated else None
+    is_truncated = c.message_bytes > c.capacity_bytes
+    return MPI.Exception(MPI.ERR_TRUNCATE) if is_truncated else None
 
 
 class Channel:
-    """A private communicator that carries envelopes, seen from this rank."""
+    """Messages among the members of a private communicator, seen from this rank."""
 
     __slots__ = ("c", "comm", "rank", "size", "tag_limit")
 
-    def __init__(self, comm: MPI.Intracomm, world_ranks: list[int]) -> None:
+    def __init__(self, comm: MPI.Intracomm, world_ranks: list[int], context: int) -> None:
+        """context: agreed by the members, and no other channel's of any of them."""
         self.comm = comm
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
         self.tag_limit = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0)
         made = ffi.new("pw_channel **")
         here.node.check(
-            lib.pw_channel_create(handle_of(comm), self.rank, self.size, world_ranks, made),
+            lib.pw_channel_create(context, self.rank, self.size, world_ranks, made),
             "channel of a communicator",
         )
         self.c = made[0]
@@ -100,7 +99,7 @@ class Operation:
     """A rendezvous send, or a posted receive.
 
     `span` is the buffer; None: memory of the operation's own, of the message's length.
-    `generalized` completes the user's request where that is not MPI's own.
+    `generalized` completes the user's request.
     """
 
     __slots__ = ("_is_unpacked", "c", "generalized", "span")
@@ -119,11 +118,7 @@ class Operation:
     def poll(self) -> bool:
         """Whether it is over, at whatever virtual time."""
         if not self.c.done:
-            code = lib.pw_call_poll(here.messaging, self.c)
-            if code < 0:
-                raise here.failure(code, self.describe())
-            if not code:
-                return False
+            return False
         if not self._is_unpacked:
             self._is_unpacked = True
             self.span.unpack(self.c.num_bytes)
@@ -170,7 +165,9 @@ class Operation:
 
     def cancel(self) -> None:
         """A send that was started, and a receive that is matched, go through."""
-        lib.pw_call_cancel(here.messaging, self.c)
+        code = lib.pw_call_cancel(here.messaging, self.c)
+        if code < 0:
+            raise here.failure(code, "cancel of a receive")
 
     def result(self) -> Any:
         """What lower-case wait returns: nothing, for a buffer."""
@@ -215,8 +212,13 @@ def interrupted(*spans: Any) -> None:
 
 def _pause(_context: Any, c: Any) -> int:
     """What C calls every PW_CALL_PAUSE_NS of a wait: Python's signal handlers run meanwhile, and
-    what they raise ends the wait."""
-    watch(partial(describe_operation, c))
+    what they raise ends the wait. c: a pw_operation, NULL in a wait of `here.waits`."""
+    if c == ffi.NULL:
+        wait = here.waits[get_ident()]
+        watch(lambda: wait.waits_for)
+        wait.look()
+    else:
+        watch(partial(describe_operation, c))
     return 0
 
 
@@ -244,28 +246,14 @@ def send_within(
 
 
 def receive_within(
-    channel: Channel,
-    span: Any,
-    source: int,
-    tag: int,
-    status: MPI.Status | None = None,
-    *,
-    keep: bool = False,
-) -> Any:
-    """A blocking receive as part of a call; span None: of a message of any length.
-
-    Returns its operation where there is something to ask of it: without a span, or with `keep`.
-    """
-    address, nbytes, flags = _landing(span, keep)
-    try:
-        result = lib.pw_call_receive(
-            here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags,
-            pointer_to(status),
-        )  # fmt: skip
-        return finish(result, span) if result else None
-    except BaseException:
-        interrupted(span)
-        raise
+    channel: Channel, source: int, tag: int, status: MPI.Status | None = None
+) -> Operation:
+    """A blocking receive of a message of any length, as part of a call."""
+    result = lib.pw_call_receive(
+        here.messaging, 0, 0, channel.c, 0, 0, source, tag, INNER | KEEP | UNSIZED,
+        pointer_to(status),
+    )  # fmt: skip
+    return finish(result, None)
 
 
 def exchange_within(
@@ -273,31 +261,20 @@ def exchange_within(
     outgoing: Any,
     dest: int,
     sendtag: int,
-    incoming: Any,
     source: int,
     recvtag: int,
     status: MPI.Status | None = None,
-) -> Any:
-    """Send and receive at once and wait for both, as part of a call; returns as `receive_within`
-    does."""
-    address, nbytes, flags = _landing(incoming, False)
+) -> Operation:
+    """Send and receive a message of any length at once and wait for both, as part of a call."""
     try:
         result = lib.pw_call_exchange(
             here.messaging, 0, 0, channel.c, outgoing.address, outgoing.nbytes, dest, sendtag,
-            address, nbytes, source, recvtag, flags, pointer_to(status),
+            0, 0, source, recvtag, INNER | KEEP | UNSIZED, pointer_to(status),
         )  # fmt: skip
-        return finish(result, incoming) if result else None
+        return finish(result, None)
     except BaseException:
-        interrupted(outgoing, incoming)
+        interrupted(outgoing)
         raise
-
-
-def _landing(span: Any, keep: bool) -> tuple[int, int, int]:
-    """Address, bytes and flags of a receive that is part of a call."""
-    if span is None:
-        return 0, 0, INNER | KEEP | UNSIZED
-    keep = keep or type(span) is Packed
-    return span.address, span.nbytes, INNER | KEEP if keep else INNER
 
 
 def start_send(
@@ -319,17 +296,15 @@ def start_receive(
     source: int,
     tag: int,
     *,
-    users: bool = False,
     kind: type[Operation] = Operation,
 ) -> Operation:
-    """Post a receive as part of a call; users: the user gets MPI's request of it, if any."""
+    """Post a receive as part of a call."""
     address, nbytes, flags = (0, 0, INNER | UNSIZED)
     if span is not None:
         address, nbytes, flags = span.address, span.nbytes, INNER
     result = lib.pw_call_ireceive(
-        here.messaging, 0, 0, channel.c, address, nbytes, source, tag,
-        flags | USERS if users else flags,
-    )  # fmt: skip
+        here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags
+    )
     if result < 0:
         raise here.failure(result, f"receive of {describe_match(source, tag)}")
     return kind(result, span)
@@ -347,21 +322,11 @@ def fill(status: MPI.Status, operation: Any) -> None:
 
 
 def request_for(operation: Any) -> MPI.Request:
-    """A request with a real handle for an operation that has none of MPI's own."""
+    """A request with a real handle for an operation."""
     generalized = MPI.Grequest.Start(None, None, None)
     request = MPI.Request(generalized)
     operation.generalized = generalized
     here.active[request.handle] = operation
-    return request
-
-
-def request_of_receive(receive: Operation) -> MPI.Request:
-    """The request of a receive that was posted for the user: MPI's, of the envelope, if any."""
-    c = receive.c
-    if c.is_owned:
-        return request_for(receive)
-    request = MPI.Request.fromhandle(c.inner)
-    here.active[request.handle] = receive
     return request
 
 

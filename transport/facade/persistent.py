@@ -21,10 +21,10 @@ from pagewire.transport.facade.operations import (
     start_receive,
     start_send,
 )
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.point_to_point import receivable, sendable, start_buffered
 from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _recv_init = native(MPI.Comm, "Recv_init")
 _isend = native(MPI.Comm, "Isend")
@@ -79,14 +79,10 @@ class _Token:
 class _Done(Composite):
     """An eager send that was started: complete from then on."""
 
-    __slots__ = ("_complete_ns", "generalized")
-
-    is_receive = False
-    cancelled = False
-    error = None
+    __slots__ = ("_complete_ns",)
 
     def __init__(self) -> None:
-        self.generalized: Any = None
+        super().__init__()
         self._complete_ns = here.clock.now_ns
 
     @property
@@ -98,12 +94,6 @@ class _Done(Composite):
 
     def describe(self) -> str:
         return "nothing: it was complete at once"
-
-    def cancel(self) -> None:
-        """A send that was started goes through."""
-
-    def result(self) -> None:
-        return None
 
 
 def _sender(name: str) -> Callable[..., MPI.Prequest]:

@@ -15,28 +15,26 @@ from mpi4py import MPI
 from pagewire.native import lib
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.message import bytes_given, receive_span, send_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
     KEEP,
     SYNCHRONOUS,
-    USERS,
     Channel,
     Operation,
     finish,
     interrupted,
     pointer_to,
     request_for,
-    request_of_receive,
     start_receive,
     start_send,
 )
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import Composite, describe_native, turn
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
-from pagewire.transport.node.clock import wall_ns
-from pagewire.transport.node.patching import native, replace_all
 
 _irecv = native(MPI.Comm, "Irecv")
 _test = native(MPI.Request, "Test")
@@ -240,11 +238,11 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
         span = receive_span(buf)
         result = lib.pw_call_ireceive(
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, source,
-            tag, USERS,
+            tag, 0,
         )  # fmt: skip
         if result < 0:
             raise here.failure(result, f"Irecv of {span.nbytes} bytes")
-        return request_of_receive(Operation(result, span))
+        return request_for(Operation(result, span))
 
     def around(self: MPI.Comm, buf: Any, source: int, tag: int, state: Any) -> MPI.Request:
         if state is None:
@@ -340,59 +338,53 @@ def Sendrecv_replace(
 
 
 class Exchange(Composite):
-    """The operation of Isendrecv: complete when both halves are; its status is the receive's."""
+    """The operation of Isendrecv: complete when both halves are, of which an eager send is none;
+    its status is the receive's. receive None: from PROC_NULL."""
 
-    __slots__ = ("generalized", "receive", "send")
+    __slots__ = ("_halves", "_receive")
 
     is_receive = True
 
-    def __init__(self, send: Operation | None, receive: Operation) -> None:
-        self.generalized: Any = None
-        self.send = send
-        self.receive = receive
+    def __init__(self, send: Operation | None, receive: Operation | None) -> None:
+        super().__init__()
+        self._halves = [half for half in (send, receive) if half is not None]
+        self._receive = receive
 
     def poll(self) -> bool:
-        return (self.send is None or self.send.poll()) and self.receive.poll()
+        return all(half.poll() for half in self._halves)
 
     @property
     def complete_ns(self) -> int:
-        if self.send is None:
-            return self.receive.complete_ns
-        return max(self.send.complete_ns, self.receive.complete_ns)
-
-    @property
-    def done(self) -> bool:
-        return self.poll()
+        return max(half.complete_ns for half in self._halves)
 
     def describe(self) -> str:
-        waiting = self.receive if self.send is None or self.send.poll() else self.send
-        return waiting.describe()
+        waiting = [half for half in self._halves if not half.poll()]
+        return (waiting or self._halves)[0].describe()
 
     @property
     def error(self) -> BaseException | None:
-        return self.receive.error or (self.send.error if self.send is not None else None)
+        """The receive's first."""
+        errors = [half.error for half in reversed(self._halves)]
+        return next((error for error in errors if error is not None), None)
 
     @property
     def cancelled(self) -> bool:
-        return self.receive.cancelled
+        return self._receive is not None and self._receive.cancelled
 
     @property
     def source(self) -> int:
-        return self.receive.source
+        return MPI.PROC_NULL if self._receive is None else self._receive.source
 
     @property
     def tag(self) -> int:
-        return self.receive.tag
+        return ANY_TAG if self._receive is None else self._receive.tag
 
     @property
     def num_bytes(self) -> int:
-        return self.receive.num_bytes
+        return 0 if self._receive is None else self._receive.num_bytes
 
-    def cancel(self) -> None:
-        """Cannot be cancelled: half of it may have happened."""
 
-    def result(self) -> Any:
-        return None
+_isendrecv = native(MPI.Comm, "Isendrecv")
 
 
 def Isendrecv(
@@ -405,72 +397,23 @@ def Isendrecv(
     recvtag: int = ANY_TAG,
 ) -> MPI.Request:
     dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
-    if not _emulated_exchange(self, dest, sendtag, source, recvtag):
-        if self.handle not in here.states:
-            _go_around(dest, sendbuf)
-        return _half_exchange(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
-    channel = here.states[self.handle].point_to_point
-    outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
-    receive = start_receive(channel, incoming, source, recvtag)
-    return request_for(Exchange(start_send(channel, outgoing, dest, sendtag), receive))
-
-
-_isendrecv = native(MPI.Comm, "Isendrecv")
-
-
-def _half_exchange(
-    comm: MPI.Comm, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
-) -> MPI.Request:
-    """Isendrecv where PROC_NULL is on a side, something is invalid, or there is no state."""
-    null = MPI.PROC_NULL
-    state = here.states.get(comm.handle)
-    if state is not None:
-        channel = state.point_to_point
-        if dest == null and receivable(channel, source, recvtag):
-            return comm.Irecv(recvbuf, source, recvtag)
-        if source == null and sendable(channel, dest, sendtag):
-            send = start_send(channel, send_span(sendbuf), dest, sendtag)
-            if send is not None:
-                # A receive from PROC_NULL beside it, so that the status is that one's.
-                return request_for(_FromNowhere(send))
-            return comm.Irecv(recvbuf, null, recvtag)
-    return _isendrecv(comm, sendbuf, dest, sendtag, recvbuf, source, recvtag)
-
-
-class _FromNowhere(Composite):
-    """The send half of an exchange whose receive is from PROC_NULL."""
-
-    __slots__ = ("_send", "generalized")
-
-    is_receive = True
-    cancelled = False
-    source = MPI.PROC_NULL
-    tag = ANY_TAG
-    num_bytes = 0
-
-    def __init__(self, send: Operation) -> None:
-        self._send = send
-        self.generalized: Any = None
-
-    def poll(self) -> bool:
-        return self._send.poll()
-
-    @property
-    def complete_ns(self) -> int:
-        return self._send.complete_ns
-
-    @property
-    def error(self) -> BaseException | None:
-        return self._send.error
-
-    def describe(self) -> str:
-        return self._send.describe()
-
-    def cancel(self) -> None:
-        """A send that was started goes through."""
-
-    def result(self) -> None:
-        return None
+    state = here.states.get(self.handle)
+    if state is None:
+        _go_around(dest, sendbuf)
+        return _isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+    channel = state.point_to_point
+    sends, receives = sendable(channel, dest, sendtag), receivable(channel, source, recvtag)
+    if receives and dest == MPI.PROC_NULL:
+        return self.Irecv(recvbuf, source, recvtag)
+    if not sends or not (receives or source == MPI.PROC_NULL):
+        return _isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+    outgoing, receive = send_span(sendbuf), None
+    if receives:
+        receive = start_receive(channel, receive_span(recvbuf), source, recvtag)
+    send = start_send(channel, outgoing, dest, sendtag)
+    if send is None and receive is None:
+        return self.Irecv(recvbuf, source, recvtag)
+    return request_for(Exchange(send, receive))
 
 
 def Isendrecv_replace(

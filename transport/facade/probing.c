@@ -1,14 +1,15 @@
 #include "transport/facade/probing.h"
 #include "transport/facade/calls.h"
 
-/* The program learns of a message: it is told of, or taken out of its channel. */
+/* The program learns of a message: it is told of, or taken. */
 static void tell(pw_operation *arrived, uint32_t flags, pw_found *out)
 {
-    *out =
-        (pw_found){.num_bytes = arrived->num_bytes, .source = arrived->source, .tag = arrived->tag};
+    *out = (pw_found){.num_bytes = arrived->message_bytes,
+                      .source = (int32_t)arrived->source,
+                      .tag = (int32_t)arrived->tag};
     arrived->is_announced = 1;
     if (!(flags & PW_PROBE_TAKE)) return;
-    pw_channel_remove(arrived->channel, arrived);
+    pw_operation_unlink(arrived);
     out->taken = arrived;
 }
 
@@ -17,12 +18,12 @@ static int probe_now(pw_messaging *messaging, pw_channel *channel, int32_t sourc
                      pw_operation **found)
 {
     pw_clock *clock = pw_node_clock(messaging->node);
-    int code = pw_channel_look(messaging, channel, source, tag, found);
-    if (code == PW_OK && !*found) {
-        code = pw_messaging_step(messaging, false);
-        if (code >= 0) code = pw_channel_look(messaging, channel, source, tag, found);
+    *found = pw_channel_find(messaging, channel, source, tag);
+    if (!*found) {
+        int code = pw_messaging_step(messaging, false);
+        if (code < 0) return code;
+        *found = pw_channel_find(messaging, channel, source, tag);
     }
-    if (code < 0) return code;
     if (*found && (*found)->arrival_ns <= clock->now_ns) return 1;
     pw_node_failed_test(messaging->node, *found != NULL, clock->poll_ns);
     return 0;
@@ -35,11 +36,9 @@ int pw_call_probe(pw_messaging *messaging, pw_channel *channel, int32_t source, 
     int code;
     pw_node_lock(messaging->node);
     if (flags & PW_PROBE_WAIT) {
-        code = pw_channel_look(messaging, channel, source, tag, &found);
-        if (code == PW_OK && found) {
-            code = 1;
-            pw_clock_completed(pw_node_clock(messaging->node), found->arrival_ns);
-        }
+        found = pw_channel_find(messaging, channel, source, tag);
+        code = found != NULL;
+        if (found) pw_clock_completed(pw_node_clock(messaging->node), found->arrival_ns);
     } else {
         code = probe_now(messaging, channel, source, tag, &found);
     }
@@ -48,12 +47,13 @@ int pw_call_probe(pw_messaging *messaging, pw_channel *channel, int32_t source, 
     return code;
 }
 
-int pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
-                          uint64_t capacity_bytes, uint32_t flags)
+int64_t pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
+                              uint64_t capacity_bytes, uint32_t flags)
 {
+    pw_operation *receive = NULL;
     pw_node_lock(messaging->node);
-    int code =
-        pw_receive_arrived(messaging, arrived, address, capacity_bytes, flags & PW_CALL_UNSIZED);
+    int code = pw_receive_arrived(messaging, arrived, address, capacity_bytes,
+                                  flags & PW_CALL_UNSIZED, &receive);
     pw_node_unlock(messaging->node);
-    return code;
+    return code < 0 ? code : (int64_t)(intptr_t)receive;
 }

@@ -1,7 +1,5 @@
 """Probe, and receive of what a matching probe found.
 
-A probe has to know the message's length and virtual arrival, which are in the envelope. So it
-takes envelopes from MPI into the channel's `arrived`, where later receives look first.
 A `Message` has a real handle: that of an empty message from this rank to itself.
 """
 
@@ -21,16 +19,15 @@ from pagewire.transport.facade.operations import (
     UNSIZED,
     Channel,
     Operation,
-    address_of,
     describe_match,
     fill,
     request_for,
     wait_for,
 )
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.point_to_point import receivable
 from pagewire.transport.facade.progress import test_turn, turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _probe = native(MPI.Comm, "Probe")
 _iprobe = native(MPI.Comm, "Iprobe")
@@ -181,10 +178,10 @@ def Improbe(
 def receive_matched(found: Any, span: Any, kind: type[Operation] = Operation) -> Operation:
     """Start to receive what a matching probe took; span None: of its own length."""
     address, num_bytes, flags = (0, 0, UNSIZED) if span is None else (span.address, span.nbytes, 0)
-    code = lib.pw_call_receive_found(here.messaging, found, address, num_bytes, flags)
-    if code < 0:
-        raise here.failure(code, "receive of a message that a probe took")
-    return kind(address_of(found), span)
+    result = lib.pw_call_receive_found(here.messaging, found, address, num_bytes, flags)
+    if result < 0:
+        raise here.failure(result, "receive of a message that a probe took")
+    return kind(result, span)
 
 
 def receive(operation: Operation, status: MPI.Status | None) -> None:

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pagewire.transport.facade.progress import progress
+from pagewire.transport.facade import clock  # noqa: F401  must bind the host's clocks first
+from pagewire.transport.facade.progress import make_progress
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node import clock  # noqa: F401  must bind the host's clocks first
 
 _LONGEST_NS = 2**62
 _CLOCKS = ("time", "monotonic", "perf_counter")
@@ -37,7 +37,7 @@ class ProgramTime:
 
     def start(self) -> None:
         """The rank is there: its thread's sleeps are virtual from now on."""
-        replace()
+        replace_clocks()
         self._thread = threading.get_ident()
 
     def stop(self) -> None:
@@ -61,7 +61,7 @@ class ProgramTime:
                 raise OverflowError(f"sleep of {exact} s: virtual time ends at {_LONGEST_NS} ns")
             here.clock.sleep(duration_ns)
             self.slept_ns += duration_ns
-            progress(False)
+            make_progress(False)
         finally:
             here.clock.leave()
         os.sched_yield()  # whom the program waits for may need the core
@@ -105,7 +105,7 @@ def _shifted(name: str) -> Callable[[], float]:
     return read
 
 
-def replace() -> None:
+def replace_clocks() -> None:
     """Put the replacements in place, the second time nothing; before the program binds the
     names."""
     if time.sleep is _sleep:

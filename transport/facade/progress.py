@@ -7,16 +7,31 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 from pagewire.native import lib
 from pagewire.transport.facade.rank import here
 
 
 class Composite(abc.ABC):
-    """Something that is made of operations: complete at `complete_ns` once `poll()` has said
-    True."""
+    """Something that is made of operations and that a request may stand for, as for one of them:
+    complete at `complete_ns` once `poll()` has said True."""
 
-    __slots__ = ()
+    __slots__ = ("generalized",)
+
+    is_receive = False
+
+    def __init__(self) -> None:
+        self.generalized: Any = None
+
+    @property
+    def cancelled(self) -> bool:
+        return False
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it ended with."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -38,8 +53,16 @@ class Composite(abc.ABC):
         self.reach()
         here.clock.completed(self.complete_ns)
 
+    def cancel(self) -> None:
+        """What was started goes through."""
+        return
 
-def progress(waiting: bool) -> bool:
+    def result(self) -> Any:
+        """What lower-case wait returns: nothing, for a buffer."""
+        return None
+
+
+def make_progress(waiting: bool) -> bool:
     """Poll the wire, run the NI, take care of posted receives. True if anything happened; else the
     core went to somebody else after a few turns in vain."""
     code = lib.pw_call_turn(here.messaging, waiting)
@@ -50,7 +73,7 @@ def progress(waiting: bool) -> bool:
 
 def turn(waits_for: Callable[[], str]) -> None:
     """One turn of a wait loop."""
-    if not progress(True):
+    if not make_progress(True):
         watch(waits_for)
 
 
@@ -66,7 +89,7 @@ def describe_native() -> str:
 
 def test_turn() -> None:
     """The progress that a Test or Iprobe makes before it looks."""
-    progress(False)
+    make_progress(False)
 
 
 def failed_test(is_future: bool, poll_ns: int | None = None) -> None:

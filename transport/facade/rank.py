@@ -8,18 +8,28 @@ before MPI is there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pagewire.native import lib
 
 if TYPE_CHECKING:
+    from pagewire.transport.facade.call_counts import MpiCalls
+    from pagewire.transport.facade.clock import CpuClock
     from pagewire.transport.facade.communicators import States
+    from pagewire.transport.facade.node import Node
     from pagewire.transport.facade.persistent import Starts
     from pagewire.transport.facade.probing import Matched
-    from pagewire.transport.node.clock import CpuClock
-    from pagewire.transport.node.mpi_calls import MpiCalls
-    from pagewire.transport.node.node import Node
+
+
+class Wait(NamedTuple):
+    """What a thread waits for in C."""
+
+    waits_for: str
+    """In words, for the watchdog."""
+    look: Callable[[], None]
+    """Asked now and then: what it raises ends the wait."""
 
 
 class Rank:
@@ -28,7 +38,7 @@ class Rank:
     __slots__ = (
         "active", "calls", "clock", "eager_limit_bytes", "interrupts", "kept", "kept_spans",
         "matched", "meeting_places", "messaging", "node", "persistent", "states", "unattended",
-        "unattended_lock",
+        "unattended_lock", "waits",
     )  # fmt: skip
 
     node: Node
@@ -56,6 +66,8 @@ class Rank:
 
     interrupts: dict[int, BaseException]
     """What a signal handler raised while its thread waited in C, by the thread's number."""
+    waits: dict[int, Wait]
+    """What threads wait for in C that is no operation, by the thread's number."""
 
     def open(self, node: Node, messaging: Any) -> None:
         """From now on the rank is there; the families of calls add their parts."""
@@ -66,6 +78,7 @@ class Rank:
         self.eager_limit_bytes = node.config.run.eager_limit_bytes
         self.active = {}
         self.interrupts = {}
+        self.waits = {}
         self.unattended = []
         self.unattended_lock = Lock()
         self.meeting_places = {}

@@ -7,59 +7,94 @@
 
 #define TAG PW_COLLECTIVE_TAG
 
-/* The two vectors of a rank; they change places. */
+/* A rank's vectors. The first two change places. */
 typedef struct {
     pw_messaging *messaging;
     pw_channel *channel;
-    uint64_t count, element_bytes, num_bytes;
-    pw_mpi_handle datatype, op;
-    pw_scratch *mine, *theirs;
-    bool is_left; /* by a message that did not end well: the NI may still use both */
+    const pw_vectors *vectors;
+    uint64_t num_bytes;
+    pw_scratch *mine, *theirs, *below;
+    bool is_left; /* by a message that did not end well: the NI may still use all */
 } reduction;
 
-static uint64_t address_of(const pw_scratch *block) { return (uint64_t)(uintptr_t)block->bytes; }
-
-static int open_reduction(reduction *all, uint64_t send_address, bool needs_theirs)
+static pw_scratch *take(const reduction *all, uint64_t num_bytes)
 {
-    pw_scratch **blocks = &all->messaging->scratches;
-    all->mine = pw_scratch_take(blocks, all->num_bytes);
+    return pw_scratch_take(&all->messaging->scratches, num_bytes);
+}
+
+static void copy(uint8_t *to, const uint8_t *from, uint64_t num_bytes)
+{
+    if (num_bytes) memcpy(to, from, num_bytes);
+}
+
+static void load(const reduction *all)
+{
+    const uint8_t *sent = (const uint8_t *)(uintptr_t)all->vectors->send_address;
+    copy(all->mine->bytes, sent, all->num_bytes);
+}
+
+/* theirs_bytes: of what comes. */
+static int open_reduction(reduction *all, pw_messaging *messaging, pw_channel *channel,
+                          const pw_vectors *vectors, uint64_t theirs_bytes)
+{
+    *all = (reduction){.messaging = messaging, .channel = channel, .vectors = vectors};
+    all->num_bytes = vectors->count * vectors->element_bytes;
+    pw_node_lock(messaging->node);
+    all->mine = take(all, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
-    if (all->num_bytes)
-        memcpy(all->mine->bytes, (const void *)(uintptr_t)send_address, all->num_bytes);
-    if (!needs_theirs) return PW_OK;
-    all->theirs = pw_scratch_take(blocks, all->num_bytes);
+    load(all);
+    all->theirs = take(all, theirs_bytes);
     return all->theirs ? PW_OK : PW_ERR_NOMEM;
 }
 
 static void close_reduction(const reduction *all)
 {
-    if (all->is_left) return;
-    pw_scratch_give(&all->messaging->scratches, all->mine);
-    pw_scratch_give(&all->messaging->scratches, all->theirs);
+    pw_scratch **blocks = &all->messaging->scratches;
+    if (!all->is_left) {
+        pw_scratch_give(blocks, all->mine);
+        pw_scratch_give(blocks, all->theirs);
+        pw_scratch_give(blocks, all->below);
+    }
+    pw_node_unlock(all->messaging->node);
+}
+
+/* The node is unlocked while the host works: it may ask for the time. */
+static int reduce_local(const reduction *all, const uint8_t *lower, uint8_t *higher, int count)
+{
+    pw_messaging *messaging = all->messaging;
+    const pw_vectors *vectors = all->vectors;
+    const bool is_of_host = vectors->op_traits & PW_OP_OF_HOST;
+    if (is_of_host) pw_node_unlock(messaging->node);
+    int error = messaging->mpi->reduce_local(lower, higher, count, vectors->datatype, vectors->op);
+    if (is_of_host) pw_node_lock(messaging->node);
+    if (!error) return PW_OK;
+    messaging->mpi_error = error;
+    return PW_ERR_HOST;
 }
 
 /* higher = lower op higher */
-static int combine(const reduction *all, const pw_scratch *lower, pw_scratch *higher)
+static int combine(const reduction *all, const uint8_t *lower, uint8_t *higher, uint64_t count)
 {
     const uint64_t at_once = INT_MAX;
-    for (uint64_t done = 0; done < all->count; done += at_once) {
-        const uint64_t left = all->count - done, count = left < at_once ? left : at_once;
-        const uint64_t offset = done * all->element_bytes;
-        int error = all->messaging->mpi->reduce_local(lower->bytes + offset, higher->bytes + offset,
-                                                      (int)count, all->datatype, all->op);
-        if (error) {
-            all->messaging->mpi_error = error;
-            return PW_ERR_HOST;
-        }
+    int code = PW_OK;
+    for (uint64_t done = 0; done < count && code == PW_OK; done += at_once) {
+        const uint64_t left = count - done, offset = done * all->vectors->element_bytes;
+        code = reduce_local(all, lower + offset, higher + offset,
+                            (int)(left < at_once ? left : at_once));
     }
-    return PW_OK;
+    return code;
+}
+
+static int combine_whole(const reduction *all, const pw_scratch *lower, const pw_scratch *higher)
+{
+    return combine(all, lower->bytes, higher->bytes, all->vectors->count);
 }
 
 /* The result becomes `mine`. is_below: what came is of lower ranks. */
 static int join(reduction *all, bool is_below)
 {
-    if (is_below) return combine(all, all->theirs, all->mine);
-    int code = combine(all, all->mine, all->theirs);
+    if (is_below) return combine_whole(all, all->theirs, all->mine);
+    int code = combine_whole(all, all->mine, all->theirs);
     pw_scratch *result = all->theirs;
     all->theirs = all->mine;
     all->mine = result;
@@ -72,26 +107,34 @@ static int64_t note(reduction *all, int64_t result)
     return result;
 }
 
-static int64_t send(reduction *all, const pw_scratch *memory, int64_t dest)
+static int64_t send(reduction *all, int64_t dest)
 {
-    return note(all, pw_block_send(all->messaging, all->channel, address_of(memory), all->num_bytes,
+    const uint64_t address = (uint64_t)(uintptr_t)all->mine->bytes;
+    return note(all, pw_block_send(all->messaging, all->channel, address, all->num_bytes,
                                    (int32_t)dest, TAG, 0));
 }
 
 static int64_t receive(reduction *all, const pw_scratch *memory, int64_t source)
 {
-    return note(all, pw_block_receive(all->messaging, all->channel, address_of(memory),
-                                      all->num_bytes, (int32_t)source, TAG, 0, NULL));
+    const uint64_t address = (uint64_t)(uintptr_t)memory->bytes;
+    return note(all, pw_block_receive(all->messaging, all->channel, address, all->num_bytes,
+                                      (int32_t)source, TAG, 0, NULL));
+}
+
+static int64_t exchange_parts(reduction *all, const uint8_t *outgoing, uint64_t num_sent,
+                              int64_t dest, const uint8_t *incoming, uint64_t num_received,
+                              int64_t source)
+{
+    const pw_block_message sent = {(uint64_t)(uintptr_t)outgoing, num_sent, (int32_t)dest, TAG};
+    const pw_block_message received = {(uint64_t)(uintptr_t)incoming, num_received, (int32_t)source,
+                                       TAG};
+    return note(all, pw_block_exchange(all->messaging, all->channel, &sent, &received, 0, NULL));
 }
 
 static int64_t exchange(reduction *all, int64_t partner)
 {
-    const pw_block_message outgoing = {address_of(all->mine), all->num_bytes, (int32_t)partner,
-                                       TAG};
-    const pw_block_message incoming = {address_of(all->theirs), all->num_bytes, (int32_t)partner,
-                                       TAG};
-    return note(all,
-                pw_block_exchange(all->messaging, all->channel, &outgoing, &incoming, 0, NULL));
+    return exchange_parts(all, all->mine->bytes, all->num_bytes, partner, all->theirs->bytes,
+                          all->num_bytes, partner);
 }
 
 /* Among `power` places, the first num_pairs of which are pairs of ranks. */
@@ -114,7 +157,7 @@ static int64_t allreduce(reduction *all)
     const int64_t num_pairs = size - power;
     const bool is_paired = rank < 2 * num_pairs;
     if (is_paired && rank % 2 == 0) {
-        result = send(all, all->mine, rank + 1);
+        result = send(all, rank + 1);
         return result == PW_OK ? receive(all, all->mine, rank + 1) : result;
     }
     if (is_paired) {
@@ -123,64 +166,134 @@ static int64_t allreduce(reduction *all)
     }
     if (result == PW_OK)
         result = double_up(all, is_paired ? rank / 2 : rank - num_pairs, power, num_pairs);
-    return result == PW_OK && is_paired ? send(all, all->mine, rank - 1) : result;
+    return result == PW_OK && is_paired ? send(all, rank - 1) : result;
 }
 
-static int64_t reduce(reduction *all, const pw_tree *tree)
+static void store(const reduction *all, const uint8_t *result, uint64_t num_bytes)
 {
-    for (int32_t i = tree->num_children; i--;) {
-        int64_t result = receive(all, all->theirs, tree->child[i]);
-        if (result == PW_OK) result = join(all, false);
-        if (result != PW_OK) return result;
-    }
-    return tree->parent < 0 ? PW_OK : send(all, all->mine, tree->parent);
+    copy((uint8_t *)(uintptr_t)all->vectors->receive_address, result, num_bytes);
 }
 
-static void store(const reduction *all, uint64_t receive_address)
+int64_t pw_collective_allreduce(pw_messaging *messaging, pw_channel *channel,
+                                const pw_vectors *vectors)
 {
-    if (all->num_bytes)
-        memcpy((void *)(uintptr_t)receive_address, all->mine->bytes, all->num_bytes);
-}
-
-static reduction reduction_of(pw_messaging *messaging, pw_channel *channel, uint64_t count,
-                              uint64_t element_bytes, pw_mpi_handle datatype, pw_mpi_handle op)
-{
-    return (reduction){.messaging = messaging,
-                       .channel = channel,
-                       .count = count,
-                       .element_bytes = element_bytes,
-                       .num_bytes = count * element_bytes,
-                       .datatype = datatype,
-                       .op = op};
-}
-
-int64_t pw_call_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                          pw_channel *channel, uint64_t send_address, uint64_t receive_address,
-                          uint64_t count, uint64_t element_bytes, pw_mpi_handle datatype,
-                          pw_mpi_handle op, uint32_t flags)
-{
-    reduction all = reduction_of(messaging, channel, count, element_bytes, datatype, op);
-    pw_block_begin(messaging, call, began_ns, flags);
-    int64_t result = open_reduction(&all, send_address, true);
+    reduction all;
+    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
+    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
     if (result == PW_OK) result = allreduce(&all);
-    if (result == PW_OK) store(&all, receive_address);
+    if (result == PW_OK) store(&all, all.mine->bytes, all.num_bytes);
     close_reduction(&all);
-    pw_block_end(messaging, flags);
     return result;
 }
 
-int64_t pw_call_reduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                       pw_channel *channel, uint64_t send_address, uint64_t receive_address,
-                       uint64_t count, uint64_t element_bytes, pw_mpi_handle datatype,
-                       pw_mpi_handle op, int32_t root, uint32_t flags)
+/* To the tree's root. */
+static int64_t reduce(reduction *all, int32_t top)
 {
-    const pw_tree tree = pw_tree_of(channel, root);
-    reduction all = reduction_of(messaging, channel, count, element_bytes, datatype, op);
-    pw_block_begin(messaging, call, began_ns, flags);
-    int64_t result = open_reduction(&all, send_address, tree.num_children > 0);
-    if (result == PW_OK) result = reduce(&all, &tree);
-    if (result == PW_OK && tree.parent < 0) store(&all, receive_address);
+    const pw_tree tree = pw_tree_of(all->channel, top);
+    for (int32_t i = tree.num_children; i--;) {
+        int64_t result = receive(all, all->theirs, tree.child[i]);
+        if (result == PW_OK) result = join(all, false);
+        if (result != PW_OK) return result;
+    }
+    return tree.parent < 0 ? PW_OK : send(all, tree.parent);
+}
+
+int64_t pw_collective_reduce(pw_messaging *messaging, pw_channel *channel,
+                             const pw_vectors *vectors, int32_t root)
+{
+    reduction all;
+    const int32_t rank = channel->rank, top = vectors->op_traits & PW_OP_ORDERED ? 0 : root;
+    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
+    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
+    if (result == PW_OK) result = reduce(&all, top);
+    if (result == PW_OK && top != root && rank == top) result = send(&all, root);
+    if (result == PW_OK && top != root && rank == root) result = receive(&all, all.mine, top);
+    if (result == PW_OK && rank == root) store(&all, all.mine->bytes, all.num_bytes);
     close_reduction(&all);
-    pw_block_end(messaging, flags);
+    return result;
+}
+
+/* Where the part of `rank` begins in a vector, in bytes. */
+static uint64_t part_offset(const reduction *all, const uint64_t *counts, int64_t rank)
+{
+    uint64_t before = 0;
+    for (int64_t i = 0; i < rank; i++) before += counts[i];
+    return before * all->vectors->element_bytes;
+}
+
+static int64_t reduce_scatter(reduction *all, const uint64_t *counts)
+{
+    const int64_t rank = all->channel->rank, size = all->channel->size;
+    const uint64_t element_bytes = all->vectors->element_bytes, count = counts[rank];
+    const uint64_t part_bytes = count * element_bytes;
+    int64_t result = PW_OK;
+    for (int64_t step = 1; step < size && result == PW_OK; step++) {
+        const int64_t dest = (rank + step) % size, source = (rank - step + size) % size;
+        result = exchange_parts(
+            all, all->mine->bytes + part_offset(all, counts, dest), counts[dest] * element_bytes,
+            dest, all->theirs->bytes + (uint64_t)source * part_bytes, part_bytes, source);
+    }
+    uint8_t *lower = NULL;
+    for (int64_t i = 0; i < size && result == PW_OK; i++) {
+        uint8_t *each = i == rank ? all->mine->bytes + part_offset(all, counts, rank)
+                                  : all->theirs->bytes + (uint64_t)i * part_bytes;
+        if (lower) result = combine(all, lower, each, count);
+        lower = each;
+    }
+    if (result == PW_OK) store(all, lower, part_bytes);
+    return result;
+}
+
+int64_t pw_collective_reduce_scatter(pw_messaging *messaging, pw_channel *channel,
+                                     const pw_vectors *vectors, const uint64_t *counts)
+{
+    reduction all;
+    const uint64_t parts = (uint64_t)channel->size * counts[channel->rank];
+    int64_t result =
+        open_reduction(&all, messaging, channel, vectors, parts * vectors->element_bytes);
+    if (result == PW_OK) result = reduce_scatter(&all, counts);
+    close_reduction(&all);
+    return result;
+}
+
+/* What came from lower ranks goes below, too. */
+static int64_t lower_came(reduction *all)
+{
+    if (all->below) return combine_whole(all, all->theirs, all->below);
+    all->below = take(all, all->num_bytes);
+    if (!all->below) return PW_ERR_NOMEM;
+    copy(all->below->bytes, all->theirs->bytes, all->num_bytes);
+    return PW_OK;
+}
+
+/* `mine` becomes the result of the ranks met so far, `below` that of those lower than this. */
+static int64_t scan(reduction *all)
+{
+    const int64_t rank = all->channel->rank;
+    for (int64_t distance = 1; distance < all->channel->size; distance *= 2) {
+        const int64_t partner = rank ^ distance;
+        if (partner >= all->channel->size) continue;
+        int64_t result = exchange(all, partner);
+        if (result == PW_OK) result = join(all, partner < rank);
+        if (result == PW_OK && partner < rank) result = lower_came(all);
+        if (result != PW_OK) return result;
+    }
+    return PW_OK;
+}
+
+int64_t pw_collective_scan(pw_messaging *messaging, pw_channel *channel, const pw_vectors *vectors,
+                           int is_inclusive)
+{
+    reduction all;
+    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
+    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
+    if (result == PW_OK) result = scan(&all);
+    if (result == PW_OK && is_inclusive) {
+        load(&all);
+        if (all.below) result = combine_whole(&all, all.below, all.mine);
+    }
+    const pw_scratch *last = is_inclusive ? all.mine : all.below;
+    if (result == PW_OK && last) store(&all, last->bytes, all.num_bytes);
+    close_reduction(&all);
     return result;
 }

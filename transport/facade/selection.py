@@ -156,10 +156,10 @@ class Packed:
 
     __slots__ = ("address", "memory", "nbytes", "selection")
 
-    def __init__(self, selection: Selection, nbytes: int) -> None:
+    def __init__(self, selection: Selection, nbytes: int, memory: Any = None) -> None:
         self.selection = selection.lasting()
         self.nbytes = nbytes
-        self.memory = MPI.buffer.allocate(nbytes)
+        self.memory = MPI.buffer.allocate(nbytes) if memory is None else memory
         self.address: int = self.memory.address
 
     def unpack(self, num_received: int) -> None:
@@ -183,9 +183,3 @@ class Packed:
             part.unpack_from(whole.address, count * element)
         else:
             part.unpack_from(self.address, count * element)
-
-
-def landed(span: Any, num_received: int) -> None:
-    """Finish what was written to `span`: unpack if that is a derived type's."""
-    if type(span) is Packed:
-        span.unpack(num_received)

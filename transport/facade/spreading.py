@@ -1,17 +1,19 @@
-"""Patterns of messages that collectives are made of, over spans of bytes.
+"""Messages that collectives are made of: C's patterns (collectives.h) for memory, and single ones.
 
-Those of contiguous memory are C's (collectives.h). All messages of a communicator's collectives
-have one tag: every rank calls them in the same order, and messages between two ranks keep theirs.
+C moves contiguous memory: data with holes is packed before and unpacked behind. Where lengths are
+known to their senders only, the patterns are made of single messages. All messages of a
+communicator's collectives have one tag: every rank calls them in the same order, and messages
+between two ranks keep theirs.
 """
 
+from collections.abc import Sequence
 from ctypes import memmove
 from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.native import lib
+from pagewire.native import ffi, lib
 from pagewire.transport.facade.operations import (
-    INNER,
     Channel,
     Operation,
     exchange_within,
@@ -24,17 +26,16 @@ from pagewire.transport.facade.operations import (
     wait_for,
 )
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import EMPTY, Packed, Selection, Span, landed
+from pagewire.transport.facade.selection import EMPTY, Packed, Selection, contiguous_size
 
 TAG = int(lib.PW_COLLECTIVE_TAG)
-# Blocks longer than this are not copied from node to node of a tree.
-LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
+_LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
 
 
-def in_c(function: Any, channel: Channel, *arguments: Any, spans: tuple[Any, ...] = ()) -> None:
+def in_c(function: Any, channel: Channel, *arguments: Any, spans: Sequence[Any] = ()) -> None:
     """A collective of collectives.h as part of a call. spans: the memory that it uses."""
     try:
-        result = function(here.messaging, 0, 0, channel.c, *arguments, INNER)
+        result = function(here.messaging, channel.c, *arguments)
         if result:
             finish(result, None)
     except BaseException:
@@ -42,24 +43,36 @@ def in_c(function: Any, channel: Channel, *arguments: Any, spans: tuple[Any, ...
         raise
 
 
+def _spans(spans: Sequence[Any]) -> Any:
+    """As C has them."""
+    return ffi.new("pw_span[]", [(span.address, span.nbytes) for span in spans])
+
+
+def _land(spans: Sequence[Any], c: Any) -> None:
+    """Unpack what came, as much as C says."""
+    for i, span in enumerate(spans):
+        if type(span) is Packed:
+            span.unpack(c[i].num_bytes)
+
+
 def send(channel: Channel, span: Any, dest: int) -> None:
     send_within(channel, span, dest, TAG)
 
 
-def receive(channel: Channel, span: Any, source: int, *, keep: bool = False) -> Any:
-    """Receive into `span`, or with None into memory of the operation that is returned."""
-    return receive_within(channel, span, source, TAG, keep=keep)
+def receive(channel: Channel, source: int) -> Any:
+    """Receive a message of any length: an operation."""
+    return receive_within(channel, source, TAG)
 
 
-def exchange(channel: Channel, outgoing: Any, dest: int, incoming: Any, source: int) -> Any:
-    """Send and receive at once; incoming None: into memory of the operation that is returned."""
-    return exchange_within(channel, outgoing, dest, TAG, incoming, source, TAG)
+def exchange(channel: Channel, outgoing: Any, dest: int, source: int) -> Any:
+    """Send, and receive a message of any length, at once: an operation."""
+    return exchange_within(channel, outgoing, dest, TAG, source, TAG)
 
 
 def exchange_all(
     channel: Channel, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]
 ) -> list[Operation]:
-    """Post all receives, (source, span) with None as in `receive`, send all (destination, span) and
+    """Post all receives, (source, span) with None for any length, send all (destination, span) and
     wait for all; the receives."""
     posted: list[Operation] = []
     started: list[Operation | None] = []
@@ -79,28 +92,13 @@ def exchange_all(
     return posted
 
 
-def send_all(channel: Channel, messages: list[tuple[int, Any]]) -> None:
-    """Send (destination, span) pairs at once and wait for all."""
-    exchange_all(channel, messages, [])
+def barrier(channel: Channel) -> None:
+    in_c(lib.pw_collective_barrier, channel, ffi.NULL, channel.size, TAG)
 
 
-def receive_all(channel: Channel, messages: list[tuple[int, Any]]) -> list[Operation]:
-    """Receive (source, span) pairs, all posted at once."""
-    return exchange_all(channel, [], messages)
-
-
-def barrier(channel: Channel, members: list[int] | None = None, tag: int = TAG) -> None:
-    """Dissemination barrier of all ranks, or of the `members` that this rank is one of."""
-    if members is None:
-        in_c(lib.pw_call_barrier, channel)
-        return
-    ranks = members
-    place, size = ranks.index(channel.rank), len(ranks)
-    distance = 1
-    while distance < size:
-        dest, source = ranks[(place + distance) % size], ranks[(place - distance) % size]
-        exchange_within(channel, EMPTY, dest, tag, EMPTY, source, tag)
-        distance *= 2
+def meet(channel: Channel, members: list[int], tag: int) -> None:
+    """A barrier of the `members` that this rank is one of."""
+    in_c(lib.pw_collective_barrier, channel, members, len(members), tag)
 
 
 def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
@@ -111,48 +109,33 @@ def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
 
 
 def broadcast(channel: Channel, span: Any, root: int) -> None:
-    if type(span) is not Packed:
-        in_c(lib.pw_call_broadcast, channel, span.address, span.nbytes, root, spans=(span,))
-        return
-    parent, children = tree(channel, root)
-    if parent is not None:
-        receive(channel, span, parent)
-    send_all(channel, [(child, span) for child in children])
+    c = _spans([span])
+    in_c(lib.pw_collective_broadcast, channel, c, root, spans=(span,))
+    _land([span], c)
 
 
 def broadcast_unsized(channel: Channel, span: Any, root: int) -> Any:
     """Broadcast a span whose length only the root knows; returns it."""
     parent, children = tree(channel, root)
     if parent is not None:
-        span = receive(channel, None, parent).received()
-    send_all(channel, [(child, span) for child in children])
+        span = receive(channel, parent).received()
+    exchange_all(channel, [(child, span) for child in children], [])
     return span
 
 
 def gather(channel: Channel, span: Any, blocks: list[Selection] | None, root: int) -> None:
     """Bring the ranks' spans, all of one length, to the root's blocks; its own is there already."""
     block_bytes = blocks[root].nbytes if blocks is not None else span.nbytes
-    if block_bytes > LONG_BYTES or block_bytes == 0:
+    if block_bytes > _LONG_BYTES or block_bytes == 0:
         gather_each(channel, span, blocks, root)
         return
-    rank, size = channel.rank, channel.size
-    relative = (rank - root) % size
-    parent, children = tree(channel, root)
-    held = _subtree(relative, size)
-    memory = MPI.buffer.allocate(held * block_bytes)
+    size = channel.size
+    memory = MPI.buffer.allocate(_subtree(channel, root) * block_bytes)
     if span is not None:
         memmove(memory.address, span.address, block_bytes)
-    for child in reversed(children):
-        child_relative = (child - root) % size
-        part = Span(
-            memory.address + (child_relative - relative) * block_bytes,
-            _subtree(child_relative, size) * block_bytes,
-            memory,
-        )
-        receive(channel, part, child)
-    if parent is not None:
-        send(channel, memory, parent)
-    elif blocks is not None:
+    arguments = memory.address, block_bytes, root
+    in_c(lib.pw_collective_gather, channel, *arguments, spans=(memory,))
+    if blocks is not None:
         for i in range(1, size):
             blocks[(i + root) % size].fill(memory.address + i * block_bytes, block_bytes)
 
@@ -160,68 +143,89 @@ def gather(channel: Channel, span: Any, blocks: list[Selection] | None, root: in
 def scatter(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:
     """Bring the root's blocks, all of one length, to the ranks' spans; the root's own is not."""
     block_bytes = blocks[root].nbytes if blocks is not None else span.nbytes
-    if block_bytes > LONG_BYTES or block_bytes == 0:
+    if block_bytes > _LONG_BYTES or block_bytes == 0:
         scatter_each(channel, blocks, span, root)
         return
-    rank, size = channel.rank, channel.size
-    relative = (rank - root) % size
-    parent, children = tree(channel, root)
-    memory = MPI.buffer.allocate(_subtree(relative, size) * block_bytes)
-    if parent is not None:
-        received = receive(channel, memory, parent, keep=True)
-        num_received = min(block_bytes, received.num_bytes)
-        memmove(span.address, memory.address, num_received)
-        landed(span, num_received)
-    elif blocks is not None:
+    size = channel.size
+    memory = MPI.buffer.allocate(_subtree(channel, root) * block_bytes)
+    if blocks is not None:
         for i in range(1, size):
             blocks[(i + root) % size].pack_into(memory.address + i * block_bytes, block_bytes)
-    parts = []
-    for child in children:
-        child_relative = (child - root) % size
-        address = memory.address + (child_relative - relative) * block_bytes
-        parts.append((child, Span(address, _subtree(child_relative, size) * block_bytes, memory)))
-    send_all(channel, parts)
+    num_received = ffi.new("uint64_t *")
+    arguments = memory.address, block_bytes, root, num_received
+    in_c(lib.pw_collective_scatter, channel, *arguments, spans=(memory,))
+    if blocks is None:
+        memmove(span.address, memory.address, num_received[0])
+        if type(span) is Packed:
+            span.unpack(num_received[0])
 
 
-def _subtree(relative: int, size: int) -> int:
-    """Number of ranks in the binomial subtree under the rank at `relative` from the root."""
+def _subtree(channel: Channel, root: int) -> int:
+    """Number of ranks in the binomial subtree under this one."""
+    size = channel.size
+    relative = (channel.rank - root) % size
     return min(relative & -relative, size - relative) if relative else size
 
 
 def gather_each(channel: Channel, span: Any, blocks: list[Selection] | None, root: int) -> None:
     """Gather with a message from each rank; lengths may differ."""
-    if blocks is None:
-        send(channel, span, root)
-        return
-    receive_all(channel, [(i, block.span(False)) for i, block in enumerate(blocks) if i != root])
+    spans = [span] if blocks is None else _others(blocks, root, False)
+    c = _spans(spans)
+    in_c(lib.pw_collective_gather_each, channel, c, root, spans=spans)
+    if blocks is not None:
+        _land(spans, c)
 
 
 def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:
     """Scatter with a message to each rank; lengths may differ."""
+    spans = [span] if blocks is None else _others(blocks, root, True)
+    c = _spans(spans)
+    in_c(lib.pw_collective_scatter_each, channel, c, root, spans=spans)
     if blocks is None:
-        receive(channel, span, root)
-        return
-    send_all(channel, [(i, block.span(True)) for i, block in enumerate(blocks) if i != root])
+        _land(spans, c)
 
 
-def allgather_adjacent(channel: Channel, first: Selection, block_bytes: int) -> None:
-    """Each rank's block to all, the blocks following each other without holes."""
-    in_c(lib.pw_call_allgather, channel, first.address, block_bytes, spans=(first.owner,))
+def _others(blocks: list[Selection], rank: int, filled: bool) -> list[Any]:
+    """The spans of blocks, but for the rank's own."""
+    return [EMPTY if i == rank else block.span(filled) for i, block in enumerate(blocks)]
 
 
-def alltoall_adjacent(channel: Channel, outgoing: Selection, incoming: Selection) -> None:
-    """Pairwise exchange of blocks of one length that follow each other without holes, but for the
-    rank's own."""
-    in_c(
-        lib.pw_call_alltoall, channel, outgoing.address, incoming.address, incoming.nbytes,
-        spans=(outgoing.owner, incoming.owner),
-    )  # fmt: skip
+def allgather(channel: Channel, blocks: list[Selection], are_alike: bool) -> None:
+    """Each rank's block to all. are_alike: they follow each other and have one length."""
+    if are_alike and blocks[0].count and contiguous_size(blocks[0].datatype) is None:
+        spans = _packed(blocks, channel.rank)  # others may have blocks without holes, and join them
+    else:
+        spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
+    allgather_spans(channel, spans, are_alike)
 
 
-def allgather_ring(channel: Channel, spans: list[Any]) -> None:
-    """Each rank's span to all; in each step a rank passes on what it got in the last."""
-    rank, size = channel.rank, channel.size
-    for step in range(size - 1):
-        outgoing = spans[(rank - step) % size]
-        incoming = spans[(rank - step - 1) % size]
-        exchange(channel, outgoing, (rank + 1) % size, incoming, (rank - 1) % size)
+def _packed(blocks: list[Selection], rank: int) -> list[Any]:
+    """Adjacent memory in the place of blocks with holes; the rank's own is filled."""
+    block_bytes = blocks[0].nbytes
+    memory = MPI.buffer.allocate(len(blocks) * block_bytes)
+    parts = [memory[i * block_bytes : (i + 1) * block_bytes] for i in range(len(blocks))]
+    blocks[rank].pack_into(parts[rank].address, block_bytes)
+    return [
+        part if i == rank else Packed(block, block_bytes, part)
+        for i, (block, part) in enumerate(zip(blocks, parts, strict=True))
+    ]
+
+
+def allgather_spans(channel: Channel, spans: list[Any], are_adjacent: bool) -> None:
+    c = _spans(spans)
+    in_c(lib.pw_collective_allgather, channel, c, are_adjacent, spans=spans)
+    _land(spans, c)
+
+
+def alltoall(channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]) -> None:
+    """A block to each rank and one from each. outgoing None: what is in `incoming` goes out; the
+    rank's own is there already."""
+    rank = channel.rank
+    if outgoing is None:
+        sent = [EMPTY if i == rank else block.copied() for i, block in enumerate(incoming)]
+    else:
+        sent = _others(outgoing, rank, True)
+    spans = _others(incoming, rank, False)
+    c = _spans(spans)
+    in_c(lib.pw_collective_alltoall, channel, _spans(sent), c, spans=(*sent, *spans))
+    _land(spans, c)

@@ -15,9 +15,9 @@ from mpi4py import MPI
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive_on, private
 from pagewire.transport.facade.native_calls import go_around
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
-from pagewire.transport.node.patching import native, replace_all
 
 _free = native(MPI.Comm, "Free")
 _isend = native(MPI.Comm, "Isend")

@@ -136,8 +136,3 @@ void pw_wire_mpi_read_counters(const pw_wire *wire, pw_wire_counters *out)
         .num_near = self->num_near, .num_far = self->num_far, .num_by_mpi = self->num_by_mpi};
     if (self->shared) pw_shared_read_counters(self->shared, &out->shared);
 }
-
-const char *pw_wire_mpi_reason(const pw_wire *wire)
-{
-    return pw_mpi_bursts_reason(((const wire_mpi *)wire)->mpi);
-}

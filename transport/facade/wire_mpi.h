@@ -4,8 +4,8 @@
 #ifndef PW_FACADE_WIRE_MPI_H
 #define PW_FACADE_WIRE_MPI_H
 #include "transport/facade/mpi_library.h"
-#include "transport/node/shared_bursts.h"
-#include "transport/node/wire.h"
+#include "node/wires/shared_bursts.h"
+#include "node/wires/wire.h"
 
 /* cdef begin */
 typedef struct {
@@ -21,7 +21,5 @@ int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t n
                        uint32_t num_nodes, pw_shared_bursts *shared, char *reason,
                        size_t reason_bytes, pw_wire **out);
 void pw_wire_mpi_read_counters(const pw_wire *wire, pw_wire_counters *out);
-/* After PW_ERR_HOST: which MPI call failed, and why. */
-const char *pw_wire_mpi_reason(const pw_wire *wire);
 /* cdef end */
 #endif

@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 from pagewire.native import check, ffi, lib
 from pagewire.transport.facade.mpi_library import handle_of, mpi_library
-from pagewire.transport.node.patching import native
+from pagewire.transport.facade.patching import native
 
 _REASON_BYTES = 512
 

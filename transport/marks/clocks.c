@@ -1,9 +1,22 @@
-#include "transport/marks/clocks.h"
+/* The program's clocks while the host says has_virtual_clocks: a clock shows what it showed when
+ * the host came, plus the rank's virtual time. When the host goes, the clocks run on from there
+ * with real time, so that none goes backwards.
+ *
+ * Virtual for the program's own calls only: of threads that have called MPI, outside of MPI. The
+ * MPI library, libfabric, the provider and threads that never call MPI (progress threads, but also
+ * the workers of OpenMP) see real time. Real, too, are waits with a time limit (select, poll,
+ * pthread_cond_timedwait, timers), CPU clocks, and file times; signals do not cut a virtual sleep
+ * short. */
+#include "transport/marks/marked.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "transport/marks/resolve.h"
+#define NS_PER_S 1000000000
 
 /* Clocks of time that passes; the others are of CPU time, or alarms. */
 static const clockid_t kinds[] = {CLOCK_REALTIME,        CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW,
@@ -28,10 +41,15 @@ static int read_real(clockid_t id, struct timespec *now)
     return ((int (*)(clockid_t, struct timespec *))own)(id, now);
 }
 
+static int64_t in_ns(const struct timespec *value)
+{
+    return (int64_t)value->tv_sec * NS_PER_S + value->tv_nsec;
+}
+
 static int64_t real_ns(clockid_t id)
 {
     struct timespec now;
-    return read_real(id, &now) == 0 ? (int64_t)now.tv_sec * PW_NS_PER_S + now.tv_nsec : 0;
+    return read_real(id, &now) == 0 ? in_ns(&now) : 0;
 }
 
 static bool passes(clockid_t id)
@@ -47,6 +65,17 @@ static bool is_programs(uintptr_t frame)
     return thread->uses_mpi && !pw_marks_is_inside(thread, frame);
 }
 
+/* Inside of a call of the host, whose own clocks are real. */
+static int64_t virtual_ns(const pagewire_marks_host *host, uintptr_t frame)
+{
+    pw_marks_thread *thread = &pw_marks_this_thread;
+    const uintptr_t outermost = thread->outermost;
+    if (!pw_marks_is_inside(thread, frame)) thread->outermost = UINTPTR_MAX;
+    const int64_t now_ns = host->clock_read();
+    thread->outermost = outermost;
+    return now_ns;
+}
+
 void pw_clocks_start(const pagewire_marks_host *host)
 {
     if (!host->has_virtual_clocks) return;
@@ -57,22 +86,11 @@ void pw_clocks_start(const pagewire_marks_host *host)
 void pw_clocks_stop(const pagewire_marks_host *host)
 {
     if (!host->has_virtual_clocks) return;
-    const int64_t last_ns =
-        start_ns[CLOCK_MONOTONIC] + pw_clocks_virtual_ns(host, pw_marks_frame());
+    const int64_t last_ns = start_ns[CLOCK_MONOTONIC] + virtual_ns(host, pw_marks_frame());
     atomic_store_explicit(&ahead_ns, last_ns - real_ns(CLOCK_MONOTONIC), memory_order_relaxed);
 }
 
-int64_t pw_clocks_virtual_ns(const pagewire_marks_host *host, uintptr_t frame)
-{
-    pw_marks_thread *thread = &pw_marks_this_thread;
-    const uintptr_t outermost = thread->outermost;
-    if (!pw_marks_is_inside(thread, frame)) thread->outermost = UINTPTR_MAX;
-    const int64_t now_ns = host->clock_read();
-    thread->outermost = outermost;
-    return now_ns;
-}
-
-void pw_clocks_sleep(const pagewire_marks_host *host, int64_t duration_ns, uintptr_t frame)
+static void sleep_virtual(const pagewire_marks_host *host, int64_t duration_ns, uintptr_t frame)
 {
     pw_marks_thread *thread = &pw_marks_this_thread;
     const uintptr_t outermost = thread->outermost;
@@ -81,25 +99,171 @@ void pw_clocks_sleep(const pagewire_marks_host *host, int64_t duration_ns, uintp
     thread->outermost = outermost;
 }
 
-const pagewire_marks_host *pw_clocks_sleeper(clockid_t id, uintptr_t frame)
+/* The host that lets the time of a sleep pass on this clock, or NULL: the kernel does. */
+static const pagewire_marks_host *sleeper(clockid_t id, uintptr_t frame)
 {
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
     return host && host->has_virtual_clocks && passes(id) && is_programs(frame) ? host : NULL;
 }
 
-int pw_clocks_read(clockid_t id, struct timespec *now, uintptr_t frame)
+/* What the program shall see on a clock of the kernel: 0, or errno of the kernel's own. */
+static int read_clock(clockid_t id, struct timespec *now, uintptr_t frame)
 {
-    const pagewire_marks_host *host = pw_clocks_sleeper(id, frame);
+    const pagewire_marks_host *host = sleeper(id, frame);
     if (host) {
-        const int64_t now_ns = start_ns[id] + pw_clocks_virtual_ns(host, frame);
-        *now = (struct timespec){now_ns / PW_NS_PER_S, now_ns % PW_NS_PER_S};
+        const int64_t now_ns = start_ns[id] + virtual_ns(host, frame);
+        *now = (struct timespec){now_ns / NS_PER_S, now_ns % NS_PER_S};
         return 0;
     }
     const int64_t ahead = atomic_load_explicit(&ahead_ns, memory_order_relaxed);
     const int result = read_real(id, now);
     if (ahead != 0 && result == 0 && passes(id) && is_programs(frame)) {
-        const int64_t now_ns = (int64_t)now->tv_sec * PW_NS_PER_S + now->tv_nsec + ahead;
-        *now = (struct timespec){now_ns / PW_NS_PER_S, now_ns % PW_NS_PER_S};
+        const int64_t now_ns = in_ns(now) + ahead;
+        *now = (struct timespec){now_ns / NS_PER_S, now_ns % NS_PER_S};
     }
     return result;
 }
+
+/* ---- the C library's clocks and sleeps: where nothing is virtual each does what its own does */
+
+#define OWN(name) ((__typeof__(&name))pw_marks_own(&own_##name, #name "\0"))
+
+static _Atomic(void *) own_timespec_get, own_nanosleep, own_clock_nanosleep, own_usleep, own_sleep;
+
+static bool is_valid(const struct timespec *request)
+{
+    return request->tv_sec >= 0 && request->tv_nsec >= 0 && request->tv_nsec < NS_PER_S;
+}
+
+PW_MARKS_EXPORTED int clock_gettime(clockid_t id, struct timespec *now)
+{
+    return read_clock(id, now, pw_marks_frame());
+}
+
+PW_MARKS_EXPORTED int timespec_get(struct timespec *now, int base)
+{
+    if (base != TIME_UTC) return OWN(timespec_get)(now, base);
+    return read_clock(CLOCK_REALTIME, now, pw_marks_frame()) == 0 ? base : 0;
+}
+
+PW_MARKS_EXPORTED int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec precise;
+    const int result = read_clock(CLOCK_REALTIME, &precise, pw_marks_frame());
+    if (result != 0) return result;
+    if (zone) memset(zone, 0, sizeof(struct timezone)); /* as the GNU C library has it */
+    *now = (struct timeval){precise.tv_sec, precise.tv_nsec / 1000};
+    return 0;
+}
+
+PW_MARKS_EXPORTED time_t time(time_t *now)
+{
+    struct timespec coarse; /* the clock that the C library's own reads */
+    if (read_clock(CLOCK_REALTIME_COARSE, &coarse, pw_marks_frame()) != 0) return -1;
+    if (now) *now = coarse.tv_sec;
+    return coarse.tv_sec;
+}
+
+PW_MARKS_EXPORTED int nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+    const uintptr_t frame = pw_marks_frame();
+    const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
+    if (!host || !is_valid(request)) return OWN(nanosleep)(request, remaining);
+    sleep_virtual(host, in_ns(request), frame);
+    return 0;
+}
+
+PW_MARKS_EXPORTED int clock_nanosleep(clockid_t id, int flags, const struct timespec *request,
+                                      struct timespec *remaining)
+{
+    const uintptr_t frame = pw_marks_frame();
+    const pagewire_marks_host *host = sleeper(id, frame);
+    if (!host || !is_valid(request)) return OWN(clock_nanosleep)(id, flags, request, remaining);
+    int64_t duration_ns = in_ns(request);
+    if (flags & TIMER_ABSTIME) {
+        struct timespec now;
+        const int result = read_clock(id, &now, frame);
+        if (result != 0) return errno;
+        duration_ns -= in_ns(&now);
+    }
+    sleep_virtual(host, duration_ns, frame);
+    return 0;
+}
+
+PW_MARKS_EXPORTED int usleep(useconds_t duration_us)
+{
+    const uintptr_t frame = pw_marks_frame();
+    const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
+    if (!host) return OWN(usleep)(duration_us);
+    sleep_virtual(host, (int64_t)duration_us * 1000, frame);
+    return 0;
+}
+
+PW_MARKS_EXPORTED unsigned sleep(unsigned duration_s)
+{
+    const uintptr_t frame = pw_marks_frame();
+    const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
+    if (!host) return OWN(sleep)(duration_s);
+    sleep_virtual(host, (int64_t)duration_s * NS_PER_S, frame);
+    return 0;
+}
+
+/* ---- MPI's clock
+ *
+ * MPI_Wtime and MPI_Wtick: of the rank's virtual clock while the host says has_virtual_wtime, else
+ * the MPI library's own. No mark: reading a clock is no communication, and the host's reading has
+ * its cost. The Fortran entry points are the C functions: that is what those of MPICH and of Open
+ * MPI call, and they return the same double. */
+
+typedef double reader(void);
+
+#define NS 1e-9
+
+static const pagewire_marks_host *virtual_host(void)
+{
+    const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
+    return host && host->has_virtual_wtime ? host : NULL;
+}
+
+PW_MARKS_EXPORTED double MPI_Wtime(void)
+{
+    static _Atomic(void *) own;
+    const pagewire_marks_host *host = virtual_host();
+    if (host) return (double)virtual_ns(host, pw_marks_frame()) * NS;
+    return ((reader *)pw_marks_own(&own, "MPI_Wtime\0PMPI_Wtime\0"))();
+}
+
+PW_MARKS_EXPORTED double MPI_Wtick(void)
+{
+    static _Atomic(void *) own;
+    if (virtual_host()) return NS;
+    return ((reader *)pw_marks_own(&own, "MPI_Wtick\0PMPI_Wtick\0"))();
+}
+
+#define FORTRAN(name, c_name) PW_MARKS_EXPORTED reader name __attribute__((alias(#c_name)));
+FORTRAN(mpi_wtime_, MPI_Wtime)
+FORTRAN(mpi_wtime__, MPI_Wtime)
+FORTRAN(mpi_wtime, MPI_Wtime)
+FORTRAN(MPI_WTIME, MPI_Wtime)
+FORTRAN(mpi_wtime_f08_, MPI_Wtime)
+FORTRAN(ompi_wtime_f, MPI_Wtime)
+FORTRAN(mpi_wtick_, MPI_Wtick)
+FORTRAN(mpi_wtick__, MPI_Wtick)
+FORTRAN(mpi_wtick, MPI_Wtick)
+FORTRAN(MPI_WTICK, MPI_Wtick)
+FORTRAN(mpi_wtick_f08_, MPI_Wtick)
+FORTRAN(ompi_wtick_f, MPI_Wtick)
+
+/* Open MPI's `use mpi` reads them through these. */
+PW_MARKS_EXPORTED void mpi_wtime_f90_(double *now) { *now = MPI_Wtime(); }
+
+PW_MARKS_EXPORTED void mpi_wtick_f90_(double *tick) { *tick = MPI_Wtick(); }
+
+typedef void writer(double *value);
+#define FORTRAN_90(name, own) PW_MARKS_EXPORTED writer name __attribute__((alias(#own)));
+FORTRAN_90(mpi_wtime_f90__, mpi_wtime_f90_)
+FORTRAN_90(mpi_wtime_f90, mpi_wtime_f90_)
+FORTRAN_90(MPI_WTIME_F90, mpi_wtime_f90_)
+FORTRAN_90(mpi_wtick_f90__, mpi_wtick_f90_)
+FORTRAN_90(mpi_wtick_f90, mpi_wtick_f90_)
+FORTRAN_90(MPI_WTICK_F90, mpi_wtick_f90_)

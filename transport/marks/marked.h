@@ -43,6 +43,9 @@ extern _Atomic(const pagewire_marks_host *) pw_marks_host; /* NULL: none */
 /* The MPI library's own function of the first of these names (each ends with NUL, the list with
  * another) that is there, kept in *found; ends the process with a sentence where none is. */
 void *pw_marks_resolve(_Atomic(void *) *found, const char *names);
+/* The next function after this library of the first of these names that is there, or NULL. Each
+ * name ends with NUL, the list with another. */
+void *pw_marks_find(const char *names);
 
 static inline uintptr_t pw_marks_frame(void) __attribute__((always_inline));
 static inline uintptr_t pw_marks_frame(void) { return (uintptr_t)__builtin_frame_address(0); }
@@ -64,5 +67,24 @@ static inline void *pw_marks_own(_Atomic(void *) *found, const char *names)
 void *pw_marks_enter(_Atomic(void *) *found, const char *names, const pagewire_marked_call *call,
                      uintptr_t frame);
 void pw_marks_leave(uintptr_t frame);
+
+/* ---- the program's clocks (clocks.c) */
+
+/* Of pagewire_marks_attach: before the host is seen, and after it is not. */
+void pw_clocks_start(const pagewire_marks_host *host);
+void pw_clocks_stop(const pagewire_marks_host *host);
+
+/* ---- record.c
+ *
+ * The records that a rank leaves for the launcher in PAGEWIRE_LAUNCH_DIR: RANK.mpi when it starts
+ * MPI, by which the launcher can tell a program without MPI from one whose messages went around the
+ * NI; and RANK.note when it aborts, as MPI's own way to the process manager may lose the code. */
+
+/* Once for each process, in the call that starts MPI; does nothing where nobody launched it. */
+void pw_marks_record_start(const pagewire_marked_call *call);
+
+/* Before MPI_Abort is called with this code. Why a rank fails may be on record already: that stays.
+ */
+void pw_marks_record_abort(int code);
 
 #endif

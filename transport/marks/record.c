@@ -1,4 +1,4 @@
-#include "transport/marks/record.h"
+#include "transport/marks/marked.h"
 
 #include <fcntl.h>
 #include <limits.h>

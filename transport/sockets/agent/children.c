@@ -1,5 +1,5 @@
 #include "transport/sockets/agent/children.h"
-#include "transport/node/clock.h"
+#include "node/clock.h"
 #include "transport/sockets/program_calls.h"
 #include <dirent.h>
 #include <errno.h>

@@ -2,14 +2,13 @@
  * stream connections. Descriptors do not block; who waits is in `epoll`. */
 #ifndef PW_SOCKETS_AGENT_PROGRAMS_H
 #define PW_SOCKETS_AGENT_PROGRAMS_H
-#include "transport/sockets/node_streams.h"
+#include "unimem/streams/node_streams.h"
 
 typedef struct pw_programs pw_programs;
 typedef struct pw_endpoint pw_endpoint; /* what epoll's data.ptr points to */
 
 /* Programs of the node reach it from now on. PW_ERR_HOST: see errno. */
 int pw_programs_create(uint32_t node, pw_node_streams *streams, int epoll, pw_programs **out);
-void pw_programs_destroy(pw_programs *self);
 /* epoll says that the descriptor is ready. */
 int pw_programs_ready(pw_endpoint *endpoint, uint32_t events);
 uint32_t pw_programs_node_of(const pw_endpoint *endpoint);

@@ -4,10 +4,10 @@
  * descriptor.
  *
  * Keeps no state but the node: whose an end is stands in its name, also after fork and exec. */
-#include "transport/sockets/preload/endpoints.h"
-#include "transport/sockets/preload/registrations.h"
+#include "transport/sockets/preload/preload.h"
 #include "transport/sockets/program_calls.h"
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -18,6 +18,35 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#define FIND(name) found.name = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
+
+static pw_next_calls found;
+
+__attribute__((constructor)) static void find_all(void)
+{
+    FIND(connect);
+    FIND(bind);
+    FIND(listen);
+    FIND(accept);
+    FIND(accept4);
+    FIND(getsockname);
+    FIND(getpeername);
+    FIND(getsockopt);
+    FIND(setsockopt);
+    FIND(send);
+    FIND(sendto);
+    FIND(sendmsg);
+    FIND(recvfrom);
+    FIND(recvmsg);
+    FIND(epoll_ctl); /* the last one: see pw_next */
+}
+
+const pw_next_calls *pw_next(void)
+{
+    if (!found.epoll_ctl) find_all(); /* of a library that is set up before this one */
+    return &found;
+}
 
 #define NODE_NONE 0xFFFFu
 

@@ -1,6 +1,6 @@
 /* Options of sockets, and the calls that could see that a descriptor is no TCP socket of the
  * kernel. See calls.c. */
-#include "transport/sockets/preload/endpoints.h"
+#include "transport/sockets/preload/preload.h"
 #include "transport/sockets/program_calls.h"
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,4 @@
-#include "transport/sockets/preload/registrations.h"
-#include "transport/sockets/preload/next_calls.h"
+#include "transport/sockets/preload/preload.h"
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #define DESCRIPTORS (1 << 20) /* what Linux allows by default */
 
 struct pw_registration {

@@ -1,1 +1,0 @@
-"""`pagewire bench --transport fabric`: C programs, plain and over the provider, in turns."""

@@ -1,0 +1,150 @@
+"""The same work by plain mpi4py and by the NI, in turns, in the same ranks.
+
+Plain means the methods that the facade replaced, on a communicator of their own, in the same
+processes: so both see the same machine at the same moment. Rounds alternate and the quickest round
+of each counts, since noise only adds; a round takes as long as its slowest rank. A first trial,
+which warms everything up, gives the number of repetitions, so that starting is in no figure.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pagewire.transport import MPI
+from pagewire.transport.facade import here, native
+
+Work = Callable[[int], object]
+"""Does something so many times."""
+
+_TRIAL_TIMES = 3
+_LEAST_TIMES = 3
+_MOST_TIMES = 20_000
+_NEVER_S = float("inf")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """Times of one repetition in s, of the quickest rounds."""
+
+    plain_s: float
+    facade_s: float
+    virtual_s: float
+    blocks_per_s: float
+    """that all ranks' engines emulated in a second of wall time, in the facade's quickest round"""
+    packets_per_s: float
+
+
+class Contest:
+    """The ranks' communicators and how long a round shall take. Made by all ranks together."""
+
+    def __init__(self, *, num_rounds: int, round_s: float) -> None:
+        self.world = MPI.COMM_WORLD
+        self.plain = native(MPI.Comm, "Dup")(self.world)
+        self.rank: int = self.world.Get_rank()
+        self.num_ranks: int = self.world.Get_size()
+        self._num_rounds = num_rounds
+        self._round_s = round_s
+
+    def measure(self, by_plain: Work, by_facade: Work) -> Figures:
+        """Both in turns. Collective; the same figures on every rank."""
+        plain_times = self._num_times(self._plain_round(by_plain, _TRIAL_TIMES))
+        self._facade_round(by_facade, 1)  # the first one may fault
+        facade_times = self._num_times(self._facade_round(by_facade, _TRIAL_TIMES).wall_s)
+        plain_s = virtual_s = _NEVER_S
+        quickest = _Round(_NEVER_S, _NEVER_S, 0, 0)
+        for _ in range(self._num_rounds):
+            plain_s = min(plain_s, self._plain_round(by_plain, plain_times))
+            this = self._facade_round(by_facade, facade_times)
+            virtual_s = min(virtual_s, this.virtual_s)
+            quickest = min(quickest, this, key=lambda each: each.wall_s)
+        wall_s = quickest.wall_s
+        return Figures(
+            plain_s=plain_s,
+            facade_s=wall_s,
+            virtual_s=virtual_s,
+            blocks_per_s=quickest.blocks / wall_s,
+            packets_per_s=quickest.packets / wall_s,
+        )
+
+    def _num_times(self, trial_s: float) -> int:
+        return max(_LEAST_TIMES, min(_MOST_TIMES, int(self._round_s / trial_s)))
+
+    def _plain_round(self, work: Work, times: int) -> float:
+        """Seconds a repetition."""
+        _barrier(self.plain)
+        start_s = time.perf_counter()
+        work(times)
+        passed_s = time.perf_counter() - start_s
+        return float(_reduce(self.plain, passed_s, MPI.MAX)) / times
+
+    def _facade_round(self, work: Work, times: int) -> "_Round":
+        self.world.Barrier()
+        _barrier(self.plain)
+        before = _Meter()
+        start_s = time.perf_counter()
+        work(times)
+        passed_s = time.perf_counter() - start_s
+        after = _Meter()
+        self.world.Barrier()  # until here a peer may still need this rank's NI
+        spent_ns = after.transfer_ns - before.transfer_ns
+        return _Round(
+            wall_s=_reduce(self.plain, passed_s, MPI.MAX) / times,
+            virtual_s=_reduce(self.plain, spent_ns, MPI.MAX) / times * 1e-9,
+            blocks=_reduce(self.plain, after.blocks - before.blocks, MPI.SUM) / times,
+            packets=_reduce(self.plain, after.packets - before.packets, MPI.SUM) / times,
+        )
+
+    def close(self) -> None:
+        """Free the private communicator."""
+        native(MPI.Comm, "Free")(self.plain)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Round:
+    """Of one repetition."""
+
+    wall_s: float
+    virtual_s: float
+    blocks: float
+    packets: float
+
+
+class _Meter:
+    """What this rank's node has counted so far."""
+
+    def __init__(self) -> None:
+        counted = here.node.counters()
+        self.blocks: int = counted["blocks"]
+        self.packets: int = counted["packets"]
+        # Python between the calls counts as compute: not part of a transfer.
+        self.transfer_ns: int = here.clock.now_ns - here.clock.compute_ns
+
+
+def _barrier(comm: Any) -> None:
+    native(MPI.Comm, "Barrier")(comm)
+
+
+def _reduce(comm: Any, value: float, operation: Any) -> Any:
+    return native(MPI.Comm, "allreduce")(comm, value, op=operation)
+
+
+def run(measure: Callable[[Contest, Mapping[str, Any]], list[dict[str, Any]]]) -> int:
+    """A rank's program: measure what the launcher asks for; rank 0 writes the rows."""
+    path, text = sys.argv[1:]
+    spec = json.loads(text)
+    contest = Contest(num_rounds=spec["num_rounds"], round_s=spec["round_s"])
+    rows = measure(contest, spec)
+    if contest.rank == 0:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+    contest.close()
+    return 0
+
+
+def require(holds: bool, what: str) -> None:
+    """End the ranks: figures of wrong data would mean nothing."""
+    if not holds:
+        raise AssertionError(what)

@@ -1,0 +1,125 @@
+"""`pagewire test --policy|--scheduling|--impairments|--memory module:Class`: can this class be
+used?
+
+Each kind's own conformance test asks made-up questions; with a page-in policy two engines then move
+real data as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pagewire.driver.conformance import check_policy
+from pagewire.lab import Lab
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.lab.transfer import all_pages
+from pagewire.native.conformance import Conformance
+from pagewire.native.settings import ConfigError
+from pagewire.node.strategies.conformance import check_strategy
+from pagewire.r5sched.conformance import check_scheduling
+from pagewire.run.settings import config
+from pagewire.run.settings.conformance import check_planner
+
+SIZES = (1, PAGE_BYTES, 3 * PAGE_BYTES + 1, 100_000, 1 << 20)
+SETTINGS = (
+    (),
+    ("run.timeout=none",),
+    ("run.timeout=100us", "smmu.hupcf=0"),
+    ("driver.page_in=touch-a-page",),
+)
+
+
+def _no_data(name: str) -> str:
+    return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of extension."""
+
+    setting: str
+    test: Conformance
+    asked: str
+    """What the questions are."""
+    moves: Callable[[str], str] = _no_data
+    """Moves real data; says how much."""
+
+
+def main(option: str, name: str) -> int:
+    """Check one class and print what was found; 0 when it can be used."""
+    kind = KINDS[option]
+    registry = next(each for each in config.EXTENSIONS if each.setting == kind.setting)
+    config.load([f"{kind.setting}={name}"], environ={})
+    found = registry.load(name)
+    if found is None or name in registry.names():
+        raise ConfigError(f"{option} {name}: it comes with pagewire; name a class as module:Class")
+    registry.create(name)
+    print(f"{kind.setting} {name}")
+    print("ok      is made without arguments")
+    try:
+        for text in _checks(kind, found, name):
+            print(f"ok      {text}")
+    except _FailedCheck as failed:
+        print(f"FAILED  {failed}")
+        return 1
+    return 0
+
+
+class _FailedCheck(Exception):
+    """What a class does not do, and why."""
+
+
+def _checks(kind: Kind, make: Callable[[], Any], name: str) -> Iterator[str]:
+    """A line for each check that passed."""
+    text = "raises nothing, and every answer can be used"
+    given = _try(text, lambda: kind.test.answers(make()))
+    yield f"{text} ({len(given)} {kind.asked})"
+    text = "gives the same answers to the same questions"
+    _try(text, lambda: kind.test.check_repeats(make, given))
+    yield f"{text} ({len(given)} {kind.asked}, twice)"
+    if kind.moves is not _no_data:
+        text = "brings every byte through"
+        yield f"{text} ({_try(text, lambda: kind.moves(name))})"
+
+
+def _try(text: str, check: Callable[[], Any]) -> Any:
+    try:
+        return check()
+    except Exception as error:
+        raise _FailedCheck(f"{text}: {error}") from error
+
+
+def _move(name: str) -> str:
+    """Transfers on two engines; the lab compares the bytes and sees that nothing is left over."""
+    num_transfers = 0
+    for settings in SETTINGS:
+        loaded = config.load([f"run.policy={name}", *settings], environ={})
+        lab = Lab(settings=loaded, max_size=SIZES[-1])
+        for num_bytes in SIZES:
+            for move in (lab.write, lab.read):
+                for source, destination in _absent(num_bytes):
+                    if source and loaded.run.timeout_ns is None:
+                        continue  # only the timeout recovers from a fault at the source
+                    move(num_bytes, source_absent=source, absent=destination)
+                    num_transfers += 1
+    return f"{num_transfers} transfers of 1 B to 1 MiB"
+
+
+def _absent(num_bytes: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Pages that are absent at the source and at the destination."""
+    pages = list(all_pages(num_bytes))
+    yield [], pages
+    yield [], pages[::3]
+    yield pages[-1:], []
+    yield pages[::5], pages[1::2]
+
+
+KINDS = {
+    "--policy": Kind("run.policy", check_policy, "faults", _move),
+    "--scheduling": Kind("firmware.scheduling", check_scheduling, "transfers"),
+    "--impairments": Kind("impairments.planner", check_planner, "plans"),
+    "--memory": Kind("run.memory", check_strategy, "acquires and releases"),
+}
+"""The four kinds by the option of `pagewire test`."""

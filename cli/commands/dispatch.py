@@ -1,0 +1,93 @@
+"""The commands of `pagewire`: the modules of commands, test and sockets, and error lines."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+
+from pagewire.cli.commands import check_commands, run_commands  # noqa: F401  they fill app
+from pagewire.cli.commands.application import app
+from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
+from pagewire.cli.launch import options
+from pagewire.native.settings import ConfigError
+
+__all__ = ["app", "main"]
+
+
+# They are here for the list of commands; main() hands their words on unread.
+@app.command(add_help_option=False)
+def test() -> int:
+    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
+    module:Class."""
+    return 0
+
+
+@app.command(add_help_option=False)
+def sockets() -> int:
+    """Run programs of TCP sockets over RDMA, one a node: sockets -n 2 -- SERVER : CLIENT."""
+    return 0
+
+
+def _test(words: list[str]) -> int:
+    from pagewire.cli.checks import testing
+
+    return testing.main(words)
+
+
+def _sockets(words: list[str]) -> int:
+    from pagewire.cli.commands import sockets as sockets_command
+
+    return sockets_command.main(words)
+
+
+_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"test": _test, "sockets": _sockets}
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one command; bad input raises ConfigError."""
+    rest = list(words)
+    if rest and rest[0] in _HANDED_ON:
+        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
+    command = typer.main.get_command(app)
+    if rest and rest[0] in ("launch", "compare"):
+        with_value = options_with_value(command, rest[0])
+        rest = [rest[0], *options.separate_program(rest[1:], with_value)]
+    return _interruptible(lambda: _typer(command, rest))
+
+
+def options_with_value(application: Any, name: str) -> frozenset[str]:
+    """The options of a command that a value follows."""
+    parameters = application.commands[name].params
+    return frozenset(
+        word
+        for each in parameters
+        for word in each.opts
+        if each.param_type_name == "option" and not each.is_flag
+    )
+
+
+def _interruptible(command: Callable[[], int]) -> int:
+    try:
+        with ending_signals_raise():
+            return command()
+    except Interrupted as interrupt:
+        print(f"pagewire: {interrupt.sentence}; every rank was ended", file=sys.stderr)
+        return interrupt.exit_code
+
+
+def _typer(command: Any, words: list[str]) -> int:
+    """Run the typer application; its usage errors become ConfigError, for one line each."""
+    try:
+        return int(command(words, standalone_mode=False) or 0)
+    except Exception as error:
+        # Typer has its errors from click or from a copy of it, depending on its version.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        text = str(message()).strip()
+        if not text:  # no arguments: the help has been printed
+            return 2
+        context: Any = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "pagewire"
+        raise ConfigError(f"{' '.join(text.split())} (`{path} --help` shows the usage)") from None

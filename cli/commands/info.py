@@ -1,0 +1,312 @@
+"""`pagewire info`: settings with their origin, platform costs, versions, what this host can do."""
+
+import dataclasses
+import importlib.metadata
+import inspect
+import mmap
+import os
+import pathlib
+import platform as host
+import resource
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pagewire.cli.launch import fabric, mpi_choice
+from pagewire.native.extension import Registry
+from pagewire.native.settings import ConfigError, Declaration, allowed
+from pagewire.run.settings import config, platform
+from pagewire.smmu import registers
+from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
+from pagewire.unimem import registers as unimem
+
+_MADV_POPULATE_READ = 22
+_MADV_POPULATE_WRITE = 23
+_CHECKS_PERMISSION = 1
+_CHECKS_WRITE_PROTECTION = 2
+
+
+def print_all(environ: Mapping[str, str]) -> None:
+    """Everything, as tables."""
+    current = config.load(environ=environ)
+    machine = platform.load(current.run.platform)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current))
+    for registry in config.EXTENSIONS:
+        console.print(_extensions_table(registry, current.value(registry.setting)))
+    console.print(_costs_table(machine))
+    console.print(_host_table())
+
+
+def print_smmu(environ: Mapping[str, str]) -> None:
+    """Settings of the SMMU, what they mean for its banks, and the layout of a bank's registers."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "smmu"))
+    console.print(_settings_table(current, "driver"))
+    console.print(_registers_table(current))
+
+
+def print_mini(environ: Mapping[str, str]) -> None:
+    """Settings of miNI, and what stands in the NIC's memory with each translation unit."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "mini"))
+    console.print(_memory_table(current))
+
+
+def print_unimem(environ: Mapping[str, str]) -> None:
+    """Settings of Unimem, register maps of mailbox and packetizer, operations, limits."""
+    current = config.load(environ=environ)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_settings_table(current, "unimem"))
+    maps = Table(title="registers; offsets in a page", title_justify="left")
+    for head in ("page", "offset", "register", "bits", "access", "meaning"):
+        maps.add_column(head, overflow="fold")
+    for each in unimem.LAYOUT:
+        offset = f"{each.offset:#05x}"
+        maps.add_row(each.page, offset, each.name, each.bits, each.access, each.meaning)
+    operations = Table(
+        title="operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "
+        "8, address 64, arguments 64 + 64; response of 128 bits = error 64, result 64",
+        title_justify="left",
+    )
+    for head in ("operation", "opcode", "argument 1", "argument 2", "result", "bits lost"):
+        operations.add_column(head, overflow="fold")
+    for name, opcode, *rest in unimem.OPERATIONS:
+        operations.add_row(name, str(opcode), *rest, str(unimem.ignored_bits(opcode)))
+    bounds = Table(title="limits", title_justify="left")
+    for head in ("what", "prototype", "here"):
+        bounds.add_column(head, overflow="fold")
+    for row in unimem.limits(current):
+        bounds.add_row(*row)
+    for table in (maps, operations, bounds):
+        console.print(table)
+
+
+def _memory_table(current: config.Config) -> Table:
+    units = config.REGISTRY["run.translation"].choices or ()
+    chosen = current.run.translation
+    sizes = {
+        unit: nic_memory(
+            current.engine_settings() | {"translation": config.TRANSLATION_UNITS[unit]}
+        )
+        for unit in units
+    }
+    table = Table(title=f"memory of the NIC in bytes; this run has {chosen}", title_justify="left")
+    table.add_column("part")
+    for unit in units:
+        table.add_column(unit, justify="right", style="bold" if unit == chosen else None)
+    for part, name in PARTS.items():
+        table.add_row(name, *(f"{sizes[unit][part]:,}" for unit in units))
+    return table
+
+
+def print_config_file(environ: Mapping[str, str]) -> None:
+    """The current settings as a TOML file that --config reads back."""
+    section = ""
+    for each in config.load(environ=environ).settings():
+        declaration = each.declaration
+        if declaration.section != section:
+            if section:
+                print()
+            section = declaration.section
+            print(f"[{section}]")
+        print(f"# {declaration.help}")
+        print(f"# {allowed(declaration)}; default {each.default_text or 'empty'}")
+        key = each.name.partition(".")[2]
+        print(f"{key} = {_toml(declaration, each.value, each.text)}")
+
+
+def _toml(declaration: Declaration, value: object, text: str) -> str:
+    if value is not None and declaration.kind in ("bool", "int", "float"):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _registers_table(current: config.Config) -> Table:
+    smmu = current.smmu
+    title = (
+        f"registers of each of the {smmu.num_context_banks} context banks; SCTLR of a bank in use: "
+        f"{registers.describe(registers.sctlr_of(smmu.mode, smmu.hupcf))}"
+    )
+    table = Table(title=title, title_justify="left")
+    for head in ("register", "field", "bits", "meaning"):
+        table.add_column(head, overflow="fold")
+    for field in registers.LAYOUT:
+        table.add_row(field.register, field.name, field.bits, field.meaning)
+    return table
+
+
+def _settings_table(current: config.Config, section: str = "") -> Table:
+    table = Table(title="settings", title_justify="left")
+    for head in ("setting", "value", "default", "unit", "comes from", "help"):
+        table.add_column(head, overflow="fold")
+    for each in current.settings():
+        if section and each.declaration.section != section:
+            continue
+        style = None if each.is_default else "bold"
+        # Durations and sizes are shown with their unit.
+        unit = "" if each.declaration.kind in ("duration", "size") else each.declaration.unit
+        cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)
+        table.add_row(*(_plain(cell) for cell in cells), style=style)
+    return table
+
+
+def _extensions_table(registry: Registry[Any], chosen: str) -> Table:
+    """The names that a setting takes, and the user's class when that is chosen."""
+    kind = registry.base.__name__
+    table = Table(title=f"{kind} ({registry.setting})", title_justify="left")
+    for head in ("name", "is", "runs in"):
+        table.add_column(head, overflow="fold")
+    for name, each in registry.entries().items():
+        where = "C" if each.cls is None else "Python"
+        table.add_row(name, _plain(each.help), where, style="bold" if name == chosen else None)
+    if chosen in registry.entries():
+        table.add_row("module:Class", f"your own {kind}: docs/extending.md", "Python")
+        return table
+    own = registry.load(chosen)
+    if own is not None:
+        text = (inspect.getdoc(own) or "").partition("\n")[0]
+        table.add_row(chosen, _plain(text), f"Python, {inspect.getfile(own)}", style="bold")
+    return table
+
+
+def _costs_table(machine: platform.Platform) -> Table:
+    title = f"platform {machine.name}: {machine.description}"
+    table = Table(title=title, title_justify="left")
+    for head in ("cost", "value", "unit", "stands in", "source", "assumed because"):
+        table.add_column(head, overflow="fold")
+    values = {**machine.costs.as_dict(), **dataclasses.asdict(machine.rates)}
+    if machine.comparison:
+        values |= dataclasses.asdict(machine.comparison)
+    for name, value in values.items():
+        origin = machine.cost_origins[name]
+        given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"
+        cells = (name, given, origin.unit, origin.platform, origin.source, origin.assumed)
+        table.add_row(*(_plain(cell) for cell in cells))
+    table.add_section()
+    for name, origin in machine.table_origins.items():
+        cells = (
+            name, origin.value, origin.unit, origin.platform, origin.source, origin.assumed
+        )  # fmt: skip
+        table.add_row(*(_plain(cell) for cell in cells))
+    return table
+
+
+def _host_table() -> Table:
+    table = Table(title="versions and host", title_justify="left", show_header=False)
+    for name, text in host_facts().items():
+        table.add_row(name, _plain(text))
+    return table
+
+
+def host_facts() -> dict[str, str]:
+    """Versions of the parts, and the features of the kernel that the host backend needs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return {
+        "pagewire": _version("pagewire"),
+        "Python": sys.version.split()[0],
+        "mpi4py": _version("mpi4py"),
+        "MPI library": _mpi_library(),
+        "libfabric provider": _provider(),
+        "libfabric of the MPI": _libfabric(),
+        "numpy": _version("numpy"),
+        "kernel": host.release(),
+        "cores": str(os.cpu_count()),
+        "page size": f"{mmap.PAGESIZE} bytes",
+        "MADV_POPULATE_READ": _yes(can_populate(_MADV_POPULATE_READ)),
+        "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
+        "permissions of resident pages": _yes(bool(access_checks() & _CHECKS_PERMISSION)),
+        "write-protected pages": _yes(bool(access_checks() & _CHECKS_WRITE_PROTECTION)),
+        "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
+        "transparent huge pages": _huge_pages(),
+    }
+
+
+def access_checks() -> int:
+    """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux
+    6.11), and which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
+    from pagewire.native import ffi, lib
+
+    memory = ffi.new("pw_memory **")
+    options = ffi.new("pw_memory_model_options *")
+    if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
+        return 0
+    checks = int(lib.pw_memory_checks_access(memory[0]))
+    lib.pw_memory_destroy(memory[0])
+    return checks
+
+
+def can_populate(advice: int) -> bool:
+    """Whether this kernel has the madvise advice (MADV_POPULATE_* came with Linux 5.14)."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as area:
+        try:
+            area.madvise(advice)
+        except OSError:
+            return False
+    return True
+
+
+def _mpi_library() -> str:
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        return f"none ({error})"
+    return " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
+
+
+def _provider() -> str:
+    missing = fabric.missing()
+    if not missing:
+        return f"yes ({fabric.folder()})"
+    return (
+        "not yet: ./mpirun.sh builds it for the first C or Fortran program; with pip, install "
+        "libfabric's headers (apt-get install libfabric-dev) and pagewire again"
+    )
+
+
+def _libfabric() -> str:
+    try:
+        return fabric.libfabric(mpi_choice.find("mpich", ask=False))
+    except ConfigError as error:
+        return str(error)
+
+
+def _huge_pages() -> str:
+    path = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return "not in this kernel"
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _plain(text: str) -> str:
+    """Text whose square brackets are not taken for rich's markup."""
+    return text.replace("[", "\\[")

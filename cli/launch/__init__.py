@@ -1,0 +1,1 @@
+"""Starts the ranks of a run, watches them, and gathers what they leave."""

@@ -1,0 +1,20 @@
+/* Benchmark of address translation: what a lookup costs in our caches and in what one would take
+ * otherwise. In native/ benchmarks and host_*.h alone read a clock (wall time). Stateless. */
+#ifndef PW_CLI_NATIVE_BENCH_LOOKUP_H
+#define PW_CLI_NATIVE_BENCH_LOOKUP_H
+#include "native/types.h"
+
+/* cdef begin */
+#define PW_BENCH_L1_HIT 0 /* fully associative, 128 ways, all hits */
+#define PW_BENCH_L2_HIT 1 /* that misses, then 4 ways x 512 sets hits */
+#define PW_BENCH_MISS 2   /* both miss */
+#define PW_BENCH_HASH 3   /* hash table, open addressing, the L2's translations */
+#define PW_BENCH_TREE 4   /* POSIX tfind, the L2's translations */
+
+/* ns per lookup, median of several rounds of num_lookups pseudo-random pages of a working set that
+ * fits the level (128 or 2048 pages), or a negative PW_ERR_*. No filling in the measured time. */
+double pw_bench_lookup_ns(uint32_t which, uint64_t num_lookups);
+/* GB/s of pw_crc32c_copy_packets on a block in the cache, median, or a negative PW_ERR_*. */
+double pw_bench_crc_gbytes(uint64_t num_blocks);
+/* cdef end */
+#endif

@@ -1,0 +1,315 @@
+"""One rank's engine with what it needs to run: memory backend, costs, settings, impairments,
+policy.
+
+The only place that makes an engine (pw_ni). Its hosts are the MPI node, the experiments' bench and
+the unit tests. A host passes virtual time in, carries the bursts and is handed the events; what a
+page-in policy in Python is asked is answered here. Posting and polling are the host's, by `ni`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from pagewire.driver import policy
+from pagewire.driver.policy import PageInPolicy
+from pagewire.driver.policy_host import DECISION, PolicyHost
+from pagewire.native import EngineError, check, ffi, impairments, lib
+from pagewire.native.closing import Closing
+from pagewire.native.domains import open_domain
+from pagewire.native.impairments import ImpairmentsConfig
+from pagewire.run.settings.config import Config, ConfigError
+from pagewire.run.settings.platform import Platform
+from pagewire.smmu.registers import ContextBank
+
+PDID = 1
+"""Protection domain of a job: all of its ranks are one."""
+NEVER = 2**63 - 1
+"""Time of an event that a frame must bring."""
+AT_ONCE = -(2**63)
+"""Time of an event that waits for a decision."""
+_EVENTS_AT_ONCE = 32
+_KIND_NAMES: Mapping[int, str] = {
+    value: name.removeprefix("PW_TRACE_").lower()
+    for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
+}
+
+
+def _counter_layout() -> tuple[struct.Struct, list[tuple[str, int, int | None]]]:
+    """How pw_counters is read at once: its words; name, first word and length of each field, None
+    of what is no array. Field by field takes ten times as long, and a lab reads all for each
+    transfer."""
+    letters = {"uint64_t": "Q", "int64_t": "q"}
+    text, found, at = "=", [], 0
+    for name, field in ffi.typeof("pw_counters").fields:
+        is_array = field.type.kind == "array"
+        element = field.type.item if is_array else field.type
+        length = int(field.type.length) if is_array else 1
+        text += letters[element.cname] * length
+        found.append((name, at, length if is_array else None))
+        at += length
+    words = struct.Struct(text)
+    assert words.size == ffi.sizeof("pw_counters")
+    return words, found
+
+
+_COUNTER_WORDS, _COUNTERS = _counter_layout()
+
+
+class TraceRecord(NamedTuple):
+    """One line of an engine's trace; what a and b mean depends on the kind."""
+
+    time_ns: int
+    node: int
+    kind: str
+    a: int
+    b: int
+
+
+class OwnPolicy(NamedTuple):
+    """A page-in policy that is not the engine's, and how messages call it."""
+
+    policy: PageInPolicy
+    name: str
+
+
+class EngineView:
+    """What can be seen of an engine, whoever made it. `ni` is the pw_ni, `memory` its backend."""
+
+    def __init__(self, ni: Any, memory: Any, node: int, pdid: int | None, settings: Any) -> None:
+        """settings: the pw_settings that it was made with."""
+        self.ni = ni
+        self.memory = memory
+        self.node = node
+        self.pdid = pdid
+        self.settings = settings
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing pending: every transfer, transaction and region was returned."""
+        return self.num_pending == 0 and self.num_transactions == 0
+
+    @property
+    def num_pending(self) -> int:
+        """Transfers and reads that are not over."""
+        return int(lib.pw_ni_num_pending(self.ni))
+
+    @property
+    def num_transactions(self) -> int:
+        """Blocks that wait for their acknowledgement."""
+        return int(lib.pw_ni_num_transactions(self.ni))
+
+    def counters(self) -> dict[str, Any]:
+        """What pw_counters holds, by field; arrays as lists."""
+        out = ffi.new("pw_counters *")
+        lib.pw_ni_read_counters(self.ni, out)
+        words = _COUNTER_WORDS.unpack(ffi.buffer(out))
+        return {
+            name: words[first] if length is None else list(words[first : first + length])
+            for name, first, length in _COUNTERS
+        }
+
+    def impairment_counts(self) -> dict[str, dict[str, int]]:
+        """Eligible and injected events of the sites that are on."""
+        return impairments.counts(self.ni)
+
+    def interrupt_times(self) -> tuple[int, list[int]]:
+        """When the fault handler's invocations began: ns of a bin, invocations in each."""
+        times = ffi.new("pw_time_histogram *")
+        lib.pw_ni_read_interrupt_times(self.ni, times)
+        return int(times.bin_ns), list(times.bins)
+
+    def context_banks(self) -> list[ContextBank]:
+        """Registers of the context banks that are in use."""
+        out = ffi.new("pw_context_bank *")
+        banks = []
+        for idx in range(self.settings.num_context_banks):
+            check(lib.pw_ni_read_bank(self.ni, idx, out), "context bank")
+            if out.pdid:
+                banks.append(ContextBank.from_engine(idx, out))
+        return banks
+
+    def trace_start(self, capacity: int, *, detailed: bool = False) -> None:
+        """Keep the first `capacity` trace records from now on; detailed: a timeline's too."""
+        check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
+        if detailed:
+            lib.pw_ni_trace_detail(self.ni)
+
+    def trace(self) -> list[TraceRecord]:
+        """The records kept, in the engine's order."""
+        records = ffi.new("pw_trace_record **")
+        count = lib.pw_ni_trace_read(self.ni, records)
+        return [
+            TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
+            for each in records[0][0:count]
+            if each.kind in _KIND_NAMES
+        ]
+
+    def trace_bytes(self) -> bytes:
+        """All of them, a timeline's too, as they stand in a rank's file of records."""
+        lost = lib.pw_ni_trace_lost(self.ni)
+        if lost:
+            raise EngineError(
+                int(lib.PW_ERR_FULL), f"trace: {lost} records found no room; transfer less at once"
+            )
+        records = ffi.new("pw_trace_record **")
+        count = lib.pw_ni_trace_read(self.ni, records)
+        return bytes(ffi.buffer(records[0], count * ffi.sizeof("pw_trace_record")))
+
+
+class Engine(EngineView, Closing):
+    """A context manager. `ni` is the pw_ni, `memory` its backend; both end with `close`."""
+
+    def __init__(
+        self,
+        costs: Mapping[str, int],
+        settings: Mapping[str, int],
+        *,
+        node: int = 0,
+        num_nodes: int = 1,
+        pdid: int | None = PDID,
+        own_policy: OwnPolicy | None = None,
+        planned: ImpairmentsConfig | None = None,
+    ) -> None:
+        """costs, settings: every field of pw_costs and pw_settings. pdid None: opens no domain."""
+        self.costs = engine_struct("pw_costs", costs)
+        filled = engine_struct("pw_settings", settings)
+        memory = _create_memory(filled, node)
+        made = ffi.new("pw_ni **")
+        check(
+            lib.pw_ni_create(self.costs, filled, node, num_nodes, memory, made),
+            "engine",
+        )
+        super().__init__(ffi.gc(made[0], lib.pw_ni_destroy), memory, node, pdid, filled)
+        self.next_ns = NEVER
+        """Time of the next event, as the last `run` left it."""
+        self.is_posted = False
+        """Something was posted since the last `run`."""
+        self._policy: PolicyHost | None = None
+        self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
+        self._burst = ffi.new("pw_burst *")
+        if planned is not None:
+            impairments.plan(self.ni, planned)
+        if pdid is not None:
+            open_domain(self.ni, pdid)
+        if own_policy is not None:
+            self._policy = PolicyHost(self.ni, self.memory, own_policy.policy, own_policy.name)
+
+    @classmethod
+    def of_config(
+        cls,
+        config: Config,
+        platform: Platform,
+        node: int,
+        num_nodes: int,
+        own_policy: OwnPolicy | None = None,
+    ) -> Self:
+        """The engine of one node of a run; its impairments are those of the configuration.
+
+        own_policy: in place of an object of the class that config.run.policy names.
+        """
+        if own_policy is None and not policy.is_built_in(config.run.policy):
+            own_policy = OwnPolicy(policy.load(config.run.policy), config.run.policy)
+        return cls(
+            platform.costs.as_dict(),
+            config.unit_settings(),
+            node=node,
+            num_nodes=num_nodes,
+            own_policy=own_policy,
+            planned=config.impairments,
+        )
+
+    def close(self) -> None:
+        """Destroy engine and memory backend; the object is of no use after that."""
+        ffi.release(self.ni)
+        ffi.release(self.memory)
+
+    # -- running
+
+    def run(
+        self, horizon_ns: int, handle: Callable[[Any], None], max_events: int = _EVENTS_AT_ONCE
+    ) -> int:
+        """Run up to the horizon; `handle` gets each pw_host_event, which is gone after the call.
+
+        Returns how many events there were, decisions included. max_events: the engine stops after
+        so many, so with 1 the host can post at the time of each. When that many came there may be
+        more.
+        """
+        self.is_posted = False
+        if self._policy is None:
+            count = self._step(horizon_ns, handle, max_events)
+        else:
+            self._policy.raise_failure()
+            count = 0
+            while stepped := self._step(horizon_ns, handle, max_events):
+                count += stepped  # before anything is sent the engine goes on from its decision
+        self.next_ns = lib.pw_ni_next_ns(self.ni)
+        return count
+
+    def _step(self, horizon_ns: int, handle: Callable[[Any], None], max_events: int) -> int:
+        events = self._events
+        count = check(lib.pw_ni_run(self.ni, horizon_ns, events, max_events), "run")
+        for i in range(count):
+            event = events[i]
+            if event.kind != DECISION:
+                handle(event)
+            elif self._policy is not None:
+                self.next_ns = AT_ONCE  # should the policy raise, whoever waits comes back here
+                self._policy.answer(event.id)
+        return count
+
+    @property
+    def wants_decision(self) -> bool:
+        """Nothing goes on before `run` has asked the policy."""
+        return self._policy is not None and lib.pw_ni_next_ns(self.ni) == AT_ONCE
+
+    def bursts(self) -> Iterator[tuple[int, Any, int]]:
+        """Peer, data and bytes of each burst that waits; the data are kept until `release`."""
+        burst, ni = self._burst, self.ni
+        while lib.pw_ni_tx_burst(ni, burst):
+            yield burst.peer, burst.data, burst.num_bytes
+
+    def release(self, data: Any) -> None:
+        """A burst has left."""
+        lib.pw_ni_tx_release(self.ni, data)
+
+    def receive(self, source: int, data: Any, num_bytes: int) -> int:
+        """A burst is here: 0, or PW_ERR_MALFORMED when some of it was dropped."""
+        return int(lib.pw_ni_rx_burst(self.ni, source, data, num_bytes))
+
+    def enter(self) -> None:
+        """The program's own code has run since the last call and may have changed mappings."""
+        lib.pw_ni_enter(self.ni)
+
+    def invalidate(self, first_page: int, num_pages: int) -> None:
+        """The OS took pages of this process away: the shootdown of their translations."""
+        lib.pw_ni_invalidate(self.ni, self.pdid, first_page, num_pages)
+
+
+def engine_struct(name: str, values: Mapping[str, int]) -> Any:
+    """A struct of the engine filled by field name; the names must match exactly."""
+    out = ffi.new(f"{name} *")
+    fields = {field for field, _ in ffi.typeof(name).fields}
+    if fields != set(values):
+        raise ConfigError(
+            f"{name} and its source differ in {', '.join(sorted(fields ^ set(values)))}"
+        )
+    for field, value in values.items():
+        setattr(out, field, value)
+    return out
+
+
+def _create_memory(settings: Any, node: int) -> Any:
+    options = ffi.new("pw_memory_model_options *")
+    options.seed = settings.model_seed + node
+    options.fault_millionths = settings.model_fault_millionths
+    options.frame_limit_pages = settings.model_frame_limit_pages
+    options.huge_pages = settings.model_huge_pages
+    options.collapse_millionths = settings.model_collapse_millionths
+    memory = ffi.new("pw_memory **")
+    code = lib.pw_memory_create(settings.memory_backend, options, memory)
+    if code == lib.PW_ERR_HOST and (lacks := lib.pw_memory_host_lacks()):
+        raise EngineError(code, ffi.string(lacks).decode())
+    check(code, "memory backend")
+    return ffi.gc(memory[0], lib.pw_memory_destroy)

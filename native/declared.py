@@ -1,0 +1,125 @@
+"""Settings as the engine declares them: node/settings/setting_rows.c, read once a process.
+
+A section is a class whose fields name its settings and give them a type for the reader of the code.
+`section` makes it a frozen dataclass by the table, and refuses one that differs from that.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, dataclass_transform
+
+from pagewire.native import ffi, lib
+from pagewire.native.settings import (
+    SUFFIXES,
+    Declaration,
+    Extensions,
+    parse_value,
+    setting,
+    validate,
+)
+
+T = TypeVar("T")
+
+_KINDS: Mapping[int, str] = {
+    lib.PW_KIND_NUMBER: "int",
+    lib.PW_KIND_DURATION: "duration",
+    lib.PW_KIND_SIZE: "size",
+    lib.PW_KIND_BOOL: "bool",
+    lib.PW_KIND_CHOICE: "text",
+    lib.PW_KIND_FRACTION: "float",
+    lib.PW_KIND_FACTOR: "float",
+    lib.PW_KIND_SITE: "text",
+    lib.PW_KIND_TEXT: "text",
+    lib.PW_KIND_PATH: "path",
+    lib.PW_KIND_STRATEGY: "text",
+    lib.PW_KIND_PLATFORM: "text",
+}
+"""What Python calls a kind; costs and their tables, which the platform gives, have none."""
+_MILLION = 1_000_000
+
+
+def text(pointer: Any) -> str:
+    """What a text in C says; empty for NULL."""
+    return "" if pointer == ffi.NULL else str(ffi.string(pointer).decode(errors="replace"))
+
+
+@functools.cache
+def rows() -> Mapping[str, Any]:
+    """The pw_setting_row of every setting by name, in the table's order."""
+    found: dict[str, Any] = {}
+    idx = 0
+    while row := lib.pw_setting_row_at(idx):
+        if row.initial:
+            found[text(row.name)] = row
+        idx += 1
+    return found
+
+
+def choices(name: str) -> Iterator[tuple[str, int, str]]:
+    """Text, number and meaning of each choice of a setting; meanings where it takes classes."""
+    row = rows()[name]
+    idx = 0
+    while row.choices and row.choices[idx].text:
+        meaning = text(row.meanings[idx]) if row.meanings else ""
+        yield text(row.choices[idx].text), int(row.choices[idx].number), meaning
+        idx += 1
+
+
+def declared() -> Any:
+    """Stands behind a field of a section until `section` has read the table."""
+
+
+@dataclass_transform(frozen_default=True)
+def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], type[T]]:
+    """Make a class the frozen dataclass of a section of settings, which checks each value.
+
+    extensions: the registries of those of its settings that take a class.
+    """
+    registries = {each.setting: each for each in extensions}
+
+    def make(cls: type[T]) -> type[T]:
+        fields = [_field(row, registries) for row in rows().values() if _section(row) == name]
+        known = {field: made for field, made in fields}
+        if list(cls.__annotations__) != list(known):
+            differ = sorted(set(cls.__annotations__) ^ set(known)) or ["their order"]
+            raise TypeError(f"{cls.__name__} and setting_rows.c differ in {', '.join(differ)}")
+        for field, made in known.items():
+            setattr(cls, field, made)
+        if "__post_init__" not in vars(cls):
+            cls.__post_init__ = lambda self: validate(name, self)  # type: ignore[attr-defined]
+        return dataclasses.dataclass(frozen=True, slots=True)(cls)
+
+    return make
+
+
+def _section(row: Any) -> str:
+    return text(row.name).partition(".")[0]
+
+
+def _field(row: Any, registries: Mapping[str, Extensions]) -> tuple[str, Any]:
+    """The field of a row: its name, with its unit, and dataclasses' field."""
+    name, kind = text(row.name), _KINDS[row.kind]
+    own_section, _, key = name.partition(".")
+    limits: dict[str, float] = {}
+    if kind in ("int", "duration", "size"):
+        limits = {"minimum": int(row.min), "maximum": int(row.max)}
+    elif kind == "float":
+        limits = {"minimum": row.min / _MILLION, "maximum": row.max / _MILLION}
+    only_choices = row.kind == lib.PW_KIND_CHOICE and not row.takes_class
+    metadata = setting(
+        None,
+        text(row.help),
+        kind=kind,
+        unit=text(row.unit),
+        choices=[each for each, _, _ in choices(name)] if only_choices else None,
+        extensions=registries[name] if row.takes_class else None,
+        none_allowed=bool(row.takes_none),
+        power_of_two=bool(row.power_of_two),
+        **limits,
+    ).metadata
+    field = key + SUFFIXES.get(kind, "")
+    initial: Any = text(row.initial)
+    if kind not in ("text", "path"):
+        initial = parse_value(Declaration(own_section, field, default=None, **metadata), initial)
+    return field, dataclasses.field(default=initial, metadata=metadata)

@@ -1,0 +1,145 @@
+#include "node/node_state.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "node/wires/bell.h"
+#include "node/clock.h"
+
+#define IDLE_TURNS 8u      /* in vain before the core is yielded */
+#define VAIN_TURNS 2000u   /* before it is slept: about 1 ms, where nobody else wants the core */
+#define SLEEP_PART 16      /* a sleep may add this part to a wait */
+#define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
+
+/* Before a rest at a bell. It adds some 5 us to the wait, the kernel's switches there and back, so
+ * with a core for each node it begins when that is little beside the wait so far. A yield that took
+ * longer than all this tells that somebody else wants the core. With more nodes than cores whoever
+ * is waited for may need this one: then as many turns as an answer takes from the other core, and
+ * no yields, by which this kernel's scheduler hands on the core for a whole slice or not at all. */
+#define REST_AFTER_NS 200000
+#define CROWDED_TURNS 24u
+
+/* What does not ring is found when a rest ends. The longer the wait, the longer the rests: many
+ * nodes that wait and look all the time leave no core for the one that they wait for. */
+#define REST_PART 8 /* of the wait so far */
+#define REST_MAX_NS 10000000
+
+void pw_idleness_end(pw_idleness *idleness)
+{
+    idleness->idle_turns = 0;
+    pw_idleness_renew(idleness);
+}
+
+void pw_idleness_renew(pw_idleness *idleness)
+{
+    idleness->vain_turns = 0;
+    idleness->silent_since_ns = 0;
+    if (!idleness->announced) return;
+    idleness->announced = 0;
+    if (!idleness->num_resting) pw_bell_withdraw(idleness->bell);
+}
+
+static int64_t pause_ns(const pw_idleness *idleness)
+{
+    int64_t part_ns = pw_idleness_silent_ns(idleness) / SLEEP_PART;
+    return part_ns < SLEEP_MAX_NS ? part_ns : SLEEP_MAX_NS;
+}
+
+static bool is_crowded(pw_idleness *idleness, const pw_wire_rest *rest)
+{
+    cpu_set_t cores;
+    if (!idleness->num_cores) {
+        /* It fails on hosts with more cores than the set has bits: those are not crowded. */
+        const bool is_known = !sched_getaffinity(0, sizeof cores, &cores);
+        idleness->num_cores = is_known ? (uint32_t)CPU_COUNT(&cores) : UINT32_MAX;
+    }
+    return rest->num_near >= idleness->num_cores;
+}
+
+static void yield(pw_idleness *idleness, pw_ticket_lock *lock)
+{
+    idleness->yields++;
+    pw_ticket_lock_give(lock);
+    sched_yield();
+    pw_ticket_lock_take(lock);
+}
+
+static void nap(pw_idleness *idleness, pw_ticket_lock *lock)
+{
+    const struct timespec pause = {.tv_nsec = pause_ns(idleness)};
+    idleness->sleeps++;
+    pw_ticket_lock_give(lock);
+    nanosleep(&pause, NULL);
+    pw_ticket_lock_take(lock);
+}
+
+static int64_t rest_limit_ns(const pw_idleness *idleness, const pw_wire_rest *rest)
+{
+    const int64_t part_ns = pw_idleness_silent_ns(idleness) / REST_PART;
+    const int64_t longer_ns = part_ns < REST_MAX_NS ? part_ns : REST_MAX_NS;
+    if (idleness->has_threads) return SLEEP_MAX_NS;
+    return longer_ns > rest->limit_ns ? longer_ns : rest->limit_ns;
+}
+
+/* One turn announces the rest; the next one looks at everything again, whatever the host looks at
+ * included, and was in vain too when this is called the second time. With several threads rests are
+ * short: who rests in a call of a library's may hold locks of that one, which others want. */
+static void rest_or_announce(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+{
+    if (idleness->announced != rest->calls) {
+        idleness->bell = rest->bell;
+        idleness->announced = rest->calls;
+        pw_bell_announce(rest->bell, rest->calls);
+        return;
+    }
+    const int64_t limit_ns = rest_limit_ns(idleness, rest);
+    idleness->announced = 0;
+    idleness->num_resting++;
+    idleness->sleeps++;
+    pw_ticket_lock_give(lock);
+    pw_bell_wait(rest->bell, rest->calls, limit_ns);
+    pw_ticket_lock_take(lock);
+    if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
+}
+
+static void idle_with_bell(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+{
+    if (is_crowded(idleness, rest)) {
+        if (idleness->vain_turns > CROWDED_TURNS) rest_or_announce(idleness, lock, rest);
+        else if (pw_ticket_lock_is_wanted(lock)) yield(idleness, lock);
+    } else {
+        if (pw_idleness_silent_ns(idleness) > REST_AFTER_NS) rest_or_announce(idleness, lock, rest);
+        else yield(idleness, lock);
+    }
+}
+
+void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire)
+{
+    pw_wire_rest rest;
+    idleness->vain_turns++;
+    bool is_early = idleness->idle_turns < IDLE_TURNS;
+    idleness->idle_turns += is_early;
+    if (is_early && !pw_ticket_lock_is_wanted(lock)) return;
+    if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS)
+        idleness->silent_since_ns = pw_clock_wall_ns();
+    if (wire->ops->rest && wire->ops->rest(wire, &rest)) idle_with_bell(idleness, lock, &rest);
+    else if (idleness->vain_turns > VAIN_TURNS) nap(idleness, lock);
+    else yield(idleness, lock);
+}
+
+void pw_idleness_tell_resting(pw_idleness *idleness)
+{
+    if (idleness->num_resting) pw_bell_wake(idleness->bell);
+}
+
+int64_t pw_idleness_silent_ns(const pw_idleness *idleness)
+{
+    /* Once: another thread may end the silence. */
+    const int64_t since_ns = pw_idleness_silent_since_ns(idleness);
+    return since_ns ? pw_clock_wall_ns() - since_ns : 0;
+}
+
+int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness)
+{
+    return __atomic_load_n(&idleness->silent_since_ns, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,378 @@
+#include "node/messages/messages.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define SLAB_OPERATIONS 32u
+
+/* ---- operations */
+
+static bool grow(pw_messages *messages)
+{
+    uint8_t **slabs =
+        reallocarray(messages->slabs, messages->num_slabs + 1, sizeof *messages->slabs);
+    if (!slabs) return false;
+    messages->slabs = slabs;
+    uint8_t *slab = calloc(SLAB_OPERATIONS, messages->operation_bytes);
+    if (!slab) return false;
+    slabs[messages->num_slabs++] = slab;
+    for (uint32_t i = SLAB_OPERATIONS; i-- > 0;) {
+        pw_operation *each = (void *)(slab + i * messages->operation_bytes);
+        each->next = messages->free_operations;
+        messages->free_operations = each;
+    }
+    return true;
+}
+
+pw_operation *pw_operation_new(pw_messages *messages, uint8_t kind)
+{
+    if (!messages->free_operations && !grow(messages)) return NULL;
+    pw_operation *operation = messages->free_operations;
+    messages->free_operations = operation->next;
+    memset(operation, 0, messages->operation_bytes);
+    operation->kind = kind;
+    return operation;
+}
+
+void pw_operation_free(pw_messages *messages, pw_operation *operation)
+{
+    free(operation->memory);
+    operation->memory = NULL;
+    if (operation->frame) pw_frame_give(&messages->frames, operation->frame);
+    operation->frame = NULL;
+    operation->next = messages->free_operations;
+    messages->free_operations = operation;
+}
+
+int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_host *host,
+                     uint64_t eager_limit_bytes, uint64_t payload_bytes, size_t operation_bytes)
+{
+    if (payload_bytes < eager_limit_bytes) payload_bytes = eager_limit_bytes;
+    if (payload_bytes > PW_MESSAGE_EAGER_MAX_BYTES) return PW_ERR_INVALID;
+    *messages = (pw_messages){.node = node,
+                              .ni = pw_node_ni(node),
+                              .clock = pw_node_clock(node),
+                              .host = *host,
+                              .eager_limit_bytes = eager_limit_bytes,
+                              .operation_bytes = operation_bytes};
+    messages->frames.frame_bytes = (PW_MESSAGE_FRAME_BYTES(eager_limit_bytes) + 63) & ~UINT32_C(63);
+    /* Now, and not when a message comes early: what is allocated next would lie elsewhere then. */
+    pw_operation *first = pw_operation_new(messages, PW_OPERATION_ARRIVED);
+    if (first) first->frame = pw_frame_take(&messages->frames, NULL);
+    const int code = first && first->frame ? PW_OK : PW_ERR_NOMEM;
+    if (first) pw_operation_free(messages, first);
+    return code < 0 ? code : pw_node_set_frame_bytes(node, PW_MESSAGE_FRAME_BYTES(payload_bytes));
+}
+
+void pw_messages_close(pw_messages *messages)
+{
+    for (uint32_t i = 0; i < messages->num_slabs; i++) {
+        for (uint32_t at = 0; at < SLAB_OPERATIONS; at++) {
+            uint8_t *each = messages->slabs[i] + at * messages->operation_bytes;
+            free(((pw_operation *)(void *)each)->memory);
+        }
+        free(messages->slabs[i]);
+    }
+    free(messages->slabs);
+    pw_frame_pool_finish(&messages->frames);
+    *messages = (pw_messages){.node = NULL};
+}
+
+void pw_operation_append(pw_operation_list *list, pw_operation *operation)
+{
+    operation->list = list;
+    operation->next = NULL;
+    operation->previous = list->tail;
+    if (list->tail) list->tail->next = operation;
+    else list->head = operation;
+    list->tail = operation;
+}
+
+void pw_operation_unlink(pw_operation *operation)
+{
+    pw_operation_list *list = operation->list;
+    if (!list) return;
+    if (operation->previous) operation->previous->next = operation->next;
+    else list->head = operation->next;
+    if (operation->next) operation->next->previous = operation->previous;
+    else list->tail = operation->previous;
+    operation->next = operation->previous = NULL;
+    operation->list = NULL;
+}
+
+int pw_operation_acquire(pw_messages *messages, pw_operation *receive)
+{
+    if (receive->capacity_bytes <= messages->eager_limit_bytes) return PW_OK;
+    const pw_span span = {receive->address, receive->capacity_bytes};
+    const int code =
+        pw_node_acquire(messages->node, span, PW_ACCESS_WRITE | PW_ACCESS_MESSAGE, &receive->lease);
+    receive->has_lease = code == PW_OK;
+    return code;
+}
+
+int pw_operation_release(pw_messages *messages, pw_operation *operation)
+{
+    if (!operation->has_lease) return PW_OK;
+    operation->has_lease = false;
+    return pw_node_release(messages->node, &operation->lease);
+}
+
+static int end(pw_messages *messages, pw_operation *operation)
+{
+    /* Its owner may be another thread, which reads the rest once it sees this, without the lock. */
+    __atomic_store_n(&operation->done, 1, __ATOMIC_RELEASE);
+    if (operation->is_dropped) pw_operation_free(messages, operation);
+    else if (messages->host.over) return messages->host.over(messages->host.context, operation);
+    return PW_OK;
+}
+
+int pw_messages_finish(pw_messages *messages, pw_handle *handle)
+{
+    pw_operation *operation = handle->owner;
+    operation->handle = NULL;
+    operation->complete_ns = handle->complete_ns;
+    operation->error = handle->error;
+    pw_node_free_handle(messages->node, handle);
+    if (operation->kind == PW_OPERATION_SEND) pw_operation_unlink(operation);
+    return end(messages, operation);
+}
+
+/* ---- sending */
+
+int pw_messages_send_frame(pw_messages *messages, uint32_t peer, uint8_t *frame,
+                           uint32_t payload_bytes, const pw_message_header *header)
+{
+    memcpy(frame + PW_ENVELOPE_BYTES + payload_bytes, header, sizeof *header);
+    return pw_node_send_frame(messages->node, peer, frame, PW_MESSAGE_FRAME_BYTES(payload_bytes));
+}
+
+int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t address,
+                           uint64_t num_bytes, const pw_message_header *header)
+{
+    uint8_t *frame = pw_node_take_frame(messages->node);
+    if (!frame) return PW_ERR_NOMEM;
+    (void)pw_node_write_message(messages->node, peer, PW_MESSAGE_EAGER, address, num_bytes, 0,
+                                frame);
+    return pw_messages_send_frame(messages, peer, frame, (uint32_t)num_bytes, header);
+}
+
+int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
+                             const pw_message_header *header)
+{
+    int code =
+        pw_node_expose(messages->node, send->peer, send->address, send->num_bytes, &send->handle);
+    if (code < 0) {
+        pw_operation_free(messages, send);
+        return code;
+    }
+    send->handle->owner = send; /* and ends it, whatever follows */
+    pw_operation_append(&messages->sends, send);
+    uint8_t *frame = pw_node_take_frame(messages->node);
+    code = frame ? PW_OK : PW_ERR_NOMEM;
+    if (frame) {
+        (void)pw_node_write_message(messages->node, send->peer, PW_MESSAGE_RENDEZVOUS,
+                                    send->handle->address, send->num_bytes, send->handle->key,
+                                    frame);
+        code = pw_messages_send_frame(messages, send->peer, frame, 0, header);
+    }
+    if (code < 0) send->is_dropped = true;
+    return code;
+}
+
+/* ---- which message a receive takes */
+
+static bool suits(const pw_operation *receive, uint64_t context, uint64_t tag, uint32_t peer,
+                  uint32_t source)
+{
+    return receive->context == context && !((receive->tag ^ tag) & ~receive->ignore) &&
+           (receive->peer == PW_ANY_NODE || (receive->peer == peer && receive->source == source));
+}
+
+static bool suits_arrived(const pw_operation *receive, const pw_operation *arrived)
+{
+    return suits(receive, arrived->context, arrived->tag, arrived->peer, arrived->source);
+}
+
+/* Is it the first of its source that suits the receive? A message that was sent later may arrive
+ * earlier in virtual time, where a gap on the link was too short for the one before it. */
+static bool is_first_of_source(const pw_messages *messages, const pw_operation *receive,
+                               const pw_operation *arrived)
+{
+    for (const pw_operation *each = messages->unexpected.head; each != arrived; each = each->next)
+        if (pw_is_of_same_source(each, arrived) && suits_arrived(receive, each)) return false;
+    return true;
+}
+
+pw_operation *pw_messages_find(const pw_messages *messages, const pw_operation *receive)
+{
+    pw_operation *best = NULL;
+    for (pw_operation *each = messages->unexpected.head; each; each = each->next) {
+        if (!suits_arrived(receive, each)) continue;
+        if (receive->peer != PW_ANY_NODE) return each;
+        const bool is_better = !best || each->is_announced || each->arrival_ns < best->arrival_ns;
+        if (!is_better || !is_first_of_source(messages, receive, each)) continue;
+        if (each->is_announced) return each;
+        best = each;
+    }
+    return best;
+}
+
+static int keep(pw_messages *messages, const pw_arrival *arrival)
+{
+    pw_operation *arrived = pw_operation_new(messages, PW_OPERATION_ARRIVED);
+    if (!arrived) return PW_ERR_NOMEM;
+    arrived->frame = pw_frame_take(&messages->frames, NULL);
+    if (!arrived->frame) {
+        pw_operation_free(messages, arrived);
+        return PW_ERR_NOMEM;
+    }
+    memcpy(arrived->frame, arrival->frame, arrival->frame_bytes);
+    arrived->frame_bytes = arrival->frame_bytes;
+    arrived->context = arrival->header.context;
+    arrived->tag = arrival->header.tag;
+    arrived->data = arrival->header.data;
+    arrived->has_data = arrival->header.has_data != 0;
+    arrived->source = arrival->header.source;
+    arrived->peer = arrival->envelope.source_node;
+    arrived->message_bytes = arrival->envelope.num_bytes;
+    arrived->arrival_ns = arrival->envelope.arrival_ns;
+    pw_operation_append(&messages->unexpected, arrived);
+    return PW_OK;
+}
+
+/* ---- where it lands */
+
+/* Memory for a message that decides its own length. */
+static int make_room(pw_messages *messages, pw_operation *receive, uint64_t num_bytes)
+{
+    receive->memory = malloc(num_bytes ? num_bytes : 1);
+    if (!receive->memory) return PW_ERR_NOMEM;
+    receive->address = (uintptr_t)receive->memory;
+    receive->capacity_bytes = num_bytes;
+    return pw_operation_acquire(messages, receive);
+}
+
+/* The receive is over with what it landed, or without. */
+static int end_at(pw_messages *messages, pw_operation *receive, int64_t complete_ns)
+{
+    const int code = pw_operation_release(messages, receive);
+    receive->complete_ns = complete_ns;
+    const int ended = end(messages, receive);
+    return code < 0 ? code : ended;
+}
+
+int pw_messages_withdraw(pw_messages *messages, pw_operation *receive)
+{
+    pw_operation_unlink(receive);
+    return end_at(messages, receive, messages->clock->now_ns);
+}
+
+/* The payload is copied, or read from the sender's memory. */
+static int land(pw_messages *messages, pw_operation *receive, const pw_arrival *arrival)
+{
+    const pw_envelope *envelope = &arrival->envelope;
+    const pw_message_header *header = &arrival->header;
+    if (!receive->is_multi) pw_operation_unlink(receive);
+    if (messages->host.matched)
+        receive = messages->host.matched(messages->host.context, receive, envelope->num_bytes);
+    int code = receive ? PW_OK : PW_ERR_NOMEM;
+    if (code == PW_OK && receive->is_unsized)
+        code = make_room(messages, receive, envelope->num_bytes);
+    if (code < 0) return code;
+    receive->peer = envelope->source_node;
+    receive->source = header->source;
+    receive->tag = header->tag;
+    receive->data = header->data;
+    receive->has_data = header->has_data != 0;
+    receive->message_bytes = envelope->num_bytes;
+    receive->num_bytes = envelope->num_bytes < receive->capacity_bytes ? envelope->num_bytes
+                                                                       : receive->capacity_bytes;
+    if (envelope->kind == PW_MESSAGE_EAGER)
+        return end_at(messages, receive,
+                      pw_ni_message_land(messages->ni, arrival->frame, receive->address,
+                                         receive->capacity_bytes, receive->posted_ns));
+    const int64_t matched_ns = pw_later(receive->posted_ns, envelope->arrival_ns);
+    code = pw_node_fetch(messages->node, envelope->source_node, envelope->address, envelope->key,
+                         receive->address, receive->num_bytes, matched_ns,
+                         receive->has_lease ? &receive->lease : NULL, &receive->handle);
+    if (code == PW_ERR_ADDRESS) { /* of the program's buffer */
+        receive->error = code;
+        receive->num_bytes = 0;
+        return end_at(messages, receive, matched_ns);
+    }
+    if (code < 0) return code;
+    receive->has_lease = false; /* the handle's */
+    receive->handle->owner = receive;
+    return PW_OK;
+}
+
+/* ---- receiving */
+
+static void read_frame(const uint8_t *frame, uint32_t frame_bytes, pw_arrival *out)
+{
+    memcpy(&out->envelope, frame, sizeof out->envelope);
+    memcpy(&out->header, frame + frame_bytes - sizeof out->header, sizeof out->header);
+    out->frame = frame;
+    out->frame_bytes = frame_bytes;
+}
+
+int pw_messages_take(pw_messages *messages, pw_operation *receive, pw_operation *arrived)
+{
+    pw_arrival arrival;
+    read_frame(arrived->frame, arrived->frame_bytes, &arrival);
+    pw_operation_unlink(arrived);
+    const int code = land(messages, receive, &arrival);
+    pw_operation_free(messages, arrived);
+    return code;
+}
+
+int pw_messages_post(pw_messages *messages, pw_operation *receive)
+{
+    const bool is_multi = receive->is_multi;
+    receive->posted_ns = messages->clock->now_ns;
+    pw_operation_append(&messages->posted, receive);
+    do {
+        pw_operation *arrived = pw_messages_find(messages, receive);
+        if (!arrived) return PW_OK;
+        const int code = pw_messages_take(messages, receive, arrived);
+        if (code < 0) return code;
+    } while (is_multi && receive->list); /* else it is on its way, and not ours any more */
+    return PW_OK;
+}
+
+int pw_messages_match(pw_messages *messages, const pw_arrival *arrival)
+{
+    const pw_message_header *header = &arrival->header;
+    pw_operation *receive = messages->posted.head;
+    while (receive && !suits(receive, header->context, header->tag, arrival->envelope.source_node,
+                             header->source))
+        receive = receive->next;
+    return receive ? land(messages, receive, arrival) : keep(messages, arrival);
+}
+
+static bool is_whole(const pw_messages *messages, const pw_envelope *envelope, uint32_t source,
+                     uint32_t frame_bytes)
+{
+    if (envelope->source_node != source ||
+        frame_bytes != (uint64_t)envelope->payload_bytes + PW_MESSAGE_FRAME_BYTES(0))
+        return false;
+    if (envelope->kind == PW_MESSAGE_EAGER)
+        return envelope->payload_bytes == envelope->num_bytes &&
+               frame_bytes <= messages->frames.frame_bytes;
+    return envelope->kind != PW_MESSAGE_RENDEZVOUS ||
+           (envelope->payload_bytes == 0 && envelope->num_bytes <= PW_TRANSFER_MAX_BYTES &&
+            envelope->num_bytes <= UINT64_MAX - envelope->address);
+}
+
+int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *frame,
+                     uint32_t frame_bytes, pw_arrival *out)
+{
+    const int code = pw_ni_message_check(messages->ni, frame, frame_bytes);
+    if (code < 0) return code;
+    memcpy(&out->envelope, frame, sizeof out->envelope);
+    if (!is_whole(messages, &out->envelope, source, frame_bytes)) {
+        pw_ni_message_refuse(messages->ni);
+        return PW_ERR_MALFORMED;
+    }
+    read_frame(frame, frame_bytes, out);
+    return PW_OK;
+}

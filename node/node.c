@@ -1,0 +1,312 @@
+#include "node/node.h"
+#include "node/node_state.h"
+#include "ni/ni.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+static uint8_t *burst_memory(void *context, size_t num_bytes)
+{
+    pw_wire *wire = context;
+    return wire->ops->allocate(wire, num_bytes);
+}
+
+static int create_memory(pw_node *node, const pw_settings *settings)
+{
+    const pw_memory_model_options options = {
+        .seed = (uint64_t)settings->model_seed + node->wire->node,
+        .fault_millionths = (uint32_t)settings->model_fault_millionths,
+        .frame_limit_pages = (uint64_t)settings->model_frame_limit_pages,
+        .huge_pages = (uint32_t)settings->model_huge_pages,
+        .collapse_millionths = (uint32_t)settings->model_collapse_millionths,
+    };
+    return pw_memory_create((uint32_t)settings->memory_backend, &options, &node->memory);
+}
+
+static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    int code = create_memory(node, &node->settings);
+    if (code < 0) {
+        const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
+        *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
+        return code;
+    }
+    *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
+    code = pw_ni_create(options->costs, &node->settings, node->wire->node, node->wire->num_nodes,
+                        node->memory, &node->ni);
+    if (code < 0) return code;
+    uint64_t secret;
+    *reason = "no random number for the keys of memory: getrandom failed";
+    if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret) return PW_ERR_HOST;
+    pw_ni_set_key_secret(node->ni, secret);
+    if (node->wire->ops->allocate) pw_ni_set_burst_memory(node->ni, burst_memory, node->wire);
+    *reason = "the protection domain (pdid, from 1 on) cannot be opened; see pw_ni_open_domain";
+    return pw_ni_open_domain(node->ni, node->pdid);
+}
+
+static void forget_translations(void *owner, uint64_t first_page, uint64_t num_pages)
+{
+    pw_node *node = owner;
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+}
+
+static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    node->strategy_self = options->strategy_self;
+    node->costs = *options->costs;
+    node->context =
+        (pw_strategy_context){.memory = node->memory,
+                              .tables = &node->tables,
+                              .costs = &node->costs,
+                              .settings = &node->settings,
+                              .unpinned = options->strategy->unit ? forget_translations : NULL,
+                              .owner = node};
+    if (options->strategy_self) return PW_OK;
+    *reason = "the memory strategy cannot be made";
+    int code = node->strategy->create(&node->context, &node->strategy_self);
+    node->owns_strategy = code == PW_OK;
+    if (code == PW_ERR_FULL)
+        *reason = "the memory strategy needs more locked memory at its start than there may be; "
+                  "raise the limit (ulimit -l, strategy.locked_limit, or the model's, "
+                  "memory_backend.frame_limit_pages) or take another run.memory";
+    return code == PW_OK ? pw_node_pass(node, &node->context.start_cost, "create") : code;
+}
+
+static int create_parts(pw_node *node, const pw_node_options *options, const char **reason)
+{
+    *reason = "the clock: costs, durations and scale are not negative, the scale is at most "
+              "PW_COMPUTE_SCALE_MAX, compute is one of PW_COMPUTE_*";
+    int code = pw_clock_init(&node->clock, &options->clock);
+    if (code < 0) return code;
+    *reason = "no memory for the table of transfers";
+    code = pw_handles_init(&node->handles);
+    if (code < 0) return code;
+    code = create_engine(node, options, reason);
+    if (code < 0) return code;
+    node->strategy = options->strategy;
+    if (node->strategy->way)
+        code = node->strategy->way->create(node, options->num_started, &node->way_state, reason);
+    return code < 0 ? code : create_strategy(node, options, reason);
+}
+
+static const char *refused(const pw_node_options *options)
+{
+    if (!options->costs || !options->settings || !options->tables || !options->strategy)
+        return "costs, settings, tables and strategy of a node must all be given";
+    const char *reason = NULL;
+    if (pw_cost_tables_check(options->tables, &reason) < 0) return reason;
+    pw_settings settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &settings);
+    if (pw_ni_refused(options->costs, &settings))
+        return "a cost or a setting is out of its range; pw_ni_refused names it";
+    return NULL;
+}
+
+int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
+                   const char **reason)
+{
+    pw_node *node = NULL;
+    int code = PW_ERR_INVALID;
+    *reason = refused(options);
+    if (*reason) goto close_wire;
+    *reason = "no memory for a node";
+    code = PW_ERR_NOMEM;
+    node = calloc(1, sizeof *node);
+    if (!node) goto close_wire;
+    node->wire = wire;
+    node->pdid = options->pdid;
+    node->host = options->host;
+    node->tables = *options->tables;
+    node->settings = *options->settings;
+    pw_strategy_choose_unit(options->strategy, &node->settings);
+    node->has_policy = options->settings->policy == PW_POLICY_HOST;
+    node->next_ns = PW_NEVER;
+    pw_calendar_init(&node->library);
+    node->started_wall_ns = pw_clock_wall_ns();
+    code = create_parts(node, options, reason);
+    if (code < 0) goto destroy;
+    *out = node;
+    *reason = NULL;
+    return PW_OK;
+
+    int saved;
+destroy:
+    saved = errno; /* PW_ERR_HOST: the caller wants to read it */
+    pw_node_destroy(node);
+    errno = saved;
+    return code;
+close_wire:
+    wire->ops->close(wire);
+    return code;
+}
+
+/* The wire before the engine: it may still be sending from the engine's bursts. */
+void pw_node_destroy(pw_node *node)
+{
+    if (!node) return;
+    if (node->ni) pw_node_reclaim(node);
+    pw_node_trace_drop(node);
+    pw_node_regions_finish(node);
+    node->wire->ops->close(node->wire);
+    if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    if (node->way_state) node->strategy->way->destroy(node);
+    pw_page_counts_finish(&node->context.pinned_pages);
+    pw_ni_destroy(node->ni);
+    pw_memory_destroy(node->memory);
+    pw_handles_destroy(&node->handles);
+    pw_frame_pool_finish(&node->frames);
+    pw_clock_finish(&node->clock);
+    free(node);
+}
+
+int pw_node_fail(pw_node *node, int code, const char *format, ...)
+{
+    int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->reason, sizeof node->reason, format, arguments);
+    va_end(arguments);
+    errno = saved;
+    return code;
+}
+
+const char *pw_node_reason(const pw_node *node) { return node->reason; }
+
+void pw_node_lock(pw_node *node)
+{
+    pw_ticket_lock_take(&node->lock);
+    pw_idleness_note_thread(&node->idleness);
+}
+
+void pw_node_unlock(pw_node *node)
+{
+    if (node->is_posted) pw_idleness_tell_resting(&node->idleness);
+    pw_ticket_lock_give(&node->lock);
+}
+
+bool pw_node_is_mine(const pw_node *node) { return pw_ticket_lock_is_mine(&node->lock); }
+
+pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
+pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }
+pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
+uint16_t pw_node_pdid(const pw_node *node) { return node->pdid; }
+const pw_costs *pw_node_costs(const pw_node *node) { return &node->costs; }
+const pw_cost_tables *pw_node_tables(const pw_node *node) { return &node->tables; }
+const pw_settings *pw_node_ni_settings(const pw_node *node) { return &node->settings; }
+pw_call_counts *pw_node_calls(pw_node *node) { return &node->calls; }
+uint32_t pw_node_number(const pw_node *node) { return node->wire->node; }
+uint32_t pw_node_count(const pw_node *node) { return node->wire->num_nodes; }
+pw_strategy_context *pw_node_strategy_context(pw_node *node) { return &node->context; }
+int64_t pw_node_next_ns(const pw_node *node) { return node->next_ns; }
+const pw_handle *pw_node_under_way(const pw_node *node) { return node->handles.under_way; }
+
+void pw_node_set_host(pw_node *node, const pw_node_host *host) { node->host = *host; }
+
+const pw_node_host *pw_node_host_of(const pw_node *node) { return &node->host; }
+
+void pw_node_set_without_marks(pw_node *node) { node->lacks_marks = true; }
+
+void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
+{
+    pw_wire_counts sent = {0, 0, 0, 0};
+    /* the unit pins, or the strategy: settings with both are refused */
+    const pw_pinned *of_unit = pw_ni_pinned(node->ni);
+    const pw_pinned *pinned = of_unit ? of_unit : &node->context.pinned;
+    if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
+    *out = (pw_node_counters){.touch_ns = node->strategy_cost.touch_ns,
+                              .pin_ns = node->strategy_cost.pin_ns,
+                              .copy_ns = node->strategy_cost.copy_ns,
+                              .pinned_peak_bytes = pinned->peak_pages << PW_PAGE_SHIFT,
+                              .pinned_mean_bytes = pw_pinned_mean_bytes(pinned, node->clock.now_ns),
+                              .strategy = node->context.counters,
+                              .received_hash = node->received_hash,
+                              .yields = node->idleness.yields,
+                              .sleeps = node->idleness.sleeps,
+                              .bursts_short = sent.num_short,
+                              .bursts_in_place = sent.num_in_place,
+                              .bursts_copied = sent.num_copied,
+                              .bursts_by_message = sent.num_by_message,
+                              .started_wall_ns = node->started_wall_ns,
+                              .without_marks = node->lacks_marks};
+}
+
+/* The clock, and in *is_ours whether unlock is to follow. */
+static pw_clock *lock(pw_node *node, bool *is_ours)
+{
+    *is_ours = !pw_node_is_mine(node);
+    if (*is_ours) pw_node_lock(node);
+    return pw_node_clock(node);
+}
+
+static void unlock(pw_node *node, bool is_ours)
+{
+    if (is_ours) pw_node_unlock(node);
+}
+
+void pw_node_clock_enter(pw_node *node, int costs_call)
+{
+    bool is_ours;
+    pw_clock_enter(lock(node, &is_ours), costs_call != 0);
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_leave(pw_node *node)
+{
+    bool is_ours;
+    pw_clock_leave(lock(node, &is_ours));
+    unlock(node, is_ours);
+}
+
+int64_t pw_node_clock_read(pw_node *node)
+{
+    bool is_ours;
+    int64_t now_ns = pw_clock_read(lock(node, &is_ours));
+    unlock(node, is_ours);
+    return now_ns;
+}
+
+void pw_node_clock_declare(pw_node *node, int64_t duration_ns)
+{
+    bool is_ours;
+    pw_clock_declare(lock(node, &is_ours), duration_ns);
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_sleep(pw_node *node, int64_t duration_ns)
+{
+    bool is_ours;
+    pw_clock_sleep(lock(node, &is_ours), duration_ns);
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_completed(pw_node *node, int64_t complete_ns)
+{
+    bool is_ours;
+    pw_clock_completed(lock(node, &is_ours), complete_ns);
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_reach(pw_node *node, int64_t time_ns)
+{
+    bool is_ours;
+    pw_clock *clock = lock(node, &is_ours);
+    clock->now_ns = pw_later(clock->now_ns, time_ns);
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_pass(pw_node *node, int64_t duration_ns)
+{
+    bool is_ours;
+    lock(node, &is_ours)->now_ns += duration_ns;
+    unlock(node, is_ours);
+}
+
+void pw_node_clock_failed_test(pw_node *node, int is_future, int64_t poll_ns)
+{
+    bool is_ours;
+    (void)lock(node, &is_ours);
+    pw_node_failed_test(node, is_future != 0, poll_ns);
+    unlock(node, is_ours);
+}

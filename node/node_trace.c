@@ -1,0 +1,117 @@
+#include "node/node_trace.h"
+#include "node/node_state.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(pw_trace_record) == 32, "timeline/record_order.c reads them");
+_Static_assert(PW_CALL_NAME_BYTES == PW_TRACE_NAME_BYTES, "a call's name goes through whole");
+_Static_assert(PW_REGION_PATH_BYTES == PW_TRACE_PATH_BYTES, "and so does a region's path");
+
+/* pw_trace.full: the records are in the file, or the trace ends here. */
+static void write_block(pw_trace *trace)
+{
+    pw_node_trace *to = trace->taker;
+    const char *data = (const char *)trace->records;
+    size_t num_bytes = trace->num_records * sizeof *trace->records;
+    while (num_bytes && !to->failed) {
+        ssize_t count = write(to->descriptor, data, num_bytes);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) to->failed = errno;
+        else {
+            data += count;
+            num_bytes -= (size_t)count;
+        }
+    }
+    if (to->failed) return;
+    trace->num_given += trace->num_records;
+    trace->num_records = 0;
+}
+
+int pw_node_trace_start(pw_node *node, const char *path)
+{
+    pw_node_trace *to = &node->trace;
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0) return PW_ERR_HOST;
+    char *own_path = strdup(path);
+    int code = own_path ? pw_ni_trace_start(node->ni, PW_TRACE_BLOCK_RECORDS) : PW_ERR_NOMEM;
+    if (code < 0) {
+        free(own_path);
+        close(descriptor);
+        return code;
+    }
+    *to =
+        (pw_node_trace){.trace = pw_ni_trace(node->ni), .descriptor = descriptor, .path = own_path};
+    to->trace->full = write_block;
+    to->trace->taker = to;
+    to->trace->is_detailed = true;
+    node->clock.trace = to->trace;
+    node->clock.call = &node->calls.current;
+    pw_node_trace_strategy(node, &node->strategy_cost); /* of the start */
+    return PW_OK;
+}
+
+static void end(pw_node *node)
+{
+    node->clock.trace = NULL;
+    (void)pw_ni_trace_start(node->ni, 0); /* off needs no memory */
+    node->trace.trace = NULL;
+    free(node->trace.path);
+    node->trace.path = NULL;
+}
+
+static void add_call_names(pw_node *node)
+{
+    pw_trace *trace = node->trace.trace;
+    for (uint32_t idx = 0; idx < node->calls.num_calls; idx++)
+        for (uint32_t part = 0; part < PW_CALL_NAME_BYTES / 16; part++) {
+            uint64_t text[2];
+            memcpy(text, node->calls.call[idx].name + part * sizeof text, sizeof text);
+            pw_trace_detail(trace, part, PW_TRACE_CALL_NAME, idx, text[0], text[1]);
+        }
+}
+
+int pw_node_trace_finish(pw_node *node)
+{
+    pw_node_trace *to = &node->trace;
+    if (!to->trace) return PW_OK;
+    add_call_names(node);
+    pw_node_regions_trace(node);
+    write_block(to->trace);
+    if (close(to->descriptor) && !to->failed) to->failed = errno; /* full, as some tell only here */
+    if (to->failed) unlink(to->path);
+    end(node);
+    errno = to->failed;
+    return to->failed ? PW_ERR_HOST : PW_OK;
+}
+
+void pw_node_trace_drop(pw_node *node)
+{
+    if (!node->trace.trace) return;
+    close(node->trace.descriptor);
+    end(node);
+}
+
+void pw_node_trace_strategy(pw_node *node, const pw_strategy_cost *cost)
+{
+    pw_trace *trace = node->trace.trace;
+    if (!trace) return;
+    const struct {
+        enum pw_trace_detail kind;
+        int64_t ns;
+    } parts[] = {{PW_TRACE_TOUCH, cost->touch_ns},
+                 {PW_TRACE_PIN, cost->pin_ns},
+                 {PW_TRACE_COPY, cost->copy_ns}};
+    int64_t at_ns = node->context.now_ns;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].ns) continue;
+        pw_trace_detail(trace, at_ns, parts[i].kind, trace->node, (uint64_t)parts[i].ns, 0);
+        at_ns += parts[i].ns;
+    }
+    if (node->context.pinned.num_pages == node->trace.pinned_pages) return;
+    node->trace.pinned_pages = node->context.pinned.num_pages;
+    pw_trace_detail(trace, node->context.now_ns, PW_TRACE_PINNED, trace->node,
+                    node->trace.pinned_pages << PW_PAGE_SHIFT, 0);
+}

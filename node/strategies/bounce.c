@@ -1,0 +1,189 @@
+/* Memory strategy `bounce`: messages go through buffers that were pinned at the start, copied in
+ * before and out after the NI's work, piece by piece, so that the copies overlap the way of other
+ * pieces. A message that finds no buffer waits for one; half of the buffers are for what is sent,
+ * so that two nodes cannot wait for each other. Memory that peers know by its address, and what is
+ * read and written one-sided, is pinned as a whole: there is nobody who would copy. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "node/strategies/message_way.h"
+#include "node/strategies/strategy_pages.h"
+#include "node/strategies/pin.h"
+
+typedef struct {
+    int64_t free_ns; /* the progress thread was through with it then */
+    bool is_taken;
+} buffer;
+
+typedef struct {
+    pw_strategy_context *context;
+    void *pins;
+    uint8_t *memory; /* of `mapped`, where blocks of 16 KB end alike in every run */
+    void *mapped;
+    uint64_t buffer_bytes;
+    uint32_t num_buffers;
+    buffer buffers[];
+} pool;
+
+#define ALIGNMENT_BYTES ((uint64_t)1 << 16)
+
+static uint64_t pool_bytes(const pool *pool) { return pool->num_buffers * pool->buffer_bytes; }
+
+static uint64_t mapped_bytes(const pool *pool) { return pool_bytes(pool) + ALIGNMENT_BYTES; }
+
+static int pin_buffers(pool *pool)
+{
+    pw_strategy_context *context = pool->context;
+    uint64_t first_page = pw_page_of((uintptr_t)pool->memory);
+    uint64_t num_pages = pool_bytes(pool) >> PW_PAGE_SHIFT;
+    int code = pw_strategy_pin_pages(context, first_page, num_pages, NULL);
+    if (code != PW_OK) return code;
+    pw_strategy_pin_add_pages(pool->pins, num_pages);
+    context->start_cost.pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_pages);
+    return PW_OK;
+}
+
+static int create(pw_strategy_context *context, void **self)
+{
+    const pw_settings *settings = context->settings;
+    uint32_t num_buffers = (uint32_t)settings->bounce_buffers;
+    pool *made = calloc(1, sizeof *made + num_buffers * sizeof *made->buffers);
+    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    made->context = context;
+    made->num_buffers = num_buffers;
+    made->buffer_bytes = (uint64_t)settings->piece_bytes;
+    int code = pw_strategy_pin.create(context, &made->pins);
+    if (code != PW_OK) goto free_pool;
+    made->mapped =
+        mmap(NULL, mapped_bytes(made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made->mapped == MAP_FAILED) {
+        code = pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+        goto destroy_pins;
+    }
+    made->memory = (uint8_t *)made->mapped + (-(uintptr_t)made->mapped & (ALIGNMENT_BYTES - 1));
+    code = pin_buffers(made);
+    if (code != PW_OK) goto unmap;
+    *self = made;
+    return PW_OK;
+unmap:
+    munmap(made->mapped, mapped_bytes(made));
+destroy_pins:
+    pw_strategy_pin.destroy(made->pins);
+free_pool:
+    free(made);
+    return code;
+}
+
+static void destroy(void *self)
+{
+    pool *pool = self;
+    munmap(pool->mapped, mapped_bytes(pool));
+    pw_strategy_pin.destroy(pool->pins);
+    free(pool);
+}
+
+static int acquire(void *self, pw_span span, int access, pw_lease *out)
+{
+    pool *pool = self;
+    if (access & PW_ACCESS_MESSAGE) { /* its pieces will be copied */
+        *out = (pw_lease){.span = span};
+        return PW_OK;
+    }
+    return pw_strategy_pin.acquire(pool->pins, span, access, out);
+}
+
+static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    pool *pool = self;
+    if (lease->token) return pw_strategy_pin.release(pool->pins, lease, cost);
+    *cost = (pw_strategy_cost){0};
+    return PW_OK;
+}
+
+static uint64_t piece_bytes(void *self) { return ((const pool *)self)->buffer_bytes; }
+
+/* The buffer of this half that is free first; num_buffers when none is. */
+static uint32_t find_buffer(const pool *pool, bool is_sent)
+{
+    uint32_t half = pool->num_buffers / 2, found = pool->num_buffers;
+    uint32_t end = is_sent ? half : pool->num_buffers;
+    for (uint32_t i = is_sent ? 0 : half; i < end; i++) {
+        const buffer *each = &pool->buffers[i];
+        if (each->is_taken) continue;
+        if (found == pool->num_buffers || each->free_ns < pool->buffers[found].free_ns) found = i;
+    }
+    return found;
+}
+
+/* The CPU copies: pages of the program that are absent fault on it first. */
+static int copy(pool *pool, pw_span span, uint8_t *own, bool is_in, pw_strategy_cost *cost)
+{
+    pw_strategy_context *context = pool->context;
+    void *program = (void *)(uintptr_t)span.address;
+    uint64_t num_absent;
+    int code = pw_strategy_touch(context, span, &num_absent);
+    if (code != PW_OK) return code;
+    if (is_in) memcpy(own, program, span.num_bytes);
+    else memcpy(program, own, span.num_bytes);
+    cost->touch_ns += pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
+    cost->copy_ns += pw_cost_bytes_ns(context->tables, PW_COST_COPY, span.num_bytes);
+    context->counters.copies++;
+    context->counters.copied_bytes += span.num_bytes;
+    return PW_OK;
+}
+
+static int acquire_piece(void *self, pw_span span, int access, pw_lease *out)
+{
+    pool *pool = self;
+    bool is_sent = access == PW_ACCESS_READ;
+    uint32_t idx = find_buffer(pool, is_sent);
+    if (idx == pool->num_buffers) return PW_ERR_FULL;
+    uint8_t *own = pool->memory + idx * pool->buffer_bytes;
+    pw_lease lease = {.span = span,
+                      .token = idx,
+                      .ni_address = (uintptr_t)own,
+                      .from_ns = pool->buffers[idx].free_ns};
+    int code = is_sent ? copy(pool, span, own, true, &lease.cost) : PW_OK;
+    if (code != PW_OK) return code;
+    pool->buffers[idx].is_taken = true;
+    *out = lease;
+    return PW_OK;
+}
+
+static int release_piece(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    pool *pool = self;
+    pw_span landed = {lease->span.address, lease->landed_bytes};
+    pw_strategy_cost passed = {0};
+    uint8_t *own = pool->memory + lease->token * pool->buffer_bytes;
+    int code = landed.num_bytes ? copy(pool, landed, own, false, &passed) : PW_OK;
+    if (code == PW_OK) *cost = passed;
+    return code;
+}
+
+static void freed(void *self, const pw_lease *lease, int64_t free_ns)
+{
+    pool *pool = self;
+    pool->buffers[lease->token] = (buffer){.free_ns = free_ns};
+}
+
+static const pw_piece_ops pieces = {
+    .piece_bytes = piece_bytes,
+    .acquire = acquire_piece,
+    .release = release_piece,
+    .freed = freed,
+    .waits = true,
+};
+
+const pw_strategy_ops pw_strategy_bounce = {
+    .name = "bounce",
+    .summary = "copy messages through buffers pinned at the start, piece by piece",
+    .create = create,
+    .destroy = destroy,
+    .acquire = acquire,
+    .release = release,
+    .invalidated = pw_strategy_nothing_known,
+    .way = &pw_way_in_pieces,
+    .pieces = &pieces,
+};

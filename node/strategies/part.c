@@ -1,0 +1,90 @@
+/* Memory strategies that leave absent pages to the NI. `part`, `part-prefetch` and `ideal` do
+ * nothing themselves: with the first pages fault at the NI and are brought in (PART), with the
+ * second the driver is told of a message's destination too when it is matched, with the third the
+ * engine never lets a mapped page fault. */
+#include "node/strategies/strategy_pages.h"
+
+static int acquire(void *self, pw_span span, int access, pw_lease *out)
+{
+    (void)self, (void)access;
+    *out = (pw_lease){.span = span};
+    return PW_OK;
+}
+
+const pw_strategy_ops pw_strategy_part = {
+    .name = "part",
+    .summary = "let pages fault; the driver pages in and the ERR resumes the block (PART)",
+    .create = pw_strategy_use_context,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+};
+
+static int create_advising(pw_strategy_context *context, void **self)
+{
+    context->advises = true;
+    return pw_strategy_use_context(context, self);
+}
+
+const pw_strategy_ops pw_strategy_part_prefetch = {
+    .name = "part-prefetch",
+    .summary = "PART, and the receiver's driver pages in while the request travels",
+    .create = create_advising,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+};
+
+const pw_strategy_ops pw_strategy_ideal = {
+    .name = "ideal",
+    .summary = "accesses never fault, at no extra cost",
+    .create = pw_strategy_use_context,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+};
+
+/* Memory strategy `odp`: on-demand paging of an InfiniBand NIC. It does nothing itself: the NIC has
+ * a page table of its own and faults (odp/). */
+
+static int create_odp(pw_strategy_context *context, void **self)
+{
+    context->advises = context->settings->odp_prefetch;
+    return pw_strategy_use_context(context, self);
+}
+
+const pw_strategy_ops pw_strategy_odp = {
+    .name = "odp",
+    .summary = "on-demand paging: the NIC's own page table, receiver not ready, go-back-N",
+    .create = create_odp,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+    .unit = PW_TRANSLATION_ODP,
+};
+
+/* Memory strategy `np-rdma`: before a transfer's end is believed software compares the versions of
+ * its pages; what went to the signature page is asked for again (smmu/odp/odp.h). */
+
+static int acquire_checked(void *self, pw_span span, int access, pw_lease *out)
+{
+    const pw_strategy_context *context = self;
+    (void)access;
+    *out = (pw_lease){.span = span, .cost.touch_ns = context->costs->np_check_ns};
+    return PW_OK;
+}
+
+const pw_strategy_ops pw_strategy_np_rdma = {
+    .name = "np-rdma",
+    .summary = "no faults: absent pages are a signature page, software notices and asks again",
+    .create = pw_strategy_use_context,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire_checked,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+    .unit = PW_TRANSLATION_NP,
+};

@@ -1,0 +1,118 @@
+/* Memory strategy `pretouch`: the first byte of each page is read and written before each transfer
+ * [PART 5]. A mapping that is read-only is only read. */
+#include "node/strategies/strategy_pages.h"
+#include <stdlib.h>
+
+static int acquire(void *self, pw_span span, int access, pw_lease *out)
+{
+    (void)access;
+    pw_strategy_context *context = self;
+    uint64_t num_absent;
+    int code = pw_strategy_touch(context, span, &num_absent);
+    if (code != PW_OK) return code;
+    uint64_t num_resident = pw_span_num_pages(span) - num_absent;
+    int64_t touch_ns = pw_cost_ns(context->tables, PW_COST_TOUCH_RESIDENT, num_resident) +
+                       pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
+    *out = (pw_lease){.span = span, .cost.touch_ns = touch_ns};
+    return PW_OK;
+}
+
+const pw_strategy_ops pw_strategy_pretouch = {
+    .name = "pretouch",
+    .summary = "touch each page of a buffer before each transfer",
+    .create = pw_strategy_use_context,
+    .destroy = pw_strategy_leave_context,
+    .acquire = acquire,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = pw_strategy_nothing_known,
+};
+
+/* Memory strategy `pretouch-once`: a buffer is touched the first time that it is seen, and again
+ * when its mapping changed since. Then some page of it is absent: a new mapping has none, and what
+ * the OS takes away it tells those who keep translations. Without that check
+ * (strategy.check_mappings = false) such pages fault at the NI, where the driver brings them in. */
+
+typedef struct {
+    pw_strategy_context *context;
+    pw_page_counts seen;
+} once;
+
+static int create(pw_strategy_context *context, void **self)
+{
+    once *made = calloc(1, sizeof *made);
+    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "touch", (pw_span){0});
+    made->context = context;
+    *self = made;
+    return PW_OK;
+}
+
+static void destroy(void *self)
+{
+    once *once = self;
+    pw_page_counts_finish(&once->seen);
+    free(once);
+}
+
+static bool has_seen(const once *once, uint64_t first_page, uint64_t num_pages)
+{
+    for (uint64_t num_known = 0; num_known < num_pages;) {
+        uint64_t page = first_page + num_known;
+        const pw_page_interval *known = pw_page_counts_from(&once->seen, page);
+        if (!known || known->first_page > page) return false;
+        num_known += known->end_page - page;
+    }
+    return true;
+}
+
+/* Each page is held once, so that neighbours are one interval. */
+static int note_seen(once *once, uint64_t first_page, uint64_t num_pages)
+{
+    uint64_t hold;
+    int code = pw_page_counts_forget(&once->seen, first_page, num_pages);
+    return code == PW_OK ? pw_page_counts_hold(&once->seen, first_page, num_pages, &hold) : code;
+}
+
+static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
+{
+    once *once = self;
+    pw_strategy_context *context = once->context;
+    uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span), num_absent;
+    pw_lease lease = {.span = span, .cost.touch_ns = context->costs->lookup_ns};
+    bool is_known = has_seen(once, first_page, num_pages);
+    int is_ready = is_known;
+    if (is_known && context->settings->strategy_checks_mappings)
+        is_ready = pw_strategy_is_present(context, first_page, num_pages, access);
+    if (is_ready < 0) return pw_strategy_failed(context, is_ready, "look-up", span);
+    if (is_ready) {
+        context->counters.strategy_hits++;
+        *out = lease;
+        return PW_OK;
+    }
+    int code = pw_strategy_touch(context, span, &num_absent);
+    if (code != PW_OK) return code;
+    code = note_seen(once, first_page, num_pages);
+    if (code != PW_OK) return pw_strategy_failed(context, code, "touch", span);
+    if (is_known) context->counters.strategy_invalidations++;
+    context->counters.strategy_misses++;
+    lease.cost.touch_ns +=
+        pw_cost_ns(context->tables, PW_COST_TOUCH_RESIDENT, num_pages - num_absent) +
+        pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
+    *out = lease;
+    return PW_OK;
+}
+
+static int invalidated(void *self, uint64_t first_page, uint64_t num_pages)
+{
+    once *once = self;
+    return pw_page_counts_forget(&once->seen, first_page, num_pages);
+}
+
+const pw_strategy_ops pw_strategy_pretouch_once = {
+    .name = "pretouch-once",
+    .summary = "touch a buffer when it is first seen, and when its mapping changed",
+    .create = create,
+    .destroy = destroy,
+    .acquire = acquire_once,
+    .release = pw_strategy_nothing_to_undo,
+    .invalidated = invalidated,
+};

@@ -1,0 +1,221 @@
+/* The memory strategies that come with pagewire, by name, and what they do with pages: see
+ * strategy.h, strategy_pages.h. */
+#include "node/strategies/strategy.h"
+#include "node/strategies/strategy_pages.h"
+#include <string.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+/* A new one is a line here and a file that defines pw_strategy_<name>; its name for the user has a
+ * dash for each underscore. */
+#define BUILT_IN(strategy)                                                            \
+    strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once) \
+        strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
+            strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma) \
+                strategy(utlb) strategy(firehose)
+
+#define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
+#define ADDRESS(name) &pw_strategy_##name,
+
+BUILT_IN(DECLARE)
+
+static const pw_strategy_ops *const built_in[] = {BUILT_IN(ADDRESS)};
+
+#define NUM_BUILT_IN (sizeof(built_in) / sizeof(built_in[0]))
+
+const pw_strategy_ops *pw_strategy_at(uint32_t idx)
+{
+    return idx < NUM_BUILT_IN ? built_in[idx] : NULL;
+}
+
+void pw_strategy_choose_unit(const pw_strategy_ops *strategy, pw_settings *settings)
+{
+    if (strategy->unit) settings->translation = strategy->unit;
+}
+
+const pw_strategy_ops *pw_strategy_find(const char *name)
+{
+    for (uint32_t i = 0; i < NUM_BUILT_IN; i++)
+        if (strcmp(built_in[i]->name, name) == 0) return built_in[i];
+    return NULL;
+}
+
+/* What memory strategies do with pages: see strategy_pages.h. */
+
+int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent)
+{
+    uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
+    int code = pw_memory_populate(context->memory, first_page, num_pages, 1, num_absent);
+    if (code == PW_ERR_PROTECTION)
+        code = pw_memory_populate(context->memory, first_page, num_pages, 0, num_absent);
+    return code == PW_OK ? PW_OK : pw_strategy_failed(context, code, "touch", span);
+}
+
+int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                           int access)
+{
+    uint8_t state[512];
+    for (uint64_t done = 0; done < num_pages; done += sizeof state) {
+        uint64_t num_now = num_pages - done < sizeof state ? num_pages - done : sizeof state;
+        int code = pw_memory_walk(context->memory, first_page + done, num_now,
+                                  access & PW_ACCESS_WRITE, state);
+        if (code != PW_OK) return code;
+        for (uint64_t i = 0; i < num_now; i++)
+            if (state[i] != PW_PAGE_PRESENT) return 0;
+    }
+    return 1;
+}
+
+static const char *explain(int code)
+{
+    switch (code) {
+    case PW_ERR_NOMEM: return "the host has no memory for a table; use fewer ranks";
+    case PW_ERR_INVALID: return "it reaches the end of the address space; give a smaller range";
+    case PW_ERR_FULL:
+        return "every frame of the model is pinned; raise memory_backend.frame_limit_pages";
+    case PW_ERR_ADDRESS: return "part of it is not mapped; keep buffers mapped until transfers end";
+    case PW_ERR_PROTECTION: return "its mapping forbids the access; give memory that can be read";
+    default: return "an error of the engine";
+    }
+}
+
+int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried, pw_span span)
+{
+    char *reason = context->reason;
+    size_t capacity = sizeof(context->reason);
+    int error = errno;
+    bool is_pin = strcmp(tried, "pin") == 0;
+    int64_t num_frames = context->settings->memory_backend == PW_MEMORY_MODEL
+                             ? context->settings->model_frame_limit_pages
+                             : 0;
+    if (code == PW_ERR_FULL && is_pin && num_frames)
+        snprintf(reason, capacity,
+                 "%" PRIu64 " bytes cannot be pinned, memory_backend.frame_limit_pages gives the "
+                 "model %" PRId64 " frames; raise it or take another memory strategy (run.memory)",
+                 span.num_bytes, num_frames);
+    else if (code == PW_ERR_FULL && is_pin)
+        snprintf(reason, capacity,
+                 "%" PRIu64 " bytes cannot be pinned, the limit of locked memory is reached; "
+                 "raise it (ulimit -l) or take another memory strategy (run.memory)",
+                 span.num_bytes);
+    else if (code == PW_ERR_HOST && is_pin)
+        snprintf(reason, capacity,
+                 "%" PRIu64 " bytes cannot be pinned, mlock is refused (%s); allow it in the "
+                 "container's seccomp profile or take another memory strategy (run.memory)",
+                 span.num_bytes, strerror(error));
+    else if (code == PW_ERR_HOST)
+        snprintf(reason, capacity,
+                 "%s of %" PRIu64 " bytes at %#" PRIx64 ": a system call of the host failed: %s",
+                 tried, span.num_bytes, span.address, strerror(error));
+    else
+        snprintf(reason, capacity, "%s of %" PRIu64 " bytes at %#" PRIx64 ": %s (%d)", tried,
+                 span.num_bytes, span.address, explain(code), code);
+    return code;
+}
+
+int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages)
+{
+    (void)self, (void)first_page, (void)num_pages;
+    return PW_OK;
+}
+
+int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    (void)self, (void)lease;
+    *cost = (pw_strategy_cost){0};
+    return PW_OK;
+}
+
+int pw_strategy_use_context(pw_strategy_context *context, void **self)
+{
+    *self = context;
+    return PW_OK;
+}
+
+void pw_strategy_leave_context(void *self) { (void)self; }
+
+/* A mapping that went took its pins along. The kernel stops at the first hole, and only single
+ * pages tell where the holes are. */
+int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    int code = pw_memory_unpin(memory, first_page, num_pages);
+    if (code != PW_ERR_ADDRESS) return code;
+    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
+        code = pw_memory_unpin(memory, page, 1);
+        if (code != PW_OK && code != PW_ERR_ADDRESS) return code;
+    }
+    return PW_OK;
+}
+
+int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages)
+{
+    (void)context, (void)first_page, (void)num_pages;
+    return PW_OK;
+}
+
+int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span)
+{
+    int64_t limit_bytes = context->settings->locked_limit_bytes;
+    if (limit_bytes < 0 || num_pages <= (uint64_t)limit_bytes >> PW_PAGE_SHIFT) return PW_OK;
+    snprintf(context->reason, sizeof context->reason,
+             "pin of %" PRIu64 " bytes: %" PRIu64 " pages would be locked, and "
+             "strategy.locked_limit allows %" PRIu64 "; raise it or take another run.memory",
+             span.num_bytes, num_pages, (uint64_t)limit_bytes >> PW_PAGE_SHIFT);
+    return PW_ERR_FULL;
+}
+
+int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                          uint64_t *num_absent)
+{
+    pw_page_counts *pinned = &context->pinned_pages;
+    pw_span span = pw_span_of_pages(first_page, num_pages);
+    uint64_t hold, num_before = pinned->num_held_pages;
+    if (pw_range_wraps(first_page, num_pages))
+        return pw_strategy_failed(context, PW_ERR_INVALID, "pin", span);
+    int code = pw_page_counts_hold(pinned, first_page, num_pages, &hold);
+    if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
+    uint64_t num_new = pinned->num_held_pages - num_before;
+    code = num_new ? pw_strategy_check_limit(context, pinned->num_held_pages, span) : PW_OK;
+    if (code == PW_OK) {
+        code = pw_memory_pin(context->memory, first_page, num_pages, num_absent);
+        if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);
+    }
+    if (code != PW_OK) {
+        (void)pw_page_counts_drop(pinned, first_page, num_pages, hold, pw_strategy_leave_pages,
+                                  NULL);
+        return code;
+    }
+    pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);
+    return PW_OK;
+}
+
+int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages)
+{
+    pw_page_counts *pinned = &context->pinned_pages;
+    int code = pw_page_counts_forget(pinned, first_page, num_pages);
+    if (code == PW_OK) code = pw_memory_unpin_mapped(context->memory, first_page, num_pages);
+    pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);
+    if (code == PW_OK) return PW_OK;
+    return pw_strategy_failed(context, code, "unpin", pw_span_of_pages(first_page, num_pages));
+}
+
+int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
+{
+    context->counters.stale_transfers++;
+    if (access & PW_ACCESS_IN_PLACE) return PW_OK;
+    uint64_t in_page = span.address % PW_PAGE_BYTES;
+    void *frames = mmap(NULL, pw_span_num_pages(span) << PW_PAGE_SHIFT, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (frames == MAP_FAILED) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", span);
+    out->ni_address = (uintptr_t)frames + in_page;
+    return PW_OK;
+}
+
+void pw_strategy_end_astray(const pw_lease *lease)
+{
+    if (!lease->ni_address || lease->ni_address == lease->span.address) return;
+    munmap((void *)(uintptr_t)(lease->ni_address & ~(uint64_t)(PW_PAGE_BYTES - 1)),
+           pw_span_num_pages(lease->span) << PW_PAGE_SHIFT);
+}

@@ -1,0 +1,60 @@
+/* What memory strategies do with pages: the span's pages, touch, pin, and the sentence for an
+ * error. */
+#ifndef PW_NODE_STRATEGIES_STRATEGY_PAGES_H
+#define PW_NODE_STRATEGIES_STRATEGY_PAGES_H
+#include "node/strategies/strategy.h"
+
+static inline uint64_t pw_span_first_page(pw_span span) { return pw_page_of(span.address); }
+
+/* Pages that the span touches, whole or in part; no sum of it can overflow. */
+static inline uint64_t pw_span_num_pages(pw_span span)
+{
+    uint64_t in_page = PW_PAGE_BYTES - 1;
+    uint64_t rest = (span.address & in_page) + (span.num_bytes & in_page) + in_page;
+    return (span.num_bytes >> PW_PAGE_SHIFT) + (rest >> PW_PAGE_SHIFT);
+}
+
+static inline pw_span pw_span_of_pages(uint64_t first_page, uint64_t num_pages)
+{
+    return (pw_span){first_page << PW_PAGE_SHIFT, num_pages << PW_PAGE_SHIFT};
+}
+
+/* Make every page present for writing, or for reading where the mapping allows no more.
+ * *num_absent: pages that were absent before; a write-protected one counts. */
+int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent);
+/* Is every page there for the access, so that the NI meets no fault? 0 or 1. PW_ERR_HOST. */
+int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                           int access);
+/* The code, for which context->reason says what was tried ("pin") and what to do. PW_ERR_HOST:
+ * called directly after the call that failed, whose errno it reads. */
+int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried, pw_span span);
+/* For `invalidated` and `release` of strategies that keep nothing. */
+int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages);
+int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost);
+/* A transfer through what is kept of a mapping that had gone, as the NI sees it: frames that are
+ * the program's no more. Counted; *out then names pages of nobody, unless peers name the address.
+ */
+int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out);
+/* Give such pages back, if the lease names any. */
+void pw_strategy_end_astray(const pw_lease *lease);
+/* A pw_page_run for page counts whose pages stay as they are. */
+int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages);
+/* For `create` and `destroy` of strategies whose object is the context. */
+int pw_strategy_use_context(pw_strategy_context *context, void **self);
+void pw_strategy_leave_context(void *self);
+
+/* -- pins that do not nest, counted in context->pinned */
+/* cdef begin */
+/* Make every page present and keep it so. *num_absent: pages that were absent before; may be NULL.
+ * PW_ERR_FULL: the host's limit of locked memory, or strategy.locked_limit; context->reason tells.
+ * With an error nothing has changed. */
+int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                          uint64_t *num_absent);
+/* Undo every pin of these pages; those that are not mapped any more have lost theirs. */
+int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages);
+/* Would so many pages be above strategy.locked_limit? context->reason tells, asked for `span`. */
+int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span);
+/* cdef end */
+/* What the kernel has of pins there goes, page by page where it must. */
+int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+#endif

@@ -1,0 +1,89 @@
+/* Memory strategy `utlb`: the library's half of UTLB [UTLB]. A two-level table in the process tells
+ * of each page whether it is pinned and has its translation in the host's table; the library looks
+ * there before each transfer, one look-up a table of 512 pages, and has the OS pin what is not. The
+ * pages stay pinned; those that were used least recently go at the limit, page by page. The NIC's
+ * half, a cache of the host's table, is smmu/utlb/utlb_cache.c: pages that are unpinned leave it.
+ */
+#include <stdlib.h>
+
+#include "node/strategies/kept_pins.h"
+#include "node/strategies/strategy_pages.h"
+
+#define TABLE_SHIFT 9
+
+static int create(pw_strategy_context *context, void **self)
+{
+    int64_t limit_bytes = context->settings->utlb_limit_bytes;
+    pw_kept_pins *made = calloc(1, sizeof *made);
+    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    made->context = context;
+    made->max_pages = limit_bytes < 0 ? UINT64_MAX : (uint64_t)limit_bytes >> PW_PAGE_SHIFT;
+    made->max_idle_pages = UINT64_MAX;
+    *self = made;
+    return PW_OK;
+}
+
+static void destroy(void *self)
+{
+    pw_kept_pins_finish(self);
+    free(self);
+}
+
+/* What is kept of a mapping that had gone is of use to nobody. */
+static int take_stale(pw_kept_pins *pins, pw_span span, int access, pw_lease *out)
+{
+    pw_strategy_context *context = pins->context;
+    int code =
+        pw_memory_is_pinned(context->memory, pw_span_first_page(span), pw_span_num_pages(span));
+    if (code < 0) return pw_strategy_failed(context, code, "look-up", span);
+    return code ? PW_OK : pw_strategy_go_astray(context, span, access, out);
+}
+
+static int acquire(void *self, pw_span span, int access, pw_lease *out)
+{
+    pw_kept_pins *pins = self;
+    pw_strategy_context *context = pins->context;
+    bool checks = context->settings->strategy_checks_mappings;
+    uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span), num_new;
+    uint64_t num_tables =
+        ((first_page + num_pages - 1) >> TABLE_SHIFT) - (first_page >> TABLE_SHIFT) + 1;
+    pw_lease lease = {.span = span};
+    int code = pw_kept_pins_hold(pins, first_page, num_pages, checks, &lease.cost, &num_new);
+    if (code < 0) return code;
+    if (!num_new && !checks) code = take_stale(pins, span, access, &lease);
+    if (code < 0) {
+        (void)pw_kept_pins_drop(pins, first_page, num_pages, &lease.cost);
+        return code;
+    }
+    lease.cost.pin_ns += (int64_t)num_tables * context->costs->lookup_ns;
+    if (num_new) context->counters.strategy_misses++;
+    else context->counters.strategy_hits++;
+    *out = lease;
+    return PW_OK;
+}
+
+static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    pw_strategy_cost passed = {0};
+    pw_strategy_end_astray(lease);
+    int code = pw_kept_pins_drop(self, pw_span_first_page(lease->span),
+                                 pw_span_num_pages(lease->span), &passed);
+    if (code == PW_OK) *cost = passed;
+    return code;
+}
+
+static int invalidated(void *self, uint64_t first_page, uint64_t num_pages)
+{
+    return pw_kept_pins_invalidated(self, first_page, num_pages);
+}
+
+const pw_strategy_ops pw_strategy_utlb = {
+    .name = "utlb",
+    .summary = "the library's table says what is pinned, the NIC caches its translations (UTLB)",
+    .create = create,
+    .destroy = destroy,
+    .acquire = acquire,
+    .release = release,
+    .invalidated = invalidated,
+    .unit = PW_TRANSLATION_UTLB,
+};

@@ -1,0 +1,282 @@
+/* Long messages: the sender exposes its buffer, the receiver's NI reads it. What the memory
+ * strategy does before and after costs the CPU's clock. */
+#include "native/crc32c.h"
+#include "node/node_state.h"
+#include "node/node_trace.h"
+
+#define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
+
+typedef unsigned long long printed;
+
+int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span)
+{
+    const char *reason = node->context.reason;
+    return pw_node_fail(node, code, "memory strategy %s: %s of %llu bytes at %#llx%s%s",
+                        node->strategy->name, call, (printed)span.num_bytes, (printed)span.address,
+                        *reason ? ": " : "", reason);
+}
+
+int64_t pw_node_count_cost(pw_node *node, const pw_strategy_cost *cost, const char *call)
+{
+    if (cost->touch_ns < 0 || cost->pin_ns < 0 || cost->copy_ns < 0)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "memory strategy %s: %s took %lld + %lld + %lld ns; allowed are times "
+                            "from 0",
+                            node->strategy->name, call, (long long)cost->touch_ns,
+                            (long long)cost->pin_ns, (long long)cost->copy_ns);
+    node->strategy_cost.touch_ns += cost->touch_ns;
+    node->strategy_cost.pin_ns += cost->pin_ns;
+    node->strategy_cost.copy_ns += cost->copy_ns;
+    pw_node_trace_strategy(node, cost);
+    return cost->touch_ns + cost->pin_ns + cost->copy_ns;
+}
+
+uint64_t pw_node_count_swapped(const pw_node *node)
+{
+    pw_memory_counters counters;
+    pw_memory_read_counters(node->memory, &counters);
+    return counters.major_faults;
+}
+
+void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost *cost)
+{
+    uint64_t num_swapped = pw_node_count_swapped(node) - count_before;
+    node->context.counters.strategy_major_faults += num_swapped;
+    cost->touch_ns += (int64_t)num_swapped * node->costs.major_fault_ns;
+}
+
+int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
+{
+    int64_t passed_ns = pw_node_count_cost(node, cost, call);
+    if (passed_ns < 0) return (int)passed_ns;
+    node->clock.now_ns += passed_ns;
+    return PW_OK;
+}
+
+int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
+{
+    *out = (pw_lease){.span = span};
+    node->context.now_ns = node->clock.now_ns;
+    uint64_t num_swapped = pw_node_count_swapped(node);
+    int code = node->strategy->acquire(node->strategy_self, span, access, out);
+    if (code < 0) return pw_node_fail_span(node, code, "acquire", span);
+    pw_node_add_swapped(node, num_swapped, &out->cost);
+    if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)
+        return pw_node_fail(node, PW_ERR_INVALID, "memory strategy %s: a lease of another span",
+                            node->strategy->name);
+    if (!out->ni_address) out->ni_address = span.address;
+    if (out->ni_address != span.address && (access & PW_ACCESS_IN_PLACE))
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "memory strategy %s: a lease of another place for memory that peers "
+                            "know by its address",
+                            node->strategy->name);
+    return pw_node_pass(node, &out->cost, "acquire");
+}
+
+/* Time that the release takes, or a code. */
+static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
+{
+    pw_strategy_cost cost = {0};
+    node->context.now_ns = now_ns;
+    int code = node->strategy->release(node->strategy_self, lease, &cost);
+    if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
+    return pw_node_count_cost(node, &cost, "release");
+}
+
+int pw_node_release(pw_node *node, const pw_lease *lease)
+{
+    int64_t passed_ns = release_ns(node, lease, node->clock.now_ns);
+    if (passed_ns < 0) return (int)passed_ns;
+    node->clock.now_ns += passed_ns;
+    return PW_OK;
+}
+
+static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
+{
+    node->context.now_ns = node->clock.now_ns;
+    int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
+    if (code >= 0) return PW_OK;
+    return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
+                        node->strategy->name, (printed)first_page, (printed)num_pages);
+}
+
+int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages)
+{
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+    return tell_invalidated(node, first_page, num_pages);
+}
+
+void pw_node_forked(pw_node *node)
+{
+    atomic_fetch_add_explicit(&node->num_forks, 1, memory_order_relaxed);
+}
+
+/* A fork write-protects every page: the OS shoots down the context's translations. */
+int pw_node_share_pages(pw_node *node)
+{
+    atomic_store_explicit(&node->num_forks, 0, memory_order_relaxed);
+    int code = pw_memory_fork(node->memory, 0, UINT64_MAX);
+    if (code < 0) return pw_node_fail(node, code, "fork");
+    pw_ni_invalidate_context(node->ni, node->pdid);
+    return tell_invalidated(node, 0, ALL_PAGES);
+}
+
+static pw_handle *take_handle(pw_node *node, uint32_t peer)
+{
+    pw_handle *handle = pw_handles_take(&node->handles);
+    if (handle) handle->peer = peer;
+    else pw_node_fail(node, PW_ERR_NOMEM, "no memory for a transfer with node %u", peer);
+    return handle;
+}
+
+/* Post what pw_node_expose has a handle for. */
+static int post_exposed(pw_node *node, pw_handle *handle)
+{
+    pw_scheduling scheduling = {PW_HINT_NONE, 0};
+    int code = PW_OK;
+    if (node->host.schedule)
+        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
+                                   node->clock.now_ns, &scheduling);
+    if (code >= 0)
+        code = pw_ni_expose(node->ni, handle->peer, handle->address, handle->num_bytes, &scheduling,
+                            &handle->key);
+    if (code >= 0) {
+        pw_handles_begin(&node->handles, handle, handle->key);
+        return PW_OK;
+    }
+    if (handle->has_lease) pw_node_release(node, &handle->lease); /* the first error counts */
+    return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
+                        handle->peer);
+}
+
+/* How the strategy has messages with the peer go, NULL: as a whole. */
+static const pw_message_way *way_to(const pw_node *node, uint32_t peer)
+{
+    const pw_message_way *way = node->strategy->way;
+    return way && way->concerns(node, peer) ? way : NULL;
+}
+
+int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
+                   pw_handle **out)
+{
+    if (num_bytes > PW_TRANSFER_MAX_BYTES)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "send of %llu bytes to node %u: a transfer of the NI has at most %llu "
+                            "bytes (4 GiB); send the data in several messages",
+                            (printed)num_bytes, peer, (printed)PW_TRANSFER_MAX_BYTES);
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    handle->num_bytes = num_bytes;
+    handle->address = address;
+    handle->has_lease = num_bytes > 0;
+    const pw_message_way *way = way_to(node, peer);
+    int code = PW_OK;
+    if (handle->has_lease) {
+        /* where the strategy's way does not concern the peer, it is no message to the strategy */
+        int access = PW_ACCESS_READ | (way || !node->strategy->way ? PW_ACCESS_MESSAGE : 0);
+        code = pw_node_acquire(node, (pw_span){address, num_bytes}, access, &handle->lease);
+        if (code == PW_OK) handle->address = handle->lease.ni_address;
+        if (code == PW_OK && way) code = way->offer(node, handle, address);
+    }
+    if (code == PW_OK) code = post_exposed(node, handle);
+    if (code < 0) {
+        pw_handles_give(&node->handles, handle);
+        return code;
+    }
+    *out = handle;
+    return PW_OK;
+}
+
+int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
+                  uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
+                  pw_handle **out)
+{
+    uint64_t id;
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    handle->is_fetch = true;
+    handle->key = key;
+    handle->address = address;
+    handle->num_bytes = num_bytes;
+    handle->has_lease = lease != NULL;
+    if (lease) handle->lease = *lease;
+    const pw_message_way *way = way_to(node, peer);
+    int code = way ? way->fetch(node, handle, source_address, at_ns) : 0;
+    if (code > 0) *out = handle;
+    if (code) return code < 0 ? code : PW_OK;
+    if (lease) address = address - lease->span.address + lease->ni_address;
+    if (node->context.advises) code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
+    if (code == PW_OK)
+        code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
+                           at_ns, &id);
+    if (code < 0) {
+        pw_handles_give(&node->handles, handle);
+        return pw_node_fail(node, code, "read of %llu bytes from node %u", (printed)num_bytes,
+                            peer);
+    }
+    pw_handles_begin(&node->handles, handle, id);
+    node->is_posted = true;
+    *out = handle;
+    return PW_OK;
+}
+
+int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out)
+{
+    node->is_posted = true;
+    pw_handle *handle = take_handle(node, peer);
+    if (!handle) return PW_ERR_NOMEM;
+    pw_handles_begin(&node->handles, handle, id);
+    *out = handle;
+    return PW_OK;
+}
+
+/* A sum, so that the order of messages does not count. */
+static void note_received(pw_node *node, const pw_handle *handle)
+{
+    const void *data = (const void *)(uintptr_t)handle->address;
+    uint64_t hash = pw_crc32c(0, data, handle->num_bytes) + (handle->num_bytes << 32);
+    hash = (hash ^ hash >> 31) * UINT64_C(0x9E3779B97F4A7C15);
+    node->received_hash += hash ^ hash >> 29;
+}
+
+int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error)
+{
+    if (handle->is_fetch && !error) handle->lease.landed_bytes = handle->num_bytes;
+    int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, time_ns) : 0;
+    if (node->settings.hash_received && handle->is_fetch && handle->address && !error)
+        note_received(node, handle);
+    handle->complete_ns = time_ns + (passed_ns > 0 ? passed_ns : 0);
+    handle->error = error;
+    handle->has_lease = false;
+    handle->done = true;
+    if (handle->is_dropped) pw_handles_give(&node->handles, handle);
+    else if (handle->owner && node->host.finished) {
+        int code = node->host.finished(node->host.context, handle);
+        if (code < 0) return pw_node_fail(node, code, "end of a transfer: the host failed");
+    }
+    return passed_ns < 0 ? (int)passed_ns : PW_OK;
+}
+
+int pw_node_finish(pw_node *node, const pw_host_event *event)
+{
+    pw_handle *handle = pw_handles_end(&node->handles, event->id);
+    if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
+    if (!handle->piece_of) return pw_node_complete(node, handle, event->time_ns, event->error);
+    return node->strategy->way->finish(node, handle, event);
+}
+
+void pw_node_free_handle(pw_node *node, pw_handle *handle)
+{
+    if (handle->done) pw_handles_give(&node->handles, handle);
+    else handle->is_dropped = true;
+}
+
+uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
+                               uint64_t num_bytes, uint64_t key, uint8_t *frame)
+{
+    uint64_t payload_bytes = kind == PW_MESSAGE_EAGER ? num_bytes : 0;
+    if (peer >= node->wire->num_nodes || payload_bytes > UINT32_MAX - PW_ENVELOPE_BYTES) return 0;
+    node->clock.now_ns = pw_ni_message_write(node->ni, peer, kind, address, num_bytes, key,
+                                             (uint32_t)payload_bytes, node->clock.now_ns, frame);
+    return PW_ENVELOPE_BYTES + (uint32_t)payload_bytes;
+}

@@ -1,0 +1,75 @@
+/* What carries bursts of frames between the nodes of a run. A wire knows neither frames nor virtual
+ * time; it keeps the order of bursts between two nodes. One thread at a time. */
+#ifndef PW_NODE_WIRES_WIRE_H
+#define PW_NODE_WIRES_WIRE_H
+#include "native/types.h"
+
+/* cdef begin */
+typedef struct pw_wire pw_wire;
+
+/* A burst that is here; its bytes stay until `taken`. */
+typedef struct {
+    uint32_t source;
+    uint32_t num_bytes;
+    const uint8_t *data;
+    uint64_t token; /* the wire's own */
+} pw_wire_burst;
+
+/* Bursts sent, by the way that they took. */
+typedef struct {
+    uint64_t num_short;      /* copied to where the other node looks */
+    uint64_t num_in_place;   /* the other node reads them where they were written */
+    uint64_t num_copied;     /* as in place, after a copy: they were written elsewhere */
+    uint64_t num_by_message; /* by a message of the library underneath */
+} pw_wire_counts;
+
+/* Where a node rests that has nothing to do; see node/wires/bell.h. */
+typedef struct {
+    uint32_t *bell;
+    uint32_t calls;    /* PW_BELL_*: what it rests for */
+    uint32_t num_near; /* other nodes on this host */
+    int64_t limit_ns;  /* of a short rest: not all that may come rings */
+} pw_wire_rest;
+
+typedef struct {
+    /* Send num_bytes at data, which the node does not touch before the wire gives the buffer back:
+     * at once, with *is_free true, or later by `sent`. A negative PW_ERR_* ends the run. */
+    int (*send)(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes, bool *is_free);
+    /* The next buffer that has left since the last look, NULL: none. */
+    uint8_t *(*sent)(pw_wire *wire);
+    /* 1 and *out when a burst is here, 0 when none is, else a negative PW_ERR_*. */
+    int (*poll)(pw_wire *wire, pw_wire_burst *out);
+    /* The node has read a burst. */
+    void (*taken)(pw_wire *wire, const pw_wire_burst *burst);
+    /* Bursts that have not left yet. */
+    uint32_t (*num_pending)(const pw_wire *wire);
+    /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives
+     * as long as the wire. */
+    uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
+    /* false: no peer would ring. NULL: none ever does. */
+    bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
+    /* NULL: the wire has one way only. */
+    void (*count)(const pw_wire *wire, pw_wire_counts *out);
+    /* What the last negative PW_ERR_* was about, a sentence. NULL: the wire does not say. */
+    const char *(*reason)(const pw_wire *wire);
+    /* Nothing is sent or received any more; frees the wire. */
+    void (*close)(pw_wire *wire);
+} pw_wire_ops;
+
+/* Every implementation begins with this. */
+struct pw_wire {
+    const pw_wire_ops *ops;
+    uint32_t node, num_nodes;
+};
+/* cdef end */
+
+/* A wire that joins the nodes of one process, for C hosts and unit tests: a burst is handed over by
+ * reference, in the order in which bursts were sent. All nodes that it joins: one thread at a time.
+ * PW_ERR_INVALID: a burst for a node that has closed its wire. */
+
+/* cdef begin */
+/* wires[i] becomes that of node i; each is closed by itself. PW_ERR_INVALID: no nodes. */
+int pw_wire_join(uint32_t num_nodes, pw_wire **wires);
+/* cdef end */
+
+#endif

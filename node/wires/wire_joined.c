@@ -1,0 +1,164 @@
+#include "node/wires/wire.h"
+#include <stdlib.h>
+
+/* A burst is in one list at a time: its destination's inbox, nowhere while that reads it, its
+ * source's `left`, or free. */
+typedef struct entry {
+    struct entry *next;
+    uint32_t source, destination, num_bytes;
+    uint8_t *data;
+} entry;
+
+typedef struct {
+    entry *first, *last;
+} entry_list;
+
+typedef struct join join;
+
+typedef struct {
+    pw_wire wire; /* first: see wire.h */
+    join *joined;
+    entry_list inbox, left;
+    uint32_t num_pending; /* sent and not taken yet */
+    bool is_open;
+} end;
+
+struct join {
+    uint32_t num_nodes, num_open;
+    entry *free_list;
+    end ends[];
+};
+
+static void push(entry_list *list, entry *burst)
+{
+    burst->next = NULL;
+    if (list->first) list->last->next = burst;
+    else list->first = burst;
+    list->last = burst;
+}
+
+static entry *pop(entry_list *list)
+{
+    entry *burst = list->first;
+    if (burst) list->first = burst->next;
+    return burst;
+}
+
+static void put_back(join *joined, entry *burst)
+{
+    burst->next = joined->free_list;
+    joined->free_list = burst;
+}
+
+static void leave(join *joined, entry *burst)
+{
+    end *source = &joined->ends[burst->source];
+    if (!source->is_open) {
+        put_back(joined, burst);
+        return;
+    }
+    source->num_pending--;
+    push(&source->left, burst);
+}
+
+static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes,
+                      bool *is_free)
+{
+    end *self = (end *)(void *)wire;
+    join *joined = self->joined;
+    if (peer >= joined->num_nodes || !joined->ends[peer].is_open) return PW_ERR_INVALID;
+    entry *burst = joined->free_list;
+    if (burst) joined->free_list = burst->next;
+    else if (!(burst = malloc(sizeof *burst))) return PW_ERR_NOMEM;
+    *burst =
+        (entry){.source = wire->node, .destination = peer, .num_bytes = num_bytes, .data = data};
+    push(&joined->ends[peer].inbox, burst);
+    self->num_pending++;
+    *is_free = false;
+    return PW_OK;
+}
+
+static uint8_t *sent(pw_wire *wire)
+{
+    end *self = (end *)(void *)wire;
+    entry *burst = pop(&self->left);
+    if (!burst) return NULL;
+    put_back(self->joined, burst);
+    return burst->data;
+}
+
+static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
+{
+    end *self = (end *)(void *)wire;
+    entry *burst = pop(&self->inbox);
+    if (!burst) return 0;
+    *out = (pw_wire_burst){.source = burst->source,
+                           .num_bytes = burst->num_bytes,
+                           .data = burst->data,
+                           .token = (uint64_t)(uintptr_t)burst};
+    return 1;
+}
+
+static void taken(pw_wire *wire, const pw_wire_burst *burst)
+{
+    leave(((end *)(void *)wire)->joined, (entry *)(uintptr_t)burst->token);
+}
+
+static uint32_t num_pending(const pw_wire *wire)
+{
+    return ((const end *)(const void *)wire)->num_pending;
+}
+
+static void forget_sent(join *joined, entry_list *inbox, uint32_t source)
+{
+    entry_list kept = {NULL, NULL};
+    for (entry *burst; (burst = pop(inbox));) {
+        if (burst->source == source) put_back(joined, burst);
+        else push(&kept, burst);
+    }
+    *inbox = kept;
+}
+
+/* The buffers of its node go with it: nobody may be left with one. */
+static void close_end(pw_wire *wire)
+{
+    end *self = (end *)(void *)wire;
+    join *joined = self->joined;
+    self->is_open = false;
+    for (uint32_t node = 0; node < joined->num_nodes; node++)
+        forget_sent(joined, &joined->ends[node].inbox, wire->node);
+    for (entry *burst; (burst = pop(&self->inbox));) leave(joined, burst);
+    for (entry *burst; (burst = pop(&self->left));) put_back(joined, burst);
+    if (--joined->num_open) return;
+    while (joined->free_list) {
+        entry *burst = joined->free_list;
+        joined->free_list = burst->next;
+        free(burst);
+    }
+    free(joined);
+}
+
+static const pw_wire_ops joined_ops = {
+    .send = send_burst,
+    .sent = sent,
+    .poll = poll_inbox,
+    .taken = taken,
+    .num_pending = num_pending,
+    .close = close_end,
+};
+
+int pw_wire_join(uint32_t num_nodes, pw_wire **wires)
+{
+    if (num_nodes == 0) return PW_ERR_INVALID;
+    join *joined = calloc(1, sizeof *joined + num_nodes * sizeof *joined->ends);
+    if (!joined) return PW_ERR_NOMEM;
+    joined->num_nodes = joined->num_open = num_nodes;
+    for (uint32_t node = 0; node < num_nodes; node++) {
+        end *self = &joined->ends[node];
+        self->wire = (pw_wire){.ops = &joined_ops, .node = node, .num_nodes = num_nodes};
+        self->joined = joined;
+        self->is_open = true;
+        wires[node] = &self->wire;
+    }
+    return PW_OK;
+}

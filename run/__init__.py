@@ -1,0 +1,1 @@
+"""What a run is told and what it tells: settings, platforms, report, page, timeline."""

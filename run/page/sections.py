@@ -1,0 +1,358 @@
+"""The sections of a run's page, each from the report as JSON holds it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pagewire.run.page import charts, warnings
+from pagewire.run.page.markup import Html, element, join
+from pagewire.run.report.counters import (
+    COUNTER_GROUPS,
+    TIME_KEYS,
+    longest_regions,
+    other_keys,
+)
+
+Report = Mapping[str, Any]
+
+_PARTS = {"compute_ns": "compute", "mpi_ns": "MPI", "sleep_ns": "sleep"}
+"""What a rank's virtual time consists of."""
+_WITHIN = ("page_in_ns", "touch_ns", "pin_ns", "copy_ns")
+_OF_REGION = {
+    "mpi_sends": "sends",
+    "mpi_bytes": "bytes",
+    "blocks": "blocks",
+    "translation_faults": "faults",
+    "nacks": "NACKs",
+    "err_messages": "ERRs",
+    "retransmitted_blocks": "sent again",
+    "pages_paged_in": "pages in",
+}
+"""What the table of regions counts."""
+_MAX_ROWS = 32
+_MAX_HOTTEST = 10
+_MAX_MAPS = 8
+_TILES = {
+    "translation_faults": "translation faults",
+    "pages_paged_in": "pages paged in",
+    "nacks": "NACKs",
+    "err_messages": "ERRs",
+    "timeouts": "timeouts",
+    "retransmitted_blocks": "retransmitted blocks",
+    "blocks": "blocks",
+    "mpi_bytes": "bytes sent by MPI",
+}
+_OLD = "The report has no such counts: an older pagewire wrote it."
+
+
+def of_run(report: Report) -> Html:
+    """All of them."""
+    return join(
+        summary(report),
+        notices(warnings.of_run(report)),
+        times(report),
+        *([regions(report)] if report["totals"].get("regions") else []),
+        fault_times(report),
+        fault_waits(report),
+        fault_pages(report),
+        message_sizes(report),
+        matrix(report),
+        calls(report),
+        settings(report),
+        counters(report),
+    )
+
+
+def section(name: str, title: str, *children: Any) -> Html:
+    """A part of the page, found by its name."""
+    return element("section", element("h2", title), *children, data_section=name)
+
+
+def notices(sentences: Sequence[str]) -> Html:
+    """What to know first."""
+    items = [element("li", each) for each in sentences]
+    body = element("ul", *items, class_="warnings") if items else element("p", "None.")
+    return section("warnings", "Warnings", body)
+
+
+def summary(report: Report) -> Html:
+    """The main figures."""
+    total, ranks = report["totals"], report["ranks"]
+    tiles = [
+        _tile(milliseconds(total["virtual_time_ns"]), "virtual time", total["virtual_time_ns"]),
+        _tile(f"{len(ranks)}", "ranks", len(ranks)),
+        *(_tile(f"{total[key]:,}", label, total[key]) for key, label in _TILES.items()),
+        _tile(f"{total['wall_time_s']:.3f} s", "wall time of this host", total["wall_time_s"]),
+    ]
+    chosen = report["summary"]
+    line = f"memory {chosen['memory']}, policy {chosen['policy']}, unit {chosen['translation']}"
+    return section("summary", "Summary", element("div", *tiles, class_="tiles"),
+                   element("p", line, class_="dim"))  # fmt: skip
+
+
+def _tile(text: str, label: str, value: float) -> Html:
+    return element("div", element("b", text, data_value=value), label, class_="tile")
+
+
+def times(report: Report) -> Html:
+    """Virtual time of each rank by what it went into."""
+    ranks = report["ranks"]
+    step = -(-len(ranks) // _MAX_ROWS) or 1
+    rows = []
+    for start in range(0, len(ranks), step):
+        group = ranks[start : start + step]
+        parts = [_mean([rank.get(key, 0) for rank in group]) for key in _PARTS]
+        name = f"{start}" if step == 1 else f"{start}-{start + len(group) - 1}"
+        whole = _mean([rank.get("virtual_time_ns", 0) for rank in group])
+        rows.append(charts.Bar(f"rank {name}", parts, milliseconds(whole)))
+    within = [
+        f"{TIME_KEYS[key]} {milliseconds(report['totals'][key])}"
+        for key in _WITHIN
+        if report["totals"].get(key)
+    ]
+    note = "" if step == 1 else f"A row is the mean of up to {step} ranks. "
+    if within:
+        note += f"Of these, and partly beside them, at most on a rank: {', '.join(within)}."
+    return section("times", "Virtual time by rank", charts.bars(rows, list(_PARTS.values())),
+                   element("p", note, class_="dim"))  # fmt: skip
+
+
+def regions(report: Report) -> Html:
+    """Virtual time by the regions that the program marked; mean over ranks."""
+    ranks, every = report["ranks"], report["totals"]["regions"]
+    found = longest_regions(every, _MAX_ROWS)
+    note = "Mean over ranks; of nested regions the innermost has the time."
+    if len(every) > len(found):
+        note += f" {len(every) - len(found)} regions with less time are left out."
+    rows, cells = [], []
+    for region in found:
+        of_ranks = [
+            row
+            for rank in ranks
+            for row in rank.get("regions", ())
+            if row["name"] == region["name"]
+        ]
+        parts = [sum(row.get(key, 0) for row in of_ranks) / len(ranks) for key in _PARTS]
+        mean_ns = region["virtual_time_sum_ns"] / len(ranks)
+        rows.append(charts.Bar(region["name"], parts, milliseconds(mean_ns)))
+        values = [region["entries"], *(region.get(key, 0) for key in _OF_REGION)]
+        cells.append(element(
+            "tr", element("td", region["name"]),
+            *(element("td", f"{value:,}", data_value=value) for value in values),
+        ))  # fmt: skip
+    head = element("tr", *(element("th", each) for each in
+                           ("region", "entries", *_OF_REGION.values())))  # fmt: skip
+    return section(
+        "regions",
+        "Virtual time by region",
+        element("p", note, class_="dim"),
+        charts.bars(rows, list(_PARTS.values())),
+        element("div", element("table", head, *cells), class_="wide"),
+    )
+
+
+def _mean(values: Sequence[int]) -> float:
+    mean = sum(values) / len(values)
+    return int(mean) if mean == int(mean) else mean
+
+
+def fault_times(report: Report) -> Html:
+    """Faults over virtual time, all ranks together."""
+    histograms = [rank["fault_times"] for rank in report["ranks"] if "fault_times" in rank]
+    title = "Page faults over time"
+    if not histograms:
+        return section("fault-times", title, element("p", _OLD))
+    end_ns = max(
+        (each["bin_ns"] * (idx + 1) for each in histograms
+         for idx, count in enumerate(each["bins"]) if count), default=0,
+    )  # fmt: skip
+    bin_ns = max(each["bin_ns"] for each in histograms)
+    while bin_ns * charts.MAX_COLUMNS < end_ns:
+        bin_ns *= 2  # every rank's bins are the first one's, doubled
+    counts = [0] * -(-end_ns // bin_ns)
+    for each in histograms:
+        for idx, count in enumerate(each["bins"]):
+            if count:
+                counts[idx * each["bin_ns"] // bin_ns] += count
+    if not counts:
+        return section("fault-times", title, element("p", _none(report)))
+    names = [
+        f"{microseconds(idx * bin_ns)} to {microseconds((idx + 1) * bin_ns)}"
+        for idx in range(len(counts))
+    ]
+    ends = ("0", microseconds(len(counts) * bin_ns))
+    return section(
+        "fault-times",
+        title,
+        element("p", f"All ranks; a column is {microseconds(bin_ns)}.", class_="dim"),
+        charts.columns(counts, names, ends),
+    )
+
+
+def _none(report: Report) -> str:
+    faults = report["totals"]["translation_faults"] + report["totals"]["permission_faults"]
+    if faults:
+        return "Not recorded for the faults of this translation unit."
+    return "No page faulted."
+
+
+def fault_waits(report: Report) -> Html:
+    """How long refused blocks waited."""
+    return section(
+        "fault-waits",
+        "How long a fault keeps a block",
+        element(
+            "p",
+            "From the NACK of a page fault, as the source's R5 handles it, until the block is sent "
+            "again; all ranks. A column is a power of two.",
+            class_="dim",
+        ),
+        _logarithmic(report, "fault_waits_ns", microseconds, "No block was sent again for one."),
+    )
+
+
+def message_sizes(report: Report) -> Html:
+    """Eager messages and transfers by size."""
+    return section(
+        "message-sizes",
+        "Sizes of messages",
+        element(
+            "p",
+            "Eager messages and RDMA transfers that left; all ranks. A column is a power of two.",
+            class_="dim",
+        ),
+        _logarithmic(report, "message_sizes", size, "Nothing was sent."),
+    )
+
+
+def _logarithmic(report: Report, key: str, show: Any, none: str) -> Html:
+    lists = [rank[key] for rank in report["ranks"] if key in rank]
+    if not lists:
+        return element("p", _OLD)
+    counts = [sum(column) for column in zip(*lists, strict=True)]
+    used = [idx for idx, count in enumerate(counts) if count]
+    if not used:
+        return element("p", none)
+    first, last = used[0], used[-1]
+    lows = [0, *(1 << idx for idx in range(len(counts)))]
+    names = [f"{show(lows[idx])} to below {show(lows[idx + 1])}" for idx in range(first, last + 1)]
+    ends = (show(lows[first]), show(lows[last + 1]))
+    return charts.columns(counts[first : last + 1], names, ends)
+
+
+def matrix(report: Report) -> Html:
+    """Who sent how many bytes to whom."""
+    ranks, title = report["ranks"], "Who sends to whom"
+    if not any("peers" in rank for rank in ranks):
+        return section("matrix", title, element("p", _OLD))
+    values = [[0] * len(ranks) for _ in ranks]
+    for rank in ranks:
+        for peer, traffic in rank.get("peers", {}).items():
+            values[rank["rank"]][int(peer)] += traffic["bytes"]
+    table, step = charts.matrix(values, size, "from", "to")
+    note = "Bytes of eager messages and RDMA transfers."
+    if step > 1:
+        note += f" A row and a column are {step} ranks."
+    return section("matrix", title, element("p", note, class_="dim"), table)
+
+
+def fault_pages(report: Report) -> Html:
+    """Where each rank's accesses faulted."""
+    title = "Which pages fault"
+    found = [(rank["rank"], rank["fault_pages"]) for rank in report["ranks"]
+             if "fault_pages" in rank]  # fmt: skip
+    if not found:
+        return section("fault-pages", title, element("p", _OLD))
+    found = [(rank, heat) for rank, heat in found if heat["faults"]]
+    if not found:
+        return section("fault-pages", title, element("p", _none(report)))
+    found.sort(key=lambda each: -sum(each[1]["faults"].values()))
+    made = [_heat(rank, heat) for rank, heat in found[:_MAX_MAPS]]
+    if len(found) > _MAX_MAPS:
+        made.append(element("p", f"And {len(found) - _MAX_MAPS} ranks with fewer faults.",
+                            class_="dim"))  # fmt: skip
+    return section("fault-pages", title, *made)
+
+
+def _heat(rank: int, heat: Report) -> Html:
+    counts = {int(address, 16): count for address, count in heat["faults"].items()}
+    group_bytes = heat["group_pages"] * 4096
+    hottest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MAX_HOTTEST]
+    rows = [
+        element("tr", element("td", f"{address:#x}"), element("td", f"{count:,}"))
+        for address, count in hottest
+    ]
+    head = element("tr", element("th", "address"), element("th", "faults"))
+    note = f"A cell is {size(group_bytes)}; the stronger its colour, the more faults."
+    return join(
+        element("h3", f"rank {rank}: {sum(counts.values()):,} faults"),
+        element("p", note, class_="dim"),
+        charts.pages(counts, group_bytes),
+        element("details", element("summary", "Most often"), element("table", head, *rows)),
+    )
+
+
+def calls(report: Report) -> Html:
+    """MPI calls by name."""
+    counted = report["totals"]["mpi_calls"]
+    names = ("call", "calls", "bytes", "calls around the NI", "bytes around the NI")
+    head = element("tr", *(element("th", name) for name in names))
+    keys = ("calls", "bytes", "not_carried_calls", "not_carried_bytes")
+    rows = [
+        element("tr", element("td", name), *(element("td", f"{count[key]:,}") for key in keys))
+        for name, count in counted.items()
+    ]
+    body = element("div", element("table", head, *rows), class_="wide")
+    return section("calls", "MPI calls", body if rows else element("p", "None."))
+
+
+def settings(report: Report) -> Html:
+    """Those that are not default, and who set them."""
+    changed, sources = report["settings_not_default"], report["settings_sources"]
+    head = element("tr", *(element("th", each) for each in ("setting", "value", "from")))
+    rows = [
+        element("tr", *(element("td", each) for each in (name, text, sources.get(name, ""))))
+        for name, text in changed.items()
+    ]
+    body = element("table", head, *rows, class_="settings") if rows else element("p", "None.")
+    return section("settings", "Settings that are not default", body)
+
+
+def counters(report: Report) -> Html:
+    """Every counter that is not zero."""
+    total, made = report["totals"], []
+    grouped = {key for group in COUNTER_GROUPS.values() for key in group}
+    others = {key: key for key in other_keys(report["ranks"]) if key not in grouped}
+    for title, group in {**COUNTER_GROUPS, "other": others}.items():
+        rows = [
+            element("tr", element("td", label.strip()),
+                    element("td", f"{total[key]:,}", data_counter=key, data_value=total[key]))
+            for key, label in group.items()
+            if total.get(key)
+        ]  # fmt: skip
+        if rows:
+            made.append(element("h3", title))
+            made.append(element("table", *rows))
+    return section(
+        "counters",
+        "All counters",
+        element("details", element("summary", "Sums over ranks, without zeros"), *made),
+    )
+
+
+def milliseconds(time_ns: float) -> str:
+    """As the report's table shows times."""
+    return f"{time_ns / 1e6:,.3f} ms"
+
+
+def microseconds(time_ns: float) -> str:
+    """A time of an axis."""
+    return f"{time_ns / 1e3:,.4g} us" if time_ns < 1e6 else f"{time_ns / 1e6:,.4g} ms"
+
+
+def size(num_bytes: float) -> str:
+    """Bytes, short."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.4g} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:,.4g} TiB"

@@ -1,0 +1,85 @@
+"""The timeline of a run: what its ranks have left of their traces, as one file for Perfetto.
+
+The work is in C (timeline.h): records and packets pass through it, and nothing grows with the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.output import OutputError
+from pagewire.run.settings import platform
+from pagewire.run.settings.config import Config
+from pagewire.run.timeline.request import ALONE, Group
+
+_RECORDS_AT_ONCE = 100_000
+"""In between an interrupt by the user is seen: some 0.05 s."""
+
+
+class Counts(NamedTuple):
+    """Of a timeline that was written."""
+
+    num_records: int
+    num_packets: int
+    num_held_max: int
+    """Records, spans, faults and messages that were in memory at once"""
+
+
+def write(path: str, records: Mapping[int, str], config: Config, group: Group = ALONE) -> Counts:
+    """Write the timeline of the ranks' records, by rank; it appears whole or not at all.
+
+    The files of records are not what they were afterwards. Raises OutputError.
+    """
+    missing = set(range(len(records))) - records.keys()
+    if missing or not records:
+        raise OutputError(f"'{path}' was not written: rank {min(missing or [0])} left no records")
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            counts = _write(
+                file.fileno(), [records[rank] for rank in sorted(records)], config, group
+            )
+        os.replace(partial, path)
+    except OSError as error:
+        raise OutputError(f"'{path}' was not written: {error.strerror}") from None
+    except EngineError as error:
+        raise OutputError(f"'{path}' was not written: {error}") from None
+    finally:
+        if os.path.exists(partial):
+            os.unlink(partial)
+    return counts
+
+
+def _write(descriptor: int, paths: list[str], config: Config, group: Group) -> Counts:
+    costs = platform.load(config.run.platform).costs
+    label = ffi.new("char[]", group.label.encode())
+    options = ffi.new(
+        "pw_timeline_options *",
+        {
+            "label": label,
+            "group": group.number,
+            "handler_ns": costs.handler_ns,
+            "err_send_ns": costs.err_send_ns,
+        },
+    )
+    created = ffi.new("pw_timeline **")
+    check(lib.pw_timeline_create(created, descriptor, options), "timeline")
+    timeline = created[0]
+    try:
+        for path in paths:
+            code = lib.pw_timeline_add_rank(timeline, os.fsencode(path))
+            check(code, f"run.trace: records '{path}'")
+        while check(lib.pw_timeline_step(timeline, _RECORDS_AT_ONCE), "run.trace"):
+            pass
+        return _counts(timeline)
+    finally:
+        lib.pw_timeline_destroy(timeline)
+
+
+def _counts(timeline: Any) -> Counts:
+    counts = ffi.new("pw_timeline_counts *")
+    lib.pw_timeline_count(timeline, counts)
+    return Counts(*(int(getattr(counts, name)) for name in Counts._fields))

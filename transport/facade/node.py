@@ -1,0 +1,226 @@
+"""One rank's emulated node (node.h) as Python makes it and sees it: settings in, counters out, and
+the answers of what a user wrote in Python.
+
+Peers are ranks of COMM_WORLD, addresses ints, times ints of virtual ns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from pagewire.lab.engine import PDID, EngineView, engine_struct
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.output import OutputError
+from pagewire.node.strategies.native_strategy import ACCESSES
+from pagewire.node.strategies.pages import engine_tables
+from pagewire.node.strategies.strategy import Access, Span
+from pagewire.run.answers import Answers
+from pagewire.run.settings import impairment_planners, platform
+from pagewire.run.settings.config import Config
+from pagewire.transport.facade.call_counts import MpiCalls
+from pagewire.transport.facade.clock import (
+    CpuClock,
+    replayed_durations,
+)
+from pagewire.transport.facade.notices import Notices
+from pagewire.transport.facade.watchdog import Watchdog
+
+
+class Handle:
+    """A transfer that was posted to the engine directly; done when its event has come."""
+
+    __slots__ = ("_c", "_node")
+
+    def __init__(self, node: Any, c: Any) -> None:
+        self._node = node
+        self._c = c
+
+    @property
+    def done(self) -> bool:
+        return bool(self._c.done)
+
+    @property
+    def complete_ns(self) -> int:
+        return int(self._c.complete_ns)
+
+    @property
+    def error(self) -> int:
+        """0 or a negative PW_ERR_*."""
+        return int(self._c.error)
+
+    def __del__(self) -> None:
+        if self._node.c:
+            lib.pw_node_free_handle(self._node.c, self._c)
+
+
+class Node:
+    """Its making and its close are collective over COMM_WORLD."""
+
+    def __init__(self, config: Config, wire: Any, rank: int, size: int) -> None:
+        """wire: a pw_wire, which the node closes."""
+        self.config = config
+        self.rank = rank
+        self.size = size
+        self.platform = platform.load(config.run.platform)
+        self._failure: BaseException | None = None
+        self._alive: list[Any] = []  # what the node's C points to
+        self._answers = Answers(config, self._keep_failure)
+        self.c = self._make(wire)
+        self.engine = EngineView(
+            lib.pw_node_ni(self.c),
+            lib.pw_node_memory(self.c),
+            rank,
+            PDID,
+            lib.pw_node_ni_settings(self.c),
+        )
+        self.clock = CpuClock(self.c, config.run, rank)
+        self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)
+        self.notices = Notices()
+        self.watchdog = Watchdog(self.c, config.run.watchdog_ns)
+        self._answer_questions()
+
+    def _make(self, wire: Any) -> Any:
+        config, rank = self.config, self.rank
+        made, reason = ffi.new("pw_node **"), ffi.new("pw_sentence *")
+        planned = impairment_planners.plan(
+            rank=rank, num_ranks=self.size, configured=config.impairments
+        )
+        settings = dataclasses.replace(config, impairments=planned).node_config()
+        settings.costs = engine_struct("pw_costs", self.platform.costs.as_dict())[0]
+        settings.tables = engine_tables(self.platform.tables)[0]
+        opening = ffi.new("pw_node_opening *", {"pdid": PDID, "is_process": True})
+        replay = replayed_durations(config.run, rank)
+        opening.replay_ns, opening.num_replay = replay
+        own = self._answers.strategy
+        if own is not None:
+            opening.strategy, opening.strategy_self = own.ops, own.handle
+        code = lib.pw_node_open(settings, opening, wire, made, reason)
+        if code < 0:
+            raise EngineError(code, ffi.string(reason.text).decode(errors="replace"))
+        self._answers.bind(made[0], self.platform.tables)
+        return made[0]
+
+    # -- what C asks
+
+    def _answer_questions(self) -> None:
+        """Let C call what the user wrote in Python, and give it where notifications go."""
+        host = ffi.new("pw_node_host *")
+        host.decide, host.schedule = self._answers.decide, self._answers.schedule
+        host.event = self._answers.callback(
+            "int(void *, const pw_host_event *)",
+            lambda _context, event: self.notices.arrived(event),
+        )
+        self._alive.append(host)
+        lib.pw_node_set_host(self.c, host)
+
+    def _keep_failure(self, error: BaseException) -> None:
+        """For whoever waits."""
+        self._failure = error
+
+    def failure(self, code: int, what: str) -> BaseException:
+        """The exception for a negative code: what Python raised meanwhile, or the engine's."""
+        failure, self._failure = self._failure, None
+        if failure is None and self._answers.strategy is not None:
+            failure = self._answers.strategy.take_failure()
+        if failure is not None:
+            return failure
+        reason = ffi.string(lib.pw_node_reason(self.c)).decode()
+        try:
+            check(code, f"{what}: {reason}" if reason else what)
+        except EngineError as error:
+            return error
+        raise AssertionError(f"{what}: {code} is no failure")
+
+    def check(self, code: int, what: str) -> int:
+        """`code` when it is not negative; else `failure` is raised."""
+        if code < 0:
+            raise self.failure(code, what)
+        return code
+
+    # -- for the RDMA library
+
+    def acquire(self, address: int, num_bytes: int, access: Access = Access.WRITE) -> Any:
+        """The memory strategy's part of registering a buffer, which peers name by its address; what
+        it returns is for `release`."""
+        lease = ffi.new("pw_lease *")
+        span = ffi.new("pw_span *", {"address": address, "num_bytes": num_bytes})
+        code = lib.pw_node_acquire(
+            self.c, span[0], ACCESSES[access] | lib.PW_ACCESS_IN_PLACE, lease
+        )
+        self.check(code, f"buffer of {num_bytes} bytes at {address:#x}")
+        return lease
+
+    def release(self, lease: Any) -> None:
+        """No transfer uses it any more."""
+        self.check(lib.pw_node_release(self.c, lease), "release of a buffer")
+
+    def unmapped(self, address: int, num_bytes: int) -> None:
+        """The program gave these pages back: their translations and what the strategy knows go."""
+        span = Span(address, num_bytes)
+        code = lib.pw_node_unmapped(self.c, span.first_page, span.num_pages)
+        self.check(code, f"unmapping of {num_bytes} bytes at {address:#x}")
+
+    def forked(self) -> None:
+        """This process was forked, maybe by another thread: acted on at the next turn."""
+        if self.c:
+            lib.pw_node_forked(self.c)
+
+    def schedule(self, num_bytes: int, peer: int, *, is_read: bool) -> Any:
+        """What the user's scheduling policy says of a transfer (pw_scheduling); None without
+        one."""
+        now_ns = self.clock.now_ns
+        return self._answers.scheduling_of(num_bytes, peer, is_read=is_read, now_ns=now_ns)
+
+    def started(self, event_id: int, peer: int) -> Handle:
+        """Something was posted to the engine by others; done when its event has come."""
+        made = ffi.new("pw_handle **")
+        self.check(lib.pw_node_started(self.c, event_id, peer, made), f"transfer with rank {peer}")
+        return Handle(self, made[0])
+
+    # -- the end
+
+    def report_text(self) -> str:
+        """What this rank counted, as a JSON object with the keys of counters.py."""
+        num_bytes = lib.pw_node_report_write(self.c, ffi.NULL, 0) + 1
+        while True:
+            text = ffi.new("char[]", num_bytes)
+            wanted = lib.pw_node_report_write(self.c, text, num_bytes)
+            if wanted < num_bytes:
+                return bytes(ffi.buffer(text, wanted)).decode()
+            num_bytes = wanted + 1
+
+    def counters(self) -> dict[str, Any]:
+        """The same as a dict."""
+        counted: dict[str, Any] = json.loads(self.report_text())
+        return counted
+
+    def leave_report(self, directory: str) -> None:
+        """Write it where the launcher looks for it; raises OutputError."""
+        code = lib.pw_node_report_leave(self.c, directory.encode())
+        if code == lib.PW_ERR_HOST:
+            path = f"{directory}/{self.rank}.report"
+            raise OutputError(f"'{path}' was not written: {os.strerror(ffi.errno)}")
+        check(code, f"report in {directory}")
+
+    def start_trace(self, path: str) -> None:
+        """Record what happens here into a new file; raises OutputError."""
+        self._trace_path = path
+        self._check_trace(lib.pw_node_trace_start(self.c, path.encode()))
+
+    def finish_trace(self) -> None:
+        """Nothing more is recorded; raises OutputError when a part could not be written."""
+        self._check_trace(lib.pw_node_trace_finish(self.c))
+
+    def _check_trace(self, code: int) -> None:
+        if code == lib.PW_ERR_HOST:
+            why = os.strerror(ffi.errno)
+            raise OutputError(f"run.trace: '{self._trace_path}' was not written: {why}")
+        check(code, "trace")
+
+    def close(self) -> None:
+        """Take the node down, and its wire."""
+        c, self.c = self.c, ffi.NULL
+        lib.pw_node_destroy(c)

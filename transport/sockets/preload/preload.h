@@ -1,0 +1,58 @@
+/* What the preloaded library's files share: the C library's calls behind those that are
+ * intercepted, whose a descriptor is, and its places in sets of epoll. */
+#ifndef PW_SOCKETS_PRELOAD_PRELOAD_H
+#define PW_SOCKETS_PRELOAD_PRELOAD_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+typedef struct {
+    __typeof__(&connect) connect;
+    __typeof__(&bind) bind;
+    __typeof__(&listen) listen;
+    __typeof__(&accept) accept;
+    __typeof__(&accept4) accept4;
+    __typeof__(&getsockname) getsockname;
+    __typeof__(&getpeername) getpeername;
+    __typeof__(&getsockopt) getsockopt;
+    __typeof__(&setsockopt) setsockopt;
+    __typeof__(&send) send;
+    __typeof__(&sendto) sendto;
+    __typeof__(&sendmsg) sendmsg;
+    __typeof__(&recvfrom) recvfrom;
+    __typeof__(&recvmsg) recvmsg;
+    __typeof__(&epoll_ctl) epoll_ctl;
+} pw_next_calls;
+
+/* Found when the program starts: a forked child and a handler of signals cannot wait for the
+ * loader's lock. */
+const pw_next_calls *pw_next(void);
+#define NEXT(name) (pw_next()->name)
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct {
+    char kind;
+    unsigned family, node, port, peer, peer_port, agent, number;
+} identity;
+
+/* Is the descriptor an emulated one, and whose? errno stays. */
+bool identify(int fd, identity *out);
+/* Has the connect that was not waited for ended, and how? errno stays. */
+bool read_outcome(int fd, int *error);
+/* Would connect with these go over the emulated network? */
+bool is_for_us(int fd, const void *address, uint32_t length);
+/* What one socket was told of timeouts, buffers and the like, the other one gets too.
+ * has_send_buffer: also that, which is the agent's while a connect goes on. */
+void carry_options(int from, int to, bool has_send_buffer);
+
+/* A descriptor's places in sets of epoll, which are the file's behind it: they go over to the one
+ * that takes its place. */
+typedef struct pw_registration pw_registration;
+
+/* Take it out of all sets of this process; NULL: it is in none. errno stays. */
+pw_registration *pw_registrations_take(int fd);
+/* Put it, or what is there now, into these sets again. Frees them; errno stays. */
+void pw_registrations_put_back(int fd, pw_registration *taken);
+#endif

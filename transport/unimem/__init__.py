@@ -1,1 +1,0 @@
-"""Unimem: a global address space, mailboxes and atomic operations between nodes [D3.6]."""

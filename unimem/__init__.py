@@ -1,0 +1,1 @@
+"""Services on nodes: shared memory, DMA, mailbox, kernel messages, streams."""

@@ -1,0 +1,451 @@
+/* Buffers of the DMA library: pages of this node, what its program knows of others', and what the
+ * kernels of nodes ask each other about them: a packet there, a packet back. */
+#include "native/status.h"
+#include "unimem/dma_state.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef unsigned long long printed;
+
+/* Room for one more pointer or struct of row_bytes. */
+static int grow(void **rows, uint32_t num_rows, uint32_t *capacity, size_t row_bytes)
+{
+    if (num_rows < *capacity) return PW_OK;
+    uint32_t wanted = *capacity ? 2 * *capacity : 16;
+    void *grown = realloc(*rows, wanted * row_bytes);
+    if (!grown) return PW_ERR_NOMEM;
+    *rows = grown;
+    *capacity = wanted;
+    return PW_OK;
+}
+
+static void spend(pw_dma *dma, int table, uint64_t num_bytes)
+{
+    dma->clock->now_ns += pw_cost_bytes_ns(dma->tables, table, num_bytes);
+}
+
+/* The NI may use them from now on. */
+static int give_to_ni(pw_dma *dma, dma_pages *made)
+{
+    pw_node *node = dma->node;
+    const pw_span span = {made->buffer.address, made->buffer.num_bytes};
+    int code = pw_ni_register(dma->ni, span.address, span.num_bytes, &made->buffer.key);
+    if (code < 0)
+        return pw_node_fail(node, code, "DMA buffer of %llu bytes", (printed)span.num_bytes);
+    code = pw_node_acquire(node, span, PW_ACCESS_WRITE | PW_ACCESS_IN_PLACE, &made->lease);
+    if (code < 0) pw_ni_unexpose(dma->ni, made->buffer.key);
+    return code;
+}
+
+/* Zeroed pages for the NI, of this node: id 0: internal ones. The time passes on the CPU's clock.
+ */
+static int map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
+{
+    int code =
+        grow((void **)&dma->pages, dma->num_pages_rows, &dma->pages_capacity, sizeof *dma->pages);
+    dma_pages *made = code == PW_OK ? calloc(1, sizeof *made) : NULL;
+    if (!made) return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA buffer: no memory");
+    made->mapped_bytes = num_bytes + PW_BLOCK_BYTES; /* blocks end alike in every run */
+    made->mapped = mmap(NULL, made->mapped_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made->mapped == MAP_FAILED) {
+        free(made);
+        return pw_node_fail(dma->node, PW_ERR_HOST, "mmap of a DMA buffer of %llu bytes",
+                            (printed)num_bytes);
+    }
+    uint64_t address = (uintptr_t)made->mapped;
+    made->buffer = (pw_dma_buffer){.id = id,
+                                   .address = address + (-address & (PW_BLOCK_BYTES - 1)),
+                                   .num_bytes = num_bytes,
+                                   .node = pw_node_number(dma->node)};
+    spend(dma, PW_COST_MMAP, num_bytes);
+    code = give_to_ni(dma, made);
+    if (code < 0) {
+        munmap(made->mapped, made->mapped_bytes);
+        free(made);
+        return code;
+    }
+    made->is_live = true;
+    dma->pages[dma->num_pages_rows++] = made;
+    *out = made;
+    return PW_OK;
+}
+
+static int unmap(pw_dma *dma, dma_pages *pages)
+{
+    pw_node *node = dma->node;
+    const pw_dma_buffer *buffer = &pages->buffer;
+    pages->is_live = false;
+    pw_ni_unexpose(dma->ni, buffer->key);
+    int code = pw_node_release(node, &pages->lease);
+    spend(dma, PW_COST_MUNMAP, buffer->num_bytes);
+    /* The addresses stay taken: a peer that does not know that the buffer has gone must not write
+     * to what the program has there next. */
+    if (mmap(pages->mapped, pages->mapped_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return pw_node_fail(node, PW_ERR_HOST, "a freed DMA buffer's addresses");
+    uint64_t first_page = pw_page_of(buffer->address);
+    uint64_t last_page = pw_page_of(buffer->address + buffer->num_bytes - 1);
+    int dropped = pw_node_unmapped(node, first_page, last_page - first_page + 1);
+    return code < 0 ? code : dropped;
+}
+
+/* A buffer of this node's, that lives; NULL. */
+static dma_pages *find_own(const pw_dma *dma, uint64_t id)
+{
+    for (uint32_t i = 0; id && i < dma->num_pages_rows; i++)
+        if (dma->pages[i]->is_live && dma->pages[i]->buffer.id == id) return dma->pages[i];
+    return NULL;
+}
+
+int pw_dma_take_internal(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
+{
+    for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
+        dma_pages *each = dma->pages[i];
+        if (!each->is_live || each->buffer.id || each->is_used) continue;
+        if (each->buffer.num_bytes < num_bytes) continue;
+        each->is_used = true;
+        *out = each;
+        return PW_OK;
+    }
+    int code = map(dma, num_bytes, 0, out);
+    if (code == PW_OK) (*out)->is_used = true;
+    return code;
+}
+
+/* ---- what the program knows */
+
+static int know(pw_dma *dma, const pw_dma_buffer *buffer)
+{
+    if (pw_dma_find(dma, buffer->id)) return PW_OK;
+    if (grow((void **)&dma->known, dma->num_known, &dma->known_capacity, sizeof *dma->known) < 0)
+        return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA buffer: no memory");
+    dma->known[dma->num_known++] = *buffer;
+    return PW_OK;
+}
+
+static void forget_known(pw_dma *dma, uint64_t id)
+{
+    for (uint32_t i = 0; i < dma->num_known; i++)
+        if (dma->known[i].id == id) {
+            dma->known[i] = dma->known[--dma->num_known];
+            return;
+        }
+}
+
+const pw_dma_buffer *pw_dma_find(const pw_dma *dma, uint64_t id)
+{
+    for (uint32_t i = 0; id && i < dma->num_known; i++)
+        if (dma->known[i].id == id) return &dma->known[i];
+    return NULL;
+}
+
+/* ---- this node's own */
+
+static const char *text_of(uint32_t what)
+{
+    static const char *const texts[] = {"DMA buffer", "free of DMA buffer",
+                                        "look-up of DMA buffer"};
+    return texts[what];
+}
+
+/* Why an owner refuses, as the error of who asks. */
+static int refuse(pw_dma *dma, const dma_ask *asked)
+{
+    const char *what = text_of(asked->what);
+    switch (asked->refusal) {
+    case REFUSED_SIZE:
+        return pw_node_fail(dma->node, PW_ERR_INVALID,
+                            "%s of %llu bytes at node %u: allowed is 1 to %llu; raise that node's "
+                            "unimem.dma_buffer, or take several buffers",
+                            what, (printed)asked->value, asked->node, (printed)asked->limit);
+    case REFUSED_COUNT:
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "%s of %llu bytes at node %u: it has %llu, the most allowed; free one, "
+                            "or raise that node's unimem.dma_buffers",
+                            what, (printed)asked->value, asked->node, (printed)asked->limit);
+    case REFUSED_MEMORY:
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "%s of %llu bytes at node %u: its host or its memory strategy refuses "
+                            "them; ask for less, or see that node's run.memory",
+                            what, (printed)asked->value, asked->node);
+    default:
+        return pw_node_fail(dma->node, PW_ERR_INVALID,
+                            "%s %#llx: node %u has none of that id, or not any more; take an id of "
+                            "unim_get_buf_id",
+                            what, (printed)asked->value, asked->node);
+    }
+}
+
+/* May this node have one more buffer of that size? REFUSED_*, and the limit. */
+static uint32_t refusal_of(const pw_dma *dma, uint64_t num_bytes, uint64_t *limit)
+{
+    int64_t max_bytes = dma->settings->dma_buffer_bytes;
+    int64_t max_buffers = dma->settings->dma_buffers, num_buffers = 0;
+    *limit = max_bytes < 0 || max_bytes > PW_DMA_BUFFER_MAX_BYTES ? PW_DMA_BUFFER_MAX_BYTES
+                                                                  : (uint64_t)max_bytes;
+    if (num_bytes == 0 || num_bytes > *limit) return REFUSED_SIZE;
+    for (uint32_t i = 0; i < dma->num_pages_rows; i++)
+        num_buffers += dma->pages[i]->is_live && dma->pages[i]->buffer.id;
+    *limit = (uint64_t)max_buffers;
+    return max_buffers >= 0 && num_buffers >= max_buffers ? REFUSED_COUNT : REFUSED_NOT;
+}
+
+static int make(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
+{
+    uint64_t owner = pw_node_number(dma->node);
+    int code = map(dma, num_bytes, owner << DMA_OWNER_SHIFT | (dma->last_number + 1), out);
+    if (code == PW_OK) dma->last_number++;
+    return code;
+}
+
+/* A zeroed buffer of this node, as the memory strategy has it: *id. */
+static int allocate(pw_dma *dma, uint64_t num_bytes, uint64_t *id)
+{
+    dma_pages *made;
+    dma_ask asked = {.what = ASK_ALLOCATE, .node = pw_node_number(dma->node), .value = num_bytes};
+    asked.refusal = refusal_of(dma, num_bytes, &asked.limit);
+    if (asked.refusal) return refuse(dma, &asked);
+    int code = make(dma, num_bytes, &made);
+    if (code == PW_OK) code = know(dma, &made->buffer);
+    if (code == PW_OK) *id = made->buffer.id;
+    return code;
+}
+
+/* ---- kernels */
+
+enum { KIND_ASK = PW_MESSAGE_OF_DMA, KIND_SAID };
+
+/* Behind the envelope of either: its four words have no room for it. */
+typedef struct {
+    uint64_t number, what, value; /* value: bytes wanted, or a buffer's id */
+    uint64_t refusal, limit;
+    uint64_t id, address, num_bytes, key;
+} ask_payload;
+
+static int64_t send(pw_dma *dma, uint32_t peer, uint8_t kind, const ask_payload *payload,
+                    int64_t at_ns)
+{
+    static const uint64_t none[4] = {0};
+    uint8_t *frame = pw_node_take_frame(dma->node);
+    if (!frame) return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA: no memory for a message");
+    at_ns += dma->costs->packetizer_writes * dma->costs->core_register_write_ns;
+    pw_ni_packet_write(dma->ni, peer, kind, 0, none, payload, sizeof *payload, at_ns, frame);
+    int code = pw_node_send_frame(dma->node, peer, frame, PW_ENVELOPE_BYTES + sizeof *payload);
+    return code < 0 ? code : at_ns;
+}
+
+/* ---- the node that asks */
+
+static int ask(pw_dma *dma, uint32_t node, uint32_t what, uint64_t value)
+{
+    int slot = 0;
+    while (slot < DMA_ASKS && dma->asks[slot].is_open) slot++;
+    if (slot == DMA_ASKS)
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "%s: %d requests are not answered, the most allowed; wait for one",
+                            text_of(what), DMA_ASKS);
+    const ask_payload payload = {.number = ++dma->last_ask, .what = what, .value = value};
+    dma->asks[slot] = (dma_ask){
+        .is_open = true, .node = node, .number = payload.number, .what = what, .value = value};
+    int64_t posted_ns = send(dma, node, KIND_ASK, &payload, dma->clock->now_ns);
+    if (posted_ns < 0) {
+        dma->asks[slot].is_open = false;
+        return (int)posted_ns;
+    }
+    dma->clock->now_ns = posted_ns;
+    return slot + 1;
+}
+
+int pw_dma_ask_allocate(pw_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t *id)
+{
+    if (node >= pw_node_count(dma->node))
+        return pw_node_fail(dma->node, PW_ERR_INVALID,
+                            "DMA buffer of %llu bytes at node %u: there are nodes 0 to %u",
+                            (printed)num_bytes, node, pw_node_count(dma->node) - 1);
+    if (node == pw_node_number(dma->node)) return allocate(dma, num_bytes, id);
+    return ask(dma, node, ASK_ALLOCATE, num_bytes);
+}
+
+int pw_dma_ask_free(pw_dma *dma, uint64_t id)
+{
+    const pw_dma_buffer *known = pw_dma_find(dma, id);
+    dma_ask asked = {.what = ASK_FREE,
+                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
+                     .value = id,
+                     .refusal = REFUSED_BUFFER};
+    if (!known) return refuse(dma, &asked);
+    uint32_t num_using = pw_dma_num_using(dma, id);
+    if (num_using)
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "free of DMA buffer %#llx: %u transfers with it are not over; wait for "
+                            "them",
+                            (printed)id, num_using);
+    forget_known(dma, id);
+    if (asked.node != pw_node_number(dma->node)) return ask(dma, asked.node, ASK_FREE, id);
+    dma_pages *own = find_own(dma, id);
+    return own ? unmap(dma, own) : refuse(dma, &asked);
+}
+
+int pw_dma_ask_known(pw_dma *dma, uint64_t id)
+{
+    dma_ask asked = {.what = ASK_KNOWN,
+                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
+                     .value = id,
+                     .refusal = REFUSED_BUFFER};
+    const dma_pages *own = find_own(dma, id);
+    if (own) return know(dma, &own->buffer);
+    if (asked.node == pw_node_number(dma->node) || asked.node >= pw_node_count(dma->node))
+        return refuse(dma, &asked);
+    return pw_dma_find(dma, id) ? PW_OK : ask(dma, asked.node, ASK_KNOWN, id);
+}
+
+int pw_dma_answered(pw_dma *dma, int request, uint64_t *id)
+{
+    dma_ask *asked = &dma->asks[request - 1];
+    if (!asked->is_answered) return 0;
+    asked->is_open = false;
+    dma->clock->now_ns = pw_later(dma->clock->now_ns, asked->answer_ns);
+    if (asked->refusal) return refuse(dma, asked);
+    *id = asked->buffer.id;
+    int code = asked->what == ASK_FREE ? PW_OK : know(dma, &asked->buffer);
+    return code < 0 ? code : 1;
+}
+
+void pw_dma_forget(pw_dma *dma, int request) { dma->asks[request - 1].is_open = false; }
+
+static int take_said(pw_dma *dma, uint32_t source, const ask_payload *payload, int64_t arrival_ns)
+{
+    for (int i = 0; i < DMA_ASKS; i++) {
+        dma_ask *asked = &dma->asks[i];
+        if (!asked->is_open || asked->number != payload->number || asked->node != source) continue;
+        if (!payload->refusal && payload->id >> DMA_OWNER_SHIFT != source) return PW_ERR_MALFORMED;
+        asked->is_answered = true;
+        asked->refusal = (uint32_t)payload->refusal;
+        asked->limit = payload->limit;
+        asked->buffer = (pw_dma_buffer){.id = payload->id,
+                                        .address = payload->address,
+                                        .num_bytes = payload->num_bytes,
+                                        .key = payload->key,
+                                        .node = source};
+        asked->answer_ns = arrival_ns + dma->costs->handler_ns;
+        return PW_OK;
+    }
+    return PW_OK; /* nobody waits for it any more */
+}
+
+/* ---- the node that is asked */
+
+/* What its host lacks or its strategy refuses is the asker's error, and does not end the owner's
+ * call. */
+static void serve(pw_dma *dma, const ask_payload *asked, ask_payload *said)
+{
+    dma_pages *pages = find_own(dma, asked->value);
+    if (asked->what == ASK_ALLOCATE) {
+        said->refusal = refusal_of(dma, asked->value, &said->limit);
+        if (!said->refusal && make(dma, asked->value, &pages) < 0) said->refusal = REFUSED_MEMORY;
+    } else if (!pages) said->refusal = REFUSED_BUFFER;
+    if (said->refusal) return;
+    const pw_dma_buffer buffer = pages->buffer;
+    if (asked->what == ASK_FREE) {
+        forget_known(dma, buffer.id);
+        if (unmap(dma, pages) < 0) said->refusal = REFUSED_MEMORY;
+    }
+    said->id = buffer.id;
+    said->address = buffer.address;
+    said->num_bytes = buffer.num_bytes;
+    said->key = buffer.key;
+}
+
+static int take_ask(pw_dma *dma, uint32_t source, const ask_payload *asked, int64_t arrival_ns)
+{
+    ask_payload said = {.number = asked->number, .what = asked->what, .value = asked->value};
+    int64_t before_ns = dma->clock->now_ns;
+    serve(dma, asked, &said);
+    int64_t took_ns = dma->clock->now_ns - before_ns;
+    int64_t sent_ns =
+        send(dma, source, KIND_SAID, &said, arrival_ns + dma->costs->handler_ns + took_ns);
+    return sent_ns < 0 ? (int)sent_ns : PW_OK;
+}
+
+int pw_dma_receive(pw_dma *dma, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+{
+    pw_envelope envelope;
+    ask_payload payload;
+    int code = pw_ni_message_check(dma->ni, frame, frame_bytes);
+    if (code < 0) return code;
+    memcpy(&envelope, frame, sizeof envelope);
+    bool is_sound = envelope.source_node == source && envelope.payload_bytes == sizeof payload &&
+                    envelope.kind <= KIND_SAID;
+    if (is_sound) memcpy(&payload, frame + sizeof envelope, sizeof payload);
+    if (!is_sound || payload.what > ASK_KNOWN || payload.refusal > REFUSED_BUFFER) {
+        pw_ni_message_refuse(dma->ni);
+        return PW_ERR_MALFORMED;
+    }
+    return envelope.kind == KIND_ASK ? take_ask(dma, source, &payload, envelope.arrival_ns)
+                                     : take_said(dma, source, &payload, envelope.arrival_ns);
+}
+
+/* ---- the library itself */
+
+int pw_dma_create(pw_node *node, pw_dma **out)
+{
+    pw_dma *made = calloc(1, sizeof *made);
+    if (!made) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for the DMA library");
+    made->node = node;
+    made->ni = pw_node_ni(node);
+    made->clock = pw_node_clock(node);
+    made->costs = pw_node_costs(node);
+    made->tables = pw_node_tables(node);
+    made->settings = pw_node_ni_settings(node);
+    made->pdid = pw_node_pdid(node);
+    made->first_id = made->next_id = 1;
+    *out = made;
+    return PW_OK;
+}
+
+void pw_dma_destroy(pw_dma *dma)
+{
+    if (!dma) return;
+    for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
+        dma_pages *each = dma->pages[i];
+        if (each->is_live) unmap(dma, each);
+        munmap(each->mapped, each->mapped_bytes);
+        free(each);
+    }
+    free(dma->pages);
+    free(dma->known);
+    free(dma->transfers);
+    free(dma);
+}
+
+int pw_dma_open(pw_dma *dma)
+{
+    if (dma->is_open)
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "the node's DMA library is open; a node has one, clean it up first");
+    if (!dma->transfers) dma->transfers = calloc(PW_DMA_TRANSFERS, sizeof *dma->transfers);
+    if (!dma->transfers) return pw_node_fail(dma->node, PW_ERR_NOMEM, "no memory for transfers");
+    dma->is_open = true;
+    return PW_OK;
+}
+
+int pw_dma_close(pw_dma *dma)
+{
+    uint32_t num_using = pw_dma_num_using(dma, 0);
+    if (num_using)
+        return pw_node_fail(dma->node, PW_ERR_FULL,
+                            "%u transfers are not over; wait for them before the clean-up",
+                            num_using);
+    int code = PW_OK;
+    for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
+        dma_pages *each = dma->pages[i];
+        if (!each->is_live || each->is_used) continue; /* used: given up, its bytes may come */
+        int freed = unmap(dma, each);
+        if (code == PW_OK) code = freed;
+    }
+    dma->num_known = 0;
+    dma->is_open = false;
+    return code;
+}

@@ -1,0 +1,590 @@
+/* Unimem of a host in C: see include/unimem.h; and what a host in Python shares with it, see
+ * door.h. */
+#include "unimem/door.h"
+#include "native/status.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned long long printed;
+
+_Static_assert(UNIMEM_DENY_OTHERS_READ == PW_DENY_OTHERS_READ &&
+                   UNIMEM_DENY_OTHERS_WRITE == PW_DENY_OTHERS_WRITE &&
+                   UNIMEM_DENY_NODE_READ == PW_DENY_NODE_READ &&
+                   UNIMEM_DENY_NODE_WRITE == PW_DENY_NODE_WRITE &&
+                   UNIMEM_PAGE_BYTES == PW_PAGE_BYTES && UNIMEM_OPCODES == PW_KERNEL_OPCODES &&
+                   UNIMEM_OPCODE_SHIFT == PW_KERNEL_OPCODE_SHIFT,
+               "the numbers are the services'");
+_Static_assert(UNIMEM_PAYLOAD0 == PW_PIF_PAYLOAD0 && UNIMEM_PAYLOAD1 == PW_PIF_PAYLOAD1 &&
+                   UNIMEM_DESTINATION == PW_PIF_DESTINATION && UNIMEM_STATUS_PEND == PW_PIF_PEND &&
+                   UNIMEM_STATUS_ILLEGAL == PW_PIF_ILLEGAL && UNIMEM_STATUS_NACK == PW_PIF_NACK &&
+                   UNIMEM_STATUS_ACK == PW_PIF_ACK &&
+                   UNIMEM_STATUS_OVERWR_BUF == PW_PIF_OVERWR_BUF &&
+                   UNIMEM_EMPTY == PW_MAILBOX_EMPTY &&
+                   UNIMEM_BURST_MAX_WORDS == PW_UNIMEM_BURST_MAX_WORDS &&
+                   sizeof(unimem_word) == sizeof(pw_mailbox_word),
+               "the numbers are the hardware's");
+
+/* ---- threads */
+
+static pw_node *node_of(const unimem *self) { return pw_door_node(self->node); }
+
+static pw_clock *clock_of(const unimem *self) { return pw_node_clock(node_of(self)); }
+
+static bool is_cpu(const unimem *self) { return self->cpu == self; }
+
+/* Its clock, with the node locked. */
+static int64_t *now_of(unimem *self)
+{
+    return is_cpu(self) ? &clock_of(self)->now_ns : &self->now_ns;
+}
+
+static void enter(unimem *self)
+{
+    if (is_cpu(self)) pw_door_enter(self->node);
+    else pw_node_lock(node_of(self));
+}
+
+static int leave(unimem *self, int result)
+{
+    if (is_cpu(self)) return pw_door_leave(self->node, result);
+    pw_node_unlock(node_of(self));
+    return result;
+}
+
+static int take_interface(unimem *self)
+{
+    int interface = pw_unimem_open(self->unimem, false);
+    if (interface >= 0) self->interface = (uint32_t)interface;
+    return interface;
+}
+
+static int create_parts(unimem *self)
+{
+    int code = pw_unimem_on_node_create(node_of(self), self->options.spawn, self->options.context,
+                                        &self->on_node);
+    if (code < 0) return pw_door_fail_as_node(self->node, code);
+    self->unimem = pw_unimem_of_node(self->on_node);
+    take_interface(self); /* the first one: it is free */
+    return PW_OK;
+}
+
+int unimem_create(pagewire_node *node, const unimem_options *options, unimem **out)
+{
+    pw_door_enter(node);
+    unimem *self = calloc(1, sizeof *self);
+    if (!self) return pw_door_leave(node, pw_door_fail(node, PW_ERR_NOMEM, "no memory for Unimem"));
+    self->node = node;
+    self->cpu = self;
+    int code = PW_OK;
+    if (options && !pw_door_copy_struct(&self->options, sizeof self->options, options))
+        code = pw_door_fail(node, PW_ERR_INVALID,
+                            "unimem_options.struct_size = %zu: allowed is sizeof(unimem_options) "
+                            "of this library's unimem.h",
+                            options->struct_size);
+    if (code == PW_OK) code = create_parts(self);
+    if (code == PW_OK) {
+        *out = self;
+        return pw_door_leave(node, PW_OK);
+    }
+    free(self);
+    return pw_door_leave(node, code);
+}
+
+void unimem_destroy(unimem *memory)
+{
+    if (!memory) return;
+    pw_door_enter(memory->node);
+    pw_unimem_on_node_destroy(memory->on_node);
+    pw_door_leave(memory->node, PW_OK);
+    free(memory);
+}
+
+uint32_t unimem_num_nodes(const unimem *memory) { return pw_node_count(node_of(memory)); }
+uint32_t unimem_node(const unimem *memory) { return pw_node_number(node_of(memory)); }
+uint64_t unimem_id(const unimem *memory) { return pw_unimem_id(memory->unimem, memory->interface); }
+
+int pw_thread_create(unimem *cpu, int64_t start_ns, unimem **out)
+{
+    unimem *self = malloc(sizeof *self);
+    if (!self) return PW_ERR_NOMEM;
+    *self = *cpu;
+    self->now_ns = start_ns;
+    int interface = take_interface(self);
+    if (interface < 0) {
+        free(self);
+        return interface;
+    }
+    *out = self;
+    return PW_OK;
+}
+
+void pw_thread_close(unimem *thread)
+{
+    pw_node_lock(node_of(thread));
+    pw_unimem_close(thread->unimem, thread->interface);
+    pw_node_unlock(node_of(thread));
+}
+
+void pw_thread_destroy(unimem *thread) { free(thread); }
+
+pw_unimem *pw_thread_unimem(const unimem *thread) { return thread->unimem; }
+uint32_t pw_thread_interface(const unimem *thread) { return thread->interface; }
+
+void pw_thread_set_wall_limit(unimem *thread, int64_t wall_limit_ns)
+{
+    thread->cpu->options.wall_limit_ns = wall_limit_ns;
+}
+
+int64_t pw_thread_now_ns(const unimem *thread)
+{
+    return is_cpu(thread) ? clock_of(thread)->now_ns : thread->now_ns;
+}
+
+void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns)
+{
+    pw_node_lock(node_of(thread));
+    int64_t *now_ns = now_of(thread);
+    *now_ns = pw_later(*now_ns + duration_ns, until_ns);
+    pw_node_unlock(node_of(thread));
+}
+
+static void see(unimem *self, int64_t at_ns)
+{
+    int64_t *now_ns = now_of(self);
+    *now_ns = pw_later(*now_ns, at_ns) + (is_cpu(self) ? pw_door_look_ns(self->node) : 0);
+}
+
+void pw_thread_completed(unimem *thread, int64_t at_ns)
+{
+    pw_node_lock(node_of(thread));
+    see(thread, at_ns);
+    pw_node_unlock(node_of(thread));
+}
+
+pw_door_wait pw_thread_wait(const unimem *thread)
+{
+    return (pw_door_wait){.limit_ns = thread->cpu->options.wall_limit_ns,
+                          .is_of_another = !is_cpu(thread)};
+}
+
+/* ---- operations */
+
+/* 1: *out; 0: no answer in the wall time that there is; or a code. */
+static int wait_for_answer(unimem *self, pw_unimem_answer *out)
+{
+    pw_door_wait wait = pw_thread_wait(self);
+    for (;;) {
+        int found = pw_unimem_test(self->unimem, self->interface, out);
+        if (found < 0) return found;
+        if (found) see(self, out->complete_ns);
+        if (found == 1) return found;
+        if (found == 2) {
+            int64_t posted_ns = pw_unimem_post_again(self->unimem, self->interface, *now_of(self));
+            if (posted_ns < 0) return (int)posted_ns;
+            *now_of(self) = posted_ns;
+        }
+        int moved = pw_door_step(self->node, &wait);
+        if (moved < 0) return moved;
+        if (pw_door_is_late(&wait)) return 0;
+    }
+}
+
+static int ask(unimem *self, uint32_t owner, uint8_t opcode, uint64_t address,
+               const uint64_t argument[2], pw_unimem_answer *out)
+{
+    /* Who only looks at his own pages must see what others do to them. */
+    int code = pw_door_move(self->node, false, true);
+    if (code < 0) return code;
+    int64_t posted_ns = pw_unimem_post(self->unimem, self->interface, owner, opcode, address,
+                                       argument[0], argument[1], *now_of(self));
+    if (posted_ns < 0)
+        return pw_door_fail(self->node, (int)posted_ns, "request to node %u: %s", owner,
+                            pw_status_text((int)posted_ns));
+    *now_of(self) = posted_ns;
+    code = wait_for_answer(self, out);
+    if (code == 1) return 1;
+    pw_unimem_forget(self->unimem, self->interface);
+    int interface = take_interface(self);
+    if (interface >= 0) return code;
+    return pw_door_fail(self->node, interface,
+                        "63 requests have not been answered: no interface is left");
+}
+
+int pw_thread_ask(unimem *thread, uint32_t owner, uint8_t opcode, uint64_t address,
+                  uint64_t argument1, uint64_t argument2, pw_unimem_answer *answer)
+{
+    const uint64_t argument[2] = {argument1, argument2};
+    enter(thread);
+    return leave(thread, ask(thread, owner, opcode, address, argument, answer));
+}
+
+static const struct {
+    int code;
+    const char *text;
+} refusals[PW_UNIMEM_ERRORS] = {
+    [PW_UNIMEM_BAD_OPCODE] = {PW_ERR_INVALID, "the service does not know the operation"},
+    [PW_UNIMEM_NO_PAGE] = {PW_ERR_ADDRESS, "there is no such page; it was not allocated, or freed"},
+    [PW_UNIMEM_DENIED] = {PW_ERR_PROTECTION, "the page's rights forbid it; see unimem_alloc"},
+    [PW_UNIMEM_NO_MEMORY] = {PW_ERR_FULL, "the node has no shared memory left; free pages, or "
+                                          "raise its unimem.memory"},
+    [PW_UNIMEM_BAD_ARGUMENT] = {PW_ERR_INVALID, "an argument is out of its range: at least one "
+                                                "page, known rights, the first page to free"},
+    [PW_UNIMEM_NO_FORK] = {PW_ERR_INVALID, "the node starts no such thing"},
+};
+
+typedef struct {
+    const char *name;
+    uint8_t opcode;
+    uint32_t owner;
+    uint64_t address, argument[2];
+} operation;
+
+/* What `ask` has answered, as a code with its reason. */
+static int judge(const unimem *self, const operation *wanted, int code,
+                 const pw_unimem_answer *answer)
+{
+    pagewire_node *node = self->node;
+    const char *name = wanted->name;
+    printed address = wanted->address;
+    if (code < 0) return code;
+    if (code == 0)
+        return pw_door_fail(node, PW_ERR_UNRECOVERABLE,
+                            "%s at %#llx: node %u has not answered within %lld ms of wall time",
+                            name, address, wanted->owner,
+                            (long long)(self->cpu->options.wall_limit_ns / 1000000));
+    if (!answer->error) return PW_OK;
+    uint64_t error = answer->error < PW_UNIMEM_ERRORS ? answer->error : PW_UNIMEM_BAD_OPCODE;
+    return pw_door_fail(node, refusals[error].code, "%s at %#llx of node %u: %s", name, address,
+                        wanted->owner, refusals[error].text);
+}
+
+static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
+{
+    pw_unimem_answer answer;
+    uint32_t num_nodes = unimem_num_nodes(self);
+    enter(self);
+    if (wanted->owner >= num_nodes)
+        return leave(self, pw_door_fail(self->node, PW_ERR_INVALID,
+                                        "%s at %#llx: there are nodes 0 to %u", wanted->name,
+                                        (printed)wanted->address, num_nodes - 1));
+    int code = ask(self, wanted->owner, wanted->opcode, wanted->address, wanted->argument, &answer);
+    code = judge(self, wanted, code, &answer);
+    if (code == PW_OK) *result = answer.result;
+    return leave(self, code);
+}
+
+static int operate(unimem *self, const char *name, uint8_t opcode, uint64_t address,
+                   uint64_t argument1, uint64_t argument2, uint64_t *result)
+{
+    const operation wanted = {
+        name, opcode, (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT), address, {argument1, argument2}};
+    return operate_at(self, &wanted, result);
+}
+
+int unimem_alloc(unimem *memory, uint32_t node, uint16_t num_pages, uint32_t denied,
+                 uint64_t *address)
+{
+    const operation wanted = {
+        .name = "alloc", .opcode = PW_UNIMEM_ALLOC, .owner = node, .argument = {num_pages, denied}};
+    return operate_at(memory, &wanted, address);
+}
+
+int unimem_free(unimem *memory, uint64_t address)
+{
+    uint64_t none;
+    return operate(memory, "free", PW_UNIMEM_FREE, address, 0, 0, &none);
+}
+
+int unimem_read8(unimem *memory, uint64_t address, uint8_t *value)
+{
+    uint64_t result;
+    int code = operate(memory, "read8", PW_UNIMEM_READ8, address, 0, 0, &result);
+    if (code == PW_OK) *value = (uint8_t)result;
+    return code;
+}
+
+int unimem_read32(unimem *memory, uint64_t address, uint32_t *value)
+{
+    uint64_t result;
+    int code = operate(memory, "read32", PW_UNIMEM_READ32, address, 0, 0, &result);
+    if (code == PW_OK) *value = (uint32_t)result;
+    return code;
+}
+
+int unimem_read64(unimem *memory, uint64_t address, uint64_t *value)
+{
+    return operate(memory, "read64", PW_UNIMEM_READ64, address, 0, 0, value);
+}
+
+int unimem_read4k(unimem *memory, uint64_t address, void *buffer)
+{
+    uint64_t num_bytes;
+    int code = operate(memory, "read4k", PW_UNIMEM_READ4K, address, 0, 0, &num_bytes);
+    if (code < 0) return code;
+    memcpy(buffer, pw_unimem_page(memory->unimem, memory->interface), UNIMEM_PAGE_BYTES);
+    return UNIMEM_PAGE_BYTES;
+}
+
+int unimem_write8(unimem *memory, uint64_t address, uint8_t value)
+{
+    uint64_t none;
+    return operate(memory, "write8", PW_UNIMEM_WRITE8, address, value, 0, &none);
+}
+
+int unimem_write32(unimem *memory, uint64_t address, uint32_t value)
+{
+    uint64_t none;
+    return operate(memory, "write32", PW_UNIMEM_WRITE32, address, value, 0, &none);
+}
+
+int unimem_write64(unimem *memory, uint64_t address, uint64_t value)
+{
+    uint64_t none;
+    return operate(memory, "write64", PW_UNIMEM_WRITE64, address, value, 0, &none);
+}
+
+int unimem_write128(unimem *memory, uint64_t address, uint64_t low, uint64_t high)
+{
+    uint64_t none;
+    return operate(memory, "write128", PW_UNIMEM_WRITE128, address, low, high, &none);
+}
+
+int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wanted)
+{
+    uint64_t was;
+    int code = operate(memory, "cas", PW_UNIMEM_CAS, address, expected, wanted, &was);
+    return code < 0 ? code : (int)was;
+}
+
+int unimem_faa(unimem *memory, uint64_t address, uint64_t value, uint64_t *old)
+{
+    uint64_t none;
+    return operate(memory, "faa", PW_UNIMEM_FAD, address, value, 0, old ? old : &none);
+}
+
+int unimem_swap(unimem *memory, uint64_t address, uint64_t value, uint64_t *old)
+{
+    uint64_t none;
+    return operate(memory, "swap", PW_UNIMEM_SWAP, address, value, 0, old ? old : &none);
+}
+
+/* The page with the description at the target. */
+static int describe(unimem *memory, uint64_t page, const char *name, uint64_t argument)
+{
+    size_t num_bytes = strlen(name) + 1;
+    int code = unimem_write64(memory, page, argument);
+    for (size_t at = 0; code == PW_OK && at < num_bytes; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, name + at, num_bytes - at < sizeof word ? num_bytes - at : sizeof word);
+        code = unimem_write64(memory, page + PW_FORK_NAME_OFFSET + at, word);
+    }
+    return code;
+}
+
+int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument, uint64_t *child)
+{
+    uint64_t page, id = 0;
+    if (strlen(name) >= UNIMEM_PAGE_BYTES - PW_FORK_NAME_OFFSET)
+        return pw_door_fail(memory->node, PW_ERR_INVALID,
+                            "fork of a name of %zu bytes: a page holds its description",
+                            strlen(name));
+    int code = unimem_alloc(memory, node, 1, 0, &page);
+    if (code < 0) return code;
+    code = describe(memory, page, name, argument);
+    const operation wanted = {
+        .name = "fork", .opcode = PW_UNIMEM_FORK, .owner = node, .argument = {page, 0}};
+    if (code == PW_OK) code = operate_at(memory, &wanted, &id);
+    if (code < 0) {
+        /* The reason is the fork's own; the page stays where even that fails. */
+        pw_unimem_answer none;
+        pw_thread_ask(memory, node, PW_UNIMEM_FREE, page, 0, 0, &none);
+        return code;
+    }
+    if (child) *child = id;
+    return unimem_free(memory, page);
+}
+
+/* ---- messages of 64 bits */
+
+static int said(unimem *self, int code, const char *what, uint32_t number)
+{
+    if (code >= 0) return pw_door_leave(self->node, code);
+    pw_door_fail(self->node, code, "%s %u: %s", what, number, pw_status_text(code));
+    return pw_door_leave(self->node, code);
+}
+
+static pw_kernel_mailbox *mailbox_of(const unimem *self)
+{
+    return pw_unimem_kernel_mailbox(self->unimem);
+}
+
+int pw_thread_send_written(unimem *thread)
+{
+    enter(thread);
+    int code = pw_door_move(thread->node, false, true);
+    if (code >= 0) code = pw_unimem_send_written(thread->unimem, *now_of(thread));
+    return leave(thread, code);
+}
+
+/* What was written to devices goes before. */
+int unimem_send(unimem *memory, uint32_t node, uint64_t value)
+{
+    pw_door_enter(memory->node);
+    pw_clock *clock = clock_of(memory);
+    int code = pw_unimem_send_written(memory->unimem, clock->now_ns);
+    if (code < 0) return said(memory, code, "message to node", node);
+    int64_t posted_ns = pw_unimem_send_value(memory->unimem, node, value, clock->now_ns);
+    if (posted_ns < 0) return said(memory, (int)posted_ns, "message to node", node);
+    clock->now_ns = posted_ns;
+    return said(memory, PW_OK, "", 0);
+}
+
+int unimem_register(unimem *memory, uint32_t opcode,
+                    void (*callback)(void *context, uint32_t source, uint64_t value,
+                                     int64_t time_ns),
+                    void *context)
+{
+    pw_door_enter(memory->node);
+    return said(memory, pw_kernel_mailbox_register(mailbox_of(memory), opcode, callback, context),
+                "callback for opcode", opcode);
+}
+
+int unimem_unregister(unimem *memory, uint32_t opcode)
+{
+    pw_door_enter(memory->node);
+    return said(memory, pw_kernel_mailbox_unregister(mailbox_of(memory), opcode),
+                "callback for opcode", opcode);
+}
+
+int unimem_act(unimem *memory, char action, uint32_t opcode, int number)
+{
+    pw_door_enter(memory->node);
+    return said(memory, pw_kernel_mailbox_act(mailbox_of(memory), action, opcode, number),
+                "action for opcode", opcode);
+}
+
+int unimem_device(unimem *memory, uint32_t node)
+{
+    pw_door_enter(memory->node);
+    return said(memory, pw_kernel_mailbox_device(mailbox_of(memory), node), "device of node", node);
+}
+
+/* ---- the hardware itself */
+
+static int fail(unimem *self, int code, uint32_t interface, const char *what)
+{
+    return pw_door_fail(self->node, code, "%s of interface %u: %s", what, interface,
+                        pw_status_text(code));
+}
+
+/* Take what is here; an interface that is not the caller's own is refused. */
+static int begin(unimem *self, uint32_t interface, const char *what)
+{
+    if (!pw_unimem_is_open(self->unimem, interface, true))
+        return pw_door_fail(self->node, PW_ERR_INVALID,
+                            "%s of interface %u: allowed are those of unimem_open_interface", what,
+                            interface);
+    int moved = pw_door_move(self->node, false, true);
+    return moved < 0 ? moved : PW_OK;
+}
+
+static const pw_costs *costs_of(const unimem *self) { return pw_node_costs(node_of(self)); }
+
+int unimem_open_interface(unimem *memory)
+{
+    pw_door_enter(memory->node);
+    int interface = pw_unimem_open(memory->unimem, true);
+    if (interface < 0)
+        pw_door_fail(memory->node, interface, "an interface more: all 63 of the node are taken");
+    return pw_door_leave(memory->node, interface);
+}
+
+int unimem_close_interface(unimem *memory, uint32_t interface)
+{
+    pw_door_enter(memory->node);
+    int code = begin(memory, interface, "close");
+    return pw_door_leave(memory->node,
+                         code < 0 ? code : pw_unimem_close(memory->unimem, interface));
+}
+
+uint64_t unimem_destination(uint32_t node, uint32_t fifo)
+{
+    return pw_unimem_destination(node, fifo);
+}
+
+int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, unimem_word value)
+{
+    const pw_mailbox_word written = {value.low, value.high};
+    pw_door_enter(memory->node);
+    int code = begin(memory, interface, "write");
+    if (code < 0) return pw_door_leave(memory->node, code);
+    int64_t posted_ns = pw_unimem_write_packetizer(memory->unimem, interface, offset, &written,
+                                                   clock_of(memory)->now_ns);
+    if (posted_ns < 0)
+        return pw_door_leave(memory->node,
+                             fail(memory, (int)posted_ns, interface, "register write"));
+    clock_of(memory)->now_ns = posted_ns;
+    return pw_door_leave(memory->node, PW_OK);
+}
+
+int unimem_read_status(unimem *memory, uint32_t interface)
+{
+    pw_door_enter(memory->node);
+    int code = begin(memory, interface, "status");
+    if (code < 0) return pw_door_leave(memory->node, code);
+    code = (int)pw_unimem_status(memory->unimem, interface, clock_of(memory)->now_ns);
+    clock_of(memory)->now_ns += costs_of(memory)->core_register_read_ns;
+    return pw_door_leave(memory->node, code);
+}
+
+/* Until the burst's answer is known, and then until the clock is there: look by look. */
+static int wait_for_write(unimem *self, uint32_t interface)
+{
+    int answer;
+    pw_door_wait wait = pw_thread_wait(self);
+    while (pw_unimem_write_answer(self->unimem, interface, PW_NEVER - 1) == PW_ERR_FULL) {
+        int moved = pw_door_step(self->node, &wait);
+        if (moved < 0) return moved;
+        if (pw_door_is_late(&wait))
+            return fail(self, PW_ERR_UNRECOVERABLE, interface, "burst, which nobody answers,");
+    }
+    while ((answer = pw_unimem_write_answer(self->unimem, interface, clock_of(self)->now_ns)) ==
+           PW_ERR_FULL)
+        clock_of(self)->now_ns += costs_of(self)->core_register_read_ns;
+    return answer;
+}
+
+int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_t fifo,
+                      const unimem_word *words, uint32_t num_words)
+{
+    pw_mailbox_word burst[UNIMEM_BURST_MAX_WORDS];
+    pw_door_enter(memory->node);
+    int code = begin(memory, interface, "burst");
+    if (code == PW_OK && num_words > UNIMEM_BURST_MAX_WORDS)
+        code = fail(memory, PW_ERR_INVALID, interface, "burst of more than 16 words");
+    if (code < 0) return pw_door_leave(memory->node, code);
+    for (uint32_t i = 0; i < num_words; i++)
+        burst[i] = (pw_mailbox_word){words[i].low, words[i].high};
+    int64_t posted_ns = pw_unimem_write_mailbox(memory->unimem, interface, node, fifo, burst,
+                                                num_words, clock_of(memory)->now_ns);
+    if (posted_ns < 0)
+        return pw_door_leave(memory->node, fail(memory, (int)posted_ns, interface, "burst"));
+    clock_of(memory)->now_ns = posted_ns;
+    return pw_door_leave(memory->node, wait_for_write(memory, interface));
+}
+
+int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words)
+{
+    uint32_t num_there = 0;
+    pw_door_enter(memory->node);
+    int code = begin(memory, interface, "read");
+    if (code < 0) return pw_door_leave(memory->node, code);
+    int64_t now_ns = clock_of(memory)->now_ns;
+    for (uint32_t i = 0; i < num_words; i++) {
+        pw_mailbox_word word;
+        num_there += pw_unimem_read_mailbox(memory->unimem, interface, &word, 1, now_ns);
+        words[i] = (unimem_word){word.low, word.high};
+    }
+    clock_of(memory)->now_ns += num_words * costs_of(memory)->mailbox_read_ns;
+    return pw_door_leave(memory->node, (int)num_there);
+}

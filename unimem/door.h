@@ -1,0 +1,46 @@
+/* What stands behind the handle of unimem.h: a thread of a node that asks atomic services. The
+ * first one is the node's CPU; others, which remote forks have started, have a core and a clock of
+ * their own. Also what a host in Python needs besides unimem.h. */
+#ifndef PW_UNIMEM_DOOR_H
+#define PW_UNIMEM_DOOR_H
+#include "include/unimem.h"
+#include "node/door/door.h"
+#include "unimem/on_node.h"
+
+struct unimem {
+    pagewire_node *node;
+    pw_unimem_on_node *on_node;
+    pw_unimem *unimem;  /* its own */
+    uint32_t interface; /* of the thread */
+    unimem *cpu;        /* the thread that is the node's CPU */
+    int64_t now_ns;     /* of the others */
+    unimem_options options;
+};
+
+/* cdef begin */
+/* A thread that a remote fork starts, whose clock begins at start_ns; called in
+ * unimem_options.spawn. */
+int pw_thread_create(unimem *cpu, int64_t start_ns, unimem **out);
+/* It asks no more; its clock stays. */
+void pw_thread_close(unimem *thread);
+void pw_thread_destroy(unimem *thread);
+pw_unimem *pw_thread_unimem(const unimem *thread);
+uint32_t pw_thread_interface(const unimem *thread);
+/* Ask the owner's service for an operation, PW_UNIMEM_ALLOC and so on. 1: *answer is here; 0: it
+ * is not in the wall time that there is; or a code. The thread has a new interface then. */
+int pw_thread_ask(unimem *thread, uint32_t owner, uint8_t opcode, uint64_t address,
+                  uint64_t argument1, uint64_t argument2, pw_unimem_answer *answer);
+int64_t pw_thread_now_ns(const unimem *thread);
+/* Its clock goes on, and is not before until_ns. */
+void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns);
+/* It sees what was there at at_ns. */
+void pw_thread_completed(unimem *thread, int64_t at_ns);
+/* Take what is here, and send what processes have written to their devices. */
+int pw_thread_send_written(unimem *thread);
+/* unimem_options.wall_limit_ns, of all threads of the node. */
+void pw_thread_set_wall_limit(unimem *thread, int64_t wall_limit_ns);
+/* cdef end */
+
+/* The wait that a thread begins. */
+pw_door_wait pw_thread_wait(const unimem *thread);
+#endif
