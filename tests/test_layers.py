@@ -1,5 +1,4 @@
-"""Imports and includes go down only: cli > (apps | lab) > transport > ni > (r5sched | driver >
-smmu | mini | odp > smmu) > translation > native."""
+"""Imports and includes go down only, as rooms.txt lists the rooms, and by public headers alone."""
 
 import ast
 import pathlib
@@ -8,100 +7,47 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BELOW = {
-    "native": set(),
-    "translation": {"native"},
-    "smmu": {"translation", "native"},
-    "mini": {"translation", "native"},
-    "odp": {"smmu", "translation", "native"},
-    "driver": {"smmu", "translation", "native"},
-    "r5sched": {"native"},
-    "ni": {"r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
-    "transport": {"ni", "r5sched", "driver", "smmu", "mini", "odp", "translation", "native"},
-    "apps": {
-        "transport",
-        "ni",
-        "r5sched",
-        "driver",
-        "smmu",
-        "mini",
-        "odp",
-        "translation",
-        "native",
-    },
-    "lab": {
-        "transport",
-        "ni",
-        "r5sched",
-        "driver",
-        "smmu",
-        "mini",
-        "odp",
-        "translation",
-        "native",
-    },
-    "cli": {
-        "apps",
-        "lab",
-        "transport",
-        "ni",
-        "r5sched",
-        "driver",
-        "smmu",
-        "mini",
-        "odp",
-        "translation",
-        "native",
-    },
-}
-"""What each room may use; the rooms at the top of the tree."""
 
-WITHIN_TRANSPORT = {
-    "memory": set(),
-    "settings": {"memory"},
-    "node": {"settings", "memory"},
-    "unimem": {"node", "settings", "memory"},
-    "sockets": {"unimem", "node", "settings"},
-    "timeline": {"settings"},
-    "page": {"node"},
-    "facade": {"node", "settings", "memory", "timeline", "page"},
-    "marks": set(),
-    "fabric": {"marks", "node", "settings", "memory"},
-}
-"""The same for the rooms of transport/."""
+
+def read_rooms() -> dict[str, set[str]]:
+    """What each room of rooms.txt may use, itself included."""
+    rooms: dict[str, set[str]] = {}
+    for line in (ROOT / "rooms.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, _, others = line.partition(":")
+            below = [rooms[other] for other in others.split()]  # which stand above it in the list
+            rooms[name] = set().union({name}, others.split(), *below)
+    return rooms
+
+
+ROOMS = read_rooms()
+TOPS = sorted(name for name in ROOMS if "/" not in name)
 
 WITH_MPI = (
     "transport/facade/",
-    "transport/node/wire.py",
     "transport/rdma.py",
     "transport/gsas.py",
-    "cli/info.py",
-    "cli/bench/ranks/app.py",
-    "cli/bench/ranks/stream.py",
-    "cli/selftest/hello.py",
-    "cli/stress/rank.py",
-    "cli/stress/steps/",
+    "cli/commands/info.py",
+    "cli/checks/bench/ranks/app.py",
+    "cli/checks/bench/ranks/stream.py",
+    "cli/checks/selftest/hello.py",
+    "cli/checks/soak/rank.py",
+    "cli/checks/stress/rank.py",
+    "cli/checks/stress/steps/",
     "apps/",
 )
-"""Who may import mpi4py: wire, facade, users' programs; info asks for the library's
-version, a rank of the bench is plain MPI, and what the self test and stress run are programs."""
+"""Who may import mpi4py: facade, users' programs; info asks for the library's version, a rank of
+the bench is plain MPI, and what the self test and stress run are programs."""
 
-WITHOUT_MPI = (
-    "native/",
-    "translation/",
-    "smmu/",
-    "mini/",
-    "odp/",
-    "r5sched/",
-    "driver/",
-    "ni/",
-    "transport/node/",
-    "transport/unimem/",
-)
+WITHOUT_MPI = tuple(f"{name}/" for name in TOPS if name not in ("transport", "apps", "cli"))
 """The rooms whose C knows neither Python nor MPI."""
 
-PYTHON_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.py"))
-C_FILES = sorted(path for folder in BELOW for path in (ROOT / folder).rglob("*.[ch]"))
+PRIVATE = re.compile(r"_(state|parts)\.h$|/state\.h$")
+"""Headers that no other room may include."""
+
+PYTHON_FILES = sorted(path for folder in TOPS for path in (ROOT / folder).rglob("*.py"))
+FACADE = ROOT / "transport/facade"
+C_FILES = sorted(path for folder in TOPS for path in (ROOT / folder).rglob("*.[ch]"))
 
 
 def name_of(path: pathlib.Path) -> str:
@@ -120,8 +66,15 @@ def imports(path: pathlib.Path) -> set[str]:
     return found
 
 
-def may_use(folder: str, other: str) -> bool:
-    return folder == other or other in BELOW[folder]
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a file or module, by the names of its way."""
+    inner = "/".join(parts[:2])
+    return inner if inner in ROOMS else parts[0]
+
+
+def may_use(room: str, other: str) -> bool:
+    """A room may use the parts of a room; a part may not use the room around it."""
+    return other in ROOMS[room] or other.partition("/")[0] in ROOMS[room]
 
 
 def test_there_are_files_to_check():
@@ -130,12 +83,12 @@ def test_there_are_files_to_check():
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
 def test_python_imports_go_down(path):
-    folder = path.relative_to(ROOT).parts[0]
+    room = room_of(path.relative_to(ROOT).parts)
     for name in imports(path):
         parts = name.split(".")
-        if parts[0] == "pagewire" and len(parts) > 1 and parts[1] in BELOW:
-            assert may_use(folder, parts[1]), f"{name_of(path)} imports {name}"
-        assert parts[0] not in BELOW, f"{name_of(path)} imports {name} instead of pagewire.{name}"
+        if parts[0] == "pagewire" and len(parts) > 1 and parts[1] in TOPS:
+            assert may_use(room, room_of(tuple(parts[1:]))), f"{name_of(path)} imports {name}"
+        assert parts[0] not in TOPS, f"{name_of(path)} imports {name} instead of pagewire.{name}"
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
@@ -150,48 +103,37 @@ def test_mpi4py_is_imported_by_wire_and_facade_alone(path):
         assert not any(each.split(".")[0] == "mpi4py" for each in imports(path))
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PYTHON_FILES if path.is_relative_to(ROOT / "transport")], ids=name_of
-)
-def test_imports_within_transport_go_down(path):
-    room = path.relative_to(ROOT).parts[1]
-    if room not in WITHIN_TRANSPORT:  # the modules that users import are above all of them
-        return
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[:2] == ["pagewire", "transport"] and len(parts) > 2:
-            other = parts[2]
-            assert other == room or other in WITHIN_TRANSPORT[room], f"{name_of(path)}: {name}"
-
-
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
 def test_engines_are_made_by_their_host_alone(path):
-    if name_of(path) != "transport/node/engine.py":
+    if name_of(path) != "lab/engine.py":
         assert "pw_ni_create(" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=name_of)
-def test_c_includes_go_down(path):
-    folder = path.relative_to(ROOT).parts[0]
+def test_c_includes_go_down_by_public_headers(path):
+    parts = path.relative_to(ROOT).parts
     text = path.read_text(encoding="utf-8")
     for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, flags=re.MULTILINE):
-        other = included.partition("/")[0]
-        if other not in BELOW:
+        others = tuple(included.split("/"))
+        if others[0] not in TOPS:
             continue
-        assert may_use(folder, other), f"{name_of(path)} includes {included}"
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in C_FILES if path.is_relative_to(ROOT / "transport")], ids=name_of
-)
-def test_c_includes_within_transport_go_down(path):
-    room = path.relative_to(ROOT).parts[1]
-    text = path.read_text(encoding="utf-8")
-    for other in re.findall(r'^\s*#\s*include\s+"transport/(\w+)/', text, flags=re.MULTILINE):
-        assert other == room or other in WITHIN_TRANSPORT[room], f"{name_of(path)}: {other}"
+        assert may_use(room_of(parts), room_of(others)), f"{name_of(path)} includes {included}"
+        assert parts[0] == others[0] or not PRIVATE.search(included), (
+            f"{name_of(path)} includes {included}, which is private to {others[0]}/"
+        )
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=name_of)
 def test_core_knows_neither_python_nor_mpi(path):
     if name_of(path).startswith(WITHOUT_MPI):
         assert not re.search(r"#\s*include\s+[<\"](Python|mpi)\.h", path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PYTHON_FILES if FACADE not in path.parents], ids=name_of
+)
+def test_the_facade_is_entered_by_its_door(path):
+    for name in imports(path):
+        if name.startswith("pagewire.transport.facade."):
+            assert name.rpartition(".")[0] == "pagewire.transport.facade", name
+            assert not (FACADE / f"{name.rpartition('.')[2]}.py").exists(), name

@@ -22,8 +22,8 @@ import sys
 import tempfile
 import uuid
 
-from pagewire.cli.launch import find_mpiexec, rank_environment
-from pagewire.cli.watch import marked_processes
+from pagewire.cli.kit.watch import marked_processes
+from pagewire.cli.launch.launch import find_mpiexec, rank_environment
 
 ONE_FILE = str(pathlib.Path(__file__).with_name("one_file.py"))
 SIDES = {"facade": ("plain", "pagewire"), "fabric": ("plain-ofi", "fabric")}
@@ -38,7 +38,7 @@ KNOWN: dict[str, str] = {
     )
     for kind in ("Self", "World", "SelfDup", "WorldDup")
 }
-"""Tests that need not pass, and why; docs/limits.md tells users."""
+"""Tests that need not pass, and why; docs/faq.md tells users."""
 
 FAST = (
     "test_p2p_buf", "test_p2p_obj", "test_p2p_buf_matched", "test_p2p_obj_matched",

@@ -6,7 +6,7 @@
 
 #include "include/pagewire.h"
 #include "tests/fuzz/input.h"
-#include "transport/node/defaults.h"
+#include "node/settings/setting_rows.h"
 
 #define OPERATIONS_MAX 120
 #define UNDER_WAY_MAX 40
@@ -80,18 +80,20 @@ static char *take_text(input *in, char *text, size_t room)
 {
     const pw_setting_row *row;
     uint32_t num_rows = 0;
+    uint64_t num_choices = 0;
     while (pw_setting_row_at(num_rows)) num_rows++;
     const uint8_t how = take_byte(in);
     row = pw_setting_row_at(take_below(in, num_rows));
     const uint64_t number = take_number(in);
+    while (row->choices && row->choices[num_choices].text) num_choices++;
     const char *unit =
         row->kind == PW_KIND_DURATION ? (const char *[]){"us", "ms", "s", "ns"}[how & 3] : "";
     if (how >= 250) {
         size_t length = take_byte(in) % (room - 1);
         for (size_t i = 0; i < length; i++) text[i] = (char)take_byte(in);
         text[length] = 0;
-    } else if (row->num_choices && how < 200) {
-        snprintf(text, room, "%s=%s", row->name, row->choices[number % row->num_choices].text);
+    } else if (num_choices && how < 200) {
+        snprintf(text, room, "%s=%s", row->name, row->choices[number % num_choices].text);
     } else if (how < 20) {
         snprintf(text, room, "%s=%lld%s", row->name, (long long)(how & 1 ? row->min : row->max),
                  row->kind == PW_KIND_DURATION ? "ns" : "");

@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include "tests/fuzz/input.h"
-#include "transport/fabric/domain.h"
-#include "transport/fabric/info.h"
-#include "transport/fabric/process.h"
-#include "transport/node/defaults.h"
-#include "transport/node/fields.h"
+#include "transport/fabric/provider.h"
+#include "node/settings/platforms.h"
+#include "node/settings/setting_rows.h"
 
 #define ENDPOINTS 3
 #define REGIONS 4
@@ -29,7 +27,7 @@ typedef struct {
 
 static pw_fabric_library library;
 static struct fi_info *info;
-static pw_fi_fabric fabric;
+static struct fid_fabric fabric;
 static struct fid_domain *domain;
 static endpoint endpoints[ENDPOINTS];
 static struct fid_mr *regions[REGIONS];
@@ -78,26 +76,19 @@ static const char *tell_error(int error)
 
 /* ---- the run's node file, of the defaults */
 
-static void print_fields(FILE *file, const pw_field_table *table, const void *owner)
+/* The platform's costs one by one, as the launcher writes them. */
+static void print_costs(FILE *file, const pw_costs *costs)
 {
-    for (uint32_t i = 0; i < table->num_fields; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)owner + table->fields[i].offset, sizeof value);
-        fprintf(file, "%s.%s = %lld\n", table->section, table->fields[i].name, (long long)value);
-    }
-}
-
-static void print_run(FILE *file)
-{
-    static const char *const given[][2] = {
-        {"num_nodes", "1"}, {"memory", "part"},     {"policy", "page"},  {"scheduling", "size"},
-        {"compute", "3"},   {"compute_scale", "1"}, {"huge_pages", "1"}, {"watchdog_ns", "-1"}};
-    for (uint32_t i = 0; i < pw_fields_run.num_fields; i++) {
-        const pw_field *field = &pw_fields_run.fields[i];
-        const char *value = field->kind == PW_FIELD_TEXT ? "" : "0";
-        for (size_t j = 0; j < sizeof given / sizeof *given; j++)
-            if (!strcmp(field->name, given[j][0])) value = given[j][1];
-        fprintf(file, "run.%s = %s\n", field->name, value);
+    const pw_setting_row *row;
+    for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++) {
+        if (row->initial) continue;
+        const size_t at = row->offset - offsetof(pw_node_config, costs);
+        int64_t cost;
+        if (row->kind == PW_KIND_TABLE) fprintf(file, "%s=0:1\n", row->name);
+        else {
+            memcpy(&cost, (const char *)costs + at, sizeof cost);
+            fprintf(file, "%s=%lld\n", row->name, (long long)cost);
+        }
     }
 }
 
@@ -107,14 +98,9 @@ static void set_environment(void)
     const int descriptor = memfd_create("node.conf", 0);
     FILE *file = fdopen(dup(descriptor), "w");
     MUST(descriptor >= 0 && file);
-    fputs("format = 1\n", file);
-    print_fields(file, &pw_fields_costs, &pw_node_settings_default.costs);
-    print_fields(file, &pw_fields_settings, &pw_node_settings_default.settings);
-    print_run(file);
-    for (int i = 0; i < PW_COST_TABLES; i++)
-        fprintf(file, "tables.%s = 0:1\n", pw_cost_table_names[i]);
-    for (int i = 0; i < PW_IMPAIRMENT_SITES; i++)
-        fprintf(file, "impairments.%s = 0 1 0 0 0\n", pw_impairment_names[i]);
+    fputs("format=2\nnodes=1\nrun.compute=none\nrun.huge_pages=host\nrun.watchdog=none\n", file);
+    print_costs(file, &pw_platform_at(0)->costs);
+    fputs("end\n", file);
     MUST(!fclose(file));
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     setenv("PAGEWIRE_NODE_FILE", path, 1);
@@ -404,8 +390,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t num_bytes)
 {
     input in = {data, data + num_bytes};
     pw_fi_process *process;
-    fabric.fid.fid.fclass = FI_CLASS_FABRIC;
-    MUST(!pw_fi_domain_open(&fabric.fid, info, &domain, NULL));
+    fabric.fid.fclass = FI_CLASS_FABRIC;
+    MUST(!pw_fi_domain_open(&fabric, info, &domain, NULL));
     for (int i = 0; i < ENDPOINTS; i++) open_endpoint(&in, &endpoints[i]);
     meet();
     for (int i = 0; i < OPERATIONS_MAX && !is_over(&in); i++) operate(&in);

@@ -5,7 +5,7 @@
  * bytes, and every other one ends as well. Nothing is written but what the PDID opens, nothing read
  * but what has a key. */
 #include "native/crc32c.h"
-#include "ni/limits.h"
+#include "ni/ni.h"
 #include "tests/fuzz/engines.h"
 
 #define OPERATIONS_MAX 160

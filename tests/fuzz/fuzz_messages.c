@@ -3,16 +3,12 @@
  * posted. Nothing of it may end the process or be written outside of a posted buffer or a region,
  * and whatever is read from node 1, which works, ends. */
 #include "native/crc32c.h"
-#include "tests/c/node_pair.h"
+#include "tests/c/node/node_pair.h"
 #include "tests/fuzz/input.h"
-#include "transport/fabric/arrivals.h"
-#include "transport/fabric/atomic_frames.h"
-#include "transport/fabric/landing.h"
-#include "transport/fabric/matching.h"
-#include "transport/fabric/process.h"
-#include "transport/fabric/receives.h"
+#include "transport/fabric/provider.h"
 
 #define FRAME_BYTES 8192
+#define EAGER_BYTES 1024
 #define OPERATIONS_MAX 200
 #define BUFFERS_MAX 64
 #define REGION_BYTES 4096
@@ -94,16 +90,16 @@ static void post_receive(input *in)
     void *context = (void *)(uintptr_t)(take_byte(in) % 4u);
     const uint64_t tag = take_byte(in) % 4u, ignore = take_byte(in) % 4u;
     if (how & 128)
-        pw_fi_trecvmsg(&self.endpoint.fid,
-                       &(struct fi_msg_tagged){.msg_iov = iov,
-                                               .iov_count = num_parts,
-                                               .addr = FI_ADDR_UNSPEC,
-                                               .tag = tag,
-                                               .ignore = ignore,
-                                               .context = context},
-                       chosen);
+        pw_fi_tagged_ops.recvmsg(&self.endpoint.fid,
+                                 &(struct fi_msg_tagged){.msg_iov = iov,
+                                                         .iov_count = num_parts,
+                                                         .addr = FI_ADDR_UNSPEC,
+                                                         .tag = tag,
+                                                         .ignore = ignore,
+                                                         .context = context},
+                                 chosen);
     else
-        pw_fi_recvmsg(
+        pw_fi_message_ops.recvmsg(
             &self.endpoint.fid,
             &(struct fi_msg){
                 .msg_iov = iov, .iov_count = num_parts, .addr = FI_ADDR_UNSPEC, .context = context},
@@ -113,7 +109,7 @@ static void post_receive(input *in)
 /* One that node 1 should answer. */
 static void post_atomic(input *in)
 {
-    pw_fi_operation *asked = pw_fi_take(&self.process);
+    pw_fi_operation *asked = pw_fi_take(&self.process, PW_FI_ATOMIC);
     const uint32_t num_bytes = 8u * (1 + take_byte(in) % 16u);
     uint8_t *result = new_buffer(num_bytes);
     MUST(asked);
@@ -121,16 +117,15 @@ static void post_atomic(input *in)
         pw_fi_give(&self.process, asked);
         return;
     }
-    asked->kind = PW_FI_ATOMIC;
     asked->endpoint = &self.endpoint;
     asked->sink = &self.endpoint.write;
     asked->flags = FI_ATOMIC | (take_byte(in) & 1 ? FI_READ : FI_WRITE);
     asked->id = take_byte(in) % 8;
-    asked->node = 1;
-    asked->num_bytes = num_bytes;
+    asked->base.peer = 1;
+    asked->base.num_bytes = num_bytes;
     asked->num_parts = 1;
     asked->iov[0] = (struct iovec){result, num_bytes};
-    pw_fi_append(&self.process.atomics, asked);
+    pw_operation_append(&self.process.atomics, &asked->base);
 }
 
 /* ---- what arrives */
@@ -193,11 +188,10 @@ static void alter(input *in, pw_envelope *envelope)
 /* In a block of its own, so that a look behind its end is seen. */
 static void arrive(const uint8_t *data, uint32_t num_bytes, uint32_t source)
 {
-    uint8_t *exact = malloc(num_bytes ? num_bytes : 1), taken[64];
+    uint8_t *exact = malloc(num_bytes ? num_bytes : 1);
     MUST(exact);
     memcpy(exact, data, num_bytes);
     MUST(pw_fi_message_arrived(&self.process, source, exact, num_bytes) == PW_OK);
-    (void)pw_ni_message_take(self.process.ni, exact, num_bytes, (uintptr_t)taken, sizeof taken, 0);
     free(exact);
 }
 
@@ -208,11 +202,13 @@ static void send_one(input *in)
                                     PW_FI_MESSAGE_ANSWER,  PW_FI_MESSAGE_DATA};
     _Alignas(64) static uint8_t made[2 * FRAME_BYTES];
     const uint8_t kind = kinds[take_byte(in) % sizeof kinds], num_changes = take_byte(in) % 4;
-    pw_fi_header header = {.tag = take_byte(in) % 4, .data = take(in, 2)};
-    header.flags = take_byte(in) % 4;
-    if (!(header.flags & PW_FI_HEADER_TAGGED)) header.tag = 0;
-    if (take_byte(in) > 240) header.destination_endpoint = (uint16_t)take(in, 2);
-    if (take_byte(in) > 240) header.source_endpoint = (uint16_t)take(in, 2);
+    pw_message_header header = {.tag = take_byte(in) % 4, .data = take(in, 2)};
+    const uint8_t flags = take_byte(in) % 4;
+    header.context = pw_fi_context(0, flags & 1);
+    header.has_data = flags >> 1;
+    if (!(flags & 1)) header.tag = 0;
+    if (take_byte(in) > 240) header.context = take(in, 2);
+    if (take_byte(in) > 240) header.source = (uint32_t)take(in, 2);
     uint8_t *payload = made + PW_ENVELOPE_BYTES;
     pw_envelope envelope = {.magic = PW_ENVELOPE_MAGIC, .kind = kind, .source_node = 1};
     if (kind == PW_MESSAGE_RENDEZVOUS) {
@@ -228,7 +224,7 @@ static void send_one(input *in)
     for (uint8_t i = 0; i < num_changes; i++) alter(in, &envelope);
     envelope.envelope_crc = pw_crc32c(0, &envelope, sizeof envelope);
     memcpy(made, &envelope, sizeof envelope);
-    uint32_t num_bytes = PW_FI_FRAME_BYTES(payload_bytes);
+    uint32_t num_bytes = PW_MESSAGE_FRAME_BYTES(payload_bytes);
     if (num_changes && take_byte(in) > 240) num_bytes = take_below(in, num_bytes + 64);
     arrive(made, num_bytes, take_byte(in) > 250 ? 0 : 1);
 }
@@ -256,7 +252,6 @@ static void begin_run(input *in)
     process->node = self.all.nodes[0];
     process->ni = pw_node_ni(process->node);
     process->clock = pw_node_clock(process->node);
-    process->eager_limit_bytes = 64;
     process->endpoints[0] = &self.endpoint;
     self.domain.process = process;
     self.endpoint = (pw_fi_endpoint){.process = process,
@@ -270,7 +265,10 @@ static void begin_run(input *in)
                                                     .message = pw_fi_message_arrived,
                                                     .finished = pw_fi_handle_finished});
     pw_node_set_host(self.all.nodes[1], &(pw_node_host){.message = ignore_message});
-    MUST(pw_node_set_frame_bytes(process->node, FRAME_BYTES) == PW_OK);
+    const pw_messages_host host = {
+        .context = process, .matched = pw_fi_matched, .over = pw_fi_over};
+    MUST(pw_messages_open(&process->messages, process->node, &host, EAGER_BYTES, FRAME_BYTES - 256,
+                          sizeof(pw_fi_operation)) == PW_OK);
     self.region = (pw_fi_region){.domain = &self.domain,
                                  .address = (uintptr_t)around + REGION_BYTES,
                                  .num_bytes = REGION_BYTES,
@@ -290,12 +288,12 @@ static void turn_until_quiet(void)
     }
 }
 
-static void give_all(pw_fi_list *list)
+static void give_all(pw_operation_list *list)
 {
-    for (pw_fi_operation *each; (each = list->head);) {
-        pw_fi_unlink(each);
-        if (each->has_lease) MUST(pw_fi_release_buffer(&self.process, each) == PW_OK);
-        pw_fi_give(&self.process, each);
+    for (pw_operation *each; (each = list->head);) {
+        pw_operation_unlink(each);
+        MUST(pw_operation_release(&self.process.messages, each) == PW_OK);
+        pw_operation_free(&self.process.messages, each);
     }
 }
 
@@ -305,18 +303,13 @@ static void end_run(void)
     turn_until_quiet();
     while (pw_fi_deliver(process, true)) continue;
     MUST(!pw_node_under_way(process->node) && !self.endpoint.in_order.head);
-    MUST(!process->timeline.num_operations && !process->has_failed);
-    give_all(&self.endpoint.plain.posted);
-    give_all(&self.endpoint.plain.unexpected);
-    give_all(&self.endpoint.tagged.posted);
-    give_all(&self.endpoint.tagged.unexpected);
+    MUST(!pw_fi_timeline_first(&process->timeline) && !process->has_failed);
+    give_all(&process->messages.posted);
+    give_all(&process->messages.unexpected);
     give_all(&process->claimed);
     give_all(&process->atomics);
-    pw_fi_timeline_finish(&process->timeline);
-    for (pw_fi_operation *each; (each = process->free_operations);) {
-        process->free_operations = each->next;
-        free(each);
-    }
+    pw_event_queue_destroy(process->timeline.over);
+    pw_messages_close(&process->messages);
     end(&self.all);
     check_buffers();
 }

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "tests/fuzz/input.h"
-#include "transport/fabric/wire_fabric_state.h"
-#include "transport/node/shared_rings.h"
+#include "transport/fabric/wire_fabric.c"
+#include "node/wires/shared_rings.h"
 
 #define NODES 3
 #define OPERATIONS_MAX 300
@@ -162,7 +162,7 @@ static void write_slot(input *in)
     const uint8_t how = take_byte(in);
     const uint64_t ahead = how & 1 ? take_byte(in) : 0;
     slot *into = &victim->shared->neighbours[2].in[(next_number + ahead + 2) % SLOTS];
-    wire_hello hello = {.magic = PW_HELLO_MAGIC, .can_map = how >> 6 & 1};
+    wire_hello hello = {.magic = HELLO_MAGIC, .can_map = how >> 6 & 1};
     into->num_bytes = (uint32_t)take_number(in);
     into->offset = how & 2 ? (uint32_t)take_number(in) : 0;
     if (how & 4) into->offset = (uint32_t)(stranger->area_end - take(in, 2));

@@ -9,9 +9,9 @@ import pathlib
 import random
 import struct
 
-from pagewire.transport.settings import flat
-from pagewire.transport.settings.config import load
-from pagewire.transport.settings.platform import load as load_platform
+from pagewire.run.settings import node_file
+from pagewire.run.settings.config import load
+from pagewire.run.settings.platform import load as load_platform
 
 TARGETS = ("api", "config", "fabric", "frames", "messages", "wire")
 RANDOM_INPUTS = 32
@@ -131,5 +131,5 @@ def _config() -> dict[str, bytes]:
     }.items():
         config = load(settings, environ={})
         platform = load_platform(config.run.platform)
-        cases[name] = flat.content(config, platform, num_ranks=2)
+        cases[name] = node_file.content(config, platform, num_ranks=2)
     return cases

@@ -1,4 +1,4 @@
-"""Tests that need ranks: run by tests/test_mpi_suite.py, under mpiexec with --with-mpi."""
+"""Tests that need ranks: run by `pagewire test`, under mpiexec with --with-mpi."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def comm():
 def plain():
     """The methods of plain mpi4py: `plain("Send", buf, ...)`, on a communicator left to MPI."""
     from pagewire.transport import MPI
-    from pagewire.transport.node.patching import native
+    from pagewire.transport.facade.patching import native
 
     duplicate, request = native(MPI.Comm, "Idup")(MPI.COMM_WORLD)
     native(MPI.Request, "Wait")(request)

@@ -7,7 +7,7 @@ import pytest
 
 from pagewire.transport import MPI
 from pagewire.transport.facade import completion
-from pagewire.transport.node.patching import native
+from pagewire.transport.facade.patching import native
 
 pytestmark = pytest.mark.mpi
 

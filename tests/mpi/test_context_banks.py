@@ -27,7 +27,8 @@ def holds(buffer: np.ndarray, address: int) -> bool:
 
 def test_fault_at_the_destination_stays_in_the_registers(comm, node):
     (before,) = node.engine.context_banks()
-    assert before.sctlr == sctlr_of(node.config.smmu) and Sctlr.M in before.sctlr
+    smmu = node.config.smmu
+    assert before.sctlr == sctlr_of(smmu.mode, smmu.hupcf) and Sctlr.M in before.sctlr
     dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     sent, received = np.full(NUM_BYTES, comm.rank, np.uint8), fresh()
     comm.Sendrecv(sent, dest, 3, received, source, 3)

@@ -53,6 +53,7 @@ def test_bytes_go_around_the_ranks(comm, library, peer):
     if comm.size > 1:
         with pytest.raises(ValueError, match="submit_transfer_from_mem"):
             library.get_memory(there)
+    comm.Barrier()  # all have seen that nothing else was written to theirs
     # between two buffers: here and there, offsets given
     assert library.wait(library.submit_transfer(mine, there, NUM_BYTES, 5, 77)) is Status.COMPLETED
     comm.Barrier()

@@ -85,7 +85,7 @@ def test_histories_of_ranks_are_linearizable(comm, memory, pages):
 
 
 def test_messages_of_64_bits_go_round(comm, memory):
-    from pagewire.transport.unimem.kernel_mailbox import message
+    from pagewire.unimem.kernel_mailbox import message
 
     mailbox, calls = memory.messages, []
     mailbox.act("r", 4)
@@ -106,7 +106,7 @@ def test_messages_of_64_bits_go_round(comm, memory):
 
 
 def test_ranks_wait_for_a_lock_at_words_of_their_own(comm, memory, pages):
-    from pagewire.transport.unimem.locks import McsLock
+    from pagewire.unimem.locks import McsLock
 
     mine = McsLock.create(memory).address if comm.rank == 0 else None
     lock = McsLock(memory, comm.bcast(mine))
@@ -157,6 +157,7 @@ def test_fork_of_what_the_rank_does_not_have_is_refused(comm, memory):
 
 def test_error_of_a_forked_thread_is_told_by_join(comm, memory, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    comm.Barrier()  # everywhere, before the first thread fails
     memory.fork(fail_at_once, 7, node=(comm.rank + 1) % comm.size)
     comm.Barrier()
     with pytest.raises(KeyError, match="7"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pagewire.transport import MPI
-from pagewire.transport.node.patching import native
+from pagewire.transport.facade.patching import native
 
 pytestmark = pytest.mark.mpi
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pagewire.transport import MPI
-from pagewire.transport.node.clock import wall_ns
+from pagewire.transport.facade.clock import wall_ns
 
 pytestmark = pytest.mark.mpi
 

@@ -7,8 +7,8 @@ import pytest
 
 from pagewire.native import ffi, lib
 from pagewire.transport import MPI
+from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.wire_mpi import WireMpi
-from pagewire.transport.node.patching import native
 
 pytestmark = pytest.mark.mpi
 

@@ -1,0 +1,73 @@
+/* The wire that joins nodes of one process: order, who has a buffer, and what a close leaves. */
+#include "node/wires/wire.h"
+#include <assert.h>
+
+static void send_one(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes)
+{
+    bool is_free = true;
+    assert(wire->ops->send(wire, peer, data, num_bytes, &is_free) == PW_OK && !is_free);
+}
+
+static pw_wire_burst receive_one(pw_wire *wire, uint32_t source, const uint8_t *data)
+{
+    pw_wire_burst burst;
+    assert(wire->ops->poll(wire, &burst) == 1);
+    assert(burst.source == source && burst.data == data);
+    return burst;
+}
+
+static void test_bursts_keep_their_order_and_go_back_when_taken(void)
+{
+    pw_wire *wires[3];
+    uint8_t data[4];
+    pw_wire_burst burst;
+    assert(pw_wire_join(3, wires) == PW_OK);
+    assert(wires[2]->node == 2 && wires[2]->num_nodes == 3);
+    send_one(wires[0], 2, &data[0], 1);
+    send_one(wires[1], 2, &data[1], 2);
+    send_one(wires[0], 2, &data[2], 3);
+    assert(wires[0]->ops->num_pending(wires[0]) == 2 && !wires[0]->ops->sent(wires[0]));
+    const pw_wire_burst first = receive_one(wires[2], 0, &data[0]);
+    assert(first.num_bytes == 1);
+    burst = receive_one(wires[2], 1, &data[1]);
+    wires[2]->ops->taken(wires[2], &burst);
+    assert(wires[1]->ops->sent(wires[1]) == &data[1] && !wires[1]->ops->sent(wires[1]));
+    burst = receive_one(wires[2], 0, &data[2]);
+    assert(wires[2]->ops->poll(wires[2], &burst) == 0);
+    assert(!wires[0]->ops->sent(wires[0])); /* both are still read */
+    wires[2]->ops->taken(wires[2], &first);
+    assert(wires[0]->ops->sent(wires[0]) == &data[0]);
+    assert(wires[0]->ops->num_pending(wires[0]) == 1);
+    wires[2]->ops->taken(wires[2], &burst);
+    for (int i = 0; i < 3; i++) wires[i]->ops->close(wires[i]);
+}
+
+static void test_a_close_leaves_nobody_with_a_buffer_of_its_node(void)
+{
+    pw_wire *wires[3];
+    uint8_t data[3];
+    pw_wire_burst burst;
+    bool is_free;
+    assert(pw_wire_join(3, wires) == PW_OK);
+    send_one(wires[0], 1, &data[0], 1);
+    send_one(wires[2], 1, &data[1], 1);
+    send_one(wires[1], 0, &data[2], 1);
+    wires[0]->ops->close(wires[0]);
+    assert(wires[1]->ops->sent(wires[1]) == &data[2]); /* nobody will read it */
+    assert(wires[1]->ops->num_pending(wires[1]) == 0);
+    burst = receive_one(wires[1], 2, &data[1]);
+    wires[1]->ops->taken(wires[1], &burst);
+    assert(wires[1]->ops->poll(wires[1], &burst) == 0);
+    assert(wires[1]->ops->send(wires[1], 0, data, 1, &is_free) == PW_ERR_INVALID);
+    assert(wires[1]->ops->send(wires[1], 3, data, 1, &is_free) == PW_ERR_INVALID);
+    wires[1]->ops->close(wires[1]);
+    wires[2]->ops->close(wires[2]);
+    assert(pw_wire_join(0, wires) == PW_ERR_INVALID);
+}
+
+int main(void)
+{
+    test_bursts_keep_their_order_and_go_back_when_taken();
+    test_a_close_leaves_nobody_with_a_buffer_of_its_node();
+    return 0;
+}

@@ -1,0 +1,469 @@
+"""`pagewire experiment`: every experiment in its quick form, its files, what it asks of the lab."""
+
+import csv
+import itertools
+import json
+import math
+import os
+
+import pytest
+from json_schemas import check as check_schema
+
+from pagewire.cli.experiments import app_runs, apps, registry, rivals
+from pagewire.cli.kit import output
+from pagewire.cli.kit.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
+from pagewire.cli.main import main
+from pagewire.lab import Lab
+from pagewire.lab.bench import GAP_NS
+from pagewire.lab.buffer import PAGE_BYTES
+from pagewire.lab.nodes import TARGET
+from pagewire.native import ffi, lib
+from pagewire.native.settings import ConfigError
+
+IN_PROCESS = (
+    "part-fig9",
+    "part-fig10",
+    "part-fig11",
+    "part-fig12",
+    "part-fig13",
+    "part-fig14",
+    "part-fig15",
+    "psi-fig4.2",
+    "psi-fig4.3",
+    "psi-fig4.4",
+    "psi-fig4.6",
+    "psi-fig4.7",
+    "psi-table4.1",
+    "r5-fig3.8",
+    *(f"r5-fig5.{i}" for i in range(1, 13)),
+    *(f"r5-fig5.{i}-{i + 1}" for i in range(1, 13, 2)),
+    "r5-livelock",
+    "mini-table1.1",
+    *(f"mini-fig4.{i}" for i in range(1, 5)),
+    *(f"mini-table4.{i}" for i in range(5, 8)),
+    "unimem-operations",
+    "unimem-contention",
+    "unimem-mailbox",
+    "unimem-sockets",
+    "unimem-memcached",
+)
+WITH_RANKS = (
+    "part-fig16",
+    "part-table2",
+    "part-table3",
+    "part-table4",
+    "part-table5",
+    "rivals-reuse",
+    "rivals-churn",
+    "rivals-memory",
+)
+
+
+def quick(*, repetitions=2):
+    environ = {
+        name: text for name, text in os.environ.items() if not name.startswith("PAGEWIRE_RUN")
+    }
+    return Options(environ=environ, repetitions=repetitions, quick=True)
+
+
+@pytest.fixture(scope="module")
+def results():
+    chosen = [registry.EXPERIMENTS[name] for name in IN_PROCESS]
+    return {each.name: each.run(each.options(quick())) for each in chosen}
+
+
+def column(result, key, **where):
+    return [
+        row[key] for row in result.rows if all(row[name] == value for name, value in where.items())
+    ]
+
+
+def rises(values):
+    return all(left <= right for left, right in itertools.pairwise(values))
+
+
+def test_registry_is_complete():
+    assert set(registry.EXPERIMENTS) == {*IN_PROCESS, *WITH_RANKS}
+    assert all(name == each.name for name, each in registry.EXPERIMENTS.items())
+
+
+def test_all_leaves_out_what_a_pair_measures():
+    names = [each.name for each in registry.choose(["all"])]
+    assert set(names) == {*IN_PROCESS, *WITH_RANKS} - {f"r5-fig5.{i}" for i in range(1, 13)}
+    assert [each.name for each in registry.choose(["r5-fig5.4", "all"])] == ["r5-fig5.4", *names]
+
+
+@pytest.mark.parametrize("first", range(1, 13, 2))
+def test_figure_is_a_panel_of_its_pair(first, results):
+    pair = results[f"r5-fig5.{first}-{first + 1}"]
+    by_size = {row["num_bytes"]: row for row in pair.rows}
+    panels = iter(pair.panels)
+    for number in (first, first + 1):
+        alone = results[f"r5-fig5.{number}"]
+        suffix = "_gbps" if number > first and first < 11 else ""
+        for panel in alone.panels:
+            shared = next(panels)
+            assert (shared.y_label, [each.label for each in shared.series]) == (
+                panel.y_label,
+                [each.label for each in panel.series],
+            )
+        for row in alone.rows:
+            for each in alone.columns[1:]:
+                if each.key != "timeouts" and row["num_bytes"] in by_size:
+                    assert by_size[row["num_bytes"]][each.key + suffix] == row[each.key]
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_rows_hold_finite_numbers_for_every_column(name, results):
+    result = results[name]
+    assert result.rows and result.panels and result.notes
+    for row in result.rows:
+        for each in result.columns:
+            value = row[each.key]
+            assert isinstance(value, str) or math.isfinite(value), (each.key, row)
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_files_are_written_and_say_where_numbers_come_from(name, results, tmp_path):
+    experiment = registry.EXPERIMENTS[name]
+    output.write_files(experiment, results[name], experiment.options(quick()), tmp_path)
+    document = json.loads((tmp_path / f"{name}.json").read_text())
+    check_schema("experiment", document)
+    assert document["platform"]["name"] == (experiment.platform or "exanest-qfdb")
+    assert document["source"] == experiment.source
+    assert document["numbers"] and document["notes"]
+    assert len(document["rows"]) == len(results[name].rows)
+    lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+    body = list(csv.reader(line for line in lines if not line.startswith("#")))
+    assert len(body) == 1 + len(results[name].rows)
+    assert all(len(row) == len(results[name].columns) for row in body)
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()
+
+
+def test_same_settings_give_the_same_files(tmp_path):
+    experiment = registry.EXPERIMENTS["part-fig11"]
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        output.write_files(experiment, experiment.run(quick()), quick(), tmp_path / folder)
+    for suffix in ("json", "csv", "png", "svg"):
+        one, other = (tmp_path / folder / f"part-fig11.{suffix}" for folder in ("one", "other"))
+        assert one.read_bytes() == other.read_bytes(), suffix
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-fig9",
+        "part-fig11",
+        "part-fig12",
+        "part-fig15",
+        "psi-fig4.2",
+        "psi-fig4.3",
+        "psi-fig4.4",
+    ],
+)
+def test_latency_rises_with_size(name, results):
+    for each in results[name].columns:
+        if each.unit == "us":
+            assert rises(column(results[name], each.key)), each.key
+
+
+def test_absent_is_slower_than_resident(results):
+    for row in results["part-fig9"].rows:
+        assert row["transfer"] < row["touch_resident"] < row["touch_absent"]
+    for row in results["part-fig12"].rows:
+        assert row["transfer"] < row["pia"] <= row["pi4"] <= row["pio"]
+
+
+def test_err_is_quicker_than_timeouts_which_cost_their_time(results):
+    for row in results["part-fig11"].rows:
+        assert row["err"] < 100 < row["timeout_100us"] < 1000 < row["timeout_1ms"]
+
+
+def test_breakdown_of_a_page_sums_up_to_the_total(results):
+    result = results["part-fig10"]
+    parts = {row["component"]: row["time_us"] for row in result.rows}
+    total, whole = parts.pop("measured total"), parts.pop("sum of the components")
+    assert min(parts.values()) >= 0
+    assert sum(parts.values()) == pytest.approx(whole) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("timeout", ["timeout 1 ms", "none (NTO)"])
+def test_breakdown_of_policy_all_is_near_the_total_without_overlap(timeout, results):
+    rows = [row for row in results["part-fig13"].rows if row["timeout"] == timeout]
+    assert rows
+    for row in rows:
+        assert row["timeouts"] == 0
+        assert abs(row["difference"]) < 15, row
+
+
+def test_timeouts_overlap_page_in_and_transfer():
+    options = quick()
+    by_timeout = {}
+    for text in ("run.timeout=100us", "run.nack_cancels_timer=true"):
+        lab = Lab(settings=options.settings("run.policy=all", text))
+        by_timeout[text] = lab.write(1 << 20, absent="all").latency_ns
+    short, none = by_timeout.values()
+    assert short < none
+
+
+def test_slowdown_is_one_without_faults_and_most_with_all(results):
+    result = results["part-fig14"]
+    for policy in ("PIO", "PIA"):
+        for num_bytes in (4 << 10, 16 << 10, 64 << 10):
+            slowdowns = column(result, "slowdown", policy=policy, num_bytes=num_bytes)
+            assert slowdowns[0] == 1.0
+            assert rises(slowdowns)
+
+
+PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}
+PSI_WAYS = ("touch_a_page", "touch_ahead")
+
+
+def test_faults_at_the_destination_end_by_the_err_whatever_the_timeout(results):
+    for row in results["psi-fig4.2"].rows:
+        for way in PSI_WAYS:
+            assert len({row[f"{way}_{timeout}"] for timeout in PSI_TIMEOUTS}) == 1
+            assert row["no_fault"] < row[f"{way}_1ms"] < 1_000
+        if row["num_bytes"] > PAGE_BYTES:  # four pages at once pay from the second page on
+            assert row["touch_ahead_1ms"] < row["touch_a_page_1ms"]
+
+
+def test_one_page_by_touch_costs_its_own_components_less_than_get_user_pages(results):
+    costs = quick().platform().costs
+    get_user_pages = costs.page_in_fixed_ns + costs.page_in_page_ns
+    for row in results["psi-fig4.2"].rows:
+        if row["num_bytes"] <= PAGE_BYTES:
+            saved_us = row["touch_ahead_1ms"] - row["touch_a_page_1ms"]
+            assert saved_us * 1e3 == pytest.approx(get_user_pages - costs.touch_absent_page_ns)
+
+
+@pytest.mark.parametrize("name", ["psi-fig4.3", "psi-fig4.4"])
+def test_faults_at_the_source_wait_for_timeouts(name, results):
+    # 64 KB in 4 blocks, two under way. The second block's first fault falls into the first one's
+    # handler, so that its page stays unknown (MULTI): the first and the third block wait for 4
+    # pages each by touch, the fourth begins when the second has waited 5 times. Touch-Ahead: 1, 2,
+    # 2 and 3. With both ends absent the destination's ERRs take the place of all timeouts but a
+    # block's first.
+    of_64_kb = {("psi-fig4.3", "touch_a_page"): 9}
+    for row in results[name].rows:
+        for way in PSI_WAYS:
+            in_sequence = of_64_kb.get((name, way), 3) if row["num_bytes"] > 32 << 10 else 1
+            for timeout, timeout_us in PSI_TIMEOUTS.items():
+                rest = row[f"{way}_{timeout}"] - in_sequence * timeout_us
+                assert 0 < rest < 400
+                if name == "psi-fig4.3":
+                    assert rest < row["no_fault"] + 5
+
+
+def test_err_saves_the_timeouts_of_a_block_but_the_first(results):
+    """Every page absent: by touch a timeout a page, by Touch-Ahead one a block. With both ends one
+    a block. One more where the second block's first fault comes while the first one's is active."""
+    for row in results["psi-fig4.6"].rows:
+        num_pages = row["num_bytes"] // PAGE_BYTES
+        num_blocks = -(-num_pages // 4)
+        by_touch = row["way"] == "Touch-A-Page"
+        faults = num_pages if by_touch else num_blocks
+        unknown = 1 if num_blocks > 1 else 0
+        assert row["source_1"] == faults + unknown
+        assert row["both_1"] == num_blocks + unknown
+
+
+def test_driver_is_invoked_for_both_ends(results):
+    rows = {(row["faults"], row["num_bytes"]): row for row in results["psi-fig4.7"].rows}
+    for num_bytes in {num_bytes for _, num_bytes in rows}:
+        source, destination, both = (
+            rows[faults, num_bytes] for faults in ("source", "destination", "both ends")
+        )
+        for way in PSI_WAYS:
+            for key in (f"{way}_time", f"{way}_handlers"):
+                if num_bytes <= PAGE_BYTES:  # one page: its ends do not meet
+                    assert both[key] == pytest.approx(source[key] + destination[key])
+                assert both[key] >= max(source[key], destination[key])
+        assert destination["touch_a_page_handlers"] >= destination["touch_ahead_handlers"]
+
+
+def test_inputs_are_the_platforms_tables(results):
+    options = quick()
+    for row in results["psi-table4.1"].rows:
+        for name, table in options.platform().tables.items():
+            if name == "copy":  # the thesis's table has none
+                continue
+            assert row[name] * 1e3 == pytest.approx(table.cost_ns(row["num_bytes"]))
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+@pytest.mark.parametrize("strategy", ["part", "pretouch", "pin"])
+@pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
+@pytest.mark.parametrize("loopback", [False, True])
+def test_lab_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
+    num_bytes = 5 * PAGE_BYTES + 100
+    lab = Lab(nodes=1 if loopback else 2, settings=quick().settings(), memory=strategy)
+    outcomes = [
+        getattr(lab, operation)(
+            num_bytes,
+            source_absent="all" if absent in ("source", "both") else None,
+            absent="all" if absent in ("destination", "both") else None,
+        )
+        for _ in range(3)
+    ]
+    assert len({outcome.latency_ns for outcome in outcomes}) == 1
+    assert all(outcome.prepare_ns < outcome.latency_ns for outcome in outcomes)
+    faults = outcomes[0].counters["translation_faults_source"]
+    assert (faults > 0) == (absent in ("source", "both"))
+
+
+def test_lab_faults_once_a_page_and_only_without_touch():
+    num_bytes = 8 * PAGE_BYTES
+    lab = Lab(settings=quick().settings("run.policy=page"))
+    absent = [1, 6]
+    faulting = lab.write(num_bytes, absent=absent)
+    assert faulting.counters["pages_paged_in"] == len(absent)
+    touched = lab.write(num_bytes, absent=absent, memory="pretouch")
+    assert touched.counters["pages_paged_in"] == 0
+
+
+def test_histogram_holds_every_invocation_of_the_handler():
+    num_bytes = 8 * PAGE_BYTES
+    lab = Lab(settings=quick().settings("run.policy=page"))
+    for _ in range(3):
+        lab.write(num_bytes, absent="all")
+    times = ffi.new("pw_time_histogram *")
+    lib.pw_ni_read_interrupt_times(lab.nodes.engines[TARGET].ni, times)
+    invocations = lab.nodes.counters()["fault_interrupts"]
+    assert invocations > 0
+    assert sum(times.bins) == invocations
+    last_ns = max(idx for idx, count in enumerate(times.bins) if count) * times.bin_ns
+    assert (
+        3 * GAP_NS - times.bin_ns < last_ns < 3 * GAP_NS + 3_000_000
+    )  # one to warm up, then three
+
+
+def test_unknown_name_lists_what_there_is(capsys):
+    assert main(["experiment", "part-fig99"]) == 2
+    error = capsys.readouterr().err
+    assert all(name in error for name in registry.EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["part-fig10", "--repetitions", "0"],
+        ["part-fig10", "--quick", "--full"],
+        ["part-fig10", "--output", "/proc/results"],
+        ["part-fig10", "--set", "run.policy=some"],
+        ["part-fig10", "--set", "memory_backend.backend=model", "--output", "/tmp"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_one_line(words, capsys):
+    assert main(["experiment", *words]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_list_names_every_experiment(capsys):
+    assert main(["experiment", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(registry.EXPERIMENTS)
+
+
+def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
+    words = ["part-fig10", "part-fig10", "--quick", "--output", str(tmp_path / "new")]
+    assert main(["experiment", *words, "--set", "smmu.num_context_banks=8"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("part-fig10:") == 1
+    assert max(map(len, out.splitlines())) <= 100
+    document = json.loads((tmp_path / "new" / "part-fig10.json").read_text())
+    assert document["settings_not_default"] == {"smmu.num_context_banks": "8"}
+
+
+def test_missing_matplotlib_is_a_sentence_before_anything_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(output.importlib.util, "find_spec", lambda name: None)
+    assert main(["experiment", "part-fig9", "--quick", "--output", str(tmp_path / "new")]) == 2
+    assert "pip install 'pagewire[plots]'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_missing_app_is_named(monkeypatch):
+    monkeypatch.setattr(apps.program, "apps", dict)
+    with pytest.raises(ConfigError, match="needs the app 'lammps'"):
+        registry.EXPERIMENTS["part-table2"].run(quick())
+
+
+def test_isend_alone_takes_no_longer_with_size_but_for_pretouch():
+    result = registry.EXPERIMENTS["part-fig16"].run(quick())
+    assert len(set(column(result, "part"))) == 1
+    assert rises(column(result, "pretouch"))
+    assert all(row["difference"] > 0 for row in result.rows if row["num_bytes"] >= PAGE_BYTES)
+
+
+def test_lammps_table_has_a_row_for_each_rank_count_and_memory():
+    result = registry.EXPERIMENTS["part-table2"].run(quick(repetitions=1))
+    assert [(row["ranks"], row["memory"]) for row in result.rows] == [
+        (1, "pre-touch"),
+        (1, "PART"),
+        (2, "pre-touch"),
+        (2, "PART"),
+    ]
+    assert all(row["time"] > 0 and row["rate"] > 0 for row in result.rows)
+    assert result.rows[0]["slowdown"] == result.rows[2]["slowdown"] == 0
+    faulting = result.rows[3]
+    assert faulting["handlers"] > 0
+    assert 0 <= faulting["last_quarter"] <= faulting["first_quarter"] <= 100
+
+
+def test_quarters_divide_bins_that_a_border_cuts():
+    ranks = [
+        {"interrupt_times": {"bin_ns": 30, "bins": [4, 0, 0, 2]}},
+        {"interrupt_times": {"bin_ns": 100, "bins": [8]}},
+    ]
+    assert app_runs.quarters(ranks, 100.0) == pytest.approx((2 + 4 * 25 / 30, 2 + 4 * 5 / 30, 2, 4))
+
+
+def test_options_pick_by_size():
+    assert quick().pick(1, 2, 3) == 1
+    assert Options(environ={}).pick(1, 2, 3) == 2
+    assert Options(environ={}, full=True).pick(1, 2, 3) == 3
+    assert Options(environ={}, full=True).pick(1, 2) == 2
+    assert Options(environ={}).repetitions == DEFAULT_REPETITIONS >= 5
+
+
+def test_sizes_in_words():
+    assert powers_of_two(4, 32) == [4, 8, 16, 32]
+    assert [size_text(size) for size in (100, 4096, 1 << 20)] == ["100 B", "4 KiB", "1 MiB"]
+
+
+def test_rivals_reuse_shows_what_a_cache_of_pins_is_worth():
+    result = registry.EXPERIMENTS["rivals-reuse"].run(quick())
+    for size in (4 << 10, 1 << 20):
+        once, often = (column(result, "pin-cache", num_bytes=size, times=n)[0] for n in (1, 16))
+        assert often < once
+        assert often < column(result, "pin", num_bytes=size, times=16)[0]
+    assert all(row["best"] in row and row["best"] != "ideal" for row in result.rows)
+    assert result.panels[-1].cells
+
+
+def test_rivals_churn_gives_up_what_was_unmapped():
+    result = registry.EXPERIMENTS["rivals-churn"].run(quick())
+    (gone,) = column(result, "strategy_invalidations", memory="pin-cache")
+    (faults,) = column(result, "translation_faults", memory="part")
+    assert gone > 0 < faults
+    assert column(result, "translation_faults", memory="mini") == [0], "the unit pins by itself"
+
+
+def test_rivals_never_call_a_bound_the_best():
+    times = {"ideal": 1.0, "static": 2.0, "mini": 4.0, "part": 3.0, "pin": None}
+    assert rivals.best(times) == "part"
+    assert rivals.best(times | {"mini": 2.5}) == "mini"
+    assert {"mini", "static", "utlb", "firehose"} <= set(rivals.strategies())
+
+
+def test_rivals_memory_goes_on_where_frames_are_short():
+    result = registry.EXPERIMENTS["rivals-memory"].run(quick())
+    for name in ("part", "pin", "pin-cache"):
+        (row,) = [each for each in result.rows if each["memory"] == name]
+        assert row["us_1.5"] > row["us_0.5"]
+        assert row["major_faults"] > 0
+    assert column(result, "evictions", memory="pin-cache")[0] > 0

@@ -1,0 +1,173 @@
+"""Which rank a failed run is blamed on, from the records that the ranks' witnesses write."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from native_programs import needs_provider
+
+from pagewire.cli.kit.error_stream import ErrorStream
+from pagewire.cli.kit.watch import Watch
+from pagewire.cli.launch import fabric, witness
+from pagewire.cli.launch.launch import _outcome, launch_command
+
+
+@pytest.fixture
+def ended(tmp_path):
+    def write(rank, kind, time_ns, **record):
+        text = json.dumps({"rank": rank, "time_ns": time_ns, **record})
+        (tmp_path / f"{rank}.{kind}").write_text(text)
+
+    def outcome(code, unfinished=()):
+        return _outcome(code, tmp_path, -1, unfinished)
+
+    write.outcome = outcome
+    return write
+
+
+def test_killed_rank_is_named_though_another_noted_what_that_did_to_it(ended):
+    ended(2, "end", 100, code=-9)
+    ended(0, "note", 200, reason="raised Exception: connection lost", code=1)
+    ended(0, "end", 300, code=1)
+    outcome = ended.outcome(1)
+    assert (outcome.exit_code, outcome.failure) == (137, "rank 2 was killed by signal 9 (SIGKILL)")
+
+
+def test_what_a_rank_noted_is_told_instead_of_its_code(ended):
+    ended(1, "note", 100, reason="raised ValueError: why", code=1)
+    ended(1, "end", 110, code=1)
+    ended(0, "end", 120, code=-9)
+    assert ended.outcome(1).failure == "rank 1 raised ValueError: why"
+
+
+def test_rank_that_left_past_mpi_is_named_instead_of_those_that_mpi_killed(ended):
+    ended(0, "end", 90, code=0)
+    ended(0, "leave", 80)
+    ended(2, "end", 100, code=0)
+    outcome = ended.outcome(137)
+    assert outcome.exit_code == 1
+    assert "rank 2 left with exit code 0 but without MPI Finalize" in outcome.failure
+
+
+def test_rank_that_left_past_mpi_is_named_though_mpiexec_saw_nothing(ended):
+    ended(1, "end", 90, code=0)
+    ended(0, "end", 120, code=-9)  # by the launcher, which found it running
+    outcome = ended.outcome(0, unfinished=[0])
+    assert outcome.exit_code == 1
+    assert "rank 1 left with exit code 0 but without MPI Finalize" in outcome.failure
+
+
+def test_rank_that_aborted_is_named_though_mpiexec_saw_no_failure(ended):
+    ended(1, "note", 90, code=1, reason="called MPI_Abort with code 0")
+    ended(1, "end", 95, code=0)
+    ended(0, "end", 120, code=-9)
+    outcome = ended.outcome(0, unfinished=[0])
+    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 called MPI_Abort with code 0")
+
+
+def test_rank_that_outlives_mpiexec_is_a_failure(ended):
+    ended(0, "leave", 80)
+    ended(0, "end", 90, code=0)
+    outcome = ended.outcome(0, unfinished=[1])
+    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 still ran when mpiexec ended")
+
+
+def test_all_well_is_no_failure(ended):
+    ended(0, "leave", 80)
+    ended(0, "end", 90, code=0)
+    assert ended.outcome(0).failure == ""
+
+
+def test_record_bears_the_hosts_time_however_long_the_program_has_slept(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.monotonic_ns", lambda: 0)
+    witness.write_record(str(tmp_path), "note", {})
+    (path,) = tmp_path.glob("*.note")
+    assert json.loads(path.read_text())["time_ns"] > 0
+
+
+def test_rank_over_the_fabric_says_goodbye_by_its_report(ended, tmp_path):
+    ended(0, "end", 90, code=0)
+    ended(1, "report", 100)
+    ended(1, "end", 110, code=0)
+    outcome = _outcome(0, tmp_path, -1, [2], goodbye="report")
+    assert outcome.failure == "rank 0 left with exit code 0 but without MPI Finalize"
+
+
+@pytest.fixture
+def mpiexec():
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_rank_without_a_sign_is_unseen_when_another_has_given_one(ended, tmp_path, mpiexec):
+    ended(1, "start", 100, pid=os.getpid())
+    watch = Watch(mpiexec, 3, tmp_path, "none", errors=ErrorStream(""), first_sign_s=0.2)
+    assert watch.wait() == 1
+    assert watch.unseen == [0, 2]
+
+
+def test_ranks_that_all_gave_a_sign_are_waited_for(ended, tmp_path):
+    for rank in range(2):
+        ended(rank, "start", 100, pid=os.getpid())
+    with subprocess.Popen(["sleep", "0.5"]) as process:
+        watch = Watch(process, 2, tmp_path, "none", errors=ErrorStream(""), first_sign_s=0.1)
+        assert (watch.wait(), watch.unseen) == (0, [])
+
+
+def test_process_number_of_another_host_is_not_followed(ended, tmp_path):
+    """A process here may have the number of a rank there, and end at any time."""
+    with subprocess.Popen(["sleep", "0.1"]) as stranger, subprocess.Popen(["sleep", "0.6"]) as own:
+        ended(0, "start", 100, pid=stranger.pid)
+        watch = Watch(own, 1, tmp_path, "marker", errors=ErrorStream(""))
+        assert watch.wait() == 0
+    assert watch.first_gone == -1
+
+
+@pytest.mark.parametrize(
+    "witness", [pytest.param("pagewire-rank", marks=needs_provider), "pagewire run"]
+)
+def test_witness_makes_the_launchers_pipe_its_standard_error(witness, tmp_path, capfd):
+    tmp_path.joinpath("words.py").write_text("import sys; print('last words', file=sys.stderr)")
+    words = [sys.executable, "-P", "-m", "pagewire", "run", "--", f"{tmp_path}/words.py"]
+    if witness == "pagewire-rank":
+        words = [fabric.starter(), "sh", "-c", "echo last words >&2"]
+    with contextlib.closing(ErrorStream(str(tmp_path))):
+        subprocess.run(
+            words,
+            env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
+            stderr=subprocess.DEVNULL,  # mpiexec's pipe, of which the end is not read
+            timeout=60,
+            check=True,
+        )
+    assert capfd.readouterr().err == "last words\n"
+
+
+@needs_provider
+def test_rank_of_another_host_keeps_its_standard_error(tmp_path):
+    os.mkfifo(tmp_path / "stderr")  # nobody reads it here
+    done = subprocess.run(
+        [fabric.starter(), "sh", "-c", "echo last words >&2"],
+        env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == b"last words\n"
+
+
+def test_mpiexec_outlives_a_broken_pipe_and_says_what_the_ranks_wrote(tmp_path):
+    """As Hydra's does that passes on the end of its input to a proxy that has ended."""
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text("#!/bin/sh\nkill -s PIPE $$\necho what the ranks wrote\n")
+    mpiexec.chmod(0o755)
+    environ = {**os.environ, "PAGEWIRE_RUN_MPI": str(mpiexec)}
+    path = tmp_path / "output"
+    with path.open("w") as stdout:
+        outcome = launch_command(1, ["true"], environ, program="true", stdout=stdout)
+    assert (outcome.exit_code, outcome.failure) == (0, "")
+    assert path.read_text() == "what the ranks wrote\n"

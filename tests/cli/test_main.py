@@ -1,0 +1,579 @@
+"""The command: dispatch, one-line errors, launching, and runs in which a rank fails."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+import typer
+from refusals import refused
+
+from pagewire.cli.commands import compare_table, dispatch
+from pagewire.cli.launch import launch, options, program
+from pagewire.native.settings import ConfigError
+from pagewire.run.settings import config
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("pagewire.transport.facade.loader") is None
+    or not os.path.exists(f"{sys.prefix}/bin/mpiexec"),
+    reason="needs the MPI facade and mpiexec",
+)
+
+FAILING = """
+import os, signal, subprocess, sys
+how = sys.argv[1]
+sign = sys.argv[0] + ".sign"  # of the moment at which a rank fails: its clocks are virtual
+if how == "before-mpi" and os.environ.get("PMI_RANK") == "1":
+    open(sign, "w").close()
+    sys.exit(4)
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 1:
+    open(sign, "w").close()
+    if how == "raises":
+        raise ValueError("no such atom")
+    if how == "exits":
+        sys.exit(3)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "crashes":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "leaves":
+        os._exit(5)
+    if how == "leaves-well":
+        os._exit(0)
+    if how == "child":
+        subprocess.Popen(["sleep", "300"], start_new_session=True)
+if how != "child":
+    MPI.COMM_WORLD.Barrier()
+"""
+
+SOON_S = 10
+"""From a rank's failure to the launch's end."""
+
+WAITING = """
+import pathlib, signal, sys
+from mpi4py import MPI
+pathlib.Path(sys.argv[1], str(MPI.COMM_WORLD.rank)).touch()
+signal.pause()
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("PAGEWIRE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str) -> str:
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def pagewire(*words: str, cwd=None, env=None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PAGEWIRE, *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# In the environment of what these tests start: other launches on the machine are not ours to judge.
+os.environ["TEST_CLI_MARK"] = uuid.uuid4().hex
+
+
+def marked() -> set[int]:
+    """Processes that a launch of these tests has started."""
+    found = set()
+    mine = f"TEST_CLI_MARK={os.environ['TEST_CLI_MARK']}".encode()
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if not entry.name.isdecimal():
+                continue
+            environ = (entry / "environ").read_bytes()
+            if b"PAGEWIRE_LAUNCH_ID=" in environ and mine in environ:
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["launch", "-n", "0", "x.py"], "-n 0: the number of ranks must be from 1 to 1024"),
+        (["launch", "-n", "-3", "x.py"], "-n -3"),
+        (["launch", "-n", "two", "x.py"], "two"),
+        (["launch", "-n", "2"], "no program given"),
+        (["launch", "x.py"], "-n"),
+        (["launch", "-n", "2", "lamps"], "unknown program 'lamps'"),
+        (["launch", "-n", "2", "none.py"], "program 'none.py': no such file"),
+        (["launch", "-n", "2", "/"], "is a folder"),
+        (["launch", "-n", "2", "/etc/passwd"], "is not a .py file"),
+        (["launch", "-n", "2", "-m"], "-m needs the name of a module"),
+        (["launch", "-n", "2", "-m", "nothing_here.x"], "no module named 'nothing_here'"),
+        (["launch", "-n", "2", "--memory", "prt", "SELF"], "one of part, part-prefetch, pretouch"),
+        (["launch", "-n", "2", "--policy", "nil:B", "SELF"], "no module named 'nil'"),
+        (
+            ["launch", "-n", "2", "--set", "firmware.scheduling=nil:B", "SELF"],
+            "firmware.scheduling = 'nil:B': no module",
+        ),
+        (
+            ["launch", "-n", "2", "--set", "impairments.planner=nil:B", "SELF"],
+            "impairments.planner = 'nil:B': no module",
+        ),
+        (
+            ["launch", "-n", "2", "--set", "impairments.planner=uni", "SELF"],
+            "did you mean 'uniform'",
+        ),
+        (["launch", "-n", "2", "--set", "run.memori=pin", "SELF"], "did you mean 'run.memory'"),
+        (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
+        (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),
+        (["launch", "-n", "2", "--json", "/none/x.json", "SELF"], "no folder '/none'"),
+        (["launch", "-n", "2", "--nothing", "SELF"], "--nothing"),
+        (["launch", "-n", "2", "--no-err", "--timeout", "none", "SELF"], "faulted block"),
+        (["compare", "-n", "0", "SELF"], "-n 0"),
+        (["compare", "-n", "2", "--memory", "part,pni", "SELF"], "did you mean 'pin'"),
+        (["compare", "-n", "2", "--memory", ",", "SELF"], "name at least one"),
+        (["compare", "-n", "2", "--policy", "part", "SELF"], "one of page, block, all"),
+        (["compare", "-n", "2", "--compute", "fast", "SELF"], "one of replay, measured"),
+        (["compare", "-n", "2", "--runs", "0", "SELF"], "--runs 0: allowed is 1 to 10000"),
+        (["compare", "-n", "2", "--equal", "SELF"], "--equal needs runs"),
+        (["run"], "usage: pagewire run"),
+        (["run", "--memory"], "--memory needs a value"),
+        (["run", "--memry", "x", "SELF"], "did you mean '--memory'"),
+        (["run", "--memory", "x", "SELF"], "one of part"),
+        (["run", "nothing"], "unknown program 'nothing'"),
+        (["nothing"], "nothing"),
+        (["info", "--set", "ni.fifo_depth=0"], "from 1 to 512"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(words, expected):
+    assert expected in refused(*(__file__ if word == "SELF" else word for word in words))
+
+
+def test_process_of_a_refused_command_ends_with_2():
+    done = pagewire("launch", "-n", "0", "x.py")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("pagewire: error: -n 0: the number of ranks must be")
+
+
+def test_words_after_the_program_belong_to_it():
+    with_value = dispatch.options_with_value(typer.main.get_command(dispatch.app), "launch")
+
+    def separate(words: list[str]) -> list[str]:
+        return options.separate_program(words, with_value)
+
+    assert separate(["-n", "2", "a", "--memory", "x"]) == ["-n", "2", "--", "a", "--memory", "x"]
+    assert separate(["-n2", "-m", "b", "-n"]) == ["-n2", "--", "-m", "b", "-n"]
+    assert separate(["--quiet", "--", "a", "-n"]) == ["--quiet", "--", "--", "a", "-n"]
+    assert options.parse(["--memory", "pin", "-q", "a.py", "-q"]) == (
+        ["run.memory=pin", "run.quiet=true"],
+        "",
+        ["a.py", "-q"],
+    )
+
+
+def test_every_option_for_a_setting_names_one():
+    assert {f"run.{name}" for name in options.OPTIONS} <= set(config.REGISTRY)
+
+
+def test_command_line_reaches_the_ranks_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    environ = {"PAGEWIRE_RUN_MEMORY": "ideal"}
+    options.apply(options.as_environment(["run.memory=pin", "run.json=x.json"]), environ)
+    loaded = config.load(environ=environ)
+    assert loaded.run.memory == "pin"
+    assert loaded.run.json == str(tmp_path / "x.json")
+    assert loaded.sources["run.memory"] == "command line"
+
+
+def test_apps_are_listed_without_being_imported():
+    done = pagewire("apps")
+    assert done.returncode == 0
+    for name in program.apps():
+        assert name in done.stdout
+    code = "import sys; from pagewire.cli.launch import program; program.apps(); "
+    code += "print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True)
+    assert not {b"numpy", b"mpi4py", b"pagewire.apps.lammps"} & set(loaded.stdout.split())
+
+
+def test_info_shows_settings_costs_and_host():
+    done = pagewire("info", "--set", "run.timeout=2ms", env={"PAGEWIRE_RUN_MEMORY": "pin"})
+    assert done.returncode == 0, done.stderr
+    for text in ("environment", "command line", "2ms", "page_in_fixed_ns", "PART 5.2", "POPULATE"):
+        assert text in done.stdout
+    [row] = [line for line in done.stdout.splitlines() if line.startswith("│ run.timeout ")]
+    value, default, unit = (cell.strip() for cell in row.split("│")[2:5])
+    assert (value, default, unit) == ("2ms", "1ms", "")  # a duration is shown with its unit
+
+
+def test_info_shows_in_which_file_a_cost_stands():
+    done = pagewire("info", "--platform", "exanest-10g")
+    assert done.returncode == 0, done.stderr
+    cells = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines()]
+    files = {line[1]: line[4] for line in cells if len(line) > 6}
+    assert (files["link_mbps"], files["walk_ns"]) == ("exanest-10g", "exanest-qfdb")
+    assert files["copy"] == "exanest-qfdb"
+
+
+def test_info_smmu_shows_settings_and_register_layout():
+    done = pagewire("info", "--smmu", "--set", "smmu.hupcf=0")
+    assert done.returncode == 0
+    assert "16 context banks" in done.stdout and "0x61 (M CFRE CFIE)" in done.stdout
+    for text in ("smmu.l2_ways", "smmu.mode", "WNR", "MULTI", "CFCFG", "HUPCF", "TnR", "FAR_HIGH"):
+        assert text in done.stdout
+    assert "run.policy" not in done.stdout
+
+
+def test_info_as_configuration_file_is_read_back(tmp_path):
+    done = pagewire("info", "-c", "--set", "run.timeout=none", "--set", "run.memory=ideal")
+    file = tmp_path / "settings.toml"
+    file.write_text(done.stdout)
+    loaded = config.load(environ={}, config_path=str(file))
+    assert loaded.not_default() == {"run.memory": "ideal", "run.timeout": "none"}
+
+
+def test_version():
+    assert pagewire("--version").stdout.startswith("pagewire ")
+
+
+def test_start_of_a_rank_loads_no_command_line_or_table_library(script):
+    path = script("import sys; print(sorted({'typer', 'rich', 'numpy'} & set(sys.modules)))")
+    if importlib.util.find_spec("pagewire.transport.facade.loader") is None:
+        pytest.skip("needs the MPI facade")
+    assert pagewire("run", path).stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pagewire.transport.facade.loader") is None,
+    reason="needs the MPI facade",
+)
+class TestRun:
+    def test_file_has_its_folder_first_on_the_path_and_its_own_arguments(self, script, tmp_path):
+        path = script("import sys; print(sys.argv, sys.path[0], __name__)")
+        done = pagewire("run", path, "-n", "3", "--memory", cwd="/")
+        assert done.stdout.strip() == f"{[path, '-n', '3', '--memory']} {tmp_path} __main__"
+
+    def test_module_is_found_in_the_working_directory(self, script, tmp_path):
+        script("import sys; print(sys.argv[1:], __name__)")
+        done = pagewire("run", "-m", "script", "-m", cwd=tmp_path)
+        assert done.stdout.strip() == "['-m'] __main__", done.stderr
+
+    def test_folders_of_the_source_tree_do_not_shadow_the_users(self, script):
+        path = script("import pagewire.cli, sys; print('cli' in sys.modules)")
+        assert pagewire("run", path, cwd=ROOT).stdout.strip() == "False"
+
+    @pytest.mark.parametrize(
+        ("leaving", "code"), [("0", 0), ("None", 0), ("7", 7), ("'why'", 1), ("256", 1)]
+    )
+    def test_exit_code_is_the_programs(self, script, leaving, code):
+        done = pagewire("run", script(f"import sys; sys.exit({leaving})"))
+        assert done.returncode == code
+        assert ("why" in done.stderr) == (leaving == "'why'")
+
+    def test_traceback_names_the_rank_and_starts_in_the_program(self, script):
+        path = script("def broken():\n    raise ValueError('bad')\nbroken()\n")
+        done = pagewire("run", path, env={"PMI_RANK": "3"})
+        assert done.returncode == 1
+        lines = done.stderr.splitlines()
+        assert all(line.startswith("[rank 3] ") for line in lines)
+        assert f'File "{path}", line 3' in lines[1]
+        assert lines[-1] == "[rank 3] ValueError: bad"
+
+    def test_syntax_error_is_the_ranks_error(self, script):
+        done = pagewire("run", script("def ("))
+        assert done.returncode == 1
+        assert "SyntaxError" in done.stderr
+
+
+@needs_mpi
+class TestLaunch:
+    @pytest.mark.parametrize(
+        ("how", "code", "expected"),
+        [
+            ("raises", 1, "rank 1 raised ValueError: no such atom"),
+            ("exits", 3, "rank 1 ended with exit code 3"),
+            ("killed", 137, "rank 1 was killed by signal 9 (SIGKILL)"),
+            ("crashes", 139, "rank 1 was killed by signal 11 (SIGSEGV)"),
+            ("leaves", 5, "rank 1 ended with exit code 5"),
+            ("leaves-well", 1, "rank 1 left with exit code 0 but without MPI Finalize"),
+            ("before-mpi", 4, "rank 1 ended with exit code 4"),
+        ],
+    )
+    def test_failing_rank_ends_the_run_and_is_named(self, script, how, code, expected):
+        before = marked()
+        path = script(FAILING)
+        done = pagewire("launch", "-n", "3", "-q", path, how)
+        assert time.time() - os.stat(f"{path}.sign").st_mtime < SOON_S
+        assert done.returncode == code, done.stderr
+        assert expected in done.stderr
+        if how == "raises":
+            assert "[rank 1] ValueError: no such atom" in done.stderr
+        assert marked() <= before
+
+    @pytest.mark.parametrize("setting", ["run.json", "run.compute_record"])
+    @pytest.mark.parametrize("finalize", ["", "MPI.Finalize()"])
+    def test_output_that_cannot_be_written_ends_with_1(self, script, tmp_path, setting, finalize):
+        (tmp_path / "out").symlink_to("/dev/full")
+        (tmp_path / "out.0").symlink_to("/dev/full")
+        program = script(f"from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n{finalize}\n")
+        path = f"{setting}={tmp_path / 'out'}"
+        done = pagewire("launch", "-n", "2", "-q", "--set", path, program)
+        assert done.returncode == 1, done.stderr
+        assert "was not written: No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert pathlib.Path("/dev/full").is_char_device()
+
+    @pytest.mark.parametrize(("option", "code"), [("--strict", 1), ("-q", 0)])
+    def test_strict_ends_at_the_first_call_around_the_ni(self, script, option, code):
+        program = script(
+            "import numpy as np\nfrom mpi4py import MPI\n"
+            "MPI.COMM_WORLD.Dup().Barrier()\n"
+            "MPI.COMM_WORLD.Ialltoall(np.ones(4), np.ones(4)).Wait()\n"
+        )
+        done = pagewire("launch", "-n", "2", option, program)
+        assert done.returncode == code, done.stderr
+        expected = "NotCarriedError: run.strict: the NI does not carry this call of Ialltoall"
+        assert (expected in done.stderr) == (option == "--strict")
+
+    def test_program_that_waits_on_a_clock_ends_in_virtual_time(self, script):
+        program = script(
+            "from time import sleep\nimport time\nfrom mpi4py import MPI\n"
+            "start, number = MPI.Wtime(), 0\n"
+            "while MPI.Wtime() - start < 100.0:\n    sleep(5); number += 1\n"
+            "start = time.time()\n"
+            "while time.time() - start < 100.0:\n    time.sleep(5); number += 1\n"
+            "print('slept', number)\n"
+        )
+        started_s = time.monotonic()
+        done = pagewire("launch", "-n", "1", "-q", "--compute", "none", program)
+        assert time.monotonic() - started_s < 60
+        assert "slept 40" in done.stdout, done.stderr
+
+    def test_sleep_is_real_with_the_wall_clock(self, script):
+        program = script(
+            "import time\nsleep = time.sleep\nfrom mpi4py import MPI\n"
+            "start = MPI.Wtime()\nsleep(0.3)\n"
+            "print(time.sleep is sleep, type(sleep).__name__, MPI.Wtime() - start > 0.29)\n"
+        )
+        done = pagewire("launch", "-n", "1", "-q", "--set", "run.wtime=wall", program)
+        assert done.stdout.strip() == "True builtin_function_or_method True", done.stderr
+
+    def test_timeout_below_a_round_trip_is_explained(self, script):
+        program = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "data = np.ones(100000)\n"
+            "comm.Send(data, 1) if comm.rank == 0 else comm.Recv(data, 0)\n"
+        )
+        done = pagewire("launch", "-n", "2", "-q", "--timeout", "1us", program)
+        assert done.returncode == 1
+        assert "failed in the NI: PW_ERR_UNRECOVERABLE (-9), " in done.stderr
+        assert "raise run.timeout if it is below a block's round trip" in done.stderr
+
+    def test_process_that_a_rank_leaves_behind_is_ended(self, script):
+        before = marked()
+        done = pagewire("launch", "-n", "2", "-q", script(FAILING), "child")
+        assert done.returncode == 0, done.stderr
+        assert marked() <= before
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_interrupt_ends_every_rank(self, script, tmp_path, number):
+        before = marked()
+        launcher = subprocess.Popen(
+            [*PAGEWIRE, "launch", "-n", "2", "-q", script(WAITING), str(tmp_path)],
+            stderr=subprocess.PIPE,
+            text=True,
+            # who tests may ignore it, and a child inherits that
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        while not all((tmp_path / str(rank)).exists() for rank in range(2)):
+            assert launcher.poll() is None
+            time.sleep(0.02)
+        launcher.send_signal(number)
+        _, errors = launcher.communicate(timeout=20)
+        assert launcher.returncode == 128 + number
+        assert "interrupted" in errors
+        assert marked() <= before
+
+    def test_report_is_printed_and_written(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        file = tmp_path / "report.json"
+        done = pagewire("launch", "-n", "2", "--json", str(file), "--memory", "pretouch", path)
+        assert done.returncode == 0, done.stderr
+        assert "pagewire report" in done.stdout
+        assert "run.memory = pretouch" in done.stdout
+        document = json.loads(file.read_text())
+        assert document["summary"]["ranks"] == 2
+        assert document["settings_sources"]["run.memory"] == "command line"
+
+    def test_report_stands_behind_the_programs_output(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nprint('x' * 70000)\nMPI.COMM_WORLD.Barrier()\n")
+        with (tmp_path / "output").open("w") as file:
+            words = ["launch", "-n", "2", "--json", "/dev/stdout", path]
+            subprocess.run([*PAGEWIRE, *words], stdout=file, check=True, timeout=120)
+        output = (tmp_path / "output").read_text()
+        program, _, rest = output.partition("\npagewire report: ")
+        assert program.count("x") == 2 * 70000  # mpiexec may mix them
+        table, _, document = rest.partition("\n{")
+        assert "settings that are not default: run.json = /dev/stdout" in table
+        assert len(json.loads("{" + document)["ranks"]) == 2
+
+    @pytest.mark.parametrize("quiet", ["-q", "--err"])
+    def test_report_that_cannot_be_printed_ends_with_1(self, script, quiet):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*PAGEWIRE, "launch", "-n", "2", quiet, path],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                  timeout=120)  # fmt: skip
+        if quiet == "-q":
+            assert (done.returncode, done.stderr) == (0, "")
+            return
+        assert done.returncode == 1
+        expected = "pagewire: error: the report was not printed: No space left on device\n"
+        assert done.stderr == expected
+
+    def test_run_that_failed_after_finalize_has_no_report(self, script, tmp_path):
+        path = script(
+            "import sys, time\nfrom mpi4py import MPI\nMPI.Finalize()\n"
+            "sys.exit(3 if sys.argv[1:] else 0)\n"
+        )
+        file = tmp_path / "report.json"
+        done = pagewire("launch", "-n", "2", "--json", str(file), path, "fail")
+        assert done.returncode == 3
+        assert "pagewire report" not in done.stdout and not file.exists()
+
+    def test_without_the_launcher_rank_0_reports(self, script, tmp_path):
+        path = script("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+        mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+        words = [mpiexec, "-n", "2", *PAGEWIRE, "run", "--json", str(tmp_path / "x.json"), path]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("pagewire report: ") == 1
+        assert len(json.loads((tmp_path / "x.json").read_text())["ranks"]) == 2
+
+    def test_node_file_tells_a_rank_without_python_its_settings(self, script, tmp_path):
+        (tmp_path / "cables.py").write_text(
+            "import dataclasses\n"
+            "from pagewire.run.settings.impairment_planners import ImpairmentPlanner\n"
+            "class Bad(ImpairmentPlanner):\n"
+            "    def plan(self, *, rank, num_ranks, configured):\n"
+            "        return dataclasses.replace(configured, lost_ack=f'1:{num_ranks}:{rank}')\n"
+        )
+        (tmp_path / "sub").mkdir()
+        path = script(
+            "import os, shutil\nfrom mpi4py import MPI\n"
+            "if MPI.COMM_WORLD.rank == 1:\n    shutil.copy(os.environ['PAGEWIRE_NODE_FILE'], 'x')\n"
+        )
+        words = ["--set", "impairments.planner=cables:Bad", "--platform", "exanest-10g"]
+        done = pagewire("launch", "-n", "3", "-q", "--json", "out.json", *words, path,
+                        cwd=tmp_path / "sub")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "sub" / "x").read_text().splitlines()
+        for line in (
+            "format=2",
+            "nodes=3",
+            "run.quiet=true",
+            f"run.json={tmp_path / 'sub' / 'out.json'}",
+            "run.platform=exanest-10g",
+            "impairments.planner=cables:Bad",
+            "@2 impairments.lost_ack=1:3:2",
+            "end",
+        ):
+            assert line in lines
+
+    def test_compare_runs_each_strategy_and_replays_compute(self, script, tmp_path):
+        path = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "for _ in range(4):\n"
+            "    data = np.empty(1 << 20, np.uint8)\n"
+            "    if comm.rank == 0:\n        comm.Send(data, 1)\n"
+            "    else:\n        comm.Recv(data, 0)\n"
+        )
+        file = tmp_path / "compare.json"
+        words = ["--memory", "pretouch,part", "--policy", "page,all", "--json", str(file)]
+        done = pagewire("compare", "-n", "2", *words, path)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(file.read_text())
+        chosen = [(entry["memory"], entry["policy"]) for entry in document["entries"]]
+        assert chosen == [("pretouch", "page"), ("part", "page"), ("part", "all")]
+        faults = [entry["translation_faults"] for entry in document["entries"]]
+        assert faults[0] < faults[1]
+        assert all(entry["virtual_time_s"] > 0 for entry in document["entries"])
+        assert "slowdown" in done.stdout
+
+    def test_compare_all_says_that_the_same_bytes_arrived(self, script, tmp_path):
+        """With a limit of locked memory that refuses some, which has a row and ends nothing."""
+        path = script(
+            "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+            "data = np.full(1 << 18, 7 * (1 - comm.rank), np.uint8)\n"
+            "if comm.rank == 0:\n    comm.Send(data, 1)\n"
+            "else:\n    comm.Recv(data, 0)\n"
+        )
+        file, picture = tmp_path / "compare.json", tmp_path / "compare.png"
+        words = ["--json", str(file), "--plot", str(picture)]
+        words += ["--set", "strategy.locked_limit=128KiB", "--compute", "none"]
+        done = pagewire("compare", "-n", "2", "--memory", "all", *words, path)
+        assert done.returncode == 0, done.stderr
+        entries = {
+            compare_table.row_name(entry): entry
+            for entry in json.loads(file.read_text())["entries"]
+        }
+        refused = {name for name, entry in entries.items() if "failure" in entry}
+        assert refused == {
+            *("pin", "pin-all", "pin-cache", "pin-rendezvous", "bounce", "utlb", "firehose")
+        }
+        others = [entry for name, entry in entries.items() if name not in refused]
+        assert all(all(entry["received_alike"]) for entry in others)
+        assert all(entry["received_hashes"][1] for entry in others)
+        assert {"mini", "static"} <= set(entries)
+        assert entries["part"]["nic_memory_bytes"] != entries["mini"]["nic_memory_bytes"]
+        mini = entries["mini"]
+        misses = ("vmh_misses_send", "vmh_misses_receive", "cbh_misses")
+        assert mini["translation_misses"] == sum(mini[key] for key in misses) > 0
+        assert entries["static"]["translation_misses"] == 0 < entries["part"]["translation_misses"]
+        pinned = {
+            name: entry["pinned_peak_bytes"] >> 18
+            for name, entry in entries.items()
+            if name not in refused
+        }
+        assert {name for name, times in pinned.items() if times} == {"mini", "static"}
+        assert all(entries[name]["pinned_mean_bytes"] for name in ("mini", "static"))
+        assert "identical on each rank" in done.stdout and picture.stat().st_size > 1000
+
+    def test_unit_of_the_settings_beside_units_of_memory_is_refused(self, script):
+        words = ["--set", "run.translation=mini", script("print('hello')")]
+        for memory in ("all", "part,static"):
+            done = pagewire("compare", "-n", "2", "--memory", memory, *words)
+            assert done.returncode == 2
+            assert "leave run.translation out" in done.stderr
+
+    def test_program_without_mpi_gives_no_comparison(self, script):
+        done = pagewire("compare", "-n", "2", script("print('hello')"))
+        assert done.returncode == 2
+        assert "left no report" in done.stderr
+
+
+def test_bounds_of_the_number_of_ranks():
+    launch.check_ranks(1)
+    launch.check_ranks(launch.MAX_RANKS)
+    with pytest.raises(ConfigError):
+        launch.check_ranks(launch.MAX_RANKS + 1)

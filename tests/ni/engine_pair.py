@@ -1,0 +1,385 @@
+"""Engines joined in one process, with what tests post and what they look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import mmap
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+
+from pagewire.driver.policy import PageInPolicy
+from pagewire.lab.engine import NEVER, Engine, OwnPolicy
+from pagewire.lab.joined import FOREVER, Joined
+from pagewire.native import check, ffi, lib
+from pagewire.native.impairments import ImpairmentsConfig
+from pagewire.run.settings.config import load
+from pagewire.run.settings.platform import load as load_platform
+
+PAGE = 4096
+BLOCK = 16384
+PACKET = 256
+PDID = 7
+NOWHERE = 3 << 44
+"""An address far from where programs, the kernel and sanitizers map anything by themselves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """A host event of one engine."""
+
+    node: int
+    kind: int
+    error: int
+    id: int
+    time_ns: int
+    num_bytes: int
+
+
+class Buffer:
+    """Anonymous pages whose residency is the test's own business; `skew` shifts the start.
+
+    A page lies free before and behind, so that a test can see writes outside of the buffer.
+    """
+
+    def __init__(self, num_bytes: int, skew: int = 0) -> None:
+        length = PAGE + (num_bytes + skew + PAGE - 1) // PAGE * PAGE + BLOCK + PAGE
+        self.map = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.map.madvise(mmap.MADV_NOHUGEPAGE)
+        self.view = ffi.from_buffer(self.map)
+        base = int(ffi.cast("uintptr_t", self.view))
+        aligned = (
+            (base + PAGE + BLOCK - 1) // BLOCK * BLOCK
+        )  # block borders are where tests expect them
+        self.start = aligned - base + skew
+        self.address = base + self.start
+        self.num_bytes = num_bytes
+
+    def fill(self, data: bytes) -> None:
+        self.map[self.start : self.start + len(data)] = data
+
+    def read(self) -> bytes:
+        return self.map[self.start : self.start + self.num_bytes]
+
+    def around(self) -> tuple[bytes, bytes]:
+        """The bytes before and behind the buffer."""
+        return self.map[: self.start], self.map[self.start + self.num_bytes :]
+
+    def drop(self, page: int | None = None) -> None:
+        """Take every page away, or the buffer's page of that index (contents become zero)."""
+        if page is None:
+            self.map.madvise(mmap.MADV_DONTNEED)
+        else:
+            first = self.start // PAGE * PAGE
+            self.map.madvise(mmap.MADV_DONTNEED, first + page * PAGE, PAGE)
+
+    def touch(self) -> None:
+        for offset in range(0, len(self.map), PAGE):
+            self.map[offset] = self.map[offset]
+
+    @property
+    def first_page(self) -> int:
+        return self.address // PAGE
+
+    @property
+    def num_pages(self) -> int:
+        return (self.address + max(self.num_bytes, 1) - 1) // PAGE - self.first_page + 1
+
+
+def resident(
+    num_bytes: int, source_skew: int = 0, destination_skew: int = 0
+) -> tuple[Buffer, Buffer]:
+    """A filled source and a destination, every page present."""
+    source, destination = Buffer(num_bytes, source_skew), Buffer(num_bytes, destination_skew)
+    source.touch()
+    source.fill(pattern(num_bytes))
+    destination.touch()
+    return source, destination
+
+
+def scheduling(hint: int, window_blocks: int) -> object:
+    return ffi.new("pw_scheduling *", {"hint": hint, "window_blocks": window_blocks})
+
+
+def pattern(num_bytes: int, seed: int = 1) -> bytes:
+    """Bytes that differ from block to block and never repeat with a page's period."""
+    unit = bytes((i * 7 + seed * 31 + 1) % 251 for i in range(251))
+    return (unit * (num_bytes // 251 + 1))[:num_bytes]
+
+
+def make_descriptor(
+    source_address: int,
+    destination_address: int,
+    num_bytes: int,
+    notification: int = 0,
+    data: tuple[int, int] = (0, 0),
+) -> object:
+    """A transfer descriptor as the user writes it."""
+    out = ffi.new("pw_descriptor *")
+    out.source_address, out.destination_address = source_address, destination_address
+    out.destination_address_notification = notification
+    out.first_data_notification, out.last_data_notification = data
+    out.transfer_bytes = num_bytes
+    return out
+
+
+@functools.cache
+def engine_defaults() -> dict[str, int]:
+    """Settings of an engine by field name; not to be changed."""
+    return load(environ={}).engine_settings()
+
+
+class Pair(Joined):
+    """`num_nodes` engines; `settings` overrides the engine's settings by field name.
+
+    `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
+    `own_policy` makes each node's page-in policy, instead of one of the engine's. `injected`:
+    fields of ImpairmentsConfig, the plan of every node.
+    """
+
+    def __init__(
+        self,
+        num_nodes: int = 2,
+        costs: dict[str, int] | None = None,
+        of_node: dict[int, dict[str, int]] | None = None,
+        without_domain: Iterable[int] = (),
+        injected: dict[str, str | int] | None = None,
+        own_policy: Callable[[], PageInPolicy] | None = None,
+        **settings: int,
+    ) -> None:
+        if own_policy is not None:
+            settings = settings | {"policy": lib.PW_POLICY_HOST}
+        # without a walk cache a walk takes the same wherever the buffers lie, which differs from
+        # run to run
+        base = engine_defaults() | {"walk_cache_entries": 0}
+        unknown = set(settings) - set(base)
+        assert not unknown, unknown
+        costs = load_platform("exanest-qfdb").costs.as_dict() | (costs or {})
+        engines = [
+            Engine(
+                costs,
+                base | settings | (of_node or {}).get(node, {}),
+                node=node,
+                num_nodes=num_nodes,
+                pdid=None if node in without_domain else PDID,
+                own_policy=OwnPolicy(own_policy(), "test") if own_policy is not None else None,
+                planned=ImpairmentsConfig(**injected) if injected else None,
+            )
+            for node in range(num_nodes)
+        ]
+        super().__init__(engines)
+        self.nis = [engine.ni for engine in engines]
+        self.memories = [engine.memory for engine in engines]
+        self.costs = engines[0].costs
+        self.events: list[Event] = []
+
+    def write(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        *,
+        at_ns: int = 0,
+        node: int = 0,
+        peer: int = 1,
+        num_bytes: int | None = None,
+        pdid: int = PDID,
+        hint: int = 0,
+        window_blocks: int = 0,
+    ) -> int:
+        """Post a write; returns its id."""
+        length = source.num_bytes if num_bytes is None else num_bytes
+        return self.write_raw(
+            source.address,
+            destination.address,
+            length,
+            at_ns,
+            node,
+            peer,
+            pdid,
+            hint,
+            window_blocks,
+        )
+
+    def write_raw(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        at_ns: int = 0,
+        node: int = 0,
+        peer: int = 1,
+        pdid: int = PDID,
+        hint: int = 0,
+        window_blocks: int = 0,
+    ) -> int:
+        id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        ni = self.nis[node]
+        code = lib.pw_ni_write(
+            ni,
+            pdid,
+            peer,
+            source_address,
+            destination_address,
+            num_bytes,
+            scheduling(hint, window_blocks),
+            at_ns,
+            id_,
+            stream,
+        )
+        check(code, "write")
+        return int(id_[0])
+
+    def expose(
+        self,
+        source: Buffer,
+        *,
+        node: int = 0,
+        peer: int = 1,
+        hint: int = 0,
+        window_blocks: int = 0,
+    ) -> int:
+        key, how = ffi.new("uint64_t *"), scheduling(hint, window_blocks)
+        code = lib.pw_ni_expose(self.nis[node], peer, source.address, source.num_bytes, how, key)
+        check(code, "expose")
+        return int(key[0])
+
+    def read(
+        self,
+        source: Buffer,
+        destination: Buffer,
+        *,
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+        key: int | None = None,
+    ) -> int:
+        """Expose the source at `peer` (unless a key is given), let `node` fetch it; the fetch's
+        id."""
+        if key is None:
+            key = self.expose(source, node=peer, peer=node)
+        return self.fetch_raw(
+            source.address, key, destination.address, source.num_bytes, at_ns, node, peer
+        )
+
+    def fetch_raw(
+        self,
+        source_address: int,
+        key: int,
+        destination_address: int,
+        num_bytes: int,
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+        pdid: int = PDID,
+    ) -> int:
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        code = lib.pw_ni_fetch(
+            ni, pdid, peer, source_address, key, destination_address, num_bytes, at_ns, id_
+        )
+        check(code, "fetch")
+        return int(id_[0])
+
+    def open_channel(self, node: int = 0) -> int:
+        return check(lib.pw_ni_open_channel(self.nis[node], PDID), "channel")
+
+    def post(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        channel: int | None = None,
+        node: int = 0,
+        peer: int = 1,
+    ) -> int:
+        """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's
+        id."""
+        if channel is None:
+            channel = self.open_channel(node)
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        posted = check(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, at_ns), "insert")
+        check(lib.pw_ni_trigger(ni, channel, posted, id_), "trigger")
+        return int(id_[0])
+
+    def read_notified(
+        self,
+        source_address: int,
+        destination_address: int,
+        num_bytes: int,
+        *,
+        key: int = 0,
+        notification: int = 0,
+        data: tuple[int, int] = (0, 0),
+        at_ns: int = 0,
+        node: int = 1,
+        peer: int = 0,
+    ) -> int:
+        """A read with a notification; its id."""
+        descriptor = make_descriptor(
+            source_address, destination_address, num_bytes, notification, data
+        )
+        id_, ni = ffi.new("uint64_t *"), self.nis[node]
+        check(lib.pw_ni_read(ni, PDID, peer, descriptor, key, at_ns, id_), "read")
+        return int(id_[0])
+
+    def handle(self, node: int, event: object) -> None:
+        self.events.append(
+            Event(node, event.kind, event.error, event.id, event.time_ns, event.num_bytes)
+        )
+
+    def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
+        """Until nothing is left to do; the host events of this run in the order they came up."""
+        start = len(self.events)
+        super().run(horizon_ns, max_turns=limit)
+        return self.events[start:]
+
+    def counters(self, node: int) -> SimpleNamespace:
+        return SimpleNamespace(**self.engines[node].counters())
+
+    def injected(self, node: int) -> dict[str, dict[str, int]]:
+        """Eligible and injected events of the impairments that are on."""
+        return self.engines[node].impairment_counts()
+
+    def trace(self, capacity: int = 10_000) -> None:
+        self._trace_capacity = capacity
+        self.trace_start(capacity)
+
+    def trace_is_full(self) -> bool:
+        """An engine's trace may have lost some of its last events."""
+        return any(len(engine.trace()) >= self._trace_capacity for engine in self.engines)
+
+    def log(self, *kinds: str) -> list[tuple[int, int, str, int, int]]:
+        """(time, node, kind, a, b) of every engine's trace, in time order.
+
+        By default all kinds but `transition`: the steps of the firmware's table, no events of the
+        machine.
+        """
+        rows = [tuple(record) for engine in self.engines for record in engine.trace()]
+        return sorted(row for row in rows if (row[2] in kinds if kinds else row[2] != "transition"))
+
+    def time_of(self, kind: str, index: int = 0) -> int:
+        """When the index-th event of a kind happened."""
+        return self.log(kind)[index][0]
+
+    def assert_quiet(self) -> None:
+        """Nothing pending: every table entry, ticket, event, region and inbound was returned."""
+        for ni in self.nis:
+            assert lib.pw_ni_num_pending(ni) == 0
+            assert lib.pw_ni_num_transactions(ni) == 0
+            assert lib.pw_ni_next_ns(ni) == NEVER
+
+
+def write(pair: Pair, source: Buffer, destination: Buffer, at_ns: int = 0) -> int:
+    """One write until it is over: how long it took."""
+    pair.write(source, destination, at_ns=at_ns)
+    events = pair.run()
+    assert [event.error for event in events] == [0] * len(events)
+    assert destination.read() == source.read()
+    pair.assert_quiet()
+    return max(event.time_ns for event in events) - at_ns

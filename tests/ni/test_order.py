@@ -1,0 +1,373 @@
+"""The machine's order of a page fault: handler, the tasklet's whole run, then the thread's ERRs; at
+the source a stop at the first absent page [PART 4.4, 5.3; PSI 3.2.2, 4]. Times are
+sums of costs.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_costs import Steps
+from engine_pair import BLOCK, Buffer, Event, Pair, resident
+
+from pagewire.native import lib
+
+DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
+AHEAD, A_PAGE = lib.PW_PAGE_IN_TOUCH_AHEAD, lib.PW_PAGE_IN_TOUCH_A_PAGE
+POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = 0, 1, 2
+PAGE_FAULT = 1
+MS = 1_000_000
+PAGE_PACKETS, BLOCK_PACKETS, BLOCK_PAGES = 16, 64, 4
+
+
+class Core:
+    """The destination's core while one run of the tasklet goes on."""
+
+    def __init__(self, pair: Pair, faults: list[int]) -> None:
+        """Every access to an absent page, in time order: each that finds FSR clear is an
+        interrupt."""
+        self.c = pair.costs
+        self.interrupts: list[int] = []
+        for fault in faults:
+            if not self.interrupts or fault >= self.interrupts[-1] + self.c.handler_ns:
+                self.interrupts.append(fault)
+
+    def in_run(self, work_ns: int) -> int:
+        """When so much of the run's work is done: it begins with the first handler's end, and a
+        handler that begins before then delays it."""
+        at_ns = self.interrupts[0] + self.c.handler_ns + work_ns
+        for interrupt in self.interrupts[1:]:
+            if interrupt < at_ns:
+                at_ns += self.c.handler_ns
+        return at_ns
+
+    def until_present(self, num_absent: int) -> int:
+        """An entry's work until its pages are there: two words of the FIFO, other work,
+        get_user_pages."""
+        c = self.c
+        page_in = c.page_in_fixed_ns + num_absent * c.page_in_page_ns
+        return 2 * c.core_register_read_ns + c.tasklet_other_ns + page_in
+
+    def entry(self, num_absent: int) -> int:
+        """The whole of it, with the message."""
+        return self.until_present(num_absent) + self.c.netlink_ns
+
+
+def absent(num_bytes: int, ends: str = "destination") -> tuple[Buffer, Buffer]:
+    source, destination = resident(num_bytes)
+    if ends == "both":
+        source.drop()
+    destination.drop()
+    return source, destination
+
+
+def times(events: list[Event]) -> dict[int, int]:
+    assert all(event.error == 0 for event in events), events
+    return {event.kind: event.time_ns for event in events}
+
+
+def written(
+    source: Buffer, destination: Buffer, *, content: bytes | None = None, **settings: int
+) -> tuple[Pair, Steps, int]:
+    """A traced write until all is quiet, and when the last byte had come."""
+    pair = Pair(**settings)
+    pair.trace()
+    pair.write(source, destination)
+    arrived = times(pair.run())[ARRIVED]
+    assert destination.read() == (source.read() if content is None else content)
+    pair.assert_quiet()
+    return pair, Steps(pair.costs), arrived
+
+
+def started_single(steps: Steps) -> int:
+    return steps.post_write() + steps.notice() + steps.start_single()
+
+
+def first_access(steps: Steps, link_ns: int) -> int:
+    """The first packet's, when the block is on the link from then on and its first page is not
+    cached."""
+    return link_ns + steps.first_packet(BLOCK) + steps.latency() + steps.walk()
+
+
+def accesses(steps: Steps, link_ns: int, packets: range = range(BLOCK_PACKETS)) -> list[int]:
+    return [first_access(steps, link_ns) + steps.packet_offset(i) for i in packets]
+
+
+def restarted(steps: Steps, err_ns: int) -> int:
+    """The block leaves again for an ERR that was sent then."""
+    return err_ns + steps.latency() + steps.read_mailbox() + steps.restart()
+
+
+def arrival(steps: Steps, link_ns: int, delay_ns: int) -> int:
+    """The block's last byte is written, with the translation of its first page."""
+    return link_ns + steps.wire(BLOCK) + steps.latency() + delay_ns
+
+
+def column(pair: Pair, kind: str) -> list[int]:
+    return [row[0] for row in pair.log(kind)]
+
+
+def test_block_of_absent_pages_page_by_page_costs_one_run_one_err_one_retransmission() -> None:
+    source, destination = absent(BLOCK)
+    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE)
+    c = pair.costs
+    started = started_single(steps)
+    core = Core(pair, accesses(steps, started + steps.walk()))
+    assert column(pair, "handler") == core.interrupts
+    entry = core.entry(1)
+    assert column(pair, "tasklet_entry") == [core.in_run(i * entry) for i in range(BLOCK_PAGES)]
+    page_ins = [core.in_run(i * entry + core.until_present(1)) for i in range(BLOCK_PAGES)]
+    assert column(pair, "page_in_done") == page_ins
+    assert column(pair, "netlink_sent") == [core.in_run(i * entry) for i in range(1, 5)]
+    err = core.in_run(BLOCK_PAGES * entry) + c.user_wakeup_ns + c.err_send_ns
+    assert column(pair, "err_sent") == [err]
+    again = restarted(steps, err)
+    assert column(pair, "block_started") == [started, again]
+    assert arrived == arrival(steps, again + steps.l1_hit(), steps.walk())
+    counters, initiator = pair.counters(1), pair.counters(0)
+    assert counters.tasklet_runs == counters.errs_sent == 1
+    assert counters.tasklet_entries == counters.netlink_messages == counters.pages_paged_in == 4
+    assert counters.interrupts_in_tasklet == len(core.interrupts) - 1
+    assert initiator.retransmitted_blocks == initiator.err_messages == 1
+    assert initiator.nacks[PAGE_FAULT] == 1 and initiator.timeouts == 0
+
+
+def test_err_of_the_first_block_waits_for_the_entries_of_the_second() -> None:
+    source, destination = absent(2 * BLOCK)
+    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE, window_blocks=2)
+    c = pair.costs
+    # through the scheduler's queue, then one start after the other; the second waits for the link
+    queue = 2 * c.r5_queue_op_ns
+    started = [steps.post_write() + steps.notice() + queue + steps.start()]
+    started.append(started[0] + steps.start())
+    link = started[0] + steps.walk()
+    second_link = link + steps.wire(BLOCK)
+    core = Core(pair, accesses(steps, link) + accesses(steps, second_link))
+    assert column(pair, "handler") == core.interrupts
+    # the second block comes while the run is at the first one's entries
+    assert core.in_run(core.entry(1)) > first_access(steps, second_link)
+    entry = core.entry(1)
+    assert column(pair, "tasklet_entry") == [core.in_run(i * entry) for i in range(8)]
+    end = core.in_run(8 * entry)
+    errs = [end + c.user_wakeup_ns + (i + 1) * c.err_send_ns for i in range(2)]
+    assert [(row[0], row[3]) for row in pair.log("err_sent")] == [(errs[0], 0), (errs[1], 1)]
+    again = [restarted(steps, err) for err in errs]
+    # the R5 has done with the first ERR when the second comes
+    assert again[0] < errs[1] + steps.latency()
+    assert column(pair, "block_started") == started + again
+    # the second block waits for the link once more; each block's first page is cold at the
+    # destination
+    link = again[0] + steps.l1_hit()
+    assert link + steps.wire(BLOCK) > again[1] + steps.l1_hit()
+    assert arrived == arrival(steps, link + steps.wire(BLOCK), steps.walk())
+    counters = pair.counters(1)
+    assert counters.tasklet_runs == 1 and counters.tasklet_entries == counters.pages_paged_in == 8
+    assert counters.errs_sent == pair.counters(0).retransmitted_blocks == 2
+
+
+@pytest.mark.parametrize("core_of_library", [lib.PW_LIBRARY_CORE_SAME, lib.PW_LIBRARY_CORE_OTHER])
+def test_on_a_core_of_its_own_the_thread_sends_the_err_while_the_tasklet_works(
+    core_of_library: int,
+) -> None:
+    """The block's first entry brings all four pages in; three more wait in the FIFO."""
+    source, destination = absent(BLOCK)
+    pair, steps, arrived = written(
+        source, destination, policy=POLICY_BLOCK, library_core=core_of_library
+    )
+    c = pair.costs
+    started = started_single(steps)
+    core = Core(pair, accesses(steps, started + steps.walk()))
+    first, further = core.entry(4), core.entry(0)
+    end = core.in_run(first + 3 * further)
+    messages = [core.in_run(first + i * further) for i in range(BLOCK_PAGES)]
+    assert column(pair, "netlink_sent") == messages and messages[-1] == end
+    wakes = end if core_of_library == lib.PW_LIBRARY_CORE_SAME else messages[0]
+    err = wakes + c.user_wakeup_ns + c.err_send_ns
+    assert column(pair, "err_sent") == [err]
+    again = restarted(steps, err)
+    assert column(pair, "block_started") == [started, again]
+    assert arrived == arrival(steps, again + steps.l1_hit(), steps.walk())
+    assert (err < end) == (arrived < end) == (core_of_library == lib.PW_LIBRARY_CORE_OTHER)
+
+
+@pytest.mark.parametrize("variant", [lib.PW_DRIVER_PART, lib.PW_DRIVER_PSI])
+def test_drivers_differ_in_what_an_entry_costs_whose_page_is_brought_in(variant: int) -> None:
+    """[PART] resolves each unique page by itself; [PSI] reads the entry, and is done with it."""
+    source, destination = absent(BLOCK)
+    pair, steps, arrived = written(source, destination, policy=POLICY_BLOCK, driver_variant=variant)
+    c = pair.costs
+    core = Core(pair, accesses(steps, started_single(steps) + steps.walk()))
+    is_psi = variant == lib.PW_DRIVER_PSI
+    further = 2 * c.core_register_read_ns if is_psi else core.entry(0)
+    entries = [core.in_run(0), *(core.in_run(core.entry(4) + i * further) for i in range(3))]
+    assert column(pair, "tasklet_entry") == entries
+    err = core.in_run(core.entry(4) + 3 * further) + c.user_wakeup_ns + c.err_send_ns
+    assert column(pair, "err_sent") == [err]
+    assert arrived == arrival(steps, restarted(steps, err) + steps.l1_hit(), steps.walk())
+    counters = pair.counters(1)
+    assert counters.fifo_duplicates == 3 * is_psi
+    assert counters.netlink_messages == (1 if is_psi else 4)
+    assert counters.page_ins_present == 3 * (not is_psi)
+
+
+@pytest.mark.parametrize("num_absent", [1, 2, 4])
+@pytest.mark.parametrize("way", [AHEAD, A_PAGE])
+def test_source_needs_a_timeout_for_what_an_attempt_brings_in(way: int, num_absent: int) -> None:
+    """The block's last pages are absent: by touch one a timeout, by Touch-Ahead all of them at
+    once."""
+    source, destination = resident(BLOCK)
+    for page in range(BLOCK_PAGES - num_absent, BLOCK_PAGES):
+        source.drop(page)
+    pair, steps, arrived = written(source, destination, page_in=way, timeout_ns=MS)
+    num_timeouts = 1 if way == AHEAD else num_absent
+    every = MS + steps.restart()
+    started = [started_single(steps) + i * every for i in range(num_timeouts + 1)]
+    assert column(pair, "block_started") == started
+    # cold only where no attempt before has met its first page
+    delay = steps.walk() if num_timeouts == 1 and num_absent == BLOCK_PAGES else steps.l1_hit()
+    assert arrived == arrival(steps, started[-1] + delay, delay)
+    counters = pair.counters(0)
+    assert counters.timeouts == counters.fault_interrupts == num_timeouts
+    assert counters.pages_paged_in == num_absent
+    # a block that lacks packets is no block: no answer at all
+    assert sum(counters.nacks) == counters.err_messages == pair.counters(1).errs_sent == 0
+    assert counters.packets == sum(
+        (BLOCK_PAGES - num_absent + i * (1 if way == A_PAGE else num_absent)) * PAGE_PACKETS
+        for i in range(num_timeouts + 1)
+    )
+
+
+def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
+    """Both ends absent, Touch-A-Page. The first attempt stops at once, and only the timeout ends
+    that. Each further one reaches one page further, and that page's ERR comes when the source has
+    touched the next."""
+    source, destination = absent(BLOCK, "both")
+    pair, steps, arrived = written(
+        source, destination, content=bytes(BLOCK), page_in=A_PAGE, policy=POLICY_PAGE, timeout_ns=MS
+    )
+    c = pair.costs
+    started = [started_single(steps)]
+    started.append(started[0] + MS + steps.restart())
+    for page in range(BLOCK_PAGES):
+        # cold in the first attempt that finds the block's first page present: the second at the
+        # source, the third at the destination
+        delay = steps.walk() if page == 0 else steps.l1_hit()
+        there = steps.walk() if page <= 1 else steps.l1_hit()
+        link = started[-1] + delay
+        first = link + steps.first_packet(BLOCK) + steps.latency() + there
+        packets = range(page * PAGE_PACKETS, (page + 1) * PAGE_PACKETS)
+        core = Core(pair, [first + steps.packet_offset(i) for i in packets])
+        end = core.in_run(2 * c.core_register_read_ns + c.tasklet_other_ns + c.netlink_ns)
+        err = end + c.user_wakeup_ns + c.touch_absent_page_ns + c.err_send_ns
+        started.append(restarted(steps, err))
+        if page + 1 < BLOCK_PAGES:  # at the source: no entry to read
+            stopped = link + steps.packet_offset((page + 1) * PAGE_PACKETS)
+            told = stopped + c.handler_ns + c.tasklet_other_ns + c.netlink_ns
+            assert told + c.user_wakeup_ns + c.touch_absent_page_ns < started[-1]
+    assert column(pair, "block_started") == started
+    assert arrived == arrival(steps, started[-1] + steps.l1_hit(), steps.l1_hit())
+    counters = pair.counters(0)
+    assert counters.timeouts == 1 and counters.err_messages == pair.counters(1).errs_sent == 4
+    # only the last but one attempt was whole; a block that lacks packets has an ERR, but no NACK
+    assert counters.nacks[PAGE_FAULT] == 1
+
+
+def test_with_touch_ahead_at_both_ends_one_timeout_and_one_err() -> None:
+    pair = Pair(page_in=AHEAD, policy=POLICY_PAGE, timeout_ns=MS)
+    source, destination = absent(BLOCK, "both")
+    pair.write(source, destination)
+    times(pair.run())
+    counters = pair.counters(0)
+    assert counters.timeouts == counters.err_messages == counters.nacks[PAGE_FAULT] == 1
+    assert counters.retransmitted_blocks == 2
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policy": POLICY_PAGE},
+        {"policy": POLICY_ALL, "window_blocks": 4},
+        {"policy": POLICY_BLOCK, "page_in": A_PAGE},
+        {"policy": POLICY_BLOCK, "library_core": lib.PW_LIBRARY_CORE_OTHER},
+        {"policy": POLICY_BLOCK, "driver_variant": lib.PW_DRIVER_PSI},
+        {"policy": POLICY_PAGE, "timeout_ns": 100_000},
+        {"policy": POLICY_PAGE, "hupcf": 0},
+    ],
+)
+@pytest.mark.parametrize("ends", ["destination", "both"])
+def test_one_transfers_times_do_not_depend_on_when_frames_are_handed_over(
+    settings: dict[str, int], ends: str
+) -> None:
+    source, destination = resident(5 * BLOCK)
+    seen = []
+    for order in (None, 1, 2, 3):
+        destination.touch()
+        destination.drop()
+        source.touch()
+        if ends == "both":
+            source.drop(1)
+            source.drop(9)
+        pair = Pair(**settings)
+        pair.trace(100_000)
+        if order is not None:
+            pair.pick = random.Random(order).choice
+        pair.write(source, destination)
+        events = sorted((e.node, e.time_ns, e.kind, e.error) for e in pair.run())
+        assert destination.read() == source.read()
+        pair.assert_quiet()
+        seen.append((pair.log(), events))
+    assert all(each == seen[0] for each in seen)
+
+
+def test_without_errs_the_timeout_resumes_when_all_pages_are_in() -> None:
+    source, destination = absent(BLOCK)
+    pair, steps, arrived = written(
+        source, destination, policy=POLICY_PAGE, err_enabled=0, timeout_ns=100_000
+    )
+    started = started_single(steps)
+    core = Core(pair, accesses(steps, started + steps.walk()))
+    page_ins = [core.in_run((i + 1) * core.until_present(1)) for i in range(BLOCK_PAGES)]
+    assert column(pair, "page_in_done") == page_ins  # no message between them
+    again = started + 100_000 + steps.restart()
+    assert page_ins[-1] < again
+    assert column(pair, "block_started") == [started, again]
+    assert arrived == arrival(steps, again + steps.l1_hit(), steps.walk())
+    assert pair.counters(1).netlink_messages == pair.counters(1).errs_sent == 0
+    assert pair.counters(0).timeouts == 1 and pair.counters(0).stale_answers == 0
+
+
+def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:
+    """The timer of 72 us runs out while the tasklet is at the third page. The second attempt meets
+    the fourth page only, whose new entry joins the run; of the two ERRs behind it the second is of
+    that attempt."""
+    timeout_ns = 72_000
+    source, destination = absent(BLOCK)
+    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE, timeout_ns=timeout_ns)
+    c = pair.costs
+    started = started_single(steps)
+    second = started + timeout_ns + steps.restart()
+    link = second + steps.l1_hit()
+    fourth_page = range(3 * PAGE_PACKETS, BLOCK_PACKETS)
+    late = accesses(steps, link, fourth_page)
+    core = Core(pair, accesses(steps, started + steps.walk()) + late)
+    entry = core.entry(1)
+    present = [core.in_run(i * entry + core.until_present(1)) for i in range(BLOCK_PAGES)]
+    assert column(pair, "page_in_done")[:4] == present
+    assert present[2] < accesses(steps, link)[2 * PAGE_PACKETS] and late[-1] < present[3]
+    assert column(pair, "handler") == core.interrupts
+    end = core.in_run(4 * entry + core.entry(0))
+    errs = [end + c.user_wakeup_ns + (i + 1) * c.err_send_ns for i in range(2)]
+    assert [(row[0], row[4]) for row in pair.log("err_sent")] == [(errs[0], 0), (errs[1], 1)]
+    third = restarted(steps, errs[1])
+    assert [(row[0], row[4]) for row in pair.log("block_started")] == [
+        (started, 0),
+        (second, 1),
+        (third, 2),
+    ]
+    assert [row[4] for row in pair.log("err")] == [1]
+    assert arrived == arrival(steps, third + steps.l1_hit(), steps.l1_hit())
+    assert pair.counters(1).tasklet_runs == 1 and pair.counters(1).tasklet_entries == 5
+    counters = pair.counters(0)
+    assert counters.timeouts == counters.err_messages == counters.stale_answers == 1

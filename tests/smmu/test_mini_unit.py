@@ -1,0 +1,455 @@
+"""miNI and its base system as translation units of whole engines."""
+
+import pytest
+from engine_costs import Steps
+from engine_pair import BLOCK, NOWHERE, PAGE, PDID, Buffer, Pair, pattern, resident
+
+from pagewire.native import EngineError, ffi, lib
+from pagewire.run.settings.config import ConfigError, load
+from pagewire.smmu.mini.nic_memory import nic_memory
+
+MINI, STATIC = lib.PW_TRANSLATION_MINI, lib.PW_TRANSLATION_STATIC
+TIMEOUT_NS = 250_000
+LINE_PAGES = 4
+"""A block's pages: lines lie as blocks do, wherever a buffer begins."""
+
+
+def mini_pair(**settings: int) -> Pair:
+    mini = {
+        "translation": MINI,
+        "vmh_line_pages": LINE_PAGES,
+        "vmh_entries": 64,
+        "vmh_ways": 2,
+        "timeout_ns": TIMEOUT_NS,
+    }
+    return Pair(**(mini | settings))
+
+
+def write(pair: Pair, source: Buffer, destination: Buffer, at_ns: int = 0) -> int:
+    """One write until it is over: when it is."""
+    pair.write(source, destination, at_ns=at_ns)
+    events = pair.run()
+    assert [event.error for event in events] == [0] * len(events)
+    assert destination.read() == source.read()
+    return max(event.time_ns for event in events)
+
+
+def fill_ns(pair: Pair, num_pinned: int) -> int:
+    """Interrupt until the slot is filled."""
+    costs = pair.costs
+    pinning = costs.miss_pin_fixed_ns + num_pinned * costs.miss_pin_page_ns if num_pinned else 0
+    return costs.miss_delay_ns + costs.miss_fill_ns + pinning
+
+
+def test_miss_on_arrival_is_dropped_and_the_timer_brings_it_again() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    write(pair, source, destination)
+    sender, receiver = pair.counters(0), pair.counters(1)
+    assert receiver.blocks_dropped == receiver.vmh_misses_receive == 1
+    assert receiver.miss_interrupts == sender.miss_interrupts == 1
+    assert sender.timeouts == sender.retransmitted_blocks == 1
+    assert sender.nacks == [0] * 8 and sender.err_messages == 0
+    assert receiver.fault_interrupts == receiver.translation_faults_destination == 0
+    pair.assert_quiet()
+
+
+def test_miss_on_sending_waits_for_the_fill() -> None:
+    pair = mini_pair()
+    pair.trace()
+    source, destination = resident(PAGE)
+    write(pair, source, destination)
+    warm = write(pair, source, destination, at_ns=50_000_000) - 50_000_000
+    assert pair.counters(0).vmh_misses_send == 1
+    assert pair.counters(1).blocks_dropped == 1
+    # cold: the send waits for its fill, and the arrival for the timer behind that
+    started = [row[0] for row in pair.log("block_started")]
+    assert started[1] - started[0] == TIMEOUT_NS + Steps(pair.costs).restart()
+    first = pair.log("block_first_packet")[0][0] - started[0]
+    again = pair.log("block_first_packet")[2][0] - started[2]
+    assert first - again == fill_ns(pair, LINE_PAGES)
+    assert warm < TIMEOUT_NS
+
+
+def test_line_is_filled_whole_and_serves_its_neighbours() -> None:
+    pair = mini_pair()
+    source, destination = resident(BLOCK)
+    write(pair, source, destination)
+    for node, misses in ((0, "vmh_misses_send"), (1, "vmh_misses_receive")):
+        counted = pair.counters(node)
+        assert getattr(counted, misses) == 1
+        assert counted.vmh_pages_pinned == LINE_PAGES
+    assert pair.counters(0).vmh_lookups_send == 2 * LINE_PAGES  # the block goes twice
+    assert pair.counters(1).vmh_pending == LINE_PAGES - 1
+
+
+def test_single_page_lines_miss_for_each_page() -> None:
+    pair = mini_pair(vmh_line_pages=1)
+    source, destination = resident(BLOCK)
+    write(pair, source, destination)
+    assert pair.counters(0).vmh_misses_send == 4
+    assert pair.counters(1).vmh_misses_receive == 4
+    assert pair.counters(1).vmh_cold_receive == 4
+
+
+def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
+    # one set of two ways: three blocks that go round never find their line
+    pair = mini_pair(vmh_entries=2 * LINE_PAGES)
+    source, destination = resident(3 * BLOCK)
+    at_ns = 0
+    for _ in range(2):
+        for block in range(3):
+            offset = block * BLOCK
+            pair.write_raw(source.address + offset, destination.address + offset, PAGE, at_ns)
+            assert all(event.error == 0 for event in pair.run())
+            at_ns += 50_000_000
+    receiver = pair.counters(1)
+    assert receiver.vmh_misses_receive == 6 and receiver.vmh_cold_receive == 3
+    assert receiver.vmh_lines_replaced == 4
+    assert receiver.vmh_pages_pinned == 3 * LINE_PAGES
+    assert receiver.miss_work_ns == 3 * (fill_ns(pair, 4) + fill_ns(pair, 0)) - 6 * (
+        pair.costs.miss_delay_ns
+    )
+
+
+def test_absent_pages_are_brought_in_by_the_pin() -> None:
+    pair = mini_pair()
+    source, destination = resident(4 * BLOCK)
+    destination.drop()
+    write(pair, source, destination)
+    assert pair.counters(1).translation_faults_destination == 0
+
+
+@pytest.mark.parametrize("misses", range(1, 9))
+def test_measured_times_stay_in_their_bins(misses: int) -> None:
+    pair = mini_pair(miss_times=misses, vmh_line_pages=1)
+    source, destination = resident(16 * BLOCK)
+    write(pair, source, destination)
+    counted = pair.counters(1)
+    bins = [value for name, value in vars(counted).items() if name.startswith("miss_works_")]
+    assert sum(bins) == counted.miss_interrupts == 64
+    assert counted.miss_work_ns > 64 * 10_000  # none of them has its weight below 10 us
+    again = mini_pair(miss_times=misses, vmh_line_pages=1)
+    write(again, source, destination)
+    assert again.counters(1).miss_work_ns == counted.miss_work_ns
+
+
+def test_water_marks_unpin_but_not_what_the_cache_holds() -> None:
+    pair = mini_pair(
+        vmh_entries=4 * LINE_PAGES,
+        vmh_high_pages=5 * LINE_PAGES,
+        vmh_low_pages=LINE_PAGES,
+        vmh_check_ns=1,
+    )
+    source, destination = resident(16 * BLOCK)
+    write(pair, source, destination)
+    receiver = pair.counters(1)
+    assert receiver.vmh_evictions > 0
+    assert receiver.vmh_pages_pinned == 16 * LINE_PAGES
+    assert receiver.vmh_pinned_peak <= 6 * LINE_PAGES
+    # the four lines of the cache stay pinned, below the low mark or not
+    left = receiver.vmh_pages_pinned - receiver.vmh_pages_unpinned
+    assert left >= 4 * LINE_PAGES
+
+
+def test_unmapped_page_ends_the_transfer() -> None:
+    pair = mini_pair()
+    source = Buffer(PAGE)
+    source.touch()
+    pair.write_raw(source.address, NOWHERE, PAGE)
+    errors = {event.error for event in pair.run()}
+    assert lib.PW_ERR_ADDRESS in errors
+    assert pair.counters(1).vmh_pages_pinned == 0
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+def test_what_the_unit_pins_counts_over_virtual_time(unit: int) -> None:
+    pair = mini_pair(translation=unit)
+    source, destination = resident(4 * PAGE)
+    first_ns, last_ns, later_ns = 10_000_000, 50_000_000, 100_000_000
+    write(pair, source, destination, at_ns=first_ns)
+    write(pair, source, destination, at_ns=last_ns)
+    pinned = lib.pw_ni_pinned(pair.nis[1])
+    assert (pinned.num_pages, pinned.peak_pages) == (4, 4)
+    lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 3)
+    assert (pinned.num_pages, pinned.peak_pages) == (1, 4)
+    # four pages from the first arrival on, one from the last, both some us behind the call
+    page_ns = 4 * (last_ns - first_ns) + (later_ns - last_ns)
+    mean = lib.pw_pinned_mean_bytes(pinned, later_ns)
+    assert mean == pytest.approx(page_ns * PAGE / later_ns, rel=0.01)
+
+
+def test_smmu_keeps_nothing_pinned() -> None:
+    assert lib.pw_ni_pinned(Pair().nis[0]) == ffi.NULL
+
+
+def test_stale_translation_is_noticed_and_paid_for() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    write(pair, source, destination)
+    assert lib.pw_memory_unpin(pair.memories[1], destination.first_page, 1) == 0
+    destination.drop(0)  # the OS took the page, and told nobody
+    write(pair, source, destination, at_ns=50_000_000)
+    assert pair.counters(1).stale_translations == 1
+    assert pair.counters(1).vmh_misses_receive == 2
+
+
+def test_mapping_that_went_costs_one_miss_a_line() -> None:
+    """Its other pages are found gone, and pinned anew, with the first."""
+    pair = mini_pair()
+    source, destination = resident(4 * PAGE)
+    write(pair, source, destination)
+    for page in range(4):
+        assert lib.pw_memory_unpin(pair.memories[1], destination.first_page + page, 1) == 0
+        destination.drop(page)
+    write(pair, source, destination, at_ns=50_000_000)
+    assert pair.counters(1).stale_translations == 1
+    assert pair.counters(1).vmh_misses_receive == 2
+
+
+def test_invalidation_drops_lines_and_pins() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    write(pair, source, destination)
+    lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 1)
+    assert pair.counters(1).vmh_pages_unpinned == 1
+    write(pair, source, destination, at_ns=50_000_000)
+    assert pair.counters(1).vmh_misses_receive == 2
+    assert pair.counters(1).vmh_cold_receive == 1
+
+
+# --- order of a node ------------------------------------------------------------------------------
+
+
+def dropped_write_and_one_behind(**settings: int) -> tuple[Pair, dict[int, int]]:
+    """A write that misses on arrival, and one to a page that is cached, posted behind it; when each
+    arrives, by its first byte's page."""
+    pair = mini_pair(**settings)
+    source, destination = resident(2 * BLOCK)
+    hot, cold = destination.address, destination.address + BLOCK
+    pair.write_raw(source.address, hot, PAGE)
+    pair.write_raw(source.address + BLOCK, NOWHERE, PAGE, 20_000_000)  # source's line is there too
+    pair.run()
+    at_ns = 50_000_000
+    first = pair.write_raw(source.address + BLOCK, cold, PAGE, at_ns)
+    second = pair.write_raw(source.address, hot, PAGE, at_ns + 5_000)
+    done = {
+        event.id: event.time_ns
+        for event in pair.run()
+        if event.node == 0 and event.kind == lib.PW_HOST_WRITE_DONE and event.error == 0
+    }
+    assert destination.read()[BLOCK : BLOCK + PAGE] == source.read()[BLOCK : BLOCK + PAGE]
+    pair.assert_quiet()
+    return pair, {0: done[first] - at_ns, 1: done[second] - at_ns}
+
+
+def test_behind_a_dropped_block_everything_of_its_node_is_dropped() -> None:
+    pair, took_ns = dropped_write_and_one_behind(keeps_order=1)
+    assert pair.counters(1).blocks_behind == 1
+    assert TIMEOUT_NS < took_ns[0] < took_ns[1]
+
+
+def test_without_order_the_block_behind_arrives_at_once() -> None:
+    pair, took_ns = dropped_write_and_one_behind(keeps_order=0)
+    assert pair.counters(1).blocks_behind == 0
+    assert took_ns[1] < TIMEOUT_NS < took_ns[0]
+
+
+ONE_EVENT = {"num": 1, "denom": 1, "seed": 7, "limit": 1, "amount_ns": 0}
+
+
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+@pytest.mark.parametrize(
+    "site",
+    [lib.PW_IMPAIRMENT_PACKET_LOSS, lib.PW_IMPAIRMENT_PACKET_CORRUPTION],
+    ids=["loss", "corruption"],
+)
+@pytest.mark.parametrize("order", [0, 1])
+def test_block_that_the_network_spoils_is_missed_in_silence(
+    order: int, site: int, unit: int
+) -> None:
+    pair = mini_pair(translation=unit, keeps_order=order, block_bytes=4096, window_blocks=4)
+    source, destination = resident(4 * PAGE)
+    write(pair, source, destination)  # the lines are there from now on: no misses
+    plan = ffi.new("pw_impairment_site *", ONE_EVENT)
+    assert lib.pw_ni_plan_impairment(pair.nis[0], site, plan) == 0
+    before = pair.counters(0).timeouts, pair.counters(1).blocks_behind
+    write(pair, source, destination, at_ns=50_000_000)
+    sender, receiver = pair.counters(0), pair.counters(1)
+    assert sender.nacks == [0] * 8
+    assert receiver.crc_errors == (site == lib.PW_IMPAIRMENT_PACKET_CORRUPTION)
+    assert receiver.blocks_behind - before[1] == (3 if order else 0)
+    assert sender.timeouts - before[0] == (4 if order else 1)
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_arrive_whatever_the_network_does(seed: int, unit: int) -> None:
+    """Whoever waits for a block that never comes would end with an error, or never."""
+    sites = ("packet_loss", "packet_corruption", "delay", "duplication", "lost_ack")
+    injected: dict[str, str | int] = {name: f"1:{12 + seed}:{seed}" for name in sites}
+    injected["delay_by_ns"] = 100_000 + seed * 37_000
+    injected["duplicate_after_ns"] = 50_000 + seed * 53_000
+    pair = mini_pair(
+        translation=unit,
+        block_bytes=4096,
+        vmh_entries=256,
+        window_blocks=seed + 1,
+        injected=injected,
+    )
+    buffers = [resident(1 + (seed * 7919 + i * 5000) % (9 * PAGE)) for i in range(5)]
+    for i, (source, destination) in enumerate(buffers):
+        pair.write(source, destination, at_ns=i * seed * 1000)
+    assert {event.error for event in pair.run()} == {0}
+    assert all(destination.read() == source.read() for source, destination in buffers)
+    assert pair.counters(0).nacks == [0] * 8
+    pair.assert_quiet()
+
+
+def test_transfer_that_ends_with_an_error_holds_up_nobody() -> None:
+    pair = mini_pair(vmh_line_pages=1)
+    source, destination = resident(2 * BLOCK)
+    # its second page is not mapped: block by block, the first is dropped, then the transfer ends
+    pair.write_raw(source.address, NOWHERE, PAGE)
+    pair.run()
+    write(pair, source, destination, at_ns=50_000_000)
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("block_bytes", [4096, 8192, 16384])
+@pytest.mark.parametrize("num_bytes,skew", [(1, 0), (4097, 100), (100_000, 4000), (262_144, 0)])
+def test_bytes_arrive_whatever_block_and_order(
+    num_bytes: int, skew: int, block_bytes: int, order: int
+) -> None:
+    pair = mini_pair(block_bytes=block_bytes, keeps_order=order, vmh_line_pages=1, vmh_entries=256)
+    source, destination = resident(num_bytes, destination_skew=skew)
+    destination.drop()
+    write(pair, source, destination)
+    num_blocks = -(-(num_bytes + skew % block_bytes) // block_bytes)
+    assert pair.counters(0).blocks == num_blocks
+    pair.assert_quiet()
+
+
+# --- buffers -------------------------------------------------------------------------------------
+
+
+def test_request_for_a_new_buffer_comes_again_until_its_entry_is_there() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    for at_ns in (0, 50_000_000):  # the second one finds pages and buffer
+        key = pair.expose(source)
+        pair.fetch_raw(source.address, key, destination.address, PAGE, at_ns)
+        assert all(event.error == 0 for event in pair.run())
+    owner = pair.counters(0)
+    assert owner.cbh_lookups == 2 and owner.cbh_misses == 2  # each exposure is a buffer
+    assert owner.requests_retried == 2
+
+
+def test_registered_buffer_is_found_in_the_cache() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    key = ffi.new("uint64_t *")
+    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+    for at_ns in (0, 50_000_000, 100_000_000):
+        pair.fetch_raw(source.address, int(key[0]), destination.address, PAGE, at_ns)
+        assert all(event.error == 0 for event in pair.run())
+    assert pair.counters(0).cbh_lookups == 3 and pair.counters(0).cbh_misses == 1
+
+
+def test_wrong_key_is_refused_and_counted_whichever_bit_is_wrong() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    key = ffi.new("uint64_t *")
+    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+    right = int(key[0])
+    wrong = [right ^ 1 << bit for bit in range(64)]
+    for i, each in enumerate(wrong):
+        pair.fetch_raw(source.address, each, destination.address, PAGE, i * 1_000_000)
+        assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
+    owner = pair.counters(0)
+    assert owner.cbh_invalid == owner.reads_refused_protection == owner.reads_refused == 64
+    pair.fetch_raw(source.address, right, destination.address, PAGE, 100_000_000)
+    assert [event.error for event in pair.run()] == [0]
+    assert destination.read() == source.read()
+    assert lib.pw_ni_unexpose(pair.nis[0], right) == 0
+    pair.assert_quiet()
+
+
+def test_deregistered_buffer_leaves_the_cache() -> None:
+    pair = mini_pair()
+    source, destination = resident(PAGE)
+    key = ffi.new("uint64_t *")
+    for at_ns in (0, 50_000_000):
+        assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+        pair.fetch_raw(source.address, int(key[0]), destination.address, PAGE, at_ns)
+        assert all(event.error == 0 for event in pair.run())
+        assert lib.pw_ni_unexpose(pair.nis[0], int(key[0])) == 0
+    assert pair.counters(0).cbh_misses == 2
+    assert pair.counters(0).vmh_misses_send == 1  # translations of its pages stay
+
+
+# --- static --------------------------------------------------------------------------------------
+
+
+def test_static_tables_never_miss() -> None:
+    pair = Pair(translation=STATIC)
+    source, destination = resident(4 * BLOCK)
+    destination.drop()
+    source.fill(pattern(4 * BLOCK))
+    write(pair, source, destination)
+    receiver = pair.counters(1)
+    assert receiver.static_pages == 16 and receiver.blocks_dropped == 0
+    assert pair.counters(0).retransmitted_blocks == 0
+
+
+def test_static_table_of_pages_is_full() -> None:
+    pair = Pair(translation=STATIC, static_pages=4)
+    source, destination = resident(2 * BLOCK)
+    pair.write(source, destination)
+    assert any(event.error < 0 for event in pair.run())
+    assert pair.counters(0).static_refused + pair.counters(1).static_refused > 0
+
+
+def test_static_table_of_buffers_is_full() -> None:
+    pair = Pair(translation=STATIC, static_buffers=1)
+    source, _ = resident(PAGE)
+    pair.expose(source)
+    with pytest.raises(EngineError):
+        pair.expose(source)
+
+
+# --- settings and memory -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "assignments,part",
+    [
+        (("run.memory=pin",), "run.memory"),
+        (("run.timeout=none",), "run.timeout"),
+        (("smmu.hupcf=0",), "smmu.hupcf"),
+        (("mini.vmh_entries=1048576",), "mini.memory"),
+        (("mini.vmh_line_pages=128", "mini.vmh_entries=256"), "mini.vmh_entries"),
+        (("mini.high_water_pages=1", "mini.low_water_pages=2"), "mini.low_water_pages"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(assignments: tuple[str, ...], part: str) -> None:
+    with pytest.raises(ConfigError, match=part):
+        load(("run.translation=mini", *assignments), environ={})
+
+
+def test_memory_of_the_nic_is_counted_by_part() -> None:
+    def memory(*assignments: str) -> dict[str, int]:
+        return nic_memory(load(assignments, environ={}).engine_settings())
+
+    static, mini = memory("run.translation=static"), memory("run.translation=mini")
+    assert static["vmh_bytes"] == 131072 * 4 and static["cbh_bytes"] == 1024 * 36
+    assert static["imported_bytes"] == 8 * 4096 * 16 and mini["imported_bytes"] == 0
+    assert mini["vmh_bytes"] == 16384 * 4 + 256 * 8 and mini["cbh_bytes"] == 1024 * 26
+    more = memory("run.translation=static", "mini.static_pages=65536")
+    assert static["total_bytes"] - more["total_bytes"] == 65536 * 4
+    for each in (static, mini):
+        parts = sum(size for part, size in each.items() if part != "total_bytes")
+        assert each["total_bytes"] == parts

@@ -1,0 +1,196 @@
+"""Programs of MPI in C and Fortran over the libfabric provider.
+
+They check themselves: what they get is compared with what they compute. On plain MPICH they must
+pass too, which is the check of them.
+"""
+
+import re
+import shutil
+
+import pytest
+from native_programs import (
+    SOURCES,
+    fortran,
+    launch_with_report,
+    needs_mpicc,
+    needs_provider,
+    plain,
+    programs,
+)
+
+pytestmark = needs_mpicc
+
+MESSAGES = (
+    "pingpong", "bandwidth", "all_to_all_by_hand", "order", "unexpected", "wildcards", "nothing",
+    "probe", "matched", "cancel", "truncation", "send_modes", "synchronous", "persistent",
+    "partitioned", "sendrecv", "completion", "testing",
+)  # fmt: skip
+MEMORY = ("remapped", "moved", "children", "shared_buffer", "large")
+TYPES = ("types_matrix", "types_struct", "types_indexed", "types_collective")
+COLLECTIVES = (
+    "collectives", "collectives_nonblocking", "collectives_persistent", "collectives_split",
+    "collectives_in_flight", "reductions", "reductions_nonblocking", "reductions_persistent",
+    "reduction_types", "reduction_places", "reduction_in_order", "neighbours_grid",
+    "neighbours_graph", "intercomm", "communicators", "split",
+)  # fmt: skip
+WINDOWS = (
+    "one_sided_fence", "one_sided_pscw", "one_sided_locks", "one_sided_strides",
+    "one_sided_dynamic", "one_sided_shared", "accumulate", "accumulate_native", "atomics",
+    "atomics_native", "accumulate_types",
+)  # fmt: skip
+OTHERS = ("wtime", "session", "files", "port", "regions")
+ALONE = ("pingpong_large", "threads", "spawn", "spawned")
+"""In runs of their own: they take long, start otherwise, or print what is not theirs."""
+
+BATCHES = {
+    "messages": (*MESSAGES, *MEMORY, *TYPES),
+    "collectives": COLLECTIVES,
+    "windows": WINDOWS,
+    "others": OTHERS,
+}
+
+
+def ok(*names: str) -> list[str]:
+    return [f"ok {name}" for name in names]
+
+
+def test_every_program_of_the_sources_is_run():
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("*.c"))
+    there = re.findall(r"^CHECK_PROGRAM\((\w+)\)", text, re.MULTILINE)
+    listed = [name for batch in BATCHES.values() for name in batch]
+    assert sorted(there) == sorted([*listed, *ALONE])
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_programs_pass_on_plain_mpich(num_ranks):
+    names = [name for batch in BATCHES.values() for name in batch]
+    done = plain(num_ranks, programs(), *names)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ok(*names)
+
+
+@needs_provider
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_programs_pass_over_the_ni(batch, num_ranks, tmp_path):
+    lines, report = launch_with_report(tmp_path, num_ranks, programs(), *BATCHES[batch])
+    assert lines == ok(*BATCHES[batch])
+    totals = report["totals"]
+    assert totals["malformed_frames"] == totals["crc_errors"] == totals["transfers_failed"] == 0
+    if num_ranks > 1:
+        assert totals["transfers"] > 0 and totals["translation_faults"] > 0
+
+
+def settings(**values: str) -> tuple[str, ...]:
+    return tuple(
+        word
+        for name, text in values.items()
+        for word in ("--set", f"{name.replace('__', '.')}={text}")
+    )
+
+
+@needs_provider
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        (settings(run__memory="pretouch"), {"touch_ns": True, "translation_faults": False}),
+        (settings(run__memory="ideal"), {"translation_faults": False}),
+        (settings(run__memory="pin"), {"translation_faults": False}),
+        (settings(run__policy="all", run__timeout="100us"), {"translation_faults": True}),
+        (settings(run__err="false", run__timeout="50us"), {"errs_sent": False, "timeouts": True}),
+        (settings(run__eager_limit="0"), {"eager_bytes": False}),
+        (settings(run__eager_limit="4KiB"), {"eager_messages": True}),
+        (settings(smmu__mode="stall"), {"accesses_stalled": True}),
+    ],
+    ids=lambda value: "-".join(value[1::2]) if isinstance(value, tuple) else "",
+)
+def test_programs_pass_with_other_settings(options, counts, tmp_path):
+    names = ("bandwidth", "order", "unexpected", "probe", "truncation", "completion", "children",
+             "types_matrix", "one_sided_locks", "reductions")  # fmt: skip
+    if "run.err=false" not in options:  # a timeout for each page: minutes of virtual time
+        names += ("pingpong", "remapped")
+    lines, report = launch_with_report(tmp_path, 2, programs(), *names, options=options)
+    assert lines == ok(*names)
+    for name, is_there in counts.items():
+        assert (report["totals"][name] > 0) == is_there, name
+
+
+@needs_provider
+@pytest.mark.parametrize(
+    "sites",
+    [
+        {"packet_loss": "1:100:7"},
+        {"packet_corruption": "1:200:7", "duplication": "1:20:7", "delay": "1:20:7"},
+        {"lost_ack": "1:10:7", "lost_nack": "1:10:7", "lost_err": "1:10:7", "fifo_full": "1:10:7"},
+    ],
+    ids=" ".join,
+)
+def test_programs_pass_over_a_bad_network(sites, tmp_path):
+    names = ("order", "unexpected", "completion", "types_struct", "collectives", "one_sided_fence",
+             "atomics")  # fmt: skip
+    options = settings(
+        run__timeout="100us", **{f"impairments__{name}": text for name, text in sites.items()}
+    )
+    lines, report = launch_with_report(tmp_path, 3, programs(), *names, options=options)
+    assert lines == ok(*names)
+    for name in sites:
+        assert report["totals"]["impairments"][name]["injected"] > 0
+    assert report["totals"]["retransmitted_blocks"] > 0
+
+
+@needs_provider
+@pytest.mark.parametrize("wire", ["shm", "tcp"])
+def test_programs_pass_over_each_wire(wire, tmp_path):
+    names = ("pingpong", "unexpected", "completion", "reductions", "one_sided_locks")
+    lines, _ = launch_with_report(tmp_path, 3, programs(), *names, options=settings(run__wire=wire))
+    assert lines == ok(*names)
+
+
+@needs_provider
+def test_large_messages(tmp_path):
+    lines, report = launch_with_report(tmp_path, 2, programs(), "pingpong_large")
+    assert lines == ok("pingpong_large")
+    assert report["totals"]["rdma_bytes"] >= 2 * (4 << 20) * 2 + 2 * (16 << 20)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_threads_on_plain_mpich(num_ranks):
+    done = plain(num_ranks, programs(), "--threads", "threads", "collectives", "one_sided_locks")
+    assert done.stdout.splitlines() == ok("threads", "collectives", "one_sided_locks")
+
+
+@needs_provider
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_threads_over_the_ni(num_ranks, tmp_path):
+    names = ("threads", "collectives", "one_sided_locks")
+    lines, _ = launch_with_report(tmp_path, num_ranks, programs(), "--threads", *names)
+    assert lines == ok(*names)
+
+
+def test_spawned_processes_on_plain_mpich():
+    done = plain(2, programs(), "spawn")
+    assert sorted(done.stdout.splitlines()) == ok("spawn", "spawned")
+
+
+@needs_provider
+def test_spawned_processes_over_the_ni(tmp_path):
+    lines, _ = launch_with_report(tmp_path, 2, programs(), "spawn")
+    assert sorted(lines) == ok("spawn", "spawned")
+
+
+needs_fortran = pytest.mark.skipif(not shutil.which("gfortran"), reason="needs gfortran")
+
+
+@needs_fortran
+@pytest.mark.parametrize("num_ranks", [1, 2, 3])
+def test_fortran_on_plain_mpich(num_ranks):
+    done = plain(num_ranks, fortran("gfortran"))
+    assert done.stdout.split() == ["ok", "fortran"], done.stderr
+
+
+@needs_provider
+@needs_fortran
+def test_fortran_over_the_ni(tmp_path):
+    lines, report = launch_with_report(tmp_path, 3, fortran("gfortran"))
+    assert [line.strip() for line in lines] == ok("fortran")
+    assert report["totals"]["mpi_calls"]["Sendrecv"]["calls"] == 6

@@ -1,0 +1,177 @@
+"""What programs are told by the calls of their sockets over `pagewire sockets`, as by TCP's."""
+
+import pytest
+from sockets_runs import run
+
+
+def test_connect_when_not_waited_for_tells_its_outcome_by_poll_and_error():
+    server = """
+time.sleep(0.3)
+s = socket.create_server(("", 7)).accept()[0]
+s.sendall(read_all(s))
+"""
+    client = """
+def begin(port):
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex(("10.77.0.1", port)) == errno.EINPROGRESS
+    return s
+def outcome(s, edge=0):
+    watch = select.epoll()
+    watch.register(s, select.EPOLLIN | select.EPOLLOUT | edge)
+    ((_, events),) = watch.poll(30)
+    return events, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+refused = select.EPOLLERR | select.EPOLLHUP | select.EPOLLIN | select.EPOLLOUT
+for edge in (0, select.EPOLLET):
+    events, error = outcome(begin(9), edge)
+    assert events == refused and error == errno.ECONNREFUSED, (events, error)
+s = begin(9)
+select.select([], [s], [], 30)
+for expected in (errno.ECONNREFUSED, errno.EINPROGRESS):  # told once, then it tries again
+    assert s.connect_ex(("10.77.0.1", 9)) == expected
+while (found := outcome(s := begin(7)))[1]:
+    time.sleep(0.02)
+assert found == (select.EPOLLOUT, 0), found
+assert s.connect_ex(("10.77.0.1", 7)) == errno.EISCONN and s.getpeername() == ("10.77.0.1", 7)
+s.setblocking(True)
+s.sendall(content(1, 500_000))
+s.shutdown(socket.SHUT_WR)
+assert read_all(s) == content(1, 500_000)
+"""
+    run(server, client)
+
+
+def test_connect_when_the_queue_is_full_waits_for_an_accept_and_loses_nobody():
+    server = """
+server = socket.create_server(("", 7), backlog=2)
+told = socket.create_server(("", 8))
+for idx in range(9):
+    if idx == 1:
+        told.accept()  # all have called
+    s = server.accept()[0]
+    s.sendall(s.recv(1))
+    s.close()
+server.close()
+time.sleep(60)
+"""
+    client = """
+def begin():
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex(("10.77.0.1", 7)) == errno.EINPROGRESS
+    return s
+dial(7).sendall(b"x")
+waiting = [begin() for _ in range(12)]
+dial(8)
+assert waiting[11].connect_ex(("10.77.0.1", 7)) == errno.EALREADY
+try:
+    waiting[11].getpeername()
+except OSError as error:
+    assert error.errno == errno.ENOTCONN
+num_answered, num_refused = 0, 0
+for s in waiting:
+    select.select([], [s], [], 30)
+    if s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        num_refused += 1
+        continue
+    s.setblocking(True)
+    try:
+        s.sendall(b"y")
+        num_answered += s.recv(1) == b"y"
+    except OSError:
+        pass
+assert num_answered == 8 and num_refused >= 1, (num_answered, num_refused)
+"""
+    run(server, client)
+
+
+@pytest.mark.parametrize("first", ["bind", "connect"])
+def test_set_of_epoll_when_joined_before_the_call_has_the_socket_after_it(first):
+    server = """
+server = socket.socket()
+early, late = select.epoll(), select.epoll()
+early.register(server, select.EPOLLIN | select.EPOLLONESHOT)
+late.register(server, select.EPOLLIN | select.EPOLLET)
+early.poll(0)
+early.modify(server, select.EPOLLIN | select.EPOLLONESHOT)
+server.bind(("", 7))
+server.listen()
+assert early.poll(30) == late.poll(30) == [(server.fileno(), select.EPOLLIN)]
+s = server.accept()[0]
+assert early.poll(0) == []  # told once
+s.sendall(b"hello")
+time.sleep(60)
+"""
+    client = """
+s = socket.socket()
+s.setblocking(False)
+watch = select.epoll()
+watch.register(s, select.EPOLLIN | select.EPOLLET)
+while True:
+    assert s.connect_ex(("10.77.0.1", 7)) == errno.EINPROGRESS
+    events = 0
+    while not events & select.EPOLLIN:
+        ((fd, events),) = watch.poll(30)
+    assert fd == s.fileno()
+    if not s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        break
+    time.sleep(0.02)
+assert s.recv(5) == b"hello"
+"""
+    if first == "bind":
+        client = "assert dial(7).recv(5) == b'hello'"
+    run(server, client)
+
+
+def test_connect_when_bound_before_comes_from_that_port():
+    server = """
+server = socket.create_server(("", 7))
+server.listen(5)  # again
+s, peer = server.accept()
+assert peer == ("10.77.0.2", 4321), peer
+"""
+    client = """
+dial_from = lambda: socket.create_connection(("10.77.0.1", 7), source_address=("", 4321))
+while True:
+    try:
+        s = dial_from()
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.02)
+assert s.getsockname() == ("10.77.0.2", 4321)
+assert s.recv(1) == b""
+near = socket.socket()
+near.bind(("", 4322))
+own = socket.create_server(("127.0.0.1", 0))
+near.connect(own.getsockname())
+assert own.accept()[1] == near.getsockname()
+"""
+    run(server, client)
+
+
+def test_descriptors_when_there_are_no_more_are_told_and_lose_no_connection():
+    server = """
+import resource
+server = socket.create_server(("", 7))
+server.accept()
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+taken = []
+try:
+    while True:
+        taken.append(server.accept()[0])
+except OSError as error:
+    assert error.errno == errno.EMFILE
+assert 10 < len(taken) < 20
+for s in taken:
+    s.sendall(b"x")
+    s.close()
+while True:
+    server.accept()[0].sendall(b"x")
+"""
+    client = """
+dial(7)
+waiting = [dial(7) for _ in range(40)]
+for s in waiting:
+    assert read_all(s) == b"x"
+"""
+    run(server, client)

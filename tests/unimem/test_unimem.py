@@ -1,0 +1,578 @@
+"""Unimem on nodes of one process: operations, times, rights, forged senders, full FIFOs, dead
+nodes, remote fork, messages between kernels, locks."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+
+import pytest
+
+from pagewire.cli.commands import info
+from pagewire.native import EngineError, ffi, lib
+from pagewire.run.settings import platform
+from pagewire.unimem.gsas import NO_ARGUMENT, Deny, GsasError, Refusal, global_address
+from pagewire.unimem.kernel_mailbox import message
+from pagewire.unimem.locks import Barrier, McsLock, SpinLock, TicketLock
+from pagewire.unimem.machine import Machine
+from pagewire.unimem.thread import THREADS_MAX
+
+COSTS = platform.load("exanest-qfdb").costs
+EMPTY = 0xCAFEFEBEDEADBEAF
+PAYLOAD0, PAYLOAD1, DESTINATION = (
+    int(lib.PW_PIF_PAYLOAD0),
+    int(lib.PW_PIF_PAYLOAD1),
+    int(lib.PW_PIF_DESTINATION),
+)
+PEND, ILLEGAL, NACK, ACK = (
+    int(getattr(lib, f"PW_PIF_{name}")) for name in ("PEND", "ILLEGAL", "NACK", "ACK")
+)
+
+
+@pytest.fixture
+def machine():
+    with Machine(4) as made:
+        yield made
+
+
+def alone(machine, program, *arguments, node=0, raw=False):
+    return machine.run((node, program, *arguments), raw=raw)[0]
+
+
+def packet_ns(num_bytes: int, hops: int) -> int:
+    wire_ns = (
+        (COSTS.packet_header_bytes + num_bytes)
+        * 8e6
+        // (COSTS.link_mbps * COSTS.link_coding_permille)
+    )
+    return int(wire_ns) + COSTS.ni_send_ns + hops * COSTS.hop_ns + COSTS.ni_receive_ns
+
+
+def test_every_operation_at_every_node(machine):
+    def program(thread):
+        for node in range(4):
+            page = thread.alloc(2, node=node)
+            assert page == global_address(node, 4096)
+            thread.write64(page, 0x1122334455667788)
+            assert [thread.read8(page + idx) for idx in (0, 7)] == [0x88, 0x11]
+            assert thread.read32(page + 4) == 0x11223344
+            assert thread.cas(page, 0x1122334455667788, 5) and not thread.cas(page, 4, 6)
+            assert thread.faa(page, -1) == 5
+            assert thread.swap(page, 9) == 4
+            thread.write128(page + 4088, 1, 2)
+            assert thread.read64(page + 4096) == 2
+            thread.write8(page + 8, 0xFF)
+            thread.write32(page + 16, 0xDEADBEEF)
+            copy = thread.read_array(page, 2)
+            assert copy.view("u8")[[0, 1, 2, 511, 512]].tolist() == [9, 0xFF, 0xDEADBEEF, 1, 2]
+            thread.free(page)
+            with pytest.raises(GsasError, match=r"read64 at 0x.*1000: there is no such page"):
+                thread.read64(page)
+
+    alone(machine, program, node=1)
+
+
+@pytest.mark.parametrize(("node", "hops"), [(0, 0), (1, 1)])
+def test_time_of_an_operation_is_the_sum_of_its_parts(machine, node, hops):
+    def program(thread):
+        page = thread.alloc(node=node)
+        start_ns = thread.now_ns
+        thread.faa(page, 1)
+        return thread.now_ns - start_ns
+
+    posted_ns = 3 * COSTS.core_register_write_ns
+    served_ns = 2 * COSTS.mailbox_read_ns + (
+        COSTS.atomic_decode_ns + COSTS.atomic_lookup_ns + COSTS.atomic_access_ns
+    )
+    answered_ns = COSTS.core_register_write_ns + COSTS.mailbox_read_ns
+    word_bytes = 2 * 16 + 16 + COSTS.packet_header_bytes
+    expected = posted_ns + packet_ns(32, hops) + served_ns + answered_ns
+    assert alone(machine, program) == expected + packet_ns(word_bytes, hops)
+
+
+def test_contended_word_is_served_one_after_the_other(machine):
+    def program(thread, page, rounds):
+        start_ns = thread.now_ns
+        for _ in range(rounds):
+            thread.faa(page, 1)
+        return thread.now_ns - start_ns
+
+    page = alone(machine, lambda thread: thread.alloc(node=3))
+    alone_ns = alone(machine, program, page, 8)
+    many_ns = max(machine.run(*((idx % 3, program, page, 8) for idx in range(60))))
+    assert alone(machine, lambda thread: thread.read64(page)) == 8 * 61
+    each_ns = (
+        2 * COSTS.mailbox_read_ns
+        + COSTS.atomic_decode_ns
+        + COSTS.atomic_lookup_ns
+        + COSTS.atomic_access_ns
+    )
+    assert many_ns > 60 * 8 * each_ns > 2 * alone_ns
+
+
+def test_rights_hold_between_nodes(machine):
+    def share(thread):
+        return thread.alloc(deny=Deny.OTHERS_WRITE), thread.alloc(deny=Deny.OTHERS_READ)
+
+    readable, writable = alone(machine, share)
+
+    def stranger(thread):
+        assert thread.read64(readable) == 0
+        for name, arguments in (("write64", (1,)), ("cas", (0, 1)), ("faa", (1,)), ("swap", (1,))):
+            with pytest.raises(GsasError, match="the page's rights forbid it") as caught:
+                getattr(thread, name)(readable, *arguments)
+            assert caught.value.refusal is Refusal.DENIED
+        with pytest.raises(GsasError):
+            thread.free(readable)
+        thread.write64(writable, 3)
+        with pytest.raises(GsasError):
+            thread.read4k(writable)
+        return thread.read64(readable)
+
+    assert alone(machine, stranger, node=1) == 0
+
+
+def test_memory_of_a_node_ends(machine):
+    with Machine(1, settings={"unimem.memory": "8KiB"}) as small:
+
+        def program(thread):
+            page = thread.alloc(2)
+            with pytest.raises(GsasError, match="raise unimem.memory"):
+                thread.alloc()
+            thread.free(page)
+            return thread.alloc(2)
+
+        assert alone(small, program) == global_address(0, 3 * 4096)
+
+
+def test_arguments_are_checked(machine):
+    def program(thread):
+        for wrong in (0, 65536):
+            with pytest.raises(ValueError, match="allowed is 1 to 65535"):
+                thread.alloc(wrong)
+        with pytest.raises(ValueError, match="nodes 0 to 3"):
+            thread.alloc(node=4)
+        with pytest.raises(ValueError, match="no value of 64 bits"):
+            thread.write64(0, 2**64)
+
+    alone(machine, program)
+
+
+def test_view_outlives_its_machine():
+    def program(thread):
+        page = thread.alloc()
+        thread.write64(page, 8)
+        return thread.view(page)
+
+    with Machine(1) as machine:
+        view = alone(machine, program)
+    del machine
+    assert view[0] == 8
+
+
+def test_view_is_the_memory_itself(machine):
+    def program(thread):
+        page = thread.alloc(3)
+        view = thread.view(page + 4096)
+        assert view.size == 2 * 4096
+        thread.write64(page + 4104, 77)
+        assert view.view("u8")[1] == 77
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1
+        with pytest.raises(GsasError):
+            thread.view(thread.alloc(node=1))
+
+    alone(machine, program)
+
+
+# ---- packetizer and mailbox
+
+
+def destination(node, fifo):
+    return node << 34 | 0x0040 << 18 | fifo << 12
+
+
+def test_packet_has_the_id_that_the_hardware_writes(machine):
+    received = []
+
+    def receiver(thread):
+        assert thread.read_mailbox(2) == [(EMPTY, EMPTY)] * 2
+        thread.compute(10_000)
+        received.extend(thread.read_mailbox(2))
+        return thread.interface
+
+    def forger(thread):
+        thread.write_packetizer(PAYLOAD0, 0xABCD << 48 | 0x0000666666666666, 1)
+        thread.write_packetizer(PAYLOAD1, 2, 3)
+        thread.write_packetizer(DESTINATION, destination(1, 1))
+        assert thread.status() == PEND
+        thread.compute(5_000)
+        assert thread.status() == ACK
+        thread.write_packetizer(PAYLOAD0, 0)
+        thread.write_packetizer(PAYLOAD1, 0)
+        thread.write_packetizer(DESTINATION, 7)
+        assert thread.status() == ILLEGAL
+        with pytest.raises(EngineError):  # the trusted page is not among his registers
+            thread.write_packetizer(int(lib.PW_TIF_BASE_DEST), 0)
+        return thread.id
+
+    _, sender = machine.run((1, receiver), (0, forger), raw=True)
+    assert received == [(0xABCD << 48 | sender, 1), (2, 3)]
+
+
+def test_service_takes_no_words_of_users_and_librarys_threads_no_packets():
+    """Neither a request with somebody else's id nor a response can be put into a FIFO."""
+    with Machine(2) as machine:
+        page = alone(machine, lambda thread: thread.alloc(node=1, deny=Deny(15)))
+        victim_id = 0x0001
+
+        def forger(thread):
+            write = (victim_id | int(lib.PW_UNIMEM_WRITE64) << 56, page)
+            assert not thread.write_mailbox(1, 0, [write, (99, 0)])
+            # A packet does arrive there, with the forger's own id.
+            thread.compute(10_000)
+            thread.write_packetizer(PAYLOAD0, *write)
+            thread.write_packetizer(PAYLOAD1, 99)
+            thread.write_packetizer(DESTINATION, destination(1, 0))
+            thread.compute(10_000)
+            assert thread.status() == ACK
+
+        alone(machine, forger, node=1, raw=True)
+        assert machine.counters(1)["refused"] == 1
+
+        def owner(thread):
+            assert thread.id == victim_id
+            assert thread.read64(page) == 0
+            other = Forger(machine)
+            assert other.try_words(thread.interface) is False
+            assert other.try_packet(thread.interface) == NACK
+
+        class Forger:
+            def __init__(self, machine):
+                out = lib.pw_unimem_open(machine.unimem[1], True)
+                self.interface, self.unimem = out, machine.unimem[1]
+
+            def try_words(self, fifo):
+                words = ffi.new("pw_mailbox_word[]", [(0, 1)])
+                lib.pw_unimem_write_mailbox(self.unimem, self.interface, 0, fifo, words, 1, 0)
+                return bool(lib.pw_unimem_write_answer(self.unimem, self.interface, 10**12))
+
+            def try_packet(self, fifo):
+                for offset in (PAYLOAD0, PAYLOAD1, DESTINATION):
+                    where = destination(0, fifo) if offset == DESTINATION else 0
+                    value = ffi.new("pw_mailbox_word *", (where, 0))
+                    lib.pw_unimem_write_packetizer(self.unimem, self.interface, offset, value, 0)
+                return lib.pw_unimem_status(self.unimem, self.interface, 10**12)
+
+        alone(machine, owner)
+
+
+@pytest.mark.parametrize(("bursts", "there"), [("hardware", 3), ("whole", 2)])
+def test_burst_into_an_almost_full_fifo(bursts, there):
+    with Machine(2, settings={"unimem.fifo_words": 3, "unimem.bursts": bursts}) as machine:
+        read = []
+
+        def receiver(thread):
+            thread.compute(50_000)
+            read.extend(word for word in thread.read_mailbox(4) if word[0] != EMPTY)
+
+        def sender(thread):
+            assert thread.write_mailbox(1, 1, [(1, 0), (2, 0)])
+            taken = thread.write_mailbox(1, 1, [(3, 0), (4, 0)])
+            assert taken is (bursts == "hardware")
+            thread.write_mailbox(1, 1, [(5, 0)])
+            return thread.write_mailbox(1, 1, [(6, 0)])
+
+        assert machine.run((1, receiver), (0, sender), raw=True)[1] is False
+        expected = [1, 2, 3] if bursts == "hardware" else [1, 2, 5]
+        assert [word[0] for word in read] == expected
+        assert machine.counters(1)["words_lost"] == (1 if bursts == "hardware" else 0)
+
+
+def test_full_fifo_of_the_service_is_answered_by_nack_and_tried_again():
+    def program(thread, page):
+        for _ in range(4):
+            thread.faa(page, 1)
+
+    with Machine(2, settings={"unimem.fifo_words": 4}) as machine:
+        page = alone(machine, lambda thread: thread.alloc(node=1))
+        machine.run(*((0, program, page) for _ in range(20)))
+        assert alone(machine, lambda thread: thread.read64(page)) == 80
+        counters = machine.counters(0)
+        assert counters["nacks"] == counters["resent"] > 0
+
+
+def test_request_that_an_odd_fifo_cuts_in_half_is_lost():
+    """The known issue of the hardware, at the atomic service."""
+
+    def program(thread, page):
+        try:
+            for _ in range(3):
+                thread.faa(page, 1)
+        except GsasError as error:
+            return error.refusal
+        return None
+
+    with Machine(2, settings={"unimem.fifo_words": 5}) as machine:
+        page = alone(machine, lambda thread: thread.alloc(node=1))
+        results = machine.run(*((0, program, page) for _ in range(20)))
+        assert Refusal.NO_ANSWER in results
+        assert machine.counters(1)["words_lost"] > 0
+
+
+def test_dead_node_does_not_answer(machine):
+    page = alone(machine, lambda thread: thread.alloc(node=2))
+    machine.stop(2)
+
+    def program(thread):
+        with pytest.raises(GsasError, match=r"read64 at 0x.* of node 2: the node does not answer"):
+            thread.read64(page)
+        return thread.read64(thread.alloc(node=1))  # with an interface of its own again
+
+    assert alone(machine, program) == 0
+
+
+def test_dead_owner_of_a_locks_data_does_not_make_others_wait_for_ever(machine):
+    """Who holds the lock asks a dead node, and others look at the lock meanwhile."""
+    lock, data = alone(machine, lambda thread: (thread.alloc(node=1), thread.alloc(node=2)))
+    machine.answer_limit_ns = 2_000_000
+    machine.stop(2)
+
+    def program(thread):
+        with SpinLock(thread, lock, pause_ns=20_000):
+            start_ns = thread.now_ns
+            with pytest.raises(GsasError) as caught:
+                thread.faa(data, 1)
+            assert caught.value.refusal is Refusal.NO_ANSWER
+            assert 2_000_000 <= thread.now_ns - start_ns < 2_010_000
+        return thread.now_ns
+
+    assert min(machine.run((0, program), (1, program), (3, program))) > 2_000_000
+
+
+def test_who_waits_for_a_message_is_not_given_up_while_its_sender_waits_for_an_answer(machine):
+    page = alone(machine, lambda thread: thread.alloc(node=2))
+    machine.stop(2)
+
+    def sender(thread):
+        with pytest.raises(GsasError):
+            thread.read64(page)
+        thread.messages.device(1).write(message(4, 1))
+
+    def receiver(thread):
+        thread.messages.act("r", 4)
+        return thread.messages.device(0).read()
+
+    assert machine.run((1, receiver), (0, sender))[0] == message(4, 1)
+    with pytest.raises(ValueError, match="answer_limit_ns = 0"):
+        Machine(2, answer_limit_ns=0)
+
+
+def test_node_has_63_threads(machine):
+    def program(thread):
+        return thread.interface
+
+    assert sorted(machine.run(*((0, program),) * THREADS_MAX)) == list(range(1, 64))
+    with pytest.raises(ValueError, match="63 interfaces"):
+        machine.run(*((0, program),) * (THREADS_MAX + 1))
+    assert alone(machine, program) == 1
+
+
+def test_error_of_a_program_ends_the_run(machine):
+    def wrong(thread):
+        thread.alloc()
+        raise KeyError("own")
+
+    def endless(thread):
+        while True:
+            thread.alloc()
+            thread.compute(1000)
+
+    with pytest.raises(KeyError, match="own"):
+        machine.run((0, endless), (1, wrong))
+    assert alone(machine, lambda thread: thread.argument) == NO_ARGUMENT
+
+
+# ---- remote fork
+
+
+def child(thread):
+    thread.write64(thread.argument, thread.node + 100)
+
+
+def test_remote_fork_starts_a_thread_at_the_node(machine):
+    def parent(thread):
+        page = thread.alloc()
+        start_ns = thread.now_ns
+        id_ = thread.fork(child, page, node=3)
+        assert id_ >> 8 == 3
+        while not thread.read64(page):
+            thread.compute(1000)
+        assert thread.now_ns - start_ns > COSTS.atomic_spawn_ns
+        return thread.read64(page)
+
+    assert alone(machine, parent) == 103
+
+
+def test_fork_of_what_is_not_there_is_refused(machine):
+    def parent(thread):
+        with pytest.raises(GsasError, match="cannot start it"):
+            thread._fork("no.such:thing", 0, 1)
+
+    alone(machine, parent)
+
+
+# ---- messages between kernels
+
+
+def test_callback_is_called_in_interrupt_context(machine):
+    calls = []
+
+    def receiver(thread):
+        thread.messages.register(5, lambda *what: calls.append(what))
+        with pytest.raises(EngineError):
+            thread.messages.act("r", 5)
+        thread.compute(10_000)
+        thread.in_order()
+        thread.messages.unregister(5)
+
+    def sender(thread):
+        thread.messages.device(1).write(message(5, 42))
+        thread.messages.device(1).write(message(6))
+        return thread.now_ns
+
+    machine.run((1, receiver), (0, sender))
+    at_ns = 3 * COSTS.core_register_write_ns + packet_ns(32, 1) + COSTS.handler_ns
+    assert calls == [(0, message(5, 42), at_ns)]
+    assert machine.counters(1)["values_lost"] == 1
+
+
+def test_error_of_a_callback_ends_the_run(machine):
+    def receiver(thread):
+        thread.messages.register(5, lambda *what: 1 // 0)
+        while True:
+            thread.alloc()
+
+    def sender(thread):
+        thread.compute(10_000)
+        thread.messages.device(1).write(message(5))
+
+    with pytest.raises(ZeroDivisionError):
+        machine.run((1, receiver), (0, sender))
+
+
+def test_device_reads_block_or_fail_and_descriptors_are_real(machine):
+    def receiver(thread):
+        thread.messages.act("r", 7)
+        device = thread.messages.device(0)
+        os.set_blocking(device.fileno(), False)
+        with pytest.raises(BlockingIOError):
+            device.read()
+        os.set_blocking(device.fileno(), True)
+        first = device.read()
+        assert thread.now_ns >= 50_000
+        thread.compute(100_000)
+        thread.in_order()
+        assert select.select([device], [], [], 0)[0] == [device]
+        poll = select.epoll()
+        poll.register(device, select.EPOLLIN)
+        assert poll.poll(0) == [(device.fileno(), select.EPOLLIN)]
+        poll.close()
+        return [first, int.from_bytes(os.read(device.fileno(), 8), "little")]
+
+    def sender(thread):
+        thread.compute(50_000)
+        for content in (1, 2):
+            thread.messages.device(1).write(message(7, content))
+
+    assert machine.run((1, receiver), (0, sender))[0] == [message(7, 1), message(7, 2)]
+
+
+def test_bytes_written_to_a_descriptor_are_sent(machine):
+    def receiver(thread):
+        thread.messages.act("r", 2)
+        return thread.messages.device(0).read()
+
+    def sender(thread):
+        os.write(thread.messages.device(1).fileno(), message(2, 9).to_bytes(8, "little"))
+
+    assert machine.run((1, receiver), (0, sender))[0] == message(2, 9)
+
+
+def test_signal_and_eventfd_tell_of_messages(machine):
+    told = []
+    before = signal.signal(signal.SIGUSR2, lambda number, frame: told.append(number))
+    event = os.eventfd(0)
+    try:
+
+        def receiver(thread):
+            thread.messages.act("s", 1, signal.SIGUSR2)
+            thread.messages.act("e", 2, event)
+            thread.compute(100_000)
+            thread.in_order()
+
+        def sender(thread):
+            thread.compute(1_000)
+            for opcode in (1, 2, 2):
+                thread.messages.device(1).write(message(opcode))
+
+        machine.run((1, receiver), (0, sender))
+        assert told == [signal.SIGUSR2] and os.eventfd_read(event) == 2
+    finally:
+        os.close(event)
+        signal.signal(signal.SIGUSR2, before)
+
+
+# ---- pagewire info
+
+
+def test_info_prints_maps_operations_and_limits(capsys):
+    info.print_unimem({"PAGEWIRE_UNIMEM_FIFO_WORDS": "33", "PAGEWIRE_UNIMEM_DMA_BUFFERS": "none"})
+    printed = capsys.readouterr().out
+    assert re.search(r"0x208 +│ PID_CONF", printed)
+    assert re.search(r"│ read32 +│ 5 .*│ 2 +│", printed)
+    assert "33 (unimem.fifo_words)" in printed
+    assert "268,435,456 B (unimem.dma_buffer)" in printed
+    assert "no limit (unimem.dma_buffers)" in printed
+
+
+# ---- examples
+
+
+@pytest.mark.parametrize("lock", [SpinLock, TicketLock, McsLock])
+def test_lock_excludes(machine, lock):
+    def program(thread, address, counter, rounds):
+        own = lock(thread, address)
+        for _ in range(rounds):
+            with own:
+                value = thread.read64(counter)
+                thread.compute(700)
+                thread.write64(counter, value + 1)
+        if lock is McsLock:
+            own.close()
+
+    def prepare(thread):
+        return lock.create(thread, node=2).address, thread.alloc(node=3)
+
+    address, counter = alone(machine, prepare)
+    machine.run(*((idx % 4, program, address, counter, 3) for idx in range(8)))
+    assert alone(machine, lambda thread: thread.read64(counter)) == 24
+
+
+def test_barrier_holds_until_all_are_here(machine):
+    def program(thread, address, late_ns):
+        barrier = Barrier(thread, address, 6)
+        times = []
+        for _ in range(3):
+            thread.compute(late_ns)
+            came_ns = thread.now_ns
+            barrier.wait()
+            times.append((came_ns, thread.now_ns))
+        return times
+
+    address = alone(machine, lambda thread: Barrier.create(thread, 6).address)
+    results = machine.run(*((idx % 4, program, address, 5_000 * idx) for idx in range(6)))
+    for rounds in zip(*results, strict=True):
+        assert min(left for _, left in rounds) > max(came for came, _ in rounds)
