@@ -16,6 +16,7 @@ exclude_patterns = ["site/*"]
 myst_heading_anchors = 4  # anchors as on GitHub, where the pages are read too
 myst_enable_extensions = ["deflist"]
 
+autoclass_content = "both"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"

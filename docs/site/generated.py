@@ -1,8 +1,10 @@
 """Directives whose content comes out of pagewire itself, so that no table can be stale.
 
-pagewire-settings [SECTION]: every setting, or those of a section. pagewire-names: what can be named
-in settings that take a class. pagewire-commands: each command's --help. pagewire-experiments: the
-experiments there are. pagewire-notebook FILE: the cells of a notebook.
+pagewire-settings SECTION: the settings of a section. pagewire-names: what can be named in settings
+that take a class. pagewire-commands: each command's --help. pagewire-experiments: the experiments
+there are. pagewire-notebook FILE: the cells of a notebook. pagewire-costs PLATFORM: every cost of a
+platform, with its source. pagewire-protocol: the firmware's table of a block's life.
+pagewire-schema NAME: the keys of a JSON file.
 """
 
 from __future__ import annotations
@@ -15,18 +17,22 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from unittest import mock
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from pagewire.cli import commands
+from pagewire.cli.commands import dispatch as commands
 from pagewire.cli.experiments.registry import EXPERIMENTS
 from pagewire.cli.main import main
 from pagewire.native.settings import allowed
-from pagewire.transport.settings import config
+from pagewire.r5sched import protocol
+from pagewire.run import settings
+from pagewire.run.settings import config
 
 HELP_COLUMNS = 80
 
@@ -49,7 +55,7 @@ def settings_of(section: str) -> str:
     current = config.load(environ={})
     parts = []
     for each in current.settings():
-        if section and each.declaration.section != section:
+        if each.declaration.section != section:
             continue
         text, takes = each.declaration.help, f"Takes {allowed(each.declaration)}."
         if each.declaration.extensions:  # the names and what they are have a table of their own
@@ -78,7 +84,11 @@ def experiments() -> str:
 
 
 def help_of(words: Sequence[str]) -> str:
-    """What `pagewire WORDS --help` prints in a terminal of 80 columns, without color."""
+    return printed([*words, "--help"])
+
+
+def printed(words: Sequence[str]) -> str:
+    """What `pagewire WORDS` prints in a terminal of 80 columns, without color."""
     text = io.StringIO()
     shape = {"COLUMNS": str(HELP_COLUMNS), "NO_COLOR": "1", "TERM": "dumb"}
     # The name that help says is that of the program that runs: here Sphinx.
@@ -87,7 +97,7 @@ def help_of(words: Sequence[str]) -> str:
     terminal = mock.patch.dict(os.environ, shape)
     argparse_leaves = contextlib.suppress(SystemExit)
     with terminal, name, package, contextlib.redirect_stdout(text), argparse_leaves:
-        main([*words, "--help"])
+        main(words)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     return "\n".join(lines).strip("\n")
 
@@ -106,6 +116,49 @@ def helps() -> str:
         text = inspect.getdoc(commands.test) if name == "test" else help_of([name])
         parts.append(f"## pagewire {name}\n\n```text\n{text}\n```")
     return "\n\n".join(parts)
+
+
+def costs(platform: str) -> str:
+    """What the platform's file says; other platforms are held against it nowhere."""
+    path = resources.files(settings) / "platforms" / f"{platform}.toml"
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    rows = []
+    for section in ("costs", "rates", "comparison"):
+        for name, entry in document[section].items():
+            full = name if section == "costs" else f"{section}.{name}"
+            rows.append((full, f"{entry['value']} {entry['unit']}", entry))
+    for name, entry in document["tables"].items():
+        points = ", ".join(f"{size}: {time}" for size, time in entry["points"])
+        value = f"{points} ({entry['size_unit']}: {entry['time_unit']})"
+        rows.append((f"tables.{name}", value, entry))
+    return table(
+        ("cost", "value", "source", "assumed because"),
+        [
+            (code(name), value, entry["source"], entry.get("assumed", ""))
+            for name, value, entry in rows
+        ],
+    )
+
+
+def keys(name: str) -> str:
+    """The keys of each object of a JSON file, with what the schema says of them."""
+    schema = json.loads(printed(["schema", name]))
+    objects = {"": schema, **schema.get("$defs", {})}
+    parts = []
+    for title, each in objects.items():
+        rows = [
+            (code(key), entry.get("description") or _referred(entry))
+            for key, entry in each.get("properties", {}).items()
+            if key != "$schema"
+        ]
+        if rows:
+            head = f"`{title}`: {each.get('description', '')}" if title else "The file:"
+            parts += [head, "", table(("key", "is"), rows), ""]
+    return "\n".join(parts)
+
+
+def _referred(entry: Mapping[str, str]) -> str:
+    return "see " + code(entry.get("$ref", "").rpartition("/")[2])
 
 
 def notebook(path: str) -> str:
@@ -141,5 +194,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("pagewire-names", directive(lambda _: names()))
     app.add_directive("pagewire-experiments", directive(lambda _: experiments()))
     app.add_directive("pagewire-notebook", directive(notebook))
+    app.add_directive("pagewire-costs", directive(costs))
+    app.add_directive("pagewire-protocol", directive(lambda _: protocol.document()))
+    app.add_directive("pagewire-schema", directive(keys))
     app.add_directive("pagewire-commands", directive(lambda _: helps()))
     return {"parallel_read_safe": True}

@@ -1,5 +1,5 @@
-"""The pictures of docs/pictures.md: each is drawn from what the engine does when it is drawn.
+"""The pictures of the pages: each is drawn from what the engine does when it is drawn.
 
-`./mpirun.sh docs --draw` writes them to docs/pictures/, where GitHub shows them; the site draws its
-own, and refuses to be built when those in docs/pictures/ say something else.
+The site draws its own. `./mpirun.sh docs --draw` writes that of README.md, which is read where no
+site is built; the build warns when its file says something else.
 """

@@ -1,4 +1,4 @@
-"""Every picture by name; as a program, it writes them to docs/pictures/."""
+"""Every picture by name; as a program, it writes the README's to its file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if __name__ == "__main__":
 from draw import blocks, lifeline, machine, policies, states, translation
 from draw.paper import paper, svg
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "pictures"
+README_PICTURE = "lifeline"
+COMMITTED = pathlib.Path(__file__).resolve().parents[2] / f"{README_PICTURE}.svg"
 _DRAWN = {
     "machine": machine.draw,
     "blocks": blocks.draw,
@@ -29,7 +30,5 @@ def draw_all() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, text in draw_all().items():
-        path = FOLDER / f"{name}.svg"
-        path.write_text(text, encoding="utf-8")
-        print(path)
+    COMMITTED.write_text(draw_all()[README_PICTURE], encoding="utf-8")
+    print(COMMITTED)

@@ -90,8 +90,15 @@ def svg(figure: Figure) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"<[^>]+>", _compact, text)
+    text = re.sub(r"\s*\n\s*", "\n", text)
+    text = re.sub(r"\n(?=[LCQMz/])", " ", text)  # a path is one line
     return text.replace("<defs>", _ON_ITS_OWN + "\n <defs>", 1)
+
+
+def _compact(tag: re.Match[str]) -> str:
+    """Tenths of a point are finer than any screen; what the picture says is in no tag."""
+    return re.sub(r"-?\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag[0])
 
 
 def inline(text: str) -> str:
