@@ -143,13 +143,20 @@ static bool is_of(const pw_recent_transaction *transaction, const pw_fault *faul
            transaction->pdid == fault->pdid && transaction->transaction_id == fault->transaction_id;
 }
 
+static bool is_absent(const pw_driver *driver, uint64_t page)
+{
+    uint8_t state;
+    return pw_memory_probe(driver->memory, page, 1, &state) < 0 || state == PW_PAGE_ABSENT;
+}
+
 /* PSI: a page that an entry of one of the last two transactions has brought in, and that is still
- * being brought in or used: not when its transfer is over, nor when the OS has changed mappings
- * since. */
+ * being brought in or used: not when its transfer is over, nor when the OS has changed mappings or
+ * taken the page away since. */
 static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
     if (driver->transactions_generation != pw_memory_generation(driver->memory) ||
-        pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN)
+        pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
+        is_absent(driver, job->page))
         return false;
     for (int i = 0; i < 2; i++) {
         const pw_recent_transaction *transaction = &driver->transactions[i];

@@ -97,6 +97,23 @@ def test_driver_knows_the_duplicates_of_a_pair(variant: int) -> None:
 
 
 @pytest.mark.parametrize("variant", [lib.PW_DRIVER_PART, lib.PW_DRIVER_PSI])
+def test_page_that_is_taken_away_before_the_retransmission_comes_in_again(variant: int) -> None:
+    """A driver that took it for a duplicate would let the block fault for ever."""
+    pair = Pair(driver_variant=variant)
+    pair.trace()
+    source, destination = resident(PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    pair.run(30_000)
+    assert len(pair.log("page_in_done")) == 1 and not pair.log("err")
+    destination.drop()
+    assert [event.error for event in pair.run()] == [0, 0]
+    assert destination.read() == source.read()
+    assert len(pair.log("page_in_done")) == 2 and pair.counters(1).fifo_duplicates == 0
+    pair.assert_quiet()
+
+
+@pytest.mark.parametrize("variant", [lib.PW_DRIVER_PART, lib.PW_DRIVER_PSI])
 @pytest.mark.parametrize("policy", [0, 1, 2])
 def test_64_kb_log_pages_more_often_and_arrive_whole(variant: int, policy: int) -> None:
     alone, pair = (
