@@ -1,4 +1,5 @@
 #include "transport/facade/collectives.h"
+#include <string.h>
 
 #include "transport/facade/blocking.h"
 
@@ -85,21 +86,23 @@ static int64_t start_receive(pw_messaging *messaging, pw_channel *channel, start
     return add(messaging, all, code);
 }
 
-int64_t pw_collective_barrier(pw_messaging *messaging, pw_channel *channel, const int32_t *members,
-                              int32_t num_members, int32_t tag)
+int64_t pw_collective_barrier(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                              pw_channel *channel, const int32_t *members, int32_t num_members,
+                              int32_t tag)
 {
     const int64_t size = num_members;
     int64_t place = channel->rank, result = PW_OK;
     if (members)
         for (place = 0; members[place] != channel->rank;) place++;
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
     for (int64_t distance = 1; distance < size && result == PW_OK; distance *= 2) {
         const int64_t after = (place + distance) % size, before = (place - distance + size) % size;
         const pw_block_message outgoing = {0, 0, members ? members[after] : (int32_t)after, tag};
         const pw_block_message incoming = {0, 0, members ? members[before] : (int32_t)before, tag};
         result = pw_block_exchange(messaging, channel, &outgoing, &incoming, 0, NULL);
     }
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
     return result;
 }
 
@@ -113,12 +116,16 @@ static int64_t broadcast(pw_messaging *messaging, pw_channel *channel, pw_span *
     return result == PW_OK ? pw_block_on(messaging, sends.first, 0, NULL) : result;
 }
 
-int64_t pw_collective_broadcast(pw_messaging *messaging, pw_channel *channel, pw_span *span,
-                                int32_t root)
+int64_t pw_collective_broadcast(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                pw_channel *channel, uint64_t address, uint64_t num_bytes,
+                                int32_t root, uint64_t *num_received)
 {
-    pw_node_lock(messaging->node);
-    int64_t result = broadcast(messaging, channel, span, root);
-    pw_node_unlock(messaging->node);
+    pw_span span = {address, num_bytes};
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
+    int64_t result = broadcast(messaging, channel, &span, root);
+    pw_block_end(messaging, flags);
+    if (num_received) *num_received = span.num_bytes;
     return result;
 }
 
@@ -147,12 +154,14 @@ static int64_t gather(pw_messaging *messaging, pw_channel *channel, uint64_t add
     return send(messaging, channel, mine, tree.parent);
 }
 
-int64_t pw_collective_gather(pw_messaging *messaging, pw_channel *channel, uint64_t address,
-                             uint64_t block_bytes, int32_t root)
+int64_t pw_collective_gather(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                             pw_channel *channel, uint64_t address, uint64_t block_bytes,
+                             int32_t root)
 {
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
     int64_t result = gather(messaging, channel, address, block_bytes, root);
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
     return result;
 }
 
@@ -174,12 +183,14 @@ static int64_t scatter(pw_messaging *messaging, pw_channel *channel, uint64_t ad
     return result == PW_OK ? pw_block_on(messaging, sends.first, 0, NULL) : result;
 }
 
-int64_t pw_collective_scatter(pw_messaging *messaging, pw_channel *channel, uint64_t address,
-                              uint64_t block_bytes, int32_t root, uint64_t *num_received)
+int64_t pw_collective_scatter(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                              pw_channel *channel, uint64_t address, uint64_t block_bytes,
+                              int32_t root, uint64_t *num_received)
 {
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
     int64_t result = scatter(messaging, channel, address, block_bytes, root, num_received);
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
     return result;
 }
 
@@ -204,13 +215,14 @@ static int64_t gather_each(pw_messaging *messaging, pw_channel *channel, pw_span
     return result;
 }
 
-int64_t pw_collective_gather_each(pw_messaging *messaging, pw_channel *channel, pw_span *blocks,
-                                  int32_t root)
+int64_t pw_collective_gather_each(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                  pw_channel *channel, pw_span *blocks, int32_t root)
 {
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
     int64_t result = channel->rank == root ? gather_each(messaging, channel, blocks)
                                            : send(messaging, channel, blocks[0], root);
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
     return result;
 }
 
@@ -223,67 +235,102 @@ static int64_t scatter_each(pw_messaging *messaging, pw_channel *channel, const 
     return result == PW_OK ? pw_block_on(messaging, sends.first, 0, NULL) : result;
 }
 
-int64_t pw_collective_scatter_each(pw_messaging *messaging, pw_channel *channel, pw_span *blocks,
-                                   int32_t root)
+int64_t pw_collective_scatter_each(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                   pw_channel *channel, pw_span *blocks, int32_t root)
 {
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
     int64_t result = channel->rank == root ? scatter_each(messaging, channel, blocks)
                                            : receive(messaging, channel, &blocks[0], root);
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
+    return result;
+}
+
+/* Blocks of the ranks: one after the other at `address`, or by `each`. */
+typedef struct {
+    uint64_t address, num_bytes;
+    const pw_span *each;
+} blocks;
+
+static pw_span block_of(const blocks *all, int64_t rank)
+{
+    if (all->each) return all->each[rank];
+    return (pw_span){all->address + (uint64_t)rank * all->num_bytes, all->num_bytes};
+}
+
+/* Send rank `dest` its block, and receive that of rank `source`. */
+static int64_t exchange_blocks(pw_messaging *messaging, pw_channel *channel, pw_span sent,
+                               int64_t dest, const blocks *to, int64_t block, int64_t source,
+                               pw_span *landed)
+{
+    pw_span received = block_of(to, block);
+    int64_t result = exchange(messaging, channel, sent, dest, &received, source);
+    if (landed) landed[block].num_bytes = received.num_bytes;
     return result;
 }
 
 /* For a power of two of ranks: log2(size) steps, each with twice the bytes of the last. */
-static int64_t allgather_doubling(pw_messaging *messaging, pw_channel *channel,
-                                  const pw_span *blocks)
+static int64_t allgather_doubling(pw_messaging *messaging, pw_channel *channel, const blocks *all)
 {
     const int64_t rank = channel->rank;
     int64_t result = PW_OK;
     for (int64_t distance = 1; distance < channel->size && result == PW_OK; distance *= 2) {
         const int64_t partner = rank ^ distance;
-        const uint64_t num_bytes = (uint64_t)distance * blocks[rank].num_bytes;
-        const pw_span mine = {blocks[rank & -distance].address, num_bytes};
-        pw_span theirs = {blocks[partner & -distance].address, num_bytes};
+        const uint64_t num_bytes = (uint64_t)distance * all->num_bytes;
+        const pw_span mine = {block_of(all, rank & -distance).address, num_bytes};
+        pw_span theirs = {block_of(all, partner & -distance).address, num_bytes};
         result = exchange(messaging, channel, mine, partner, &theirs, partner);
     }
     return result;
 }
 
 /* In each step a rank passes on what it got in the last. */
-static int64_t allgather_ring(pw_messaging *messaging, pw_channel *channel, pw_span *blocks)
+static int64_t allgather_ring(pw_messaging *messaging, pw_channel *channel, const blocks *all,
+                              pw_span *landed)
 {
     const int64_t rank = channel->rank, size = channel->size;
     const int64_t right = (rank + 1) % size, left = (rank - 1 + size) % size;
     int64_t result = PW_OK;
     for (int64_t step = 0; step < size - 1 && result == PW_OK; step++)
-        result = exchange(messaging, channel, blocks[(rank - step + size) % size], right,
-                          &blocks[(rank - step - 1 + size) % size], left);
+        result = exchange_blocks(messaging, channel, block_of(all, (rank - step + size) % size),
+                                 right, all, (rank - step - 1 + size) % size, left, landed);
     return result;
 }
 
-int64_t pw_collective_allgather(pw_messaging *messaging, pw_channel *channel, pw_span *blocks,
-                                int are_adjacent)
+int64_t pw_collective_allgather(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                pw_channel *channel, uint64_t address, uint64_t block_bytes,
+                                pw_span *each)
 {
     const uint64_t size = (uint64_t)channel->size;
-    const bool is_short = size * blocks[0].num_bytes <= PW_COLLECTIVE_LONG_BYTES;
-    pw_node_lock(messaging->node);
-    int64_t result = are_adjacent && is_short && (size & (size - 1)) == 0
-                         ? allgather_doubling(messaging, channel, blocks)
-                         : allgather_ring(messaging, channel, blocks);
-    pw_node_unlock(messaging->node);
+    const bool is_short = size * block_bytes <= PW_COLLECTIVE_LONG_BYTES;
+    const blocks all = {address, block_bytes, each};
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
+    int64_t result = !each && is_short && (size & (size - 1)) == 0
+                         ? allgather_doubling(messaging, channel, &all)
+                         : allgather_ring(messaging, channel, &all, each);
+    pw_block_end(messaging, flags);
     return result;
 }
 
-int64_t pw_collective_alltoall(pw_messaging *messaging, pw_channel *channel,
-                               const pw_span *outgoing, pw_span *incoming)
+int64_t pw_collective_alltoall(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                               pw_channel *channel, uint64_t send_address, uint64_t receive_address,
+                               uint64_t block_bytes, const pw_span *outgoing, pw_span *incoming)
 {
     const int64_t rank = channel->rank, size = channel->size;
+    const blocks sent = {send_address, block_bytes, outgoing};
+    const blocks received = {receive_address, block_bytes, incoming};
     int64_t result = PW_OK;
-    pw_node_lock(messaging->node);
+    const uint32_t flags = pw_block_flags(began_ns);
+    pw_block_begin(messaging, call, began_ns, flags);
+    if (!incoming && block_bytes)
+        memmove((void *)(uintptr_t)block_of(&received, rank).address,
+                (const void *)(uintptr_t)block_of(&sent, rank).address, block_bytes);
     for (int64_t step = 1; step < size && result == PW_OK; step++) {
         const int64_t dest = (rank + step) % size, source = (rank - step + size) % size;
-        result = exchange(messaging, channel, outgoing[dest], dest, &incoming[source], source);
+        result = exchange_blocks(messaging, channel, block_of(&sent, dest), dest, &received, source,
+                                 source, incoming);
     }
-    pw_node_unlock(messaging->node);
+    pw_block_end(messaging, flags);
     return result;
 }

@@ -14,7 +14,13 @@ from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.communicators import arrive, attach
-from pagewire.transport.facade.message import select, select_each, select_vector
+from pagewire.transport.facade.message import (
+    receive_span,
+    select,
+    select_each,
+    select_vector,
+    send_span,
+)
 from pagewire.transport.facade.native_calls import go_around
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.patching import native, replace_all
@@ -57,18 +63,21 @@ def collective(
         owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
     original = native(owner, name)
 
+    def stateless(comm: Any, args: Any, kwargs: Any) -> Any:
+        if comm == MPI.COMM_NULL:
+            return original(comm, *args, **kwargs)
+        go_around(name, args, kwargs)
+        # Not the non-blocking call and turns until it is over: peers of another COMM_WORLD make
+        # the blocking one, which no other meets, and MPICH 5.0's Ibcast of intercommunicators
+        # gives wrong data.
+        world = here.states[MPI.COMM_WORLD.handle].collective
+        spreading.meet(world, _members_here(comm), _MEETING_TAG)
+        return original(comm, *args, **kwargs)
+
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         state = here.states.get(self.handle)
         if state is None:
-            if self == MPI.COMM_NULL:
-                return original(self, *args, **kwargs)
-            go_around(name, args, kwargs)
-            # Not the non-blocking call and turns until it is over: peers of another COMM_WORLD make
-            # the blocking one, which no other meets, and MPICH 5.0's Ibcast of intercommunicators
-            # gives wrong data.
-            world = here.states[MPI.COMM_WORLD.handle].collective
-            spreading.meet(world, _members_here(self), _MEETING_TAG)
-            return original(self, *args, **kwargs)
+            return stateless(self, args, kwargs)
         try:
             if has_topology:
                 return body(state.collective, self, *args, **kwargs)
@@ -126,7 +135,7 @@ def _barrier(channel: Channel) -> None:
 def _bcast(channel: Channel, buf: Any, root: int = 0) -> None:
     root = root_of(channel, root)
     is_root = channel.rank == root
-    spreading.broadcast(channel, select(buf, is_root).span(is_root), root)
+    spreading.broadcast(channel, send_span(buf) if is_root else receive_span(buf), root)
 
 
 def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
@@ -181,49 +190,37 @@ def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> No
 
 def _allgather(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     receiving = select(recvbuf, False, channel.size)
-    blocks = [receiving.block(i) for i in range(channel.size)]
-    _own(sendbuf, blocks[channel.rank])
-    spreading.allgather(channel, blocks, True)
+    _own(sendbuf, receiving.block(channel.rank))
+    spreading.allgather(channel, receiving)
 
 
 def _allgatherv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     blocks = select_vector(recvbuf, False, channel.size)
     _own(sendbuf, blocks[channel.rank])
-    spreading.allgather(channel, blocks, False)
+    spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
+    spreading.allgather_each(channel, spans)
 
 
 def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     size = channel.size
     receiving = select(recvbuf, False, size)
-    incoming = [receiving.block(i) for i in range(size)]
-    outgoing = None
-    if not in_place(sendbuf):
-        sending = select(sendbuf, True, size)
-        outgoing = [sending.block(i) for i in range(size)]
-    _exchange_blocks(channel, outgoing, incoming)
+    sending = None if in_place(sendbuf) else select(sendbuf, True, size)
+    spreading.alltoall(
+        channel,
+        None if sending is None else [sending.block(i) for i in range(size)],
+        [receiving.block(i) for i in range(size)],
+    )
 
 
 def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     incoming = select_vector(recvbuf, False, channel.size)
-    outgoing = None
-    if not in_place(sendbuf):
-        outgoing = select_vector(sendbuf, True, channel.size)
-    _exchange_blocks(channel, outgoing, incoming)
+    outgoing = None if in_place(sendbuf) else select_vector(sendbuf, True, channel.size)
+    spreading.alltoall(channel, outgoing, incoming)
 
 
 def _alltoallw(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     incoming = select_each(recvbuf, False, channel.size)
-    outgoing = None
-    if not in_place(sendbuf):
-        outgoing = select_each(sendbuf, True, channel.size)
-    _exchange_blocks(channel, outgoing, incoming)
-
-
-def _exchange_blocks(
-    channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]
-) -> None:
-    if outgoing is not None:
-        outgoing[channel.rank].copy_to(incoming[channel.rank])
+    outgoing = None if in_place(sendbuf) else select_each(sendbuf, True, channel.size)
     spreading.alltoall(channel, outgoing, incoming)
 
 

@@ -17,6 +17,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.run.report import report
 from pagewire.run.settings import config
 from pagewire.transport.facade import (
+    array_collectives,
     collectives,
     communicators,
     completion,
@@ -84,6 +85,7 @@ def install() -> None:
         object_completion,
         collectives,
         reductions,
+        array_collectives,
         object_collectives,
         neighborhoods,
         synchronising,

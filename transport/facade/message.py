@@ -192,7 +192,8 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
         except (ValueError, BufferError):
             pass  # Fortran order, or not contiguous at all
         else:
-            return Selection(view.address, spec.size // blocks, ARRAY_TYPES[spec.dtype], view)
+            count, datatype = spec.size // blocks, ARRAY_TYPES[spec.dtype]
+            return Selection(view.address, count, datatype, view, spec.itemsize)
     items = _unpack(spec, (list, tuple))
     address, nbytes, datatype, owner = _memory(items, readonly)
     skipped = 0

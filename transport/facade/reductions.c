@@ -14,7 +14,8 @@ typedef struct {
     const pw_vectors *vectors;
     uint64_t num_bytes;
     pw_scratch *mine, *theirs, *below;
-    bool is_left; /* by a message that did not end well: the NI may still use all */
+    uint32_t flags; /* of the call */
+    bool is_left;   /* by a message that did not end well: the NI may still use all */
 } reduction;
 
 static pw_scratch *take(const reduction *all, uint64_t num_bytes)
@@ -34,12 +35,15 @@ static void load(const reduction *all)
 }
 
 /* theirs_bytes: of what comes. */
-static int open_reduction(reduction *all, pw_messaging *messaging, pw_channel *channel,
-                          const pw_vectors *vectors, uint64_t theirs_bytes)
+static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                          pw_channel *channel, const pw_vectors *vectors, uint64_t theirs_bytes)
 {
-    *all = (reduction){.messaging = messaging, .channel = channel, .vectors = vectors};
+    *all = (reduction){.messaging = messaging,
+                       .channel = channel,
+                       .vectors = vectors,
+                       .flags = pw_block_flags(began_ns)};
     all->num_bytes = vectors->count * vectors->element_bytes;
-    pw_node_lock(messaging->node);
+    pw_block_begin(messaging, call, began_ns, all->flags);
     all->mine = take(all, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
     load(all);
@@ -55,7 +59,7 @@ static void close_reduction(const reduction *all)
         pw_scratch_give(blocks, all->theirs);
         pw_scratch_give(blocks, all->below);
     }
-    pw_node_unlock(all->messaging->node);
+    pw_block_end(all->messaging, all->flags);
 }
 
 /* The node is unlocked while the host works: it may ask for the time. */
@@ -174,12 +178,12 @@ static void store(const reduction *all, const uint8_t *result, uint64_t num_byte
     copy((uint8_t *)(uintptr_t)all->vectors->receive_address, result, num_bytes);
 }
 
-int64_t pw_collective_allreduce(pw_messaging *messaging, pw_channel *channel,
-                                const pw_vectors *vectors)
+int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                pw_channel *channel, pw_vectors vectors)
 {
     reduction all;
-    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
-    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
+    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
     if (result == PW_OK) result = allreduce(&all);
     if (result == PW_OK) store(&all, all.mine->bytes, all.num_bytes);
     close_reduction(&all);
@@ -198,13 +202,13 @@ static int64_t reduce(reduction *all, int32_t top)
     return tree.parent < 0 ? PW_OK : send(all, tree.parent);
 }
 
-int64_t pw_collective_reduce(pw_messaging *messaging, pw_channel *channel,
-                             const pw_vectors *vectors, int32_t root)
+int64_t pw_collective_reduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                             pw_channel *channel, pw_vectors vectors, int32_t root)
 {
     reduction all;
-    const int32_t rank = channel->rank, top = vectors->op_traits & PW_OP_ORDERED ? 0 : root;
-    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
-    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
+    const int32_t rank = channel->rank, top = vectors.op_traits & PW_OP_ORDERED ? 0 : root;
+    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
     if (result == PW_OK) result = reduce(&all, top);
     if (result == PW_OK && top != root && rank == top) result = send(&all, root);
     if (result == PW_OK && top != root && rank == root) result = receive(&all, all.mine, top);
@@ -244,13 +248,14 @@ static int64_t reduce_scatter(reduction *all, const uint64_t *counts)
     return result;
 }
 
-int64_t pw_collective_reduce_scatter(pw_messaging *messaging, pw_channel *channel,
-                                     const pw_vectors *vectors, const uint64_t *counts)
+int64_t pw_collective_reduce_scatter(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                                     pw_channel *channel, pw_vectors vectors,
+                                     const uint64_t *counts)
 {
     reduction all;
     const uint64_t parts = (uint64_t)channel->size * counts[channel->rank];
-    int64_t result =
-        open_reduction(&all, messaging, channel, vectors, parts * vectors->element_bytes);
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors,
+                                    parts * vectors.element_bytes);
     if (result == PW_OK) result = reduce_scatter(&all, counts);
     close_reduction(&all);
     return result;
@@ -281,12 +286,12 @@ static int64_t scan(reduction *all)
     return PW_OK;
 }
 
-int64_t pw_collective_scan(pw_messaging *messaging, pw_channel *channel, const pw_vectors *vectors,
-                           int is_inclusive)
+int64_t pw_collective_scan(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                           pw_channel *channel, pw_vectors vectors, int is_inclusive)
 {
     reduction all;
-    const uint64_t num_bytes = vectors->count * vectors->element_bytes;
-    int64_t result = open_reduction(&all, messaging, channel, vectors, num_bytes);
+    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
     if (result == PW_OK) result = scan(&all);
     if (result == PW_OK && is_inclusive) {
         load(&all);

@@ -16,11 +16,11 @@ from mpi4py import MPI
 from pagewire.native import ffi, lib
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.collectives import LeftToMpi, collective, in_place, root_of
-from pagewire.transport.facade.message import per_block, select
+from pagewire.transport.facade.message import ARRAY_TYPES, per_block, select
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.patching import replace_all
-from pagewire.transport.facade.selection import Selection, Span, contiguous_size
+from pagewire.transport.facade.selection import Selection, Span
 
 _ORDERED = int(lib.PW_OP_ORDERED)
 _OF_HOST = int(lib.PW_OP_OF_HOST)
@@ -35,9 +35,11 @@ def _predefined() -> dict[int, int]:
     return {op.handle: handle_of(op) for op in operations if op not in others}
 
 
+_TYPES: dict[int, int] = {}
+"""The types of arrays by handle: as C has them."""
+
+
 def _reducible(datatype: MPI.Datatype) -> bool:
-    if contiguous_size(datatype) is not None:
-        return True
     lb, extent = datatype.Get_extent()
     true_lb, true_extent = datatype.Get_true_extent()
     return bool(lb == 0 and true_lb >= 0 and true_lb + true_extent <= extent)
@@ -58,7 +60,7 @@ def _check_alike(sending: Selection, receiving: Selection) -> None:
         raise ValueError(
             f"mismatch in send count {sending.count} and receive count {receiving.count}"
         )
-    if sending.datatype != receiving.datatype:
+    if sending.datatype is not receiving.datatype and sending.datatype != receiving.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
 
 
@@ -73,22 +75,25 @@ def _combine(
     """A reduction of collectives.h of the vectors `sending`. receiving: where the rank's result
     goes; None: it gets none."""
     datatype = sending.datatype
-    if not _reducible(datatype):
+    has_holes = sending.element_bytes is None
+    if has_holes and not _reducible(datatype):
         raise LeftToMpi
     known = PREDEFINED.get(op.handle)
     traits = 0 if known is not None else _OF_HOST | (0 if op.Is_commutative() else _ORDERED)
     result = receiving
-    if receiving is not None and contiguous_size(datatype) is None:
+    if receiving is not None and has_holes:
         memory = MPI.buffer.allocate(receiving.count * datatype.extent)
         result = Selection(memory.address, receiving.count, datatype, memory)
-    vectors = ffi.new(
-        "pw_vectors *",
-        (
-            sending.address, 0 if result is None else result.address, sending.count,
-            datatype.extent, handle_of(datatype), handle_of(op) if known is None else known, traits,
-        ),
-    )  # fmt: skip
-    spreading.in_c(function, channel, vectors, *arguments)
+    vectors = (
+        sending.address,
+        0 if result is None else result.address,
+        sending.count,
+        sending.element_bytes or datatype.extent,
+        _TYPES.get(datatype.handle) or handle_of(datatype),
+        handle_of(op) if known is None else known,
+        traits,
+    )
+    spreading.in_c(function, channel, (), vectors, *arguments)
     if receiving is not None and result is not None and result is not receiving:
         result.copy_to(receiving)  # all but the holes
 
@@ -153,7 +158,7 @@ def _everybodys(channel: Channel, count: int) -> list[int]:
     counts[channel.rank] = count
     address: int = counts.ctypes.data
     spans = [Span(address + 8 * rank, 8, counts) for rank in range(channel.size)]
-    spreading.allgather_spans(channel, spans, False)
+    spreading.allgather_each(channel, spans)
     return [int(each) for each in counts]
 
 
@@ -179,6 +184,7 @@ def _exscan(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM) 
 
 def install() -> None:
     PREDEFINED.update(_predefined())
+    _TYPES.update((each.handle, handle_of(each)) for each in ARRAY_TYPES.values())
     reductions: dict[str, Callable[..., Any]] = {
         "Reduce": _reduce,
         "Allreduce": _allreduce,

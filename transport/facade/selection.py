@@ -61,15 +61,32 @@ EMPTY = Span(0, 0)
 
 
 class Selection:
-    """`count` elements of `datatype` from `address`: what a specification says."""
+    """`count` elements of `datatype` from `address`: what a specification says. Without holes it is
+    a span."""
 
-    __slots__ = ("address", "count", "datatype", "owner")
+    __slots__ = ("_element_bytes", "address", "count", "datatype", "owner")
 
-    def __init__(self, address: int, count: int, datatype: MPI.Datatype, owner: Any) -> None:
+    def __init__(
+        self,
+        address: int,
+        count: int,
+        datatype: MPI.Datatype,
+        owner: Any,
+        element_bytes: int | None = 0,
+    ) -> None:
+        """element_bytes: what the property answers, when it is known."""
         self.address = address
         self.count = count
         self.datatype = datatype
         self.owner = owner
+        self._element_bytes = element_bytes
+
+    @property
+    def element_bytes(self) -> int | None:
+        """`contiguous_size` of the datatype."""
+        if self._element_bytes == 0:
+            self._element_bytes = contiguous_size(self.datatype)
+        return self._element_bytes
 
     def _as_one_element(self) -> tuple[MPI.Datatype, Any]:
         """A type of extent 1, and a buffer of 1 byte, that together mean the whole selection.
@@ -86,7 +103,7 @@ class Selection:
 
     def pack_into(self, address: int, nbytes: int) -> None:
         """Copy the selected bytes to `address`, one after the other."""
-        if contiguous_size(self.datatype) is not None:
+        if self.element_bytes is not None:
             memmove(address, self.address, nbytes)
         elif nbytes:
             one, buffer = self._as_one_element()
@@ -102,7 +119,7 @@ class Selection:
 
     @property
     def nbytes(self) -> int:
-        num_bytes: int = self.count * self.datatype.Get_size()
+        num_bytes: int = self.count * (self._element_bytes or self.datatype.Get_size())
         return num_bytes
 
     def block(self, i: int) -> "Selection":
@@ -110,14 +127,13 @@ class Selection:
         if i == 0:
             return self
         address = self.address + i * self.count * self.datatype.extent
-        return Selection(address, self.count, self.datatype, self.owner)
+        return Selection(address, self.count, self.datatype, self.owner, self._element_bytes)
 
     def span(self, filled: bool) -> Any:
         """The selection as a span; `filled` says that its bytes are wanted, not only their
         place."""
-        size = contiguous_size(self.datatype)
-        if size is not None:
-            return Span(self.address, self.count * size, self.owner)
+        if self.element_bytes is not None:
+            return self
         if self.count == 0:
             return EMPTY
         nbytes = self.nbytes

@@ -26,16 +26,18 @@ from pagewire.transport.facade.operations import (
     wait_for,
 )
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import EMPTY, Packed, Selection, contiguous_size
+from pagewire.transport.facade.selection import EMPTY, Packed, Selection
 
 TAG = int(lib.PW_COLLECTIVE_TAG)
 _LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
 
 
-def in_c(function: Any, channel: Channel, *arguments: Any, spans: Sequence[Any] = ()) -> None:
-    """A collective of collectives.h as part of a call. spans: the memory that it uses."""
+def whole_call(
+    function: Any, call: int, began_ns: int, channel: Channel, spans: Sequence[Any], *arguments: Any
+) -> None:
+    """A collective of collectives.h. spans: the memory that it uses."""
     try:
-        result = function(here.messaging, channel.c, *arguments)
+        result = function(here.messaging, call, began_ns, channel.c, *arguments)
         if result:
             finish(result, None)
     except BaseException:
@@ -43,13 +45,21 @@ def in_c(function: Any, channel: Channel, *arguments: Any, spans: Sequence[Any] 
         raise
 
 
+def in_c(function: Any, channel: Channel, spans: Sequence[Any], *arguments: Any) -> None:
+    """The same as part of a call that has begun."""
+    whole_call(function, 0, 0, channel, spans, *arguments)
+
+
 def _spans(spans: Sequence[Any]) -> Any:
-    """As C has them."""
-    return ffi.new("pw_span[]", [(span.address, span.nbytes) for span in spans])
+    """As C takes them; as it has them where it is to say how many bytes came."""
+    pairs = [(span.address, span.nbytes) for span in spans]
+    return ffi.new("pw_span[]", pairs) if Packed in map(type, spans) else pairs
 
 
 def _land(spans: Sequence[Any], c: Any) -> None:
     """Unpack what came, as much as C says."""
+    if type(c) is list:
+        return
     for i, span in enumerate(spans):
         if type(span) is Packed:
             span.unpack(c[i].num_bytes)
@@ -93,12 +103,12 @@ def exchange_all(
 
 
 def barrier(channel: Channel) -> None:
-    in_c(lib.pw_collective_barrier, channel, ffi.NULL, channel.size, TAG)
+    in_c(lib.pw_collective_barrier, channel, (), ffi.NULL, channel.size, TAG)
 
 
 def meet(channel: Channel, members: list[int], tag: int) -> None:
     """A barrier of the `members` that this rank is one of."""
-    in_c(lib.pw_collective_barrier, channel, members, len(members), tag)
+    in_c(lib.pw_collective_barrier, channel, (), members, len(members), tag)
 
 
 def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
@@ -109,9 +119,11 @@ def tree(channel: Channel, root: int) -> tuple[int | None, list[int]]:
 
 
 def broadcast(channel: Channel, span: Any, root: int) -> None:
-    c = _spans([span])
-    in_c(lib.pw_collective_broadcast, channel, c, root, spans=(span,))
-    _land([span], c)
+    came = ffi.new("uint64_t *") if type(span) is Packed else ffi.NULL
+    arguments = span.address, span.nbytes, root, came
+    in_c(lib.pw_collective_broadcast, channel, (span,), *arguments)
+    if came and channel.rank != root:
+        span.unpack(came[0])
 
 
 def broadcast_unsized(channel: Channel, span: Any, root: int) -> Any:
@@ -134,7 +146,7 @@ def gather(channel: Channel, span: Any, blocks: list[Selection] | None, root: in
     if span is not None:
         memmove(memory.address, span.address, block_bytes)
     arguments = memory.address, block_bytes, root
-    in_c(lib.pw_collective_gather, channel, *arguments, spans=(memory,))
+    in_c(lib.pw_collective_gather, channel, (memory,), *arguments)
     if blocks is not None:
         for i in range(1, size):
             blocks[(i + root) % size].fill(memory.address + i * block_bytes, block_bytes)
@@ -153,7 +165,7 @@ def scatter(channel: Channel, blocks: list[Selection] | None, span: Any, root: i
             blocks[(i + root) % size].pack_into(memory.address + i * block_bytes, block_bytes)
     num_received = ffi.new("uint64_t *")
     arguments = memory.address, block_bytes, root, num_received
-    in_c(lib.pw_collective_scatter, channel, *arguments, spans=(memory,))
+    in_c(lib.pw_collective_scatter, channel, (memory,), *arguments)
     if blocks is None:
         memmove(span.address, memory.address, num_received[0])
         if type(span) is Packed:
@@ -171,7 +183,7 @@ def gather_each(channel: Channel, span: Any, blocks: list[Selection] | None, roo
     """Gather with a message from each rank; lengths may differ."""
     spans = [span] if blocks is None else _others(blocks, root, False)
     c = _spans(spans)
-    in_c(lib.pw_collective_gather_each, channel, c, root, spans=spans)
+    in_c(lib.pw_collective_gather_each, channel, spans, c, root)
     if blocks is not None:
         _land(spans, c)
 
@@ -180,7 +192,7 @@ def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, ro
     """Scatter with a message to each rank; lengths may differ."""
     spans = [span] if blocks is None else _others(blocks, root, True)
     c = _spans(spans)
-    in_c(lib.pw_collective_scatter_each, channel, c, root, spans=spans)
+    in_c(lib.pw_collective_scatter_each, channel, spans, c, root)
     if blocks is None:
         _land(spans, c)
 
@@ -190,42 +202,39 @@ def _others(blocks: list[Selection], rank: int, filled: bool) -> list[Any]:
     return [EMPTY if i == rank else block.span(filled) for i, block in enumerate(blocks)]
 
 
-def allgather(channel: Channel, blocks: list[Selection], are_alike: bool) -> None:
-    """Each rank's block to all. are_alike: they follow each other and have one length."""
-    if are_alike and blocks[0].count and contiguous_size(blocks[0].datatype) is None:
-        spans = _packed(blocks, channel.rank)  # others may have blocks without holes, and join them
-    else:
-        spans = [block.span(i == channel.rank) for i, block in enumerate(blocks)]
-    allgather_spans(channel, spans, are_alike)
+def allgather(channel: Channel, first: Selection) -> None:
+    """Each rank's block to all: blocks that follow each other and have one length, this being the
+    first. The rank's own is there already."""
+    size, block_bytes = channel.size, first.nbytes
+    span: Any = first
+    if first.element_bytes is None:
+        span = MPI.buffer.allocate(size * block_bytes)
+        own = channel.rank
+        first.block(own).pack_into(span.address + own * block_bytes, block_bytes)
+    arguments = span.address, block_bytes, ffi.NULL
+    in_c(lib.pw_collective_allgather, channel, (span,), *arguments)
+    if span is not first:
+        for i in range(size):
+            if i != channel.rank:
+                first.block(i).fill(span.address + i * block_bytes, block_bytes)
 
 
-def _packed(blocks: list[Selection], rank: int) -> list[Any]:
-    """Adjacent memory in the place of blocks with holes; the rank's own is filled."""
-    block_bytes = blocks[0].nbytes
-    memory = MPI.buffer.allocate(len(blocks) * block_bytes)
-    parts = [memory[i * block_bytes : (i + 1) * block_bytes] for i in range(len(blocks))]
-    blocks[rank].pack_into(parts[rank].address, block_bytes)
-    return [
-        part if i == rank else Packed(block, block_bytes, part)
-        for i, (block, part) in enumerate(zip(blocks, parts, strict=True))
-    ]
-
-
-def allgather_spans(channel: Channel, spans: list[Any], are_adjacent: bool) -> None:
+def allgather_each(channel: Channel, spans: list[Any]) -> None:
+    """Each rank's block to all; lengths may differ."""
     c = _spans(spans)
-    in_c(lib.pw_collective_allgather, channel, c, are_adjacent, spans=spans)
+    in_c(lib.pw_collective_allgather, channel, spans, 0, 0, c)
     _land(spans, c)
 
 
 def alltoall(channel: Channel, outgoing: list[Selection] | None, incoming: list[Selection]) -> None:
-    """A block to each rank and one from each. outgoing None: what is in `incoming` goes out; the
-    rank's own is there already."""
+    """A block to each rank and one from each. None: what is in `incoming` goes out."""
     rank = channel.rank
     if outgoing is None:
         sent = [EMPTY if i == rank else block.copied() for i, block in enumerate(incoming)]
     else:
+        outgoing[rank].copy_to(incoming[rank])
         sent = _others(outgoing, rank, True)
     spans = _others(incoming, rank, False)
     c = _spans(spans)
-    in_c(lib.pw_collective_alltoall, channel, _spans(sent), c, spans=(*sent, *spans))
+    in_c(lib.pw_collective_alltoall, channel, (*sent, *spans), 0, 0, 0, _spans(sent), c)
     _land(spans, c)
