@@ -13,7 +13,7 @@ import pytest
 from pagewire.cli.commands import info
 from pagewire.native import EngineError, ffi, lib
 from pagewire.run.settings import platform
-from pagewire.unimem.gsas import NO_ARGUMENT, Deny, GsasError, Refusal, global_address
+from pagewire.unimem.gsas import NO_ARGUMENT, NODE_SHIFT, Deny, GsasError, Refusal
 from pagewire.unimem.kernel_mailbox import message
 from pagewire.unimem.locks import Barrier, McsLock, SpinLock, TicketLock
 from pagewire.unimem.machine import Machine
@@ -54,7 +54,7 @@ def test_every_operation_at_every_node(machine):
     def program(thread):
         for node in range(4):
             page = thread.alloc(2, node=node)
-            assert page == global_address(node, 4096)
+            assert page == node << NODE_SHIFT | 4096
             thread.write64(page, 0x1122334455667788)
             assert [thread.read8(page + idx) for idx in (0, 7)] == [0x88, 0x11]
             assert thread.read32(page + 4) == 0x11223344
@@ -144,7 +144,7 @@ def test_memory_of_a_node_ends(machine):
             thread.free(page)
             return thread.alloc(2)
 
-        assert alone(small, program) == global_address(0, 3 * 4096)
+        assert alone(small, program) == 3 * 4096
 
 
 def test_arguments_are_checked(machine):
