@@ -16,9 +16,8 @@ typedef struct {
     pagewire_node *door;
     unimem *memory;
     pw_node_streams *streams;
-    void *mapping; /* NULL: none */
-    size_t mapping_bytes;
-    uint64_t first_page, num_pages; /* of its arena */
+    uint8_t *arena; /* NULL: none */
+    size_t arena_bytes;
 } emulated;
 
 struct pw_stream_nodes {
@@ -50,18 +49,19 @@ static int create_nodes(pw_stream_nodes *self, const pw_stream_nodes_options *op
     return PW_OK;
 }
 
-static int map_arena(emulated *node, uint64_t num_bytes, uint64_t *arena)
+static int map_arena(emulated *node, size_t num_bytes, uint64_t *arena)
 {
-    size_t mapping_bytes = num_bytes + ARENA_ALIGNMENT;
-    void *mapping = mmap(NULL, mapping_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED) return PW_ERR_NOMEM;
-    node->mapping = mapping;
-    node->mapping_bytes = mapping_bytes;
-    madvise(mapping, mapping_bytes, MADV_NOHUGEPAGE);
-    *arena = ((uintptr_t)mapping + ARENA_ALIGNMENT - 1) & ~(ARENA_ALIGNMENT - 1);
-    node->first_page = pw_page_of(*arena);
-    node->num_pages = pw_page_of(*arena + num_bytes - 1) - node->first_page + 1;
+    size_t mapped_bytes = num_bytes + ARENA_ALIGNMENT;
+    uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return PW_ERR_NOMEM;
+    size_t before = -(uintptr_t)mapped & (ARENA_ALIGNMENT - 1);
+    if (before) munmap(mapped, before);
+    munmap(mapped + before + num_bytes, ARENA_ALIGNMENT - before);
+    node->arena = mapped + before;
+    node->arena_bytes = num_bytes;
+    madvise(node->arena, num_bytes, MADV_NOHUGEPAGE);
+    *arena = (uintptr_t)node->arena;
     return PW_OK;
 }
 
@@ -71,7 +71,7 @@ static int create_streams(pw_stream_nodes *self, const pw_stream_nodes_options *
     for (uint32_t i = 0; i < self->num_nodes; i++) {
         emulated *node = &self->nodes[i];
         const pw_streams_options rings = {i, self->num_nodes, options->num_slots,
-                                          options->ring_bytes, (uint8_t *)(uintptr_t)arenas[i]};
+                                          options->ring_bytes, node->arena};
         int code = pw_node_streams_create(node->door, node->memory, &rings, arenas, &node->streams);
         if (code < 0) return code;
     }
@@ -96,7 +96,6 @@ int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
                            size_t reason_bytes, pw_stream_nodes **out)
 {
     uint32_t num_nodes = options->num_nodes;
-    if (num_nodes < 2) return PW_ERR_INVALID;
     pw_stream_nodes *self = calloc(1, sizeof *self + num_nodes * sizeof *self->nodes);
     if (!self) return PW_ERR_NOMEM;
     self->num_nodes = num_nodes;
@@ -115,13 +114,18 @@ void pw_stream_nodes_destroy(pw_stream_nodes *nodes)
     for (uint32_t i = 0; i < nodes->num_nodes; i++) pagewire_node_destroy(nodes->nodes[i].door);
     pagewire_network_destroy(nodes->network);
     for (uint32_t i = 0; i < nodes->num_nodes; i++)
-        if (nodes->nodes[i].mapping) munmap(nodes->nodes[i].mapping, nodes->nodes[i].mapping_bytes);
+        if (nodes->nodes[i].arena) munmap(nodes->nodes[i].arena, nodes->nodes[i].arena_bytes);
     free(nodes);
 }
 
-const char *pw_stream_nodes_reason(const pw_stream_nodes *nodes, uint32_t node)
+pagewire_node *pw_stream_nodes_door(const pw_stream_nodes *nodes, uint32_t node)
 {
-    return pagewire_reason(nodes->nodes[node].door);
+    return nodes->nodes[node].door;
+}
+
+pw_node_streams *pw_stream_nodes_on_node(const pw_stream_nodes *nodes, uint32_t node)
+{
+    return nodes->nodes[node].streams;
 }
 
 pw_streams *pw_stream_nodes_streams(pw_stream_nodes *nodes, uint32_t node)
@@ -171,21 +175,6 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node)
 }
 
 /* ---- the CPU */
-
-int64_t pw_stream_nodes_clock_ns(const pw_stream_nodes *nodes, uint32_t node)
-{
-    return pagewire_clock_ns(nodes->nodes[node].door);
-}
-
-int pw_stream_nodes_compute(pw_stream_nodes *nodes, uint32_t node, int64_t duration_ns)
-{
-    return pagewire_clock_advance(nodes->nodes[node].door, duration_ns);
-}
-
-int pw_stream_nodes_wait_until(pw_stream_nodes *nodes, uint32_t node, int64_t time_ns)
-{
-    return pagewire_clock_observe(nodes->nodes[node].door, time_ns);
-}
 
 /* Copying to or from the ring, with the CPU's own faults there. */
 static int pass_copy(pw_stream_nodes *self, uint32_t idx, const uint8_t *ring, uint32_t num_bytes,
@@ -240,39 +229,19 @@ int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t 
     return code < 0 ? code : (int64_t)num_bytes;
 }
 
-int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const char *name,
-                            uint64_t *value)
-{
-    return pagewire_read_counter(nodes->nodes[node].door, name, value);
-}
-
-static pw_memory *memory_of(const emulated *one) { return pw_node_memory(pw_door_node(one->door)); }
-
-uint64_t pw_stream_nodes_major_faults(const pw_stream_nodes *nodes, uint32_t node)
-{
-    pw_memory_counters counters;
-    pw_memory_read_counters(memory_of(&nodes->nodes[node]), &counters);
-    return counters.major_faults;
-}
-
 int64_t pw_stream_nodes_resident(const pw_stream_nodes *nodes, uint32_t node)
 {
     const emulated *one = &nodes->nodes[node];
+    pw_memory *memory = pw_node_memory(pw_door_node(one->door));
+    uint64_t first_page = pw_page_of((uintptr_t)one->arena);
+    uint64_t num_pages = pw_page_of((uintptr_t)one->arena + one->arena_bytes - 1) - first_page + 1;
     uint8_t state[PROBED_PAGES];
     int64_t num_resident = 0;
-    for (uint64_t done = 0; done < one->num_pages; done += PROBED_PAGES) {
-        uint64_t num_now =
-            one->num_pages - done < PROBED_PAGES ? one->num_pages - done : PROBED_PAGES;
-        int code = pw_memory_probe(memory_of(one), one->first_page + done, num_now, state);
+    for (uint64_t done = 0; done < num_pages; done += PROBED_PAGES) {
+        uint64_t num_now = num_pages - done < PROBED_PAGES ? num_pages - done : PROBED_PAGES;
+        int code = pw_memory_probe(memory, first_page + done, num_now, state);
         if (code < 0) return code;
         for (uint64_t i = 0; i < num_now; i++) num_resident += state[i] == PW_PAGE_PRESENT;
     }
     return num_resident;
-}
-
-uint64_t pw_stream_nodes_pinned_peak(const pw_stream_nodes *nodes, uint32_t node)
-{
-    pw_node_counters counters;
-    pw_node_read_counters(pw_door_node(nodes->nodes[node].door), &counters);
-    return counters.pinned_peak_bytes;
 }

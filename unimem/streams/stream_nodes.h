@@ -5,13 +5,14 @@
  * costs.major_fault). One thread at a time. */
 #ifndef PW_UNIMEM_STREAMS_STREAM_NODES_H
 #define PW_UNIMEM_STREAMS_STREAM_NODES_H
-#include "unimem/streams/streams.h"
+#include "node/door/door.h"
+#include "unimem/streams/node_streams.h"
 
 /* cdef begin */
 typedef struct pw_stream_nodes pw_stream_nodes;
 
 typedef struct {
-    uint32_t num_nodes; /* at least two */
+    uint32_t num_nodes;
     uint32_t num_slots, ring_bytes;
     uint32_t reserved;
     const char *const *const *settings; /* of each node: texts, which NULL ends; see pagewire.h */
@@ -21,33 +22,21 @@ typedef struct {
 int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
                            size_t reason_bytes, pw_stream_nodes **out);
 void pw_stream_nodes_destroy(pw_stream_nodes *nodes);
-/* Why the node's last call that failed did. */
-const char *pw_stream_nodes_reason(const pw_stream_nodes *nodes, uint32_t node);
+pagewire_node *pw_stream_nodes_door(const pw_stream_nodes *nodes, uint32_t node);
 pw_streams *pw_stream_nodes_streams(pw_stream_nodes *nodes, uint32_t node);
 
 /* The network moves until nothing is left to do, then the CPU that is the first to be free for
  * something takes it. 1: *node has; 0: nothing is here at any node. */
 int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node);
 
-int64_t pw_stream_nodes_clock_ns(const pw_stream_nodes *nodes, uint32_t node);
-/* The program works for so long. */
-int pw_stream_nodes_compute(pw_stream_nodes *nodes, uint32_t node, int64_t duration_ns);
-/* The program does nothing until then. */
-int pw_stream_nodes_wait_until(pw_stream_nodes *nodes, uint32_t node, int64_t time_ns);
 /* Bytes to the ring, or from it, as many as there is room for, or as are here: how many. */
 int64_t pw_stream_nodes_send(pw_stream_nodes *nodes, uint32_t node, uint32_t connection,
                              const void *data, uint32_t num_bytes);
 int64_t pw_stream_nodes_receive(pw_stream_nodes *nodes, uint32_t node, uint32_t connection,
                                 void *data, uint32_t num_bytes);
-/* A counter of pagewire_counter_name. */
-int pw_stream_nodes_counter(const pw_stream_nodes *nodes, uint32_t node, const char *name,
-                            uint64_t *value);
-/* Pages that came back from swap, whoever wanted them: the CPU, the driver or the strategy. */
-uint64_t pw_stream_nodes_major_faults(const pw_stream_nodes *nodes, uint32_t node);
 /* Pages of the arena that the node's CPU, driver and memory strategy have brought in and that are
  * there now. */
 int64_t pw_stream_nodes_resident(const pw_stream_nodes *nodes, uint32_t node);
-/* Bytes that the node's memory strategy had pinned at most. */
-uint64_t pw_stream_nodes_pinned_peak(const pw_stream_nodes *nodes, uint32_t node);
 /* cdef end */
+pw_node_streams *pw_stream_nodes_on_node(const pw_stream_nodes *nodes, uint32_t node);
 #endif
