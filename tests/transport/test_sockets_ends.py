@@ -11,7 +11,7 @@ import time
 
 import pytest
 from json_schemas import check as check_schema
-from sockets_runs import PREAMBLE, counted, run
+from sockets_runs import PREAMBLE, counted, run, sockets
 
 IDLE = "time.sleep(60)"
 
@@ -109,14 +109,7 @@ def test_exit_code_when_a_program_cannot_run_or_is_killed_tells_so(tmp_path, com
         script.chmod(0o755)
         command = str(script)
     words = ["sh", "-c", command] if " " in command else [command]
-    ran = subprocess.run(
-        [sys.executable, "-m", "pagewire", "sockets", "-n", "1", "--", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ran.returncode == exit_code
+    ran = sockets("-n", "1", "--", *words, exit_code=exit_code)
     assert (command in ran.stderr) == (exit_code != 137)
 
 
@@ -158,15 +151,7 @@ assert s.recv(1) == b"y"
 
 def test_stress_when_short_compares_every_byte_and_leaves_nothing():
     seed = str(os.getpid())
-    ran = subprocess.run(
-        [sys.executable, "-m", "pagewire", "sockets", "-n", "3", "--stress", "2e7"]
-        + ["--seed", seed],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = sockets("-n", "3", "--stress", "2e7", "--seed", seed)
     found = re.match(r"100 connections at once from 2 nodes, (\d+) by forked", ran.stdout)
     assert found and int(found[1]) > 0, ran.stdout
     assert "2 killed" in ran.stdout and "failed" not in ran.stdout
