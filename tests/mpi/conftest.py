@@ -48,8 +48,8 @@ def node():
 
 @pytest.fixture
 def last_is_silent(comm, tmp_path):
-    """`with last_is_silent() as may_ask:`: the last rank, whose may_ask is false, does nothing until
-    all others have left the block."""
+    """`with last_is_silent() as may_ask:`: the last rank, whose may_ask is false, does nothing
+    until all others have left the block."""
     folder, others = Path(comm.bcast(str(tmp_path))), range(comm.size - 1)
 
     @contextlib.contextmanager

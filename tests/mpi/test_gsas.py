@@ -50,22 +50,6 @@ def test_ranks_pass_a_token_and_messages_of_mpi(comm, memory, pages):
     assert data[0] == data[-1] == comm.rank + 1
 
 
-def test_rights_hold_between_ranks(comm, memory):
-    from pagewire.transport.gsas import Deny, GsasError, Refusal
-
-    mine = memory.alloc(deny=Deny.OTHERS_WRITE)
-    memory.write64(mine, 5)
-    for rank, page in enumerate(comm.allgather(mine)):
-        assert memory.read64(page) == 5
-        if rank != comm.rank:
-            with pytest.raises(GsasError) as caught:
-                memory.swap(page, 6)
-            assert caught.value.refusal is Refusal.DENIED
-    comm.Barrier()
-    assert memory.read64(mine) == 5 and memory.read_array(mine)[0] == 5
-    memory.free(mine)
-
-
 def test_histories_of_ranks_are_linearizable(comm, memory, pages):
     """Two words of one page, alone and both at once."""
     draw = random.Random(comm.rank)

@@ -42,6 +42,7 @@ typedef struct {
     char **commands[NODES_MAX];
 } plan;
 
+static pw_stream_nodes *all;
 static pagewire_node *nodes[NODES_MAX];
 static pw_node_streams *streams[NODES_MAX];
 static pw_programs *programs[NODES_MAX];
@@ -94,17 +95,16 @@ static void create_nodes(const plan *wanted, int epoll)
 {
     const char *const *settings[NODES_MAX];
     char reason[512] = "";
-    pw_stream_nodes *made;
     for (uint32_t i = 0; i < wanted->num_nodes; i++) settings[i] = wanted->settings;
     const pw_stream_nodes_options options = {.num_nodes = wanted->num_nodes,
                                              .num_slots = SLOTS,
                                              .ring_bytes = wanted->ring_bytes,
                                              .settings = settings};
-    int code = pw_stream_nodes_create(&options, reason, sizeof reason, &made);
+    int code = pw_stream_nodes_create(&options, reason, sizeof reason, &all);
     if (code < 0) fail("--ring or node", *reason ? reason : pw_status_text(code));
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
-        nodes[i] = pw_stream_nodes_door(made, i);
-        streams[i] = pw_stream_nodes_on_node(made, i);
+        nodes[i] = pw_stream_nodes_door(all, i);
+        streams[i] = pw_stream_nodes_on_node(all, i);
         code = pw_programs_create(i, streams[i], epoll, &programs[i]);
         if (code < 0) fail("node", pw_status_text(code));
     }
@@ -181,7 +181,7 @@ static void run(int epoll, int signals, const plan *wanted)
         begin_programs(wanted);
         bool has_moved = move_nodes(num_nodes), has_signals = false;
         /* For ever only if nothing can happen before a program does something. */
-        bool is_quiet = !has_moved && pw_node_streams_are_quiet(streams, num_nodes);
+        bool is_quiet = !has_moved && pw_stream_nodes_are_quiet(all);
         bool waits = is_waiting_for_time(num_nodes);
         num_vain = has_moved || is_quiet ? 0 : num_vain + 1;
         int limit_ms = is_quiet ? (waits ? LOOK_MS : -1) : num_vain > VAIN_TURNS ? 1 : 0;

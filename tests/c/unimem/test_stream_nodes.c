@@ -125,9 +125,9 @@ static void nothing_happens_while_all_is_quiet(void)
     uint64_t num_quiet = 0, num_in = 0;
     pw_stream_facts facts;
     assert(pw_streams_connect(streams_of(&s, 1), 1, PORT, 50001, &own[0]) == PW_OK);
-    assert(!pw_node_streams_are_quiet(s.ends, 2)); /* the message is on its way */
+    assert(!pw_stream_nodes_are_quiet(s.all)); /* the message is on its way */
     do move_both(&s);
-    while (!pw_node_streams_are_quiet(s.ends, 2));
+    while (!pw_stream_nodes_are_quiet(s.all));
     own[1] = pw_streams_accept(streams_of(&s, 1), PORT);
     assert(own[1] != PW_STREAM_NONE);
     const struct {
@@ -149,7 +149,7 @@ static void nothing_happens_while_all_is_quiet(void)
         uint32_t here = pw_node_streams_here(s.ends[ends[idx].node], ends[idx].connection, &data);
         assert(pw_streams_consume(streams, ends[idx].connection, here) == PW_OK);
         num_in += here;
-        if (pw_node_streams_are_quiet(s.ends, 2)) {
+        if (pw_stream_nodes_are_quiet(s.all)) {
             num_quiet++;
             for (int pass = 0; pass < 3; pass++)
                 for (int i = 0; i < 2; i++) assert(pw_node_streams_move(s.ends[i]) == 0);
