@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, error_of, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
 from pagewire.transport.facade import Handle, Notice, activate, failed_test, here, test_turn, turn
 
@@ -257,11 +257,7 @@ class _Transfers(abc.ABC):
         handle = self._started()
         if not handle.done or not handle.error:
             return None
-        try:
-            check(handle.error, f"transfer with rank {self._peer}")
-        except EngineError as error:
-            return error
-        return None
+        return error_of(handle.error, f"transfer with rank {self._peer}")
 
     def _describe(self) -> str:
         num_bytes = self._descriptor.transfer_bytes

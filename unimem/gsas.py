@@ -32,12 +32,12 @@ class Deny(enum.IntFlag):
     """Rights to a page that others than the thread that allocated it do not have."""
 
     NOTHING = 0
-    OTHERS_READ = int(lib.PW_DENY_OTHERS_READ)
+    OTHERS_READ = int(lib.UNIMEM_DENY_OTHERS_READ)
     """of threads on other nodes"""
-    OTHERS_WRITE = int(lib.PW_DENY_OTHERS_WRITE)
-    NODE_READ = int(lib.PW_DENY_NODE_READ)
+    OTHERS_WRITE = int(lib.UNIMEM_DENY_OTHERS_WRITE)
+    NODE_READ = int(lib.UNIMEM_DENY_NODE_READ)
     """of other threads on the allocating thread's node"""
-    NODE_WRITE = int(lib.PW_DENY_NODE_WRITE)
+    NODE_WRITE = int(lib.UNIMEM_DENY_NODE_WRITE)
 
 
 class Refusal(enum.IntEnum):

@@ -79,6 +79,6 @@ def pw_host_unimem_value(context: Any, source: int, value: int, time_ns: int) ->
     """A message for a callback of the kernel."""
     host, node = ffi.from_handle(context)
     try:
-        host.callbacks[node, value >> lib.PW_KERNEL_OPCODE_SHIFT](source, value, time_ns)
+        host.callbacks[node, value >> lib.UNIMEM_OPCODE_SHIFT](source, value, time_ns)
     except BaseException as error:  # noqa: BLE001 - raised again by the host
         host.fail(error)

@@ -17,8 +17,8 @@ from pagewire.unimem.host import Callback
 if TYPE_CHECKING:
     from pagewire.unimem.gsas import Gsas
 
-OPCODES = int(lib.PW_KERNEL_OPCODES)
-OPCODE_SHIFT = int(lib.PW_KERNEL_OPCODE_SHIFT)
+OPCODES = int(lib.UNIMEM_OPCODES)
+OPCODE_SHIFT = int(lib.UNIMEM_OPCODE_SHIFT)
 _MESSAGE = struct.Struct("=Qq")
 
 

@@ -44,30 +44,6 @@ def test_json_when_asked_for_tells_each_node(tmp_path):
     assert f"{first['virtual_ns']} ns virtual" in ran.stderr
 
 
-def test_peers_when_a_program_is_killed_in_the_middle_see_an_end():
-    middle = """
-s = dial(7)
-s.recv(1)
-os.kill(os.getpid(), 9)
-"""
-    server = """
-server = socket.create_server(("", 7))
-s = server.accept()[0]
-try:
-    while True:
-        s.sendall(bytes(100_000))
-except OSError:
-    pass
-socket.create_server(("", 8)).accept()[0].sendall(b"went on")  # to nobody but the last
-time.sleep(60)
-"""
-    client = """
-assert dial(8).recv(7) == b"went on"
-"""
-    ran = run(server, middle, client)
-    assert "sockets, node 1: 1 connections made" in ran.stderr
-
-
 def test_processes_when_a_program_leaves_them_end_with_the_run(tmp_path):
     sign = str(tmp_path / "sign")
     mark = f"left behind by {os.getpid()}"

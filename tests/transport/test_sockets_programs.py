@@ -365,12 +365,6 @@ assert len(seen) == 3, seen
     run(server, client)
 
 
-def test_client_when_its_server_takes_long_to_listen_starts_after_it():
-    server = 'time.sleep(1)\nsocket.create_server(("", 7)).accept()[0].sendall(b"hello")'
-    client = 'assert socket.create_connection(("10.77.0.1", 7)).recv(9) == b"hello"'
-    run(server, client)
-
-
 def test_server_when_it_fails_is_named():
     ran = sockets("-n", "2", "--", "false", ":", "true")
     assert "node 0: false has ended with exit code 1" in ran.stderr

@@ -287,7 +287,8 @@ static int take_write(pw_node_streams *self, write_under_way *entry)
     return pw_streams_written(self->streams, entry->connection, completion.error);
 }
 
-int64_t pw_node_streams_next_ns(pw_node_streams *self)
+/* When the first of what is here was here; PW_NEVER: nothing is. */
+static int64_t next_ns_of(pw_node_streams *self)
 {
     int64_t over_ns;
     (void)first_over(self, &over_ns);
@@ -295,7 +296,8 @@ int64_t pw_node_streams_next_ns(pw_node_streams *self)
     return arrived_ns < over_ns ? arrived_ns : over_ns;
 }
 
-int pw_node_streams_take(pw_node_streams *self)
+/* The first of what is here. 0: nothing is. */
+static int take(pw_node_streams *self)
 {
     int64_t over_ns;
     if (self->is_short) return PW_ERR_NOMEM;
@@ -317,7 +319,7 @@ int pw_node_streams_move(pw_node_streams *self)
 int pw_node_streams_take_all(pw_node_streams *self)
 {
     int taken, had_some = 0;
-    while ((taken = pw_node_streams_take(self)) > 0) had_some = 1;
+    while ((taken = take(self)) > 0) had_some = 1;
     if (taken == 0) taken = pw_streams_move(self->streams);
     if (taken == 0) taken = self->failure;
     return taken < 0 ? taken : had_some;
@@ -365,7 +367,7 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node)
     if (code >= 0) code = move_network(nodes);
     if (code < 0) return code;
     for (uint32_t i = 0; i < nodes->num_nodes; i++) {
-        int64_t next_ns = pw_node_streams_next_ns(&nodes->nodes[i]);
+        int64_t next_ns = next_ns_of(&nodes->nodes[i]);
         if (next_ns == PW_NEVER) continue;
         int64_t free_ns = pagewire_clock_ns(nodes->nodes[i].node);
         if (free_ns > next_ns) next_ns = free_ns;
@@ -375,7 +377,7 @@ int pw_stream_nodes_step(pw_stream_nodes *nodes, uint32_t *node)
     }
     if (first_ns == PW_NEVER) return 0;
     *node = chosen;
-    return pw_node_streams_take(&nodes->nodes[chosen]);
+    return take(&nodes->nodes[chosen]);
 }
 
 /* ---- the CPU */

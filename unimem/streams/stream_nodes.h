@@ -62,10 +62,6 @@ pw_streams *pw_node_streams_of(pw_node_streams *self);
 uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const uint8_t **data);
 /* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */
 int pw_node_streams_move(pw_node_streams *self);
-/* The two parts of moving: when the first of what is here was here, PW_NEVER: nothing is; and
- * taking it, 0: nothing is. */
-int64_t pw_node_streams_next_ns(pw_node_streams *self);
-int pw_node_streams_take(pw_node_streams *self);
 /* All of it, and what is due: moving one node has moved all of its process. */
 int pw_node_streams_take_all(pw_node_streams *self);
 /* Why the last ring that could not be registered could not, so that its connection was refused.

@@ -32,15 +32,16 @@ class Stream:
     @property
     def is_open(self) -> bool:
         """False while it is being made, and after its end."""
-        facts = ffi.new("pw_stream_facts *")
-        code = lib.pw_streams_look(self._nodes.streams(self.node), self._connection, facts)
-        return code == 0 and facts.state == lib.PW_STREAM_OPEN
+        return self._is_in(lib.PW_STREAM_OPEN)
 
     @property
     def is_refused(self) -> bool:
+        return self._is_in(lib.PW_STREAM_REFUSED)
+
+    def _is_in(self, state: int) -> bool:
         facts = ffi.new("pw_stream_facts *")
         code = lib.pw_streams_look(self._nodes.streams(self.node), self._connection, facts)
-        return code == 0 and facts.state == lib.PW_STREAM_REFUSED
+        return bool(code == 0 and facts.state == state)
 
     def send(self, data: bytes | memoryview) -> int:
         """Copy to the ring what there is room for; how many bytes."""

@@ -121,9 +121,10 @@ static void rights_are_enforced(void)
         uint64_t page = ask(PW_UNIMEM_ALLOC, 0, 1, denied);
         const uint64_t senders[3] = {me, neighbour, stranger};
         for (int i = 0; i < 3; i++) {
-            bool reads = i == 0 || !(denied & (i == 1 ? PW_DENY_NODE_READ : PW_DENY_OTHERS_READ));
+            bool reads =
+                i == 0 || !(denied & (i == 1 ? UNIMEM_DENY_NODE_READ : UNIMEM_DENY_OTHERS_READ));
             bool writes =
-                i == 0 || !(denied & (i == 1 ? PW_DENY_NODE_WRITE : PW_DENY_OTHERS_WRITE));
+                i == 0 || !(denied & (i == 1 ? UNIMEM_DENY_NODE_WRITE : UNIMEM_DENY_OTHERS_WRITE));
             uint64_t no = refused(PW_UNIMEM_DENIED), wrote = (uint64_t)i + 1;
             assert(ask_as(senders[i], PW_UNIMEM_READ4K, page, 0, 0, 0) == (reads ? 4096 : no));
             assert(ask_as(senders[i], PW_UNIMEM_WRITE64, page, wrote, 0, 0) == (writes ? 0 : no));
