@@ -30,14 +30,19 @@ def describe(code: int) -> str:
     return f"{ffi.string(name).decode()} ({code}), {meaning}"
 
 
-def check(code: int, what: str) -> int:
-    """`code` when it is not negative, else EngineError; `what` says what was tried.
+def error_of(code: int, what: str) -> EngineError:
+    """What a negative code means; `what` says what was tried.
 
-    Call it directly on the call of the engine: for PW_ERR_HOST it reads that call's errno.
+    Call it directly behind the call of the engine: for PW_ERR_HOST it reads that call's errno.
     """
-    if code >= 0:
-        return code
     text = f"{what}: {describe(code)}"
     if code == lib.PW_ERR_HOST and ffi.errno:
         text += f": {os.strerror(ffi.errno)}"
-    raise EngineError(code, text)
+    return EngineError(code, text)
+
+
+def check(code: int, what: str) -> int:
+    """`code` when it is not negative, else error_of is raised."""
+    if code < 0:
+        raise error_of(code, what)
+    return code

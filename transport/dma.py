@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, error_of, ffi, lib
 from pagewire.transport import gsas
 from pagewire.transport.facade import here
 from pagewire.unimem.gsas import NODE_SHIFT
@@ -175,11 +175,7 @@ class Dma:
         code = lib.unim_dma_error(self._dma, id)
         if code == lib.PW_ERR_INVALID:
             raise here.failure(code, f"transfer {id}")
-        try:
-            check(code, f"DMA transfer {id}")
-        except EngineError as error:
-            return error
-        return None
+        return error_of(code, f"DMA transfer {id}") if code < 0 else None
 
     # ---- how
 

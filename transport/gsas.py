@@ -10,17 +10,14 @@ core and a clock of its own.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from pagewire.native import ffi, lib
 from pagewire.run.settings.config import ConfigError
@@ -33,17 +30,9 @@ from pagewire.transport.facade import (
     turn,
     watch,
 )
-from pagewire.unimem import forks
-from pagewire.unimem.gsas import (
-    PAGE_BYTES,
-    Deny,
-    Gsas,
-    GsasError,
-    NoAnswerError,
-    Program,
-    Refusal,
-)
-from pagewire.unimem.kernel_mailbox import KernelMailbox
+from pagewire.transport.rdma import in_library
+from pagewire.unimem.gsas import Deny, Gsas, GsasError, NoAnswerError, Refusal
+from pagewire.unimem.host import Host, Program, name_of
 
 __all__ = ["Child", "Deny", "Gsas", "GsasError", "Rank", "RankThread", "Refusal", "open"]
 
@@ -61,16 +50,6 @@ def open() -> Rank:
     memory = Rank()
     MPI.COMM_WORLD.Barrier()  # nobody is asked before he can serve
     return memory
-
-
-@contextlib.contextmanager
-def _in_library() -> Iterator[None]:
-    """What the CPU does here is no compute."""
-    here.clock.enter_rdma()
-    try:
-        yield
-    finally:
-        here.clock.leave()
 
 
 class RankThread(Gsas):
@@ -94,50 +73,24 @@ class RankThread(Gsas):
         return int(lib.pw_thread_now_ns(self.c))
 
     @property
-    def id(self) -> int:
-        """Unique in the system; the hardware puts it into every packet."""
+    def id(self) -> int:  # type: ignore[override]
         return int(lib.unimem_id(self.c))
 
     @property
-    def messages(self) -> KernelMailbox:
-        """The 64-bit messages of this rank's node."""
-        return KernelMailbox(self, lib.pw_thread_unimem(self.c))
+    def _unimem(self) -> Any:
+        return lib.pw_thread_unimem(self.c)
 
-    @property
-    def place(self) -> Any:
-        """What C gives back in a callback."""
-        return self._rank.handle
-
-    def fork(self, function: Program, argument: int = 0, *, node: int | None = None) -> int:
-        """Run function(thread) on the rank, with `argument` in its thread, a `Child`; its id. The
-        function is found there by its name: it stands at the top of a module, the program's own or
-        one that can be imported."""
-        name = forks.name_of(function)
-        self._rank.functions[name] = function
-        return self._fork(name, argument, self.node if node is None else node)
-
-    def view(self, address: int) -> NDArray[np.uint8]:
-        """This rank's own shared memory from the address to the end of its allocation, live and
-        read-only; reading it is no operation and takes no time."""
-        num_bytes = ffi.new("uint64_t *")
+    def _look(self, address: int, num_bytes: Any) -> Any:
         lib.pw_node_lock(here.node.c)
-        unimem = lib.pw_thread_unimem(self.c)
-        memory = lib.pw_unimem_view(unimem, self.id, address, num_bytes)
+        memory = lib.pw_unimem_view(self._unimem, self.id, address, num_bytes)
         lib.pw_node_unlock(here.node.c)
-        if memory == ffi.NULL:
-            raise GsasError(Refusal.NO_PAGE, f"view of {address:#018x} from node {self.node}")
-        array = np.frombuffer(ffi.buffer(memory, num_bytes[0]), np.uint8)
-        array.flags.writeable = False
-        return array
-
-    # ---- for KernelMailbox
+        return memory
 
     def in_order(self) -> None:
         """Take and send what there is."""
         self._rank.call(lib.pw_thread_send_written, self.c, what="kernel mailbox")
 
     def spend(self, duration_ns: int, *, until_ns: int = 0) -> None:
-        """The clock goes on, and is not before until_ns."""
         lib.pw_thread_spend(self.c, duration_ns, until_ns)
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
@@ -152,8 +105,6 @@ class RankThread(Gsas):
                 raise NoAnswerError(f" within {limit_s:g} s of wall time")
         lib.pw_thread_completed(self.c, at_ns)
 
-    # ---- requests
-
     def _ask(
         self, owner: int, opcode: int, address: int, first: int, second: int
     ) -> tuple[int, int]:
@@ -166,24 +117,17 @@ class RankThread(Gsas):
             raise NoAnswerError(f" within {self._rank.wall_limit_s:g} s of wall time")
         return int(answer.error), int(answer.result)
 
-    def _page(self) -> bytes:
-        page = lib.pw_unimem_page(lib.pw_thread_unimem(self.c), lib.pw_thread_interface(self.c))
-        return bytes(ffi.buffer(page, PAGE_BYTES))
+    def _page(self) -> Any:
+        return lib.pw_unimem_page(self._unimem, lib.pw_thread_interface(self.c))
 
 
-class Rank(RankThread):
+class Rank(RankThread, Host):
     """A rank's shared memory and its messages; made by `open` alone."""
 
     def __init__(self) -> None:
-        self.functions: dict[str, Program] = {}
-        """What remote forks have named here."""
-        self.callbacks: dict[tuple[int, int], Callable[[int, int, int], None]] = {}
-        """Of the kernel mailbox, by node and opcode."""
-        self.handle: Any = ffi.new_handle((self, here.node.rank))
-        """What C gives back in a callback."""
-        self._rank = self
+        super().__init__([here.node.rank])
+        self.host = self._rank = self
         self._children: list[Child] = []
-        self._failure: BaseException | None = None
         self._wall_limit_s: float | None = None
         door, made = ffi.new("pagewire_node **"), ffi.new("unimem **")
         here.node.check(lib.pw_call_open_door(here.messaging, door), "Unimem")
@@ -191,7 +135,7 @@ class Rank(RankThread):
         """The pagewire_node of C, as long as the process."""
         options = ffi.new("unimem_options *")
         options.struct_size = ffi.sizeof("unimem_options")
-        options.spawn, options.context = lib.pw_host_unimem_spawn, self.handle
+        options.spawn, options.context = lib.pw_host_unimem_spawn, self.places[here.node.rank]
         here.node.check(lib.unimem_create(self.door, options, made), "Unimem")
         self.c = made[0]
 
@@ -227,17 +171,17 @@ class Rank(RankThread):
         return code
 
     def compute(self, duration_ns: int) -> None:
-        with _in_library():
+        with in_library:
             here.clock.sleep(duration_ns)
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
-        with _in_library():
+        with in_library:
             super().wait_for(ready)
 
     def join(self) -> None:
         """Until what remote forks have started on this rank is over; raises the first error of it.
         Before MPI's Finalize; at the interpreter's end it is done anyway."""
-        with _in_library():
+        with in_library:
             while any(each.is_alive for each in self._children):
                 turn(lambda: "threads that remote forks have started here")
                 self.raise_failure()
@@ -248,27 +192,15 @@ class Rank(RankThread):
             if each.error is not None:
                 raise each.error
 
-    def spawn(self, _node: int, wanted: Any) -> int:
-        """A remote fork, which C tells with the node locked: the child's id, 0: it cannot be."""
-        name = ffi.string(wanted.name).decode(errors="replace")
-        function = self.functions.get(name) or forks.find(name)
+    def start_child(self, node: int, function: Program, argument: int, time_ns: int) -> int:
+        """Called by C with the node locked."""
         made = ffi.new("unimem **")
-        if function is None or lib.pw_thread_create(self.c, wanted.time_ns, made) < 0:
+        if lib.pw_thread_create(self.c, time_ns, made) < 0:
             return 0
-        child = Child(self, ffi.gc(made[0], lib.pw_thread_destroy), function, int(wanted.argument))
+        child = Child(self, ffi.gc(made[0], lib.pw_thread_destroy), function, argument)
         self._children.append(child)
         child.start()
         return child.id
-
-    def fail(self, error: BaseException) -> None:
-        """What C has called has failed: the next use of the library raises its exception."""
-        self._failure = self._failure or error
-
-    def raise_failure(self) -> None:
-        """Raise it."""
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
 
 
 class Child(RankThread):
@@ -279,9 +211,9 @@ class Child(RankThread):
         self.argument = argument
         """readThreadArgument: what the parent gave."""
         self.error: BaseException | None = None
-        self._rank = rank
+        self.host = self._rank = rank
         self._function = function
-        self._runner = threading.Thread(target=self._run, name=forks.name_of(function))
+        self._runner = threading.Thread(target=self._run, name=name_of(function))
 
     @property
     def is_alive(self) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, error_of, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
 from pagewire.transport.facade import Handle, Notice, activate, failed_test, here, test_turn, turn
 
@@ -33,6 +33,19 @@ NOTIFICATION_BYTES = int(lib.PW_NOTIFICATION_BYTES)
 NUM_CHANNELS = int(lib.PW_WRITE_CHANNELS)
 
 _BLOCK_BYTES = int(lib.PW_BLOCK_BYTES)
+
+
+class _InLibrary:
+    """What the CPU does within is no compute."""
+
+    def __enter__(self) -> None:
+        here.clock.enter_rdma()
+
+    def __exit__(self, *_error: object) -> None:
+        here.clock.leave()
+
+
+in_library = _InLibrary()
 
 
 class Status(enum.Enum):
@@ -83,8 +96,7 @@ class Buffer:
         self.address: int = self.array.ctypes.data
         self.num_bytes = num_bytes
         activate()
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             here.clock.work(here.node.platform.table("mmap").cost_ns(num_bytes))
             self._prepared = here.node.acquire(self.address, num_bytes)
             key = ffi.new("uint64_t *")
@@ -92,8 +104,6 @@ class Buffer:
                 lib.pw_ni_register(here.node.engine.ni, self.address, num_bytes, key),
                 "registration",
             )
-        finally:
-            here.clock.leave()
         self.remote = RemoteBuffer(here.node.rank, self.address, num_bytes, key[0])
         here.kept.add(self)
 
@@ -106,14 +116,11 @@ class Buffer:
         if self not in here.kept:
             raise ValueError("the buffer has been freed before")
         here.kept.remove(self)
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             check(lib.pw_ni_unexpose(here.node.engine.ni, self.remote.key), "buffer")
             here.node.release(self._prepared)
             here.clock.work(here.node.platform.table("munmap").cost_ns(self.num_bytes))
             here.node.unmapped(self.address, self.num_bytes)
-        finally:
-            here.clock.leave()
         del self.array
 
 
@@ -134,25 +141,19 @@ class Notification:
 
     def poll(self) -> Notice | None:
         """The earliest notification that has arrived and was not returned before."""
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             test_turn()
             if self._notices and self._notices[0].time_ns <= here.clock.now_ns:
                 return self._take()
             failed_test(bool(self._notices))
             return None
-        finally:
-            here.clock.leave()
 
     def wait(self) -> Notice:
         """The same, once it is there; EngineError when the transfer ended with an error."""
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             while not self._notices:
                 turn(self._describe)
             return self._take()
-        finally:
-            here.clock.leave()
 
     def _describe(self) -> str:
         return f"a completion notification at {self.remote.address:#x}"
@@ -224,18 +225,14 @@ class _Transfers(abc.ABC):
         if not self._inserted:
             raise ValueError("nothing to trigger: insert a descriptor first")
         self._inserted = False
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             here.clock.reach(check(self._start(), f"transfer with rank {self._peer}"))
             self._handle = here.node.started(self._id[0], self._peer)
-        finally:
-            here.clock.leave()
 
     def poll(self) -> Status:
         """State of the transfer that was triggered last, at this rank's virtual time."""
         handle = self._started()
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             test_turn()
             status = self._look(handle)
             if status in (Status.FINISHED, Status.FAILED):
@@ -243,21 +240,16 @@ class _Transfers(abc.ABC):
             else:
                 failed_test(handle.done, self._poll_ns)
             return status
-        finally:
-            here.clock.leave()
 
     def wait(self) -> Status:
         """Poll until the transfer is finished, with or without error."""
         handle = self._started()
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             while not handle.done:
                 turn(self._describe)
             here.clock.reach(handle.complete_ns)
             here.clock.work(self._poll_ns)
             return self._look(handle)
-        finally:
-            here.clock.leave()
 
     @property
     def error(self) -> EngineError | None:
@@ -265,11 +257,7 @@ class _Transfers(abc.ABC):
         handle = self._started()
         if not handle.done or not handle.error:
             return None
-        try:
-            check(handle.error, f"transfer with rank {self._peer}")
-        except EngineError as error:
-            return error
-        return None
+        return error_of(handle.error, f"transfer with rank {self._peer}")
 
     def _describe(self) -> str:
         num_bytes = self._descriptor.transfer_bytes
@@ -345,8 +333,7 @@ class Channel(_Transfers):
             notification,
             (first_data, last_data),
         )
-        here.clock.enter_rdma()
-        try:
+        with in_library:
             descriptor.reserved = (hint, window_blocks or 0)
             if hint is Hint.NONE and window_blocks is None:
                 decision = here.node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
@@ -356,8 +343,6 @@ class Channel(_Transfers):
                 here.node.engine.ni, self.number, self._peer, descriptor, here.clock.now_ns
             )
             here.clock.reach(check(inserted_ns, f"descriptor for rank {self._peer}"))
-        finally:
-            here.clock.leave()
         self._inserted = True
 
     def close(self) -> None:

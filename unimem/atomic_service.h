@@ -17,7 +17,7 @@
 
 /* cdef begin */
 /* Operations; the deliverable gives no numbers (assumed: in its order). */
-#define PW_UNIMEM_ALLOC 1 /* argument 1: pages, 1 to 65535; argument 2: PW_DENY_* */
+#define PW_UNIMEM_ALLOC 1 /* argument 1: pages, 1 to 65535; argument 2: UNIMEM_DENY_* */
 #define PW_UNIMEM_FREE 2
 #define PW_UNIMEM_FORK 3 /* argument 1: page with the description */
 #define PW_UNIMEM_READ8 4

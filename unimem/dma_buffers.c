@@ -20,13 +20,13 @@ static int grow(void **rows, uint32_t num_rows, uint32_t *capacity, size_t row_b
     return PW_OK;
 }
 
-static void spend(pw_dma *dma, int table, uint64_t num_bytes)
+static void spend(unim_dma *dma, int table, uint64_t num_bytes)
 {
     dma->clock->now_ns += pw_cost_bytes_ns(dma->tables, table, num_bytes);
 }
 
 /* The NI may use them from now on. */
-static int give_to_ni(pw_dma *dma, dma_pages *made)
+static int give_to_ni(unim_dma *dma, dma_pages *made)
 {
     pw_node *node = dma->node;
     const pw_span span = {made->buffer.address, made->buffer.num_bytes};
@@ -40,7 +40,7 @@ static int give_to_ni(pw_dma *dma, dma_pages *made)
 
 /* Zeroed pages for the NI, of this node: id 0: internal ones. The time passes on the CPU's clock.
  */
-static int map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
+static int map(unim_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
 {
     int code =
         grow((void **)&dma->pages, dma->num_pages_rows, &dma->pages_capacity, sizeof *dma->pages);
@@ -55,10 +55,10 @@ static int map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
                             (printed)num_bytes);
     }
     uint64_t address = (uintptr_t)made->mapped;
-    made->buffer = (pw_dma_buffer){.id = id,
-                                   .address = address + (-address & (PW_BLOCK_BYTES - 1)),
-                                   .num_bytes = num_bytes,
-                                   .node = pw_node_number(dma->node)};
+    made->buffer = (dma_buffer){.id = id,
+                                .address = address + (-address & (PW_BLOCK_BYTES - 1)),
+                                .num_bytes = num_bytes,
+                                .node = pw_node_number(dma->node)};
     spend(dma, PW_COST_MMAP, num_bytes);
     code = give_to_ni(dma, made);
     if (code < 0) {
@@ -72,10 +72,10 @@ static int map(pw_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
     return PW_OK;
 }
 
-static int unmap(pw_dma *dma, dma_pages *pages)
+static int unmap(unim_dma *dma, dma_pages *pages)
 {
     pw_node *node = dma->node;
-    const pw_dma_buffer *buffer = &pages->buffer;
+    const dma_buffer *buffer = &pages->buffer;
     pages->is_live = false;
     pw_ni_unexpose(dma->ni, buffer->key);
     int code = pw_node_release(node, &pages->lease);
@@ -92,14 +92,14 @@ static int unmap(pw_dma *dma, dma_pages *pages)
 }
 
 /* A buffer of this node's, that lives; NULL. */
-static dma_pages *find_own(const pw_dma *dma, uint64_t id)
+static dma_pages *find_own(const unim_dma *dma, uint64_t id)
 {
     for (uint32_t i = 0; id && i < dma->num_pages_rows; i++)
         if (dma->pages[i]->is_live && dma->pages[i]->buffer.id == id) return dma->pages[i];
     return NULL;
 }
 
-int pw_dma_take_internal(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
+int pw_dma_take_internal(unim_dma *dma, uint64_t num_bytes, dma_pages **out)
 {
     for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
         dma_pages *each = dma->pages[i];
@@ -116,7 +116,7 @@ int pw_dma_take_internal(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
 
 /* ---- what the program knows */
 
-static int know(pw_dma *dma, const pw_dma_buffer *buffer)
+static int know(unim_dma *dma, const dma_buffer *buffer)
 {
     if (pw_dma_find(dma, buffer->id)) return PW_OK;
     if (grow((void **)&dma->known, dma->num_known, &dma->known_capacity, sizeof *dma->known) < 0)
@@ -125,7 +125,7 @@ static int know(pw_dma *dma, const pw_dma_buffer *buffer)
     return PW_OK;
 }
 
-static void forget_known(pw_dma *dma, uint64_t id)
+static void forget_known(unim_dma *dma, uint64_t id)
 {
     for (uint32_t i = 0; i < dma->num_known; i++)
         if (dma->known[i].id == id) {
@@ -134,7 +134,7 @@ static void forget_known(pw_dma *dma, uint64_t id)
         }
 }
 
-const pw_dma_buffer *pw_dma_find(const pw_dma *dma, uint64_t id)
+const dma_buffer *pw_dma_find(const unim_dma *dma, uint64_t id)
 {
     for (uint32_t i = 0; id && i < dma->num_known; i++)
         if (dma->known[i].id == id) return &dma->known[i];
@@ -151,7 +151,7 @@ static const char *text_of(uint32_t what)
 }
 
 /* Why an owner refuses, as the error of who asks. */
-static int refuse(pw_dma *dma, const dma_ask *asked)
+static int refuse(unim_dma *dma, const dma_ask *asked)
 {
     const char *what = text_of(asked->what);
     switch (asked->refusal) {
@@ -179,12 +179,12 @@ static int refuse(pw_dma *dma, const dma_ask *asked)
 }
 
 /* May this node have one more buffer of that size? REFUSED_*, and the limit. */
-static uint32_t refusal_of(const pw_dma *dma, uint64_t num_bytes, uint64_t *limit)
+static uint32_t refusal_of(const unim_dma *dma, uint64_t num_bytes, uint64_t *limit)
 {
     int64_t max_bytes = dma->settings->dma_buffer_bytes;
     int64_t max_buffers = dma->settings->dma_buffers, num_buffers = 0;
-    *limit = max_bytes < 0 || max_bytes > PW_DMA_BUFFER_MAX_BYTES ? PW_DMA_BUFFER_MAX_BYTES
-                                                                  : (uint64_t)max_bytes;
+    *limit = max_bytes < 0 || max_bytes > DMA_BUFFER_MAX_BYTES ? DMA_BUFFER_MAX_BYTES
+                                                               : (uint64_t)max_bytes;
     if (num_bytes == 0 || num_bytes > *limit) return REFUSED_SIZE;
     for (uint32_t i = 0; i < dma->num_pages_rows; i++)
         num_buffers += dma->pages[i]->is_live && dma->pages[i]->buffer.id;
@@ -192,7 +192,7 @@ static uint32_t refusal_of(const pw_dma *dma, uint64_t num_bytes, uint64_t *limi
     return max_buffers >= 0 && num_buffers >= max_buffers ? REFUSED_COUNT : REFUSED_NOT;
 }
 
-static int make(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
+static int make(unim_dma *dma, uint64_t num_bytes, dma_pages **out)
 {
     uint64_t owner = pw_node_number(dma->node);
     int code = map(dma, num_bytes, owner << DMA_OWNER_SHIFT | (dma->last_number + 1), out);
@@ -201,7 +201,7 @@ static int make(pw_dma *dma, uint64_t num_bytes, dma_pages **out)
 }
 
 /* A zeroed buffer of this node, as the memory strategy has it: *id. */
-static int allocate(pw_dma *dma, uint64_t num_bytes, uint64_t *id)
+static int allocate(unim_dma *dma, uint64_t num_bytes, uint64_t *id)
 {
     dma_pages *made;
     dma_ask asked = {.what = ASK_ALLOCATE, .node = pw_node_number(dma->node), .value = num_bytes};
@@ -224,7 +224,7 @@ typedef struct {
     uint64_t id, address, num_bytes, key;
 } ask_payload;
 
-static int64_t send(pw_dma *dma, uint32_t peer, uint8_t kind, const ask_payload *payload,
+static int64_t send(unim_dma *dma, uint32_t peer, uint8_t kind, const ask_payload *payload,
                     int64_t at_ns)
 {
     static const uint64_t none[4] = {0};
@@ -238,7 +238,7 @@ static int64_t send(pw_dma *dma, uint32_t peer, uint8_t kind, const ask_payload 
 
 /* ---- the node that asks */
 
-static int ask(pw_dma *dma, uint32_t node, uint32_t what, uint64_t value)
+static int ask(unim_dma *dma, uint32_t node, uint32_t what, uint64_t value)
 {
     int slot = 0;
     while (slot < DMA_ASKS && dma->asks[slot].is_open) slot++;
@@ -258,7 +258,7 @@ static int ask(pw_dma *dma, uint32_t node, uint32_t what, uint64_t value)
     return slot + 1;
 }
 
-int pw_dma_ask_allocate(pw_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t *id)
+static int ask_allocate(unim_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t *id)
 {
     if (node >= pw_node_count(dma->node))
         return pw_node_fail(dma->node, PW_ERR_INVALID,
@@ -268,9 +268,9 @@ int pw_dma_ask_allocate(pw_dma *dma, uint32_t node, uint64_t num_bytes, uint64_t
     return ask(dma, node, ASK_ALLOCATE, num_bytes);
 }
 
-int pw_dma_ask_free(pw_dma *dma, uint64_t id)
+static int ask_free(unim_dma *dma, uint64_t id)
 {
-    const pw_dma_buffer *known = pw_dma_find(dma, id);
+    const dma_buffer *known = pw_dma_find(dma, id);
     dma_ask asked = {.what = ASK_FREE,
                      .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
                      .value = id,
@@ -288,7 +288,7 @@ int pw_dma_ask_free(pw_dma *dma, uint64_t id)
     return own ? unmap(dma, own) : refuse(dma, &asked);
 }
 
-int pw_dma_ask_known(pw_dma *dma, uint64_t id)
+static int ask_known(unim_dma *dma, uint64_t id)
 {
     dma_ask asked = {.what = ASK_KNOWN,
                      .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
@@ -301,7 +301,7 @@ int pw_dma_ask_known(pw_dma *dma, uint64_t id)
     return pw_dma_find(dma, id) ? PW_OK : ask(dma, asked.node, ASK_KNOWN, id);
 }
 
-int pw_dma_answered(pw_dma *dma, int request, uint64_t *id)
+static int answered(unim_dma *dma, int request, uint64_t *id)
 {
     dma_ask *asked = &dma->asks[request - 1];
     if (!asked->is_answered) return 0;
@@ -313,9 +313,7 @@ int pw_dma_answered(pw_dma *dma, int request, uint64_t *id)
     return code < 0 ? code : 1;
 }
 
-void pw_dma_forget(pw_dma *dma, int request) { dma->asks[request - 1].is_open = false; }
-
-static int take_said(pw_dma *dma, uint32_t source, const ask_payload *payload, int64_t arrival_ns)
+static int take_said(unim_dma *dma, uint32_t source, const ask_payload *payload, int64_t arrival_ns)
 {
     for (int i = 0; i < DMA_ASKS; i++) {
         dma_ask *asked = &dma->asks[i];
@@ -324,11 +322,11 @@ static int take_said(pw_dma *dma, uint32_t source, const ask_payload *payload, i
         asked->is_answered = true;
         asked->refusal = (uint32_t)payload->refusal;
         asked->limit = payload->limit;
-        asked->buffer = (pw_dma_buffer){.id = payload->id,
-                                        .address = payload->address,
-                                        .num_bytes = payload->num_bytes,
-                                        .key = payload->key,
-                                        .node = source};
+        asked->buffer = (dma_buffer){.id = payload->id,
+                                     .address = payload->address,
+                                     .num_bytes = payload->num_bytes,
+                                     .key = payload->key,
+                                     .node = source};
         asked->answer_ns = arrival_ns + dma->costs->handler_ns;
         return PW_OK;
     }
@@ -339,7 +337,7 @@ static int take_said(pw_dma *dma, uint32_t source, const ask_payload *payload, i
 
 /* What its host lacks or its strategy refuses is the asker's error, and does not end the owner's
  * call. */
-static void serve(pw_dma *dma, const ask_payload *asked, ask_payload *said)
+static void serve(unim_dma *dma, const ask_payload *asked, ask_payload *said)
 {
     dma_pages *pages = find_own(dma, asked->value);
     if (asked->what == ASK_ALLOCATE) {
@@ -347,7 +345,7 @@ static void serve(pw_dma *dma, const ask_payload *asked, ask_payload *said)
         if (!said->refusal && make(dma, asked->value, &pages) < 0) said->refusal = REFUSED_MEMORY;
     } else if (!pages) said->refusal = REFUSED_BUFFER;
     if (said->refusal) return;
-    const pw_dma_buffer buffer = pages->buffer;
+    const dma_buffer buffer = pages->buffer;
     if (asked->what == ASK_FREE) {
         forget_known(dma, buffer.id);
         if (unmap(dma, pages) < 0) said->refusal = REFUSED_MEMORY;
@@ -358,7 +356,7 @@ static void serve(pw_dma *dma, const ask_payload *asked, ask_payload *said)
     said->key = buffer.key;
 }
 
-static int take_ask(pw_dma *dma, uint32_t source, const ask_payload *asked, int64_t arrival_ns)
+static int take_ask(unim_dma *dma, uint32_t source, const ask_payload *asked, int64_t arrival_ns)
 {
     ask_payload said = {.number = asked->number, .what = asked->what, .value = asked->value};
     int64_t before_ns = dma->clock->now_ns;
@@ -369,7 +367,7 @@ static int take_ask(pw_dma *dma, uint32_t source, const ask_payload *asked, int6
     return sent_ns < 0 ? (int)sent_ns : PW_OK;
 }
 
-int pw_dma_receive(pw_dma *dma, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+int pw_dma_receive(unim_dma *dma, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
 {
     pw_envelope envelope;
     ask_payload payload;
@@ -389,9 +387,9 @@ int pw_dma_receive(pw_dma *dma, uint32_t source, const uint8_t *frame, uint32_t 
 
 /* ---- the library itself */
 
-int pw_dma_create(pw_node *node, pw_dma **out)
+int pw_dma_create(pw_node *node, unim_dma **out)
 {
-    pw_dma *made = calloc(1, sizeof *made);
+    unim_dma *made = calloc(1, sizeof *made);
     if (!made) return pw_node_fail(node, PW_ERR_NOMEM, "no memory for the DMA library");
     made->node = node;
     made->ni = pw_node_ni(node);
@@ -405,7 +403,7 @@ int pw_dma_create(pw_node *node, pw_dma **out)
     return PW_OK;
 }
 
-void pw_dma_destroy(pw_dma *dma)
+void pw_dma_destroy(unim_dma *dma)
 {
     if (!dma) return;
     for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
@@ -420,24 +418,41 @@ void pw_dma_destroy(pw_dma *dma)
     free(dma);
 }
 
-int pw_dma_open(pw_dma *dma)
+int unim_dma_init(unimem *memory, unim_dma **out)
 {
-    if (dma->is_open)
-        return pw_node_fail(dma->node, PW_ERR_FULL,
+    unim_dma *dma = pw_dma_of_node(memory->on_node);
+    int code = PW_OK;
+    pw_door_enter(memory->node);
+    if (dma->memory)
+        code = pw_door_fail(memory->node, PW_ERR_FULL,
                             "the node's DMA library is open; a node has one, clean it up first");
-    if (!dma->transfers) dma->transfers = calloc(PW_DMA_TRANSFERS, sizeof *dma->transfers);
-    if (!dma->transfers) return pw_node_fail(dma->node, PW_ERR_NOMEM, "no memory for transfers");
-    dma->is_open = true;
-    return PW_OK;
+    if (code == PW_OK && !dma->transfers) {
+        dma->transfers = calloc(DMA_TRANSFERS, sizeof *dma->transfers);
+        if (!dma->transfers)
+            code = pw_door_fail(memory->node, PW_ERR_NOMEM, "no memory for transfers");
+    }
+    if (code == PW_OK) {
+        dma->memory = memory;
+        dma->door = memory->node;
+        *out = dma;
+    }
+    return pw_door_leave(memory->node, code);
 }
 
-int pw_dma_close(pw_dma *dma)
+int unim_dma_cleanup(unim_dma *dma)
 {
+    if (!dma) return PW_OK;
+    pw_door_enter(dma->door);
+    if (dma->is_telling)
+        return pw_door_leave(dma->door, pw_door_fail(dma->door, PW_ERR_INVALID,
+                                                     "clean-up of the DMA library in a callback of "
+                                                     "it: call it behind the callback"));
     uint32_t num_using = pw_dma_num_using(dma, 0);
     if (num_using)
-        return pw_node_fail(dma->node, PW_ERR_FULL,
-                            "%u transfers are not over; wait for them before the clean-up",
-                            num_using);
+        return pw_dma_leave(dma, pw_door_fail(dma->door, PW_ERR_FULL,
+                                              "%u transfers are not over; wait for them before the "
+                                              "clean-up",
+                                              num_using));
     int code = PW_OK;
     for (uint32_t i = 0; i < dma->num_pages_rows; i++) {
         dma_pages *each = dma->pages[i];
@@ -446,6 +461,106 @@ int pw_dma_close(pw_dma *dma)
         if (code == PW_OK) code = freed;
     }
     dma->num_known = 0;
-    dma->is_open = false;
-    return code;
+    dma->memory = NULL;
+    if (code < 0) pw_door_fail_as_node(dma->door, code);
+    return pw_dma_leave(dma, code);
+}
+
+uint32_t unim_dma_get_node(const unim_dma *dma) { return pw_node_number(dma->node); }
+
+/* ---- the program's calls */
+
+static unim_buf *handle_of(uint64_t id) { return (unim_buf *)(uintptr_t)id; }
+
+/* The end of a call that has asked an owner's kernel, when it has answered. request: its number, 0
+ * when it needs no answer, or a code. */
+static int finish(unim_dma *dma, int request, const char *what, uint32_t owner, uint64_t *id)
+{
+    pw_door_wait wait = pw_thread_wait(dma->memory);
+    int code = request;
+    while (request > 0 && (code = answered(dma, request, id)) == 0) {
+        int moved = pw_door_step(dma->door, &wait);
+        bool is_late = pw_door_is_late(&wait);
+        if (moved >= 0 && !is_late) continue;
+        dma->asks[request - 1].is_open = false; /* a buffer that it brings is lost */
+        if (moved >= 0)
+            moved = pw_door_fail(dma->door, PW_ERR_UNRECOVERABLE,
+                                 "%s: node %u has not answered within %lld ms of wall time", what,
+                                 owner, (long long)(wait.limit_ns / 1000000));
+        return pw_dma_leave(dma, moved);
+    }
+    if (code < 0) pw_door_fail_as_node(dma->door, code);
+    return pw_dma_leave(dma, code < 0 ? code : PW_OK);
+}
+
+static uint32_t owner_of(uint64_t id) { return (uint32_t)(id >> DMA_OWNER_SHIFT); }
+
+unim_buf *unim_alloc_buf_l(unim_dma *dma, uint64_t size)
+{
+    return unim_alloc_buf_r(dma, size, pw_node_number(dma->node));
+}
+
+unim_buf *unim_alloc_buf_r(unim_dma *dma, uint64_t size, uint32_t node)
+{
+    uint64_t id = 0;
+    pw_door_enter(dma->door);
+    int request = ask_allocate(dma, node, size, &id);
+    return finish(dma, request, "DMA buffer", node, &id) < 0 ? NULL : handle_of(id);
+}
+
+int unim_free_buf(unim_dma *dma, unim_buf *buffer)
+{
+    uint64_t id = id_of(buffer);
+    pw_door_enter(dma->door);
+    int request = ask_free(dma, id);
+    return finish(dma, request, "free of a DMA buffer", owner_of(id), &id);
+}
+
+unim_buf *unim_get_buf(unim_dma *dma, uint64_t id)
+{
+    pw_door_enter(dma->door);
+    int request = ask_known(dma, id);
+    int code = finish(dma, request, "look-up of a DMA buffer", owner_of(id), &id);
+    return code < 0 ? NULL : handle_of(id);
+}
+
+static bool look_up(unim_dma *dma, const unim_buf *buffer, dma_buffer *out)
+{
+    pw_door_enter(dma->door);
+    const dma_buffer *known = pw_dma_find(dma, id_of(buffer));
+    if (known) *out = *known;
+    else
+        pw_door_fail(dma->door, PW_ERR_INVALID,
+                     "DMA buffer %#llx: this node knows none of that handle, or it was freed; take "
+                     "what an allocation or unim_get_buf gave",
+                     (printed)id_of(buffer));
+    pw_door_leave(dma->door, PW_OK);
+    return known != NULL;
+}
+
+uint64_t unim_get_buf_id(unim_dma *dma, const unim_buf *buffer)
+{
+    dma_buffer known;
+    return look_up(dma, buffer, &known) ? known.id : 0;
+}
+
+uint64_t unim_buf_get_size(unim_dma *dma, const unim_buf *buffer)
+{
+    dma_buffer known;
+    return look_up(dma, buffer, &known) ? known.num_bytes : 0;
+}
+
+void *unim_buf_get_memory(unim_dma *dma, const unim_buf *buffer)
+{
+    dma_buffer known;
+    if (!look_up(dma, buffer, &known)) return NULL;
+    if (known.node == pw_node_number(dma->node) || pw_door_is_joined(dma->door))
+        return (void *)(uintptr_t)known.address;
+    pw_node_lock(dma->node);
+    pw_door_fail(dma->door, PW_ERR_ADDRESS,
+                 "DMA buffer %#llx: its memory is in the process of node %u; use "
+                 "unim_dma_submit_transfer_from_mem and _to_mem",
+                 (printed)known.id, known.node);
+    pw_node_unlock(dma->node);
+    return NULL;
 }

@@ -7,20 +7,12 @@
 
 typedef unsigned long long printed;
 
-_Static_assert(UNIMEM_DENY_OTHERS_READ == PW_DENY_OTHERS_READ &&
-                   UNIMEM_DENY_OTHERS_WRITE == PW_DENY_OTHERS_WRITE &&
-                   UNIMEM_DENY_NODE_READ == PW_DENY_NODE_READ &&
-                   UNIMEM_DENY_NODE_WRITE == PW_DENY_NODE_WRITE &&
-                   UNIMEM_PAGE_BYTES == PW_PAGE_BYTES && UNIMEM_OPCODES == PW_KERNEL_OPCODES &&
-                   UNIMEM_OPCODE_SHIFT == PW_KERNEL_OPCODE_SHIFT,
-               "the numbers are the services'");
 _Static_assert(UNIMEM_PAYLOAD0 == PW_PIF_PAYLOAD0 && UNIMEM_PAYLOAD1 == PW_PIF_PAYLOAD1 &&
                    UNIMEM_DESTINATION == PW_PIF_DESTINATION && UNIMEM_STATUS_PEND == PW_PIF_PEND &&
                    UNIMEM_STATUS_ILLEGAL == PW_PIF_ILLEGAL && UNIMEM_STATUS_NACK == PW_PIF_NACK &&
                    UNIMEM_STATUS_ACK == PW_PIF_ACK &&
                    UNIMEM_STATUS_OVERWR_BUF == PW_PIF_OVERWR_BUF &&
-                   UNIMEM_EMPTY == PW_MAILBOX_EMPTY &&
-                   UNIMEM_BURST_MAX_WORDS == PW_UNIMEM_BURST_MAX_WORDS &&
+                   UNIMEM_EMPTY == PW_MAILBOX_EMPTY && UNIMEM_PAGE_BYTES == PW_PAGE_BYTES &&
                    sizeof(unimem_word) == sizeof(pw_mailbox_word),
                "the numbers are the hardware's");
 
@@ -258,6 +250,7 @@ static int judge(const unimem *self, const operation *wanted, int code,
                         wanted->owner, refusals[error].text);
 }
 
+/* result: NULL where nobody wants it. */
 static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
 {
     pw_unimem_answer answer;
@@ -269,7 +262,7 @@ static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
                                         (printed)wanted->address, num_nodes - 1));
     int code = ask(self, wanted->owner, wanted->opcode, wanted->address, wanted->argument, &answer);
     code = judge(self, wanted, code, &answer);
-    if (code == PW_OK) *result = answer.result;
+    if (code == PW_OK && result) *result = answer.result;
     return leave(self, code);
 }
 
@@ -291,8 +284,7 @@ int unimem_alloc(unimem *memory, uint32_t node, uint16_t num_pages, uint32_t den
 
 int unimem_free(unimem *memory, uint64_t address)
 {
-    uint64_t none;
-    return operate(memory, "free", PW_UNIMEM_FREE, address, 0, 0, &none);
+    return operate(memory, "free", PW_UNIMEM_FREE, address, 0, 0, NULL);
 }
 
 int unimem_read8(unimem *memory, uint64_t address, uint8_t *value)
@@ -327,26 +319,22 @@ int unimem_read4k(unimem *memory, uint64_t address, void *buffer)
 
 int unimem_write8(unimem *memory, uint64_t address, uint8_t value)
 {
-    uint64_t none;
-    return operate(memory, "write8", PW_UNIMEM_WRITE8, address, value, 0, &none);
+    return operate(memory, "write8", PW_UNIMEM_WRITE8, address, value, 0, NULL);
 }
 
 int unimem_write32(unimem *memory, uint64_t address, uint32_t value)
 {
-    uint64_t none;
-    return operate(memory, "write32", PW_UNIMEM_WRITE32, address, value, 0, &none);
+    return operate(memory, "write32", PW_UNIMEM_WRITE32, address, value, 0, NULL);
 }
 
 int unimem_write64(unimem *memory, uint64_t address, uint64_t value)
 {
-    uint64_t none;
-    return operate(memory, "write64", PW_UNIMEM_WRITE64, address, value, 0, &none);
+    return operate(memory, "write64", PW_UNIMEM_WRITE64, address, value, 0, NULL);
 }
 
 int unimem_write128(unimem *memory, uint64_t address, uint64_t low, uint64_t high)
 {
-    uint64_t none;
-    return operate(memory, "write128", PW_UNIMEM_WRITE128, address, low, high, &none);
+    return operate(memory, "write128", PW_UNIMEM_WRITE128, address, low, high, NULL);
 }
 
 int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wanted)
@@ -358,14 +346,12 @@ int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wan
 
 int unimem_faa(unimem *memory, uint64_t address, uint64_t value, uint64_t *old)
 {
-    uint64_t none;
-    return operate(memory, "faa", PW_UNIMEM_FAD, address, value, 0, old ? old : &none);
+    return operate(memory, "faa", PW_UNIMEM_FAD, address, value, 0, old);
 }
 
 int unimem_swap(unimem *memory, uint64_t address, uint64_t value, uint64_t *old)
 {
-    uint64_t none;
-    return operate(memory, "swap", PW_UNIMEM_SWAP, address, value, 0, old ? old : &none);
+    return operate(memory, "swap", PW_UNIMEM_SWAP, address, value, 0, old);
 }
 
 /* The page with the description at the target. */
@@ -383,7 +369,7 @@ static int describe(unimem *memory, uint64_t page, const char *name, uint64_t ar
 
 int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument, uint64_t *child)
 {
-    uint64_t page, id = 0;
+    uint64_t page, id;
     if (strlen(name) >= UNIMEM_PAGE_BYTES - PW_FORK_NAME_OFFSET)
         return pw_door_fail(memory->node, PW_ERR_INVALID,
                             "fork of a name of %zu bytes: a page holds its description",
@@ -477,9 +463,10 @@ static int fail(unimem *self, int code, uint32_t interface, const char *what)
                         pw_status_text(code));
 }
 
-/* Take what is here; an interface that is not the caller's own is refused. */
+/* Enter and take what is here; an interface that is not the caller's own is refused. */
 static int begin(unimem *self, uint32_t interface, const char *what)
 {
+    pw_door_enter(self->node);
     if (!pw_unimem_is_open(self->unimem, interface, true))
         return pw_door_fail(self->node, PW_ERR_INVALID,
                             "%s of interface %u: allowed are those of unimem_open_interface", what,
@@ -501,7 +488,6 @@ int unimem_open_interface(unimem *memory)
 
 int unimem_close_interface(unimem *memory, uint32_t interface)
 {
-    pw_door_enter(memory->node);
     int code = begin(memory, interface, "close");
     return pw_door_leave(memory->node,
                          code < 0 ? code : pw_unimem_close(memory->unimem, interface));
@@ -515,7 +501,6 @@ uint64_t unimem_destination(uint32_t node, uint32_t fifo)
 int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, unimem_word value)
 {
     const pw_mailbox_word written = {value.low, value.high};
-    pw_door_enter(memory->node);
     int code = begin(memory, interface, "write");
     if (code < 0) return pw_door_leave(memory->node, code);
     int64_t posted_ns = pw_unimem_write_packetizer(memory->unimem, interface, offset, &written,
@@ -529,7 +514,6 @@ int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, u
 
 int unimem_read_status(unimem *memory, uint32_t interface)
 {
-    pw_door_enter(memory->node);
     int code = begin(memory, interface, "status");
     if (code < 0) return pw_door_leave(memory->node, code);
     code = (int)pw_unimem_status(memory->unimem, interface, clock_of(memory)->now_ns);
@@ -558,7 +542,6 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
                       const unimem_word *words, uint32_t num_words)
 {
     pw_mailbox_word burst[UNIMEM_BURST_MAX_WORDS];
-    pw_door_enter(memory->node);
     int code = begin(memory, interface, "burst");
     if (code == PW_OK && num_words > UNIMEM_BURST_MAX_WORDS)
         code = fail(memory, PW_ERR_INVALID, interface, "burst of more than 16 words");
@@ -576,7 +559,6 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
 int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uint32_t num_words)
 {
     uint32_t num_there = 0;
-    pw_door_enter(memory->node);
     int code = begin(memory, interface, "read");
     if (code < 0) return pw_door_leave(memory->node, code);
     int64_t now_ns = clock_of(memory)->now_ns;

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagewire.native import lib
+from pagewire.native import ffi, lib
+from pagewire.unimem.host import Host, Program, name_of
+from pagewire.unimem.kernel_mailbox import KernelMailbox
 
 PAGE_BYTES = int(lib.PW_PAGE_BYTES)
 NODE_SHIFT = int(lib.PW_UNIMEM_NODE_SHIFT)
@@ -30,12 +32,12 @@ class Deny(enum.IntFlag):
     """Rights to a page that others than the thread that allocated it do not have."""
 
     NOTHING = 0
-    OTHERS_READ = int(lib.PW_DENY_OTHERS_READ)
+    OTHERS_READ = int(lib.UNIMEM_DENY_OTHERS_READ)
     """of threads on other nodes"""
-    OTHERS_WRITE = int(lib.PW_DENY_OTHERS_WRITE)
-    NODE_READ = int(lib.PW_DENY_NODE_READ)
+    OTHERS_WRITE = int(lib.UNIMEM_DENY_OTHERS_WRITE)
+    NODE_READ = int(lib.UNIMEM_DENY_NODE_READ)
     """of other threads on the allocating thread's node"""
-    NODE_WRITE = int(lib.PW_DENY_NODE_WRITE)
+    NODE_WRITE = int(lib.UNIMEM_DENY_NODE_WRITE)
 
 
 class Refusal(enum.IntEnum):
@@ -74,21 +76,13 @@ class GsasError(RuntimeError):
         self.refusal = refusal
 
 
-def global_address(node: int, local: int) -> int:
-    """The address of `local` on `node`."""
-    if not (0 <= node < 1 << 16 and 0 <= local < 1 << NODE_SHIFT):
-        raise ValueError(f"node {node}, local address {local:#x}: allowed are 16 and 48 bits")
-    return node << NODE_SHIFT | local
-
-
-def node_of(address: int) -> int:
-    """The node that owns an address."""
-    return address >> NODE_SHIFT
-
-
 class Gsas(abc.ABC):
     """A thread's operations; each returns when its response is here, and the thread's clock with
     it."""
+
+    host: Host
+    id: int
+    """Unique in the system; the hardware puts it into every packet."""
 
     @property
     @abc.abstractmethod
@@ -110,14 +104,40 @@ class Gsas(abc.ABC):
         """The thread works, or waits, for so long."""
 
     @abc.abstractmethod
+    def in_order(self) -> None:
+        """Let everything come first that is earlier than this thread's clock."""
+
+    @abc.abstractmethod
+    def spend(self, duration_ns: int, *, until_ns: int = 0) -> None:
+        """The clock goes on, and is not before until_ns."""
+
+    @abc.abstractmethod
+    def wait_for(self, ready: Callable[[], int | None]) -> None:
+        """Others run until ready() says from which time on this thread goes on."""
+
+    @property
+    @abc.abstractmethod
+    def _unimem(self) -> Any:
+        """The pw_unimem of its node."""
+
+    @abc.abstractmethod
     def _ask(
         self, owner: int, opcode: int, address: int, first: int, second: int
     ) -> tuple[int, int]:
         """Error and result of a request's response; NoAnswerError when there is none."""
 
     @abc.abstractmethod
-    def _page(self) -> bytes:
-        """What the last READ4K has brought."""
+    def _page(self) -> Any:
+        """What the last READ4K has brought, in C."""
+
+    @abc.abstractmethod
+    def _look(self, address: int, num_bytes: Any) -> Any:
+        """pw_unimem_view of its node's memory, which stays as long as the pointer."""
+
+    @property
+    def messages(self) -> KernelMailbox:
+        """The 64-bit messages of this node."""
+        return KernelMailbox(self, self._unimem)
 
     def alloc(
         self, num_pages: int = 1, *, node: int | None = None, deny: Deny = Deny.NOTHING
@@ -149,7 +169,7 @@ class Gsas(abc.ABC):
     def read4k(self, address: int) -> bytes:
         """The page of the address."""
         self._operate("read4k", lib.PW_UNIMEM_READ4K, address)
-        return self._page()
+        return bytes(ffi.buffer(self._page(), PAGE_BYTES))
 
     def read_array(self, address: int, num_pages: int = 1) -> NDArray[np.uint8]:
         """A copy of so many pages from this one on, one READ4K each: not atomic as a whole."""
@@ -181,6 +201,25 @@ class Gsas(abc.ABC):
         """Exchange the word; what it was before."""
         return self._operate("swap", lib.PW_UNIMEM_SWAP, address, value)
 
+    def view(self, address: int) -> NDArray[np.uint8]:
+        """This node's own shared memory from the address to the end of its allocation, live and
+        read-only; reading it is no operation and takes no time."""
+        num_bytes = ffi.new("uint64_t *")
+        memory = self._look(address, num_bytes)
+        if memory == ffi.NULL:
+            raise GsasError(Refusal.NO_PAGE, f"view of {address:#018x} from node {self.node}")
+        array = np.frombuffer(ffi.buffer(memory, num_bytes[0]), np.uint8)
+        array.flags.writeable = False
+        return array
+
+    def fork(self, function: Program, argument: int = 0, *, node: int | None = None) -> int:
+        """Run function(thread) on the node, with `argument` in its thread; the child's id. In
+        another process the function is found by its name: it stands at the top of a module, the
+        program's own or one that can be imported."""
+        name = name_of(function)
+        self.host.functions[name] = function
+        return self._fork(name, argument, self.node if node is None else node)
+
     def _fork(self, name: str, argument: int, node: int) -> int:
         """Start what `name` says at the node, by a page there with the description."""
         self._check_node(node)
@@ -202,12 +241,13 @@ class Gsas(abc.ABC):
     def _operate(
         self, name: str, opcode: int, address: int, first: int = 0, second: int = 0
     ) -> int:
-        self._check_node(node_of(address))
+        owner = address >> NODE_SHIFT
+        self._check_node(owner)
         what = f"{name} at {address:#018x}"
         for value in (first, second):
             if not -_WORD // 2 <= value < _WORD:
                 raise ValueError(f"{what}: {value} is no value of 64 bits")
-        return self._request(what, node_of(address), opcode, address, first % _WORD, second % _WORD)
+        return self._request(what, owner, opcode, address, first % _WORD, second % _WORD)
 
     def _request(
         self, what: str, owner: int, opcode: int, address: int, first: int, second: int
@@ -223,7 +263,3 @@ class Gsas(abc.ABC):
     def _check_node(self, node: int) -> None:
         if not 0 <= node < self.num_nodes:
             raise ValueError(f"node {node}: there are nodes 0 to {self.num_nodes - 1}")
-
-
-Program = Callable[..., Any]
-"""What a thread runs; its first argument is the thread."""

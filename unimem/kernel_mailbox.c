@@ -24,7 +24,7 @@ typedef struct {
 struct pw_kernel_mailbox {
     uint32_t num_nodes, next_looked;
     uint64_t num_dropped;
-    taker takers[PW_KERNEL_OPCODES];
+    taker takers[UNIMEM_OPCODES];
     device devices[];
 };
 
@@ -52,7 +52,7 @@ static bool is_taken(const taker *of) { return of->callback || of->action; }
 int pw_kernel_mailbox_register(pw_kernel_mailbox *mailbox, uint32_t opcode,
                                pw_kernel_callback callback, void *context)
 {
-    if (opcode >= PW_KERNEL_OPCODES || !callback) return PW_ERR_INVALID;
+    if (opcode >= UNIMEM_OPCODES || !callback) return PW_ERR_INVALID;
     taker *of = &mailbox->takers[opcode];
     if (is_taken(of)) return PW_ERR_FULL;
     *of = (taker){.callback = callback, .context = context};
@@ -61,14 +61,14 @@ int pw_kernel_mailbox_register(pw_kernel_mailbox *mailbox, uint32_t opcode,
 
 int pw_kernel_mailbox_unregister(pw_kernel_mailbox *mailbox, uint32_t opcode)
 {
-    if (opcode >= PW_KERNEL_OPCODES || !mailbox->takers[opcode].callback) return PW_ERR_INVALID;
+    if (opcode >= UNIMEM_OPCODES || !mailbox->takers[opcode].callback) return PW_ERR_INVALID;
     mailbox->takers[opcode] = (taker){.action = 0};
     return PW_OK;
 }
 
 int pw_kernel_mailbox_act(pw_kernel_mailbox *mailbox, char action, uint32_t opcode, int number)
 {
-    if (opcode >= PW_KERNEL_OPCODES || !action || !strchr("rseu", action)) return PW_ERR_INVALID;
+    if (opcode >= UNIMEM_OPCODES || !action || !strchr("rseu", action)) return PW_ERR_INVALID;
     if (action == 's' && (number < 1 || number > SIGRTMAX)) return PW_ERR_INVALID;
     if (action == 'e' && number < 0) return PW_ERR_INVALID;
     taker *of = &mailbox->takers[opcode];
@@ -134,7 +134,7 @@ static int tell(const taker *of)
 int pw_kernel_mailbox_arrived(pw_kernel_mailbox *mailbox, uint32_t source, uint64_t value,
                               int64_t time_ns)
 {
-    const taker *of = &mailbox->takers[value >> PW_KERNEL_OPCODE_SHIFT];
+    const taker *of = &mailbox->takers[value >> UNIMEM_OPCODE_SHIFT];
     const pw_kernel_message message = {value, time_ns};
     if (of->callback) {
         of->callback(of->context, source, value, time_ns);

@@ -9,12 +9,10 @@
  * value alone. One thread at a time, but for the user's end. */
 #ifndef PW_UNIMEM_KERNEL_MAILBOX_H
 #define PW_UNIMEM_KERNEL_MAILBOX_H
+#include "include/unimem.h"
 #include "native/types.h"
 
 /* cdef begin */
-#define PW_KERNEL_OPCODES 16
-#define PW_KERNEL_OPCODE_SHIFT 60
-
 /* What arrives at a device; a read of 8 bytes takes the value alone. */
 typedef struct {
     uint64_t value;

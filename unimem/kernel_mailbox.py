@@ -9,13 +9,16 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, lib
+from pagewire.unimem.host import Callback
 
-OPCODES = int(lib.PW_KERNEL_OPCODES)
-OPCODE_SHIFT = int(lib.PW_KERNEL_OPCODE_SHIFT)
+if TYPE_CHECKING:
+    from pagewire.unimem.gsas import Gsas
+
+OPCODES = int(lib.UNIMEM_OPCODES)
+OPCODE_SHIFT = int(lib.UNIMEM_OPCODE_SHIFT)
 _MESSAGE = struct.Struct("=Qq")
 
 
@@ -26,42 +29,10 @@ def message(opcode: int, content: int = 0) -> int:
     return opcode << OPCODE_SHIFT | content
 
 
-def opcode_of(value: int) -> int:
-    return value >> OPCODE_SHIFT
-
-
-class Owner(Protocol):
-    """Whose callbacks they are, by node and opcode, and who is told when one fails."""
-
-    callbacks: dict[tuple[int, int], Callable[[int, int, int], None]]
-
-    def fail(self, error: BaseException) -> None: ...
-
-
-class Thread(Protocol):
-    """Who uses a mailbox: a thread of a `Machine`, or a rank of an MPI program."""
-
-    @property
-    def now_ns(self) -> int: ...
-
-    @property
-    def place(self) -> Any:
-        """Handle of an Owner and the node's number."""
-
-    def in_order(self) -> None:
-        """Let everything come first that is earlier than this thread's clock."""
-
-    def spend(self, duration_ns: int, *, until_ns: int = 0) -> None:
-        """The clock goes on, and is not before until_ns."""
-
-    def wait_for(self, ready: Callable[[], int | None]) -> None:
-        """Others run until ready() says from which time on this thread goes on."""
-
-
 class Device:
     """What comes from a node, and goes to it."""
 
-    def __init__(self, thread: Thread, unimem: Any, node: int) -> None:
+    def __init__(self, thread: Gsas, unimem: Any, node: int) -> None:
         self._thread = thread
         self._unimem = unimem
         self._node = node
@@ -106,7 +77,7 @@ class Device:
 class KernelMailbox:
     """The mailbox of a thread's node."""
 
-    def __init__(self, thread: Thread, unimem: Any) -> None:
+    def __init__(self, thread: Gsas, unimem: Any) -> None:
         self._thread = thread
         self._unimem = unimem
         self._mailbox = lib.pw_unimem_kernel_mailbox(unimem)
@@ -114,14 +85,14 @@ class KernelMailbox:
     def device(self, node: int) -> Device:
         return Device(self._thread, self._unimem, node)
 
-    def register(self, opcode: int, callback: Callable[[int, int, int], None]) -> None:
+    def register(self, opcode: int, callback: Callback) -> None:
         """The kernel takes an opcode: callback(source, value, time_ns), which must not send."""
-        owner, node = ffi.from_handle(self._thread.place)
+        host, node = self._thread.host, self._thread.node
         code = lib.pw_kernel_mailbox_register(
-            self._mailbox, opcode, lib.pw_host_unimem_value, self._thread.place
+            self._mailbox, opcode, lib.pw_host_unimem_value, host.places[node]
         )
         check(code, f"callback for opcode {opcode}")
-        owner.callbacks[node, opcode] = callback
+        host.callbacks[node, opcode] = callback
 
     def unregister(self, opcode: int) -> None:
         check(lib.pw_kernel_mailbox_unregister(self._mailbox, opcode), f"opcode {opcode}")
@@ -131,13 +102,3 @@ class KernelMailbox:
         `number`; "u": not any more."""
         code = lib.pw_kernel_mailbox_act(self._mailbox, action.encode(), opcode, number)
         check(code, f"action {action!r} for opcode {opcode}")
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator]
-def pw_host_unimem_value(context: Any, source: int, value: int, time_ns: int) -> None:
-    """A message for a callback of the kernel."""
-    owner, node = ffi.from_handle(context)
-    try:
-        owner.callbacks[node, opcode_of(value)](source, value, time_ns)
-    except BaseException as error:  # noqa: BLE001 - raised again by its owner
-        owner.fail(error)

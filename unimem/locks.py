@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from typing import Self
 
-from pagewire.unimem.gsas import Gsas, global_address
+from pagewire.unimem.gsas import Gsas
 
 PAUSE_NS = 1_000
 
 
-class SpinLock:
-    """One word, 1 while somebody has the lock: compare-and-swap until it was free.
-
-    Not fair, and every waiting thread keeps the word's service busy.
-    """
+class _Shared:
+    """Something that stands in a page."""
 
     def __init__(self, gsas: Gsas, address: int, *, pause_ns: int = PAUSE_NS) -> None:
         self._gsas = gsas
@@ -28,6 +25,13 @@ class SpinLock:
     @classmethod
     def create(cls, gsas: Gsas, *, node: int | None = None) -> Self:
         return cls(gsas, gsas.alloc(node=node))
+
+
+class SpinLock(_Shared):
+    """One word, 1 while somebody has the lock: compare-and-swap until it was free.
+
+    Not fair, and every waiting thread keeps the word's service busy.
+    """
 
     def __enter__(self) -> Self:
         while not self._gsas.cas(self.address, 0, 1):
@@ -38,17 +42,8 @@ class SpinLock:
         self._gsas.write64(self.address, 0)
 
 
-class TicketLock:
+class TicketLock(_Shared):
     """Two words: the next ticket and the one whose turn it is. First come, first served."""
-
-    def __init__(self, gsas: Gsas, address: int, *, pause_ns: int = PAUSE_NS) -> None:
-        self._gsas = gsas
-        self.address = address
-        self._pause_ns = pause_ns
-
-    @classmethod
-    def create(cls, gsas: Gsas, *, node: int | None = None) -> Self:
-        return cls(gsas, gsas.alloc(node=node))
 
     def __enter__(self) -> Self:
         mine = self._gsas.faa(self.address, 1)
@@ -60,7 +55,7 @@ class TicketLock:
         self._gsas.faa(self.address + 8, 1)
 
 
-class McsLock:
+class McsLock(_Shared):
     """Queue lock of Mellor-Crummey and Scott (1991): the shared word names the last thread of the
     queue; each thread waits at a word of its own, in a page of its own node.
 
@@ -68,14 +63,8 @@ class McsLock:
     """
 
     def __init__(self, gsas: Gsas, address: int, *, pause_ns: int = PAUSE_NS) -> None:
-        self._gsas = gsas
-        self.address = address
-        self._pause_ns = pause_ns
+        super().__init__(gsas, address, pause_ns=pause_ns)
         self._mine = gsas.alloc()
-
-    @classmethod
-    def create(cls, gsas: Gsas, *, node: int | None = None) -> Self:
-        return cls(gsas, gsas.alloc(node=node))
 
     def close(self) -> None:
         """Give back the thread's own page; not while it has the lock or waits for it."""
@@ -126,9 +115,3 @@ class Barrier:
             return
         while gsas.read64(self.address + 8) == round_:
             gsas.compute(self._pause_ns)
-
-
-def first_page(node: int) -> int:
-    """Address of the first page that a node ever gives: where programs can meet, when it was
-    allocated for that at their start."""
-    return global_address(node, 4096)

@@ -18,8 +18,7 @@ from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
 from pagewire.run.settings.config import Config, ConfigError, load
 from pagewire.run.settings.platform import load as load_platform
-from pagewire.unimem import forks
-from pagewire.unimem.gsas import Program
+from pagewire.unimem.host import Host, Program
 from pagewire.unimem.thread import Thread
 
 NODES_MAX = 64
@@ -30,7 +29,7 @@ Pick = Callable[[Sequence[str]], int]
 """Which of these goes on, by its place; "thread N" and "service N"."""
 
 
-class Machine(Closing):
+class Machine(Host, Closing):
     """Nodes whose threads share memory; a context manager."""
 
     def __init__(
@@ -54,22 +53,17 @@ class Machine(Closing):
             if isinstance(settings, Config)
             else load([f"{name}={value}" for name, value in (settings or {}).items()], environ={})
         )
+        super().__init__(range(nodes))
         platform = load_platform(config.run.platform)
         self.num_nodes = nodes
         self.costs = platform.costs.as_dict()
         self.pick = pick
         self.answer_limit_ns = answer_limit_ns
         self.threads: list[Thread] = []
-        self.functions: dict[str, Program] = {}
-        """What remote forks have named."""
-        self.callbacks: dict[tuple[int, int], Callable[[int, int, int], None]] = {}
-        """Of kernel mailboxes, by node and opcode."""
         self.baton = threading.Semaphore(0)
         self.is_closing = False
         self._chosen = 0
-        self._failure: BaseException | None = None
         self._rest_ns = 0  # when the last run ended: the next one begins there
-        self._places = [ffi.new_handle((self, node)) for node in range(nodes)]
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
         made = ffi.new("pw_unimem_network **")
         check(lib.pw_unimem_network_create(nodes, made), "network")
@@ -80,7 +74,7 @@ class Machine(Closing):
         out = ffi.new("pw_unimem **")
         code = lib.pw_unimem_network_add(
             self._network, engine.ni, engine.costs, engine.settings, node,
-            lib.pw_host_unimem_spawn, self._places[node], out,
+            lib.pw_host_unimem_spawn, self.places[node], out,
         )  # fmt: skip
         check(code, "Unimem")
         return out[0]
@@ -135,10 +129,6 @@ class Machine(Closing):
         held = [self._network]
         return ffi.gc(memory, lambda _: held.clear())
 
-    def place(self, node: int) -> Any:
-        """What C gives back in a callback of a node."""
-        return self._places[node]
-
     def is_next(self, thread: Thread) -> bool:
         """May the running thread act at its clock without letting others run?"""
         if self.pick is not None:
@@ -167,9 +157,7 @@ class Machine(Closing):
 
     def _schedule(self) -> None:
         while True:
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
-                raise failure
+            self.raise_failure()
             alive = [each for each in self.threads if not each.is_over]
             if not alive or any(each.error is not None for each in self.threads):
                 return
@@ -228,22 +216,13 @@ class Machine(Closing):
                 each.resume()
         self.is_closing = False
 
-    def fail(self, error: BaseException) -> None:
-        """Something that C has called has failed: the run ends with it."""
-        self._failure = self._failure or error
-
-    def spawn(self, node: int, wanted: Any) -> int:
-        """A remote fork: the child's id, 0 when it cannot be."""
-        name = ffi.string(wanted.name).decode(errors="replace")
-        function = self.functions.get(name) or forks.find(name)
-        if function is None:
-            return 0
+    def start_child(self, node: int, function: Program, argument: int, time_ns: int) -> int:
         try:
             thread = self._new_thread(node, function)
         except (ConfigError, EngineError):
             return 0
-        thread.argument = int(wanted.argument)
-        thread.start((), int(wanted.time_ns))
+        thread.argument = argument
+        thread.start((), time_ns)
         return thread.id
 
 

@@ -7,7 +7,7 @@
 struct pw_unimem_on_node {
     pw_node *node;
     pw_unimem *unimem;
-    pw_dma *dma;
+    unim_dma *dma;
 };
 
 static int send_frame(void *context, uint32_t peer, const uint8_t *data, uint32_t num_bytes)
@@ -70,4 +70,4 @@ void pw_unimem_on_node_destroy(pw_unimem_on_node *self)
 }
 
 pw_unimem *pw_unimem_of_node(pw_unimem_on_node *self) { return self->unimem; }
-pw_dma *pw_dma_of_node(pw_unimem_on_node *self) { return self->dma; }
+unim_dma *pw_dma_of_node(pw_unimem_on_node *self) { return self->dma; }

@@ -17,5 +17,5 @@ int pw_unimem_on_node_create(pw_node *node,
 /* Before its node. */
 void pw_unimem_on_node_destroy(pw_unimem_on_node *self);
 pw_unimem *pw_unimem_of_node(pw_unimem_on_node *self);
-pw_dma *pw_dma_of_node(pw_unimem_on_node *self);
+unim_dma *pw_dma_of_node(pw_unimem_on_node *self);
 #endif

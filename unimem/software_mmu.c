@@ -113,7 +113,7 @@ bool pw_shared_page_allows(const pw_shared_page *page, uint64_t sender, bool is_
 {
     if (sender == page->allocator) return true;
     bool same_node = pw_sender_node(sender) == pw_sender_node(page->allocator);
-    uint32_t right = same_node ? (is_write ? PW_DENY_NODE_WRITE : PW_DENY_NODE_READ)
-                               : (is_write ? PW_DENY_OTHERS_WRITE : PW_DENY_OTHERS_READ);
+    uint32_t right = same_node ? (is_write ? UNIMEM_DENY_NODE_WRITE : UNIMEM_DENY_NODE_READ)
+                               : (is_write ? UNIMEM_DENY_OTHERS_WRITE : UNIMEM_DENY_OTHERS_READ);
     return !(page->denied & right);
 }

@@ -7,16 +7,11 @@
  * never given. Memory of freed pages is used again, cleared. One thread at a time. */
 #ifndef PW_UNIMEM_SOFTWARE_MMU_H
 #define PW_UNIMEM_SOFTWARE_MMU_H
+#include "include/unimem.h"
 #include "native/types.h"
 
-/* cdef begin */
-/* Rights that others than the thread that allocated a page do not have; 0: everybody may do
- * everything, as in the prototype, which enforced nothing. */
-#define PW_DENY_OTHERS_READ 1 /* threads of other nodes */
-#define PW_DENY_OTHERS_WRITE 2
-#define PW_DENY_NODE_READ 4 /* other threads of the allocating node */
-#define PW_DENY_NODE_WRITE 8
-/* cdef end */
+/* UNIMEM_DENY_*: rights that others than the thread that allocated a page do not have; 0: everybody
+ * may do everything, as in the prototype, which enforced nothing. */
 #define PW_DENY_ALL 15
 #define PW_MMU_ROWS 65536
 
@@ -35,7 +30,7 @@ typedef struct pw_shared_page {
     uint64_t first_page; /* of its allocation */
     uint64_t allocator;  /* sender id */
     uint32_t num_pages;  /* of its allocation */
-    uint32_t denied;     /* PW_DENY_* */
+    uint32_t denied;     /* UNIMEM_DENY_* */
     pw_time changed_ns;  /* when the last operation on it took effect */
     struct pw_shared_page *next;
 } pw_shared_page;

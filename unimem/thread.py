@@ -10,23 +10,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pagewire.lab.engine import NEVER
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
-from pagewire.unimem import forks
-from pagewire.unimem.gsas import (
-    NO_ARGUMENT,
-    PAGE_BYTES,
-    Gsas,
-    GsasError,
-    NoAnswerError,
-    Program,
-    Refusal,
-)
-from pagewire.unimem.kernel_mailbox import KernelMailbox
+from pagewire.unimem.gsas import NO_ARGUMENT, Gsas, GsasError, NoAnswerError, Refusal
+from pagewire.unimem.host import Program
 
 if TYPE_CHECKING:
     from pagewire.unimem.machine import Machine
@@ -44,16 +32,14 @@ class Thread(Gsas):
     kernel mailbox."""
 
     def __init__(self, machine: Machine, node: int, program: Program, *, raw: bool = False) -> None:
-        self._machine = machine
+        self.host = self._machine = machine
         self._node = node
-        self._unimem = machine.unimem[node]
         code = lib.pw_unimem_open(self._unimem, raw)
         if code == lib.PW_ERR_FULL:
             raise ConfigError(f"a thread more on node {node}: it has {THREADS_MAX} interfaces")
         check(code, "interface")
         self.interface = int(code)
         self.id = int(lib.pw_unimem_id(self._unimem, self.interface))
-        """Unique in the system; the hardware puts it into every packet."""
         self.argument = NO_ARGUMENT
         """readThreadArgument: what the parent gave; NO_ARGUMENT when there is none."""
         self.result: Any = None
@@ -88,47 +74,27 @@ class Thread(Gsas):
             raise ValueError(f"compute for {duration_ns} ns: allowed is 0 and more")
         self._now_ns += duration_ns
 
-    def fork(self, function: Program, argument: int = 0, *, node: int | None = None) -> int:
-        """Run function(thread) on the node, with `argument` in its thread; the child's id."""
-        name = forks.name_of(function)
-        self._machine.functions[name] = function
-        return self._fork(name, argument, self.node if node is None else node)
+    @property
+    def _unimem(self) -> Any:
+        return self._machine.unimem[self._node]
 
-    def view(self, address: int) -> NDArray[np.uint8]:
-        """This node's own shared memory from the address to the end of its allocation, live and
-        read-only; reading it is no operation and takes no time."""
-        self._in_order()
-        num_bytes = ffi.new("uint64_t *")
+    def _look(self, address: int, num_bytes: Any) -> Any:
+        self.in_order()
         memory = lib.pw_unimem_view(self._unimem, self.id, address, num_bytes)
-        if memory == ffi.NULL:
-            raise GsasError(Refusal.NO_PAGE, f"view of {address:#018x} from node {self._node}")
-        kept = self._machine.kept_by(memory)
-        array = np.frombuffer(ffi.buffer(kept, num_bytes[0]), np.uint8)
-        array.flags.writeable = False
-        return array
-
-    @property
-    def place(self) -> Any:
-        """What C gives back in a callback of this node."""
-        return self._machine.place(self._node)
-
-    @property
-    def messages(self) -> KernelMailbox:
-        """The 64-bit messages of this node."""
-        return KernelMailbox(self, self._unimem)
+        return memory and self._machine.kept_by(memory)
 
     # ---- raw interfaces
 
     def write_packetizer(self, offset: int, low: int, high: int = 0) -> None:
         """Write 128 bits to a register of this thread's packetizer page."""
-        self._in_order()
+        self.in_order()
         value = ffi.new("pw_mailbox_word *", (low, high))
         args = (self._unimem, self.interface, offset, value, self._now_ns)
-        self._now_ns = self._posted(lib.pw_unimem_write_packetizer(*args), "packetizer")
+        self._now_ns = check(lib.pw_unimem_write_packetizer(*args), "packetizer")
 
     def status(self) -> int:
         """The status register of its packetizer page."""
-        self._in_order()
+        self.in_order()
         value = int(lib.pw_unimem_status(self._unimem, self.interface, self._now_ns))
         self._now_ns += self._machine.costs["core_register_read_ns"]
         return value
@@ -136,12 +102,12 @@ class Thread(Gsas):
     def write_mailbox(self, node: int, fifo: int, words: Sequence[tuple[int, int]]) -> bool:
         """A burst of words of 128 bits, (low, high), to a FIFO of a node; its answer: positive or
         not."""
-        self._in_order()
+        self.in_order()
         burst = ffi.new("pw_mailbox_word[]", list(words))
         code = lib.pw_unimem_write_mailbox(
             self._unimem, self.interface, node, fifo, burst, len(words), self._now_ns
         )
-        self._now_ns = self._posted(code, f"write of {len(words)} words to FIFO {fifo}")
+        self._now_ns = check(code, f"write of {len(words)} words to FIFO {fifo}")
 
         def answered() -> int | None:
             there = lib.pw_unimem_write_answer(self._unimem, self.interface, NEVER - 1)
@@ -157,7 +123,7 @@ class Thread(Gsas):
 
     def read_mailbox(self, num_words: int = 1) -> list[tuple[int, int]]:
         """A burst read of this thread's own FIFO: words of 128 bits; the pattern where none is."""
-        self._in_order()
+        self.in_order()
         words = ffi.new("pw_mailbox_word[]", num_words)
         lib.pw_unimem_read_mailbox(self._unimem, self.interface, words, num_words, self._now_ns)
         self._now_ns += num_words * self._machine.costs["mailbox_read_ns"]
@@ -201,7 +167,6 @@ class Thread(Gsas):
         self._machine.baton.acquire()
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
-        """Others run until ready() says from which time on this thread goes on."""
         if not self._is_there(ready):
             raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self._node} waits")
 
@@ -213,23 +178,23 @@ class Thread(Gsas):
         return not is_lost
 
     def in_order(self) -> None:
-        """Let everything come first that is earlier than this thread's clock."""
-        self._in_order()
+        if not self._machine.is_next(self):
+            self.be_ready()
+            self._switch()
 
     def spend(self, duration_ns: int, *, until_ns: int = 0) -> None:
-        """The clock goes on, and is not before until_ns."""
         self._now_ns = max(self._now_ns + duration_ns, until_ns)
 
     def _ask(
         self, owner: int, opcode: int, address: int, first: int, second: int
     ) -> tuple[int, int]:
-        self._in_order()
+        self.in_order()
         args = (self._unimem, self.interface, owner, opcode, address, first, second, self._now_ns)
         code = lib.pw_unimem_post(*args)
         if code == lib.PW_ERR_FULL:  # the answer to its last packet is not here yet
             self._now_ns += self._machine.costs["core_register_read_ns"]
             return self._ask(owner, opcode, address, first, second)
-        self._now_ns = self._posted(code, "request")
+        self._now_ns = check(code, "request")
         try:
             return self._wait_for_answer()
         except NoAnswerError:
@@ -254,19 +219,10 @@ class Thread(Gsas):
             if code == 1:
                 return int(answer.error), int(answer.result)
             code = lib.pw_unimem_post_again(self._unimem, self.interface, self._now_ns)
-            self._now_ns = self._posted(code, "request")
+            self._now_ns = check(code, "request")
 
-    def _page(self) -> bytes:
-        page = lib.pw_unimem_page(self._unimem, self.interface)
-        return bytes(ffi.buffer(page, PAGE_BYTES))
-
-    def _posted(self, code: int, what: str) -> int:
-        return int(check(code, what))
-
-    def _in_order(self) -> None:
-        if not self._machine.is_next(self):
-            self.be_ready()
-            self._switch()
+    def _page(self) -> Any:
+        return lib.pw_unimem_page(self._unimem, self.interface)
 
     def _switch(self) -> None:
         self._machine.baton.release()

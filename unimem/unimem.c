@@ -194,7 +194,7 @@ int64_t pw_unimem_write_mailbox(pw_unimem *unimem, uint32_t interface, uint32_t 
 {
     static const uint64_t none[4] = {0};
     if (!pw_unimem_is_open(unimem, interface, true) || node >= unimem->num_nodes ||
-        fifo >= PW_MAILBOX_FIFOS || num_words == 0 || num_words > PW_UNIMEM_BURST_MAX_WORDS)
+        fifo >= PW_MAILBOX_FIFOS || num_words == 0 || num_words > UNIMEM_BURST_MAX_WORDS)
         return PW_ERR_INVALID;
     pw_time posted_ns = now_ns + num_words * unimem->costs->core_register_write_ns;
     unimem->interfaces[interface].is_writing = true;
@@ -336,9 +336,9 @@ static int take_packet(pw_unimem *unimem, uint32_t source, const pw_envelope *en
 static int take_words(pw_unimem *unimem, uint32_t source, const pw_envelope *envelope,
                       const uint8_t *payload)
 {
-    pw_mailbox_word words[PW_UNIMEM_BURST_MAX_WORDS];
+    pw_mailbox_word words[UNIMEM_BURST_MAX_WORDS];
     uint32_t fifo = fifo_of(envelope), num_words = envelope->payload_bytes / sizeof *words;
-    if (fifo >= PW_MAILBOX_FIFOS || num_words == 0 || num_words > PW_UNIMEM_BURST_MAX_WORDS ||
+    if (fifo >= PW_MAILBOX_FIFOS || num_words == 0 || num_words > UNIMEM_BURST_MAX_WORDS ||
         envelope->payload_bytes % sizeof *words)
         return PW_ERR_MALFORMED;
     memcpy(words, payload, envelope->payload_bytes);

@@ -24,8 +24,7 @@
 typedef struct pw_unimem pw_unimem;
 
 #define PW_UNIMEM_FRAME_MAX_BYTES 4160 /* an envelope, and a page behind it */
-#define PW_UNIMEM_BURST_MAX_WORDS 16
-#define PW_UNIMEM_SERVICE 0 /* interface and FIFO of the atomic service */
+#define PW_UNIMEM_SERVICE 0            /* interface and FIFO of the atomic service */
 
 typedef struct {
     void *context;

@@ -29,7 +29,7 @@ _ID_BITS = 48
 _WORD_BYTES = 16
 _PACKET_BYTES = 26
 """What a packet carries beside its sender's id."""
-_BURST_WORDS = int(lib.PW_UNIMEM_BURST_MAX_WORDS)
+_BURST_WORDS = int(lib.UNIMEM_BURST_MAX_WORDS)
 
 Send = Callable[[Thread, bytes], None]
 

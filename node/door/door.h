@@ -4,10 +4,6 @@
 #include "include/pagewire.h"
 #include "node/node.h"
 
-/* cdef begin */
-typedef struct pagewire_node pagewire_node;
-/* cdef end */
-
 /* What moves a node that is not pagewire_node_create's; `context` goes with each. */
 typedef struct {
     void *context;
@@ -21,7 +17,9 @@ typedef struct {
 /* This door for a node that its host has made, and destroys behind pagewire_node_destroy. */
 int pw_door_wrap(pw_node *node, const pw_door_host *host, pagewire_node **out);
 
+/* cdef begin */
 pw_node *pw_door_node(const pagewire_node *node);
+/* cdef end */
 /* Of pw_door_host; 0 for nodes of pagewire_node_create. */
 int64_t pw_door_look_ns(const pagewire_node *node);
 /* Are its peers in this process? */

@@ -5,9 +5,9 @@ are taken, each after those that it includes. The exported part is between `/* c
 `/* cdef end */`; of a public header, what stands in `extern "C"`. A `#define NAME value` in it
 becomes `#define NAME ...`, which makes cffi ask the compiler for the value. A plain decimal stays
 as it is, because cffi must know the length of an array in a struct (the compiler checks it all the
-same). The prelude, what the generated C file includes, is made from the same headers. A file that
-is no header goes into the declarations whole, and not into the prelude: what Python defines and C
-calls.
+same). Macros of text or with arguments are left out. The prelude, what the generated C file
+includes, is made from the same headers. A file that is no header goes into the declarations whole,
+and not into the prelude: what Python defines and C calls.
 """
 
 import pathlib
@@ -29,6 +29,7 @@ def cut(text: str) -> str:
     """The exported part of one header's text."""
     parts = "".join(exported(text)).replace("\\\n", " ")
     parts = re.sub(r"/\*.*?\*/", "", parts, flags=re.DOTALL)
+    parts = re.sub(r'^#define\s+\w+(\(|\s+").*\n', "", parts, flags=re.MULTILINE)
     return DEFINE.sub(r"#define \1 ...", parts)
 
 

@@ -1,5 +1,7 @@
 """Tests that need ranks: run by `pagewire test`, under mpiexec with --with-mpi."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,26 @@ def node():
     from pagewire.transport.facade.rank import here
 
     return here.node
+
+
+@pytest.fixture
+def last_is_silent(comm, tmp_path):
+    """`with last_is_silent() as may_ask:`: the last rank, whose may_ask is false, does nothing
+    until all others have left the block."""
+    folder, others = Path(comm.bcast(str(tmp_path))), range(comm.size - 1)
+
+    @contextlib.contextmanager
+    def silence():
+        comm.Barrier()
+        if comm.rank not in others:
+            (folder / "silent").touch()  # in the barrier it still serves
+            while not all((folder / str(rank)).exists() for rank in others):
+                os.sched_yield()
+            yield False
+            return
+        while not (folder / "silent").exists():
+            comm.iprobe()  # the barrier may need this rank
+        yield True
+        (folder / str(comm.rank)).touch()
+
+    return silence

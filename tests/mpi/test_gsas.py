@@ -50,22 +50,6 @@ def test_ranks_pass_a_token_and_messages_of_mpi(comm, memory, pages):
     assert data[0] == data[-1] == comm.rank + 1
 
 
-def test_rights_hold_between_ranks(comm, memory):
-    from pagewire.transport.gsas import Deny, GsasError, Refusal
-
-    mine = memory.alloc(deny=Deny.OTHERS_WRITE)
-    memory.write64(mine, 5)
-    for rank, page in enumerate(comm.allgather(mine)):
-        assert memory.read64(page) == 5
-        if rank != comm.rank:
-            with pytest.raises(GsasError) as caught:
-                memory.swap(page, 6)
-            assert caught.value.refusal is Refusal.DENIED
-    comm.Barrier()
-    assert memory.read64(mine) == 5 and memory.read_array(mine)[0] == 5
-    memory.free(mine)
-
-
 def test_histories_of_ranks_are_linearizable(comm, memory, pages):
     """Two words of one page, alone and both at once."""
     draw = random.Random(comm.rank)
@@ -103,21 +87,6 @@ def test_messages_of_64_bits_go_round(comm, memory):
     comm.Barrier()
     mailbox.act("u", 4)
     mailbox.unregister(5)
-
-
-def test_ranks_wait_for_a_lock_at_words_of_their_own(comm, memory, pages):
-    from pagewire.unimem.locks import McsLock
-
-    mine = McsLock.create(memory).address if comm.rank == 0 else None
-    lock = McsLock(memory, comm.bcast(mine))
-    for _ in range(3):
-        with lock:
-            counted = memory.read64(pages[0])
-            memory.compute(700)
-            memory.write64(pages[0], counted + 1)
-    comm.Barrier()
-    assert memory.read64(pages[0]) == 3 * comm.size
-    comm.Barrier()
 
 
 def count_together(thread):
@@ -186,26 +155,18 @@ def test_view_is_the_ranks_own_memory(comm, memory):
     memory.free(mine)
 
 
-def test_silent_owner_is_given_up_when_there_is_a_wall_limit(comm, memory, pages, tmp_path):
-    """The last rank does nothing until the others have given up."""
+def test_silent_owner_is_given_up_when_there_is_a_wall_limit(comm, memory, pages, last_is_silent):
     from pagewire.transport.gsas import GsasError, Refusal
 
-    folder = comm.bcast(str(tmp_path))
-    silent, others = comm.size - 1, range(comm.size - 1)
-    comm.Barrier()
-    if comm.rank == silent:
-        open(f"{folder}/silent", "w").close()  # in the barrier it still serves
-        while not all(os.path.exists(f"{folder}/{rank}") for rank in others):
-            os.sched_yield()
-    else:
-        while not os.path.exists(f"{folder}/silent"):
-            comm.iprobe()  # the barrier may need this rank
-        memory.wall_limit_s = 0.1
-        with pytest.raises(GsasError, match=rf"of node {silent} within 0.1 s of wall") as caught:
-            memory.read64(pages[silent])
-        assert caught.value.refusal is Refusal.NO_ANSWER
-        memory.wall_limit_s = None
-        open(f"{folder}/{comm.rank}", "w").close()
+    silent = comm.size - 1
+    with last_is_silent() as may_ask:
+        if may_ask:
+            memory.wall_limit_s = 0.1
+            said = rf"of node {silent} within 0.1 s of wall"
+            with pytest.raises(GsasError, match=said) as caught:
+                memory.read64(pages[silent])
+            assert caught.value.refusal is Refusal.NO_ANSWER
+            memory.wall_limit_s = None
     comm.Barrier()
     assert memory.faa(pages[silent], 1) < comm.size  # by an interface of its own again
     comm.Barrier()

@@ -40,6 +40,13 @@ def pattern(num_bytes, rank):
     return ((np.arange(num_bytes) * 7 + 31 * rank + 1) % 251).astype(np.uint8)
 
 
+def write(channel, *what, **how):
+    """Until it is finished."""
+    channel.insert(*what, **how)
+    channel.trigger()
+    assert channel.wait().name == "FINISHED"
+
+
 def neighbours(comm):
     return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 
@@ -111,12 +118,15 @@ def test_memory_of_a_peer_cannot_be_read_without_the_buffers_key(comm, rdma, mak
     to, _ = neighbours(comm)
     remote = comm.allgather(source.remote)[to]
     reader = rdma.ReadChannel()
-    for key in (0, 1, remote.key + 1, remote.key ^ 1 << 32):
+    for key in (0, 1, remote.key + 1, remote.key ^ 1 << 32, remote.key ^ 1 << 40):
         reader.insert(remote._replace(key=key), target)
         reader.trigger()
         assert reader.wait() is rdma.Status.FAILED
         assert reader.error.code == lib.PW_ERR_PROTECTION
     assert not target.array.any()
+    reader.insert(remote, target)
+    reader.trigger()
+    assert reader.wait() is rdma.Status.FINISHED
     comm.Barrier()
 
 
@@ -134,26 +144,10 @@ def test_bad_remote_address_fails_and_both_sides_live_on(comm, rdma, make):
         assert each.wait() is rdma.Status.FAILED
         assert each.poll() is rdma.Status.FAILED
         assert each.error.code == code
-    channel.insert(source, everybody[to])
-    channel.trigger()
-    assert channel.wait() is rdma.Status.FINISHED
+    write(channel, source, everybody[to])
     comm.Barrier()
     assert (target.array == pattern(source.num_bytes, come_from)).all()
     channel.close()
-
-
-def test_wrong_key_is_refused(comm, rdma, make):
-    source, target = make(BLOCK), make(BLOCK)
-    peer, _ = neighbours(comm)
-    remote = comm.allgather(source.remote)[peer]
-    reader = rdma.ReadChannel()
-    reader.insert(remote._replace(key=remote.key ^ 1 << 40), target)
-    reader.trigger()
-    assert reader.wait() is rdma.Status.FAILED
-    assert reader.error.code == lib.PW_ERR_PROTECTION
-    reader.insert(remote, target)
-    reader.trigger()
-    assert reader.wait() is rdma.Status.FINISHED
 
 
 def test_freed_buffer_is_refused_to_its_readers(comm, rdma):
@@ -194,29 +188,24 @@ def test_misuse_names_value_and_limit(comm, rdma, make):
         channel.trigger()
     with pytest.raises(ValueError, match="nothing was triggered"):
         channel.poll()
-    with pytest.raises(ValueError, match="101 bytes at offset 0 .* it has 100 bytes"):
-        channel.insert(buffer, buffer.remote, 101)
-    with pytest.raises(ValueError, match="offset 10 of the remote"):
-        channel.insert(buffer, buffer.remote, 91, destination_offset=10)
-    with pytest.raises(ValueError, match="offset -1"):
-        channel.insert(buffer, buffer.remote, 1, source_offset=-1)
-    with pytest.raises(ValueError, match=f"rank {comm.size}: there are {comm.size} ranks"):
-        channel.insert(buffer, buffer.remote._replace(rank=comm.size))
-    with pytest.raises(ValueError, match="multiple of 16 up to 84"):
-        rdma.Notification(buffer, 8)
-    with pytest.raises(ValueError, match="multiple of 16"):
-        rdma.Notification(buffer, 96)
+    for offset in (8, 96):
+        with pytest.raises(ValueError, match="multiple of 16 up to 84"):
+            rdma.Notification(buffer, offset)
+    stranger = buffer.remote._replace(rank=comm.size)
     elsewhere = rdma.RemoteNotification(comm.rank + 1, buffer.address)
-    with pytest.raises(ValueError, match="must be the same rank"):
-        channel.insert(buffer, buffer.remote, notification=elsewhere)
-    for window in (0, 65):
-        with pytest.raises(ValueError, match=f"window of {window} blocks: allowed is 1 to 64"):
-            channel.insert(buffer, buffer.remote, window_blocks=window)
-    with pytest.raises(ValueError, match="4 is not a valid Hint"):
-        channel.insert(buffer, buffer.remote, hint=4)
-    channel.insert(buffer, buffer.remote, hint=rdma.Hint.LOW, window_blocks=64)
-    channel.trigger()
-    assert channel.wait() is rdma.Status.FINISHED
+    for said, remote, how in (
+        ("101 bytes at offset 0 .* it has 100 bytes", buffer.remote, {"num_bytes": 101}),
+        ("offset 95 of the remote", buffer.remote, {"num_bytes": 9, "destination_offset": 95}),
+        ("offset -1", buffer.remote, {"num_bytes": 1, "source_offset": -1}),
+        (f"rank {comm.size}: there are {comm.size} ranks", stranger, {}),
+        ("must be the same rank", buffer.remote, {"notification": elsewhere}),
+        ("window of 0 blocks: allowed is 1 to 64", buffer.remote, {"window_blocks": 0}),
+        ("window of 65 blocks: allowed is 1 to 64", buffer.remote, {"window_blocks": 65}),
+        ("4 is not a valid Hint", buffer.remote, {"hint": 4}),
+    ):
+        with pytest.raises(ValueError, match=said):
+            channel.insert(buffer, remote, **how)
+    write(channel, buffer, buffer.remote, hint=rdma.Hint.LOW, window_blocks=64)
     channel.close()
 
 
@@ -237,16 +226,8 @@ def test_mpi_messages_pass_while_a_rank_waits_for_a_notification(comm, rdma, mak
         big[:] = 9
         comm.Send(big, 0)  # the receiver is inside notification.wait
         channel = rdma.Channel()
-        channel.insert(
-            source,
-            everybody[0][0],
-            1,
-            destination_offset=100,
-            notification=everybody[0][1],
-            first_data=3,
-        )
-        channel.trigger()
-        assert channel.wait() is rdma.Status.FINISHED
+        write(channel, source, everybody[0][0], 1, destination_offset=100,
+              notification=everybody[0][1], first_data=3)  # fmt: skip
         channel.close()
 
 
@@ -262,9 +243,7 @@ def test_write_of_a_forked_child_stays_the_childs(comm, rdma, make):
     to, _ = neighbours(comm)
     everybody = comm.allgather(target.remote)
     channel = rdma.Channel()
-    channel.insert(source, everybody[to])
-    channel.trigger()
-    assert channel.wait() is rdma.Status.FINISHED
+    write(channel, source, everybody[to])
     comm.Barrier()
     assert (target.array == 1).all()
     channel.close()

@@ -23,6 +23,9 @@ needs_provider = pytest.mark.skipif(
 )
 
 
+FLAGS = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
+
+
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
     """Of the executables; goes away with this process."""
@@ -38,35 +41,35 @@ def _compile(name: str, command: list[str]) -> str:
     return path
 
 
+def _c(name: str, *words: str) -> str:
+    """Compiled from files of the sources' folder that match, with these flags."""
+    sources = [str(path) for word in words for path in sorted(SOURCES.glob(word))]
+    flags = [word for word in words if word.startswith("-")]
+    return _compile(name, [str(BIN / "mpicc"), *FLAGS, *sources, *flags])
+
+
 @functools.cache
 def programs() -> str:
     """The executable of all self-checking programs."""
-    sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    return _compile("mpi_programs", [str(BIN / "mpicc"), *flags, *sources])
+    return _c("mpi_programs", "*.c", "-pthread")
 
 
 @functools.cache
 def ends() -> str:
     """The executable of programs that end badly."""
-    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
-    return _compile("mpi_ends", [str(BIN / "mpicc"), *flags, str(SOURCES / "ends" / "mpi_ends.c")])
+    return _c("mpi_ends", "ends/mpi_ends.c")
 
 
 @functools.cache
 def loops() -> str:
     """The executable of a program that does one thing for ever."""
-    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
-    source = SOURCES / "ends" / "mpi_loops.c"
-    return _compile("mpi_loops", [str(BIN / "mpicc"), *flags, str(source)])
+    return _c("mpi_loops", "ends/mpi_loops.c")
 
 
 @functools.cache
 def old_libfabric() -> str:
     """A library that looks like a libfabric too old."""
-    flags = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command = [str(BIN / "mpicc"), *flags, str(SOURCES / "ends" / "old_libfabric.c"), "-ldl"]
-    return _compile("libold.so", command)
+    return _c("libold.so", "ends/old_libfabric.c", "-shared", "-fPIC", "-ldl")
 
 
 @functools.cache
@@ -85,11 +88,11 @@ def clean_environment() -> dict[str, str]:
 
 
 def _run(
-    command: list[str], environ: dict[str, str], timeout_s: float
+    command: list[str], environ: dict[str, str], timeout_s: float, cwd: str | pathlib.Path = "/"
 ) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            command, env=environ, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            command, env=environ, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout_s, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
@@ -102,6 +105,14 @@ def plain(num_ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
     environ = {**clean_environment(), "MPIR_CVAR_CH4_NETMOD": "ofi",
                "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}  # fmt: skip
     return _run([str(BIN / "mpiexec"), "-n", str(num_ranks), *words], environ, 120)
+
+
+def pagewire(
+    *words: str, cwd: str | pathlib.Path = "/", timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """The command with these words."""
+    command = [sys.executable, "-P", "-m", "pagewire", *words]
+    return _run(command, clean_environment(), timeout_s, cwd)
 
 
 def launch(

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
 PREAMBLE = """
 import asyncio, errno, hashlib, os, random, select, socket, threading, time
@@ -23,30 +24,31 @@ def content(seed, num_bytes):
 """
 
 
-def run(
-    *programs: str,
-    options: tuple[str, ...] = (),
+def sockets(
+    *words: str,
     exit_code: int = 0,
     before: tuple[str, ...] = (),
+    env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a Python program a node; the last one's exit code must be the given one. before: words in
-    front of the command's."""
-    words = [
-        *before,
-        sys.executable,
-        "-m",
-        "pagewire",
-        "sockets",
-        "-n",
-        str(len(programs)),
-        *options,
-        "--",
-    ]
-    for idx, text in enumerate(programs):
-        words += [":"] * (idx > 0) + [sys.executable, "-c", PREAMBLE + text]
-    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == exit_code, ran.stderr
+    """Run `pagewire sockets` with these words, whose exit code must be the given one. before: words
+    in front of the command's."""
+    ran = subprocess.run(
+        [*before, sys.executable, "-m", "pagewire", "sockets", *words],
+        check=False, capture_output=True, text=True, timeout=120, env=env,
+    )  # fmt: skip
+    assert ran.returncode == exit_code, ran.stdout + ran.stderr
     return ran
+
+
+def run(
+    *programs: str | list[str], options: tuple[str, ...] = (), **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program a node: the text of one in Python, or a command. more: as of `sockets`."""
+    words = ["-n", str(len(programs)), *options, "--"]
+    for idx, each in enumerate(programs):
+        command = [sys.executable, "-c", PREAMBLE + each] if isinstance(each, str) else each
+        words += [":"] * (idx > 0) + command
+    return sockets(*words, **more)
 
 
 def counted(ran: subprocess.CompletedProcess[str], node: int, what: str) -> int:

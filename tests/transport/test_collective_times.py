@@ -2,12 +2,10 @@
 exchange the same messages: virtual times are equal to the nanosecond."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from native_programs import pagewire
 
 PROGRAM = """
 import json, sys
@@ -56,16 +54,8 @@ with open(f"{sys.argv[1]}/{rank}", "w") as file:
 def test_times_are_equal(tmp_path: pathlib.Path, num_ranks: int) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM, encoding="utf-8")
-    command = ["-m", "pagewire", "launch", "-n", str(num_ranks), "-q"]
-    command += ["--set", "run.compute=none", str(path), str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-P", *command],
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ["-q", "--set", "run.compute=none", str(path), str(tmp_path)]
+    done = pagewire("launch", "-n", str(num_ranks), *words)
     assert done.returncode == 0, done.stderr
     for rank in range(num_ranks):
         for name, contiguous, other in json.loads((tmp_path / str(rank)).read_text()):

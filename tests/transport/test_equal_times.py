@@ -9,11 +9,9 @@ import ast
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
-from native_programs import clean_environment, needs_provider
+from native_programs import needs_provider, pagewire
 
 from pagewire.cli.commands import repetitions
 from pagewire.cli.launch.mpi_choice import Mpi
@@ -55,11 +53,7 @@ def cases() -> list[object]:
 def compare(folder: pathlib.Path, *words: str, timeout_s: float = 120) -> tuple[int, str, list]:
     """Exit code, standard error, and the entries of the JSON when there is one."""
     path = folder / "compare.json"
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pagewire", "compare", "--json", str(path), *words],
-        env=clean_environment(), cwd=folder, capture_output=True, text=True, timeout=timeout_s,
-        check=False,
-    )  # fmt: skip
+    done = pagewire("compare", "--json", str(path), *words, cwd=folder, timeout_s=timeout_s)
     entries = json.loads(path.read_text(encoding="utf-8"))["entries"] if path.exists() else []
     return done.returncode, done.stdout + done.stderr, entries
 

@@ -3,11 +3,9 @@ one to another take the same virtual time, and count the same."""
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
-from native_programs import clean_environment, needs_provider
+from native_programs import needs_provider, pagewire
 
 pytestmark = needs_provider
 
@@ -47,12 +45,8 @@ FINALIZE = 2
 def launch(folder: pathlib.Path, transport: str, memory: str, *words: str) -> tuple[str, dict]:
     """What the program printed, and the report."""
     path = folder / f"{transport}.json"
-    command = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", "2", "--transport",
-               transport, "--compute", "none", "--memory", memory, "--quiet"]  # fmt: skip
-    done = subprocess.run(
-        [*command, "--json", str(path), *words], env=clean_environment(), cwd=folder,
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = pagewire("launch", "-n", "2", "--transport", transport, "--compute", "none", "--memory",
+                    memory, "--quiet", "--json", str(path), *words, cwd=folder)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(path.read_text(encoding="utf-8"))
 

@@ -123,32 +123,6 @@ assert s.recv(5) == b"hello"
     run(server, client)
 
 
-def test_connect_when_bound_before_comes_from_that_port():
-    server = """
-server = socket.create_server(("", 7))
-server.listen(5)  # again
-s, peer = server.accept()
-assert peer == ("10.77.0.2", 4321), peer
-"""
-    client = """
-dial_from = lambda: socket.create_connection(("10.77.0.1", 7), source_address=("", 4321))
-while True:
-    try:
-        s = dial_from()
-        break
-    except ConnectionRefusedError:
-        time.sleep(0.02)
-assert s.getsockname() == ("10.77.0.2", 4321)
-assert s.recv(1) == b""
-near = socket.socket()
-near.bind(("", 4322))
-own = socket.create_server(("127.0.0.1", 0))
-near.connect(own.getsockname())
-assert own.accept()[1] == near.getsockname()
-"""
-    run(server, client)
-
-
 def test_descriptors_when_there_are_no_more_are_told_and_lose_no_connection():
     server = """
 import resource
@@ -173,5 +147,56 @@ dial(7)
 waiting = [dial(7) for _ in range(40)]
 for s in waiting:
     assert read_all(s) == b"x"
+"""
+    run(server, client)
+
+
+def test_addresses_and_options_when_asked_are_those_of_the_emulated_network():
+    server = """
+with socket.create_server(("10.77.0.1", 7)) as server:
+    s, peer = server.accept()
+    assert peer[0] == "10.77.0.2" and s.getpeername() == peer, peer
+    assert s.getsockname() == ("10.77.0.1", 7) == server.getsockname()
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    s.sendall(str(peer[1]).encode())
+    s.close()
+"""
+    client = """
+s = dial(7)
+assert s.getpeername() == ("10.77.0.1", 7) and s.family == socket.AF_INET
+assert int(read_all(s)) == s.getsockname()[1]
+try:
+    socket.create_connection(("10.77.0.1", 9))
+except ConnectionRefusedError:
+    pass
+else:
+    raise SystemExit("nobody listens at port 9")
+"""
+    run(server, client)
+
+
+def test_half_close_and_reset_when_used_are_seen_by_the_peer():
+    server = """
+with socket.create_server(("", 7)) as server:
+    s = server.accept()[0]
+    s.sendall(hashlib.sha256(read_all(s)).digest())
+    s.close()
+    s = server.accept()[0]
+    s.recv(1)
+    s.close()  # with bytes unread
+    time.sleep(60)
+"""
+    client = """
+s = dial(7)
+s.sendall(content(1, 300_000))
+s.shutdown(socket.SHUT_WR)
+assert read_all(s) == hashlib.sha256(content(1, 300_000)).digest()
+s = dial(7)
+try:
+    while True:
+        s.sendall(bytes(100_000))
+except (BrokenPipeError, ConnectionResetError):
+    pass
 """
     run(server, client)

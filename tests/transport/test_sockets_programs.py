@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from sockets_runs import counted
+import sockets_runs
+from sockets_runs import counted, sockets
 
 SERVERS = pathlib.Path(sys.prefix) / "servers"  # where ./mpirun.sh test unpacks what is missing
 PATH = os.pathsep.join([os.environ["PATH"], str(SERVERS / "usr/bin")])
@@ -33,16 +34,9 @@ def needs(*names: str) -> pytest.MarkDecorator:
     )
 
 
-def run(*commands: list[str], options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a command a node, one after the other listens; the last one's exit code must be 0."""
-    words = [PYTHON, "-m", "pagewire", "sockets", "-n", str(len(commands)), "--wait", "60"]
-    words += [*options, "--", *commands[0]]
-    for command in commands[1:]:
-        words += [":", *command]
-    ran = subprocess.run(
-        words, check=False, capture_output=True, text=True, timeout=120, env=ENVIRONMENT
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+def run(*programs: str | list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program a node, one after the other listens, and none must fail."""
+    ran = sockets_runs.run(*programs, options=("--wait", "60"), env=ENVIRONMENT)
     assert "has ended with exit code" not in ran.stderr, ran.stderr
     return ran
 
@@ -50,11 +44,6 @@ def run(*commands: list[str], options: tuple[str, ...] = ()) -> subprocess.Compl
 def script(text: str) -> list[str]:
     """Make a command of a shell's lines; the first that fails ends it."""
     return ["bash", "-euo", "pipefail", "-c", text]
-
-
-def python(text: str) -> list[str]:
-    """Make a command of a Python program."""
-    return [PYTHON, "-c", "import os, socket, threading, time\n" + text]
 
 
 def make_files(folder: pathlib.Path, *sizes: int) -> None:
@@ -87,7 +76,7 @@ def test_http_server_when_curl_asks_gives_files_of_all_sizes(tmp_path):
     lines = ran.stdout.splitlines()
     kept_alive = [line for line in lines if line.endswith("10.77.0.2 10.77.0.1")]
     assert [line.split()[0] for line in kept_alive] == ["1", "0", "0", "0"]
-    assert counted(ran, 1, "in;") > 81 * MIB
+    assert counted(ran, 1, "in;") > 81 * MIB and counted(ran, 1, "page faults") > 0
     assert counted(ran, 0, "RDMA writes") >= 81 * MIB // 65536
 
 
@@ -108,7 +97,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
     ran = run(
-        python(server),
+        server,
         script(
             f"""
             cd {tmp_path}/files
@@ -245,10 +234,12 @@ with socket.socket() as s:
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     s.bind(("", 7))
     s.listen()
+    s.listen(5)  # again
     fd = s.detach()
 s = socket.socket(fileno=fd)
 assert (s.family, s.type, s.proto) == (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP), s
-c = s.accept()[0]
+c, peer = s.accept()
+assert peer == ("10.77.0.2", 1234), peer
 sizes = [each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for each in (c, s)]
 assert sizes[0] == sizes[1] > 1 << 19, sizes
 assert c.recvfrom(3) == (b"abc", None) and c.recvmsg(3)[3] is None
@@ -302,7 +293,7 @@ assert s.recv(1) == b"!" and s.recv(1) == b""
 assert state() == 8  # TCP_CLOSE_WAIT
 refused(errno.ECONNREFUSED, socket.create_connection, ("10.77.0.1", 7))  # no longer heard
 """
-    run(python(server), python(client))
+    run(server, client)
 
 
 def test_network_of_the_kernel_when_used_stays_the_kernels(tmp_path):
@@ -325,7 +316,7 @@ near.bind(("127.0.0.1", 0))
 far.sendto(b"udp", near.getsockname())
 assert near.recvfrom(9)[0] == b"udp"
 """
-    ran = run(["true"], python(client))
+    ran = run(["true"], client)
     assert counted(ran, 1, "messages") == 0 and counted(ran, 0, "messages") == 0
 
 
@@ -346,7 +337,7 @@ else:
     raise SystemExit("two listeners at a port")
 socket.socket(socket.AF_INET6).bind(("::1", 7))  # the kernel has nobody there
 """
-    run(python(both), python(both))
+    run(both, both)
 
 
 def test_listeners_when_they_share_a_port_take_turns_also_without_an_environment():
@@ -371,19 +362,12 @@ os.wait()
 seen = {socket.create_connection(("10.77.0.1", 7)).recv(99) for _ in range(9)}
 assert len(seen) == 3, seen
 """
-    run(python(server), python(client))
-
-
-def test_client_when_its_server_takes_long_to_listen_starts_after_it():
-    server = 'time.sleep(1)\nsocket.create_server(("", 7)).accept()[0].sendall(b"hello")'
-    client = 'assert socket.create_connection(("10.77.0.1", 7)).recv(9) == b"hello"'
-    run(python(server), python(client))
+    run(server, client)
 
 
 def test_server_when_it_fails_is_named():
-    words = [PYTHON, "-m", "pagewire", "sockets", "-n", "2", "--", "false", ":", "true"]
-    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0 and "node 0: false has ended with exit code 1" in ran.stderr
+    ran = sockets("-n", "2", "--", "false", ":", "true")
+    assert "node 0: false has ended with exit code 1" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -393,12 +377,13 @@ def test_server_when_it_fails_is_named():
         (["-n", "2", "--", "true", ":"], "node 1 has no program"),
         (["-n", "1", "true"], "true: programs go behind --"),
         (["-n", "1", "--wait", "-1", "--", "true"], "--wait = -1"),
+        (["-n", "2", "--", "true"], "-n 2 with 1 programs"),
+        (["-n", "1", "--ring", "1000", "--", "true"], "--ring = 1000"),
+        (["-n", "1", "--set", "firmware.block=no", "--", "true"], "firmware.block"),
     ],
 )
 def test_words_when_no_program_can_start_are_refused(words, what):
-    command = [PYTHON, "-m", "pagewire", "sockets", *words]
-    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 2 and what in ran.stderr, ran.stderr
+    assert what in sockets(*words, exit_code=2).stderr
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from pagewire.native.settings import ConfigError
-from pagewire.run.settings.config import load
 from pagewire.transport.facade.watchdog import Watchdog, call_site
 
 KEEP_WAITING = """
@@ -132,10 +130,3 @@ def test_it_tells_once_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_call_site_is_the_line_that_called() -> None:
     assert "call_site()" in call_site()
     assert "test_watchdog.py" in call_site()
-
-
-def test_limit_is_a_duration_or_none() -> None:
-    assert load(environ={}).run.watchdog_ns == 60_000_000_000
-    assert load(["run.watchdog=none"], environ={}).run.watchdog_ns is None
-    with pytest.raises(ConfigError, match="run.watchdog"):
-        load(["run.watchdog=1ns"], environ={})

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from pagewire.lab.engine import PDID, EngineView, engine_struct
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, error_of, ffi, lib
 from pagewire.native.output import OutputError
 from pagewire.node.strategies.native_strategy import ACCESSES
 from pagewire.node.strategies.pages import engine_tables
@@ -128,11 +128,7 @@ class Node:
         if failure is not None:
             return failure
         reason = ffi.string(lib.pw_node_reason(self.c)).decode()
-        try:
-            check(code, f"{what}: {reason}" if reason else what)
-        except EngineError as error:
-            return error
-        raise AssertionError(f"{what}: {code} is no failure")
+        return error_of(code, f"{what}: {reason}" if reason else what)
 
     def check(self, code: int, what: str) -> int:
         """`code` when it is not negative; else `failure` is raised."""

@@ -32,15 +32,16 @@ class Stream:
     @property
     def is_open(self) -> bool:
         """False while it is being made, and after its end."""
-        facts = ffi.new("pw_stream_facts *")
-        code = lib.pw_streams_look(self._nodes.streams(self.node), self._connection, facts)
-        return code == 0 and facts.state == lib.PW_STREAM_OPEN
+        return self._is_in(lib.PW_STREAM_OPEN)
 
     @property
     def is_refused(self) -> bool:
+        return self._is_in(lib.PW_STREAM_REFUSED)
+
+    def _is_in(self, state: int) -> bool:
         facts = ffi.new("pw_stream_facts *")
         code = lib.pw_streams_look(self._nodes.streams(self.node), self._connection, facts)
-        return code == 0 and facts.state == lib.PW_STREAM_REFUSED
+        return bool(code == 0 and facts.state == state)
 
     def send(self, data: bytes | memoryview) -> int:
         """Copy to the ring what there is room for; how many bytes."""
@@ -128,8 +129,7 @@ class StreamNodes(Closing):
     def checked(self, node: int, code: int) -> int:
         """The result of a call for a node, when it is none of an error."""
         if code < 0:
-            reason = ffi.string(lib.pw_stream_nodes_reason(self.all, node)).decode()
-            raise EngineError(int(code), f"node {node}: {reason}")
+            raise EngineError(int(code), f"node {node}: {self._reason(node)}")
         return int(code)
 
     def listen(self, node: int, port: int, backlog: int) -> None:
@@ -157,7 +157,7 @@ class StreamNodes(Closing):
                 raise EngineError(
                     int(lib.PW_ERR_FULL),
                     f"connection from node {client} to port {port} of node {server}: refused; "
-                    f"{ffi.string(lib.pw_stream_nodes_reason(self.all, server)).decode()}",
+                    f"{self._reason(server)}",
                 )
             far = far or self.accept(server, port)
         return near, far
@@ -178,20 +178,20 @@ class StreamNodes(Closing):
 
     def now_ns(self, node: int) -> int:
         """The clock of the node's CPU."""
-        return int(lib.pw_stream_nodes_clock_ns(self.all, node))
+        return int(lib.pagewire_clock_ns(self._door(node)))
 
     def compute(self, node: int, duration_ns: int) -> None:
         """The node's program works for so long."""
-        self.checked(node, lib.pw_stream_nodes_compute(self.all, node, duration_ns))
+        self.checked(node, lib.pagewire_clock_advance(self._door(node), duration_ns))
 
     def wait_until(self, node: int, time_ns: int) -> None:
         """The node's program does nothing until then."""
-        self.checked(node, lib.pw_stream_nodes_wait_until(self.all, node, time_ns))
+        self.checked(node, lib.pagewire_clock_observe(self._door(node), time_ns))
 
     def counter(self, node: int, name: str) -> int:
         """One of docs/report.md."""
         value = ffi.new("uint64_t *")
-        code = lib.pw_stream_nodes_counter(self.all, node, name.encode(), value)
+        code = lib.pagewire_read_counter(self._door(node), name.encode(), value)
         self.checked(node, code)
         return int(value[0])
 
@@ -205,7 +205,10 @@ class StreamNodes(Closing):
 
     def major_faults(self, node: int) -> int:
         """Pages that came back from swap, for the CPU, the driver or the memory strategy."""
-        return int(lib.pw_stream_nodes_major_faults(self.all, node))
+        counters = ffi.new("pw_memory_counters *")
+        memory = lib.pw_node_memory(lib.pw_door_node(self._door(node)))
+        lib.pw_memory_read_counters(memory, counters)
+        return int(counters.major_faults)
 
     def resident_pages(self, node: int) -> int:
         """Pages of the node's rings that are there."""
@@ -213,7 +216,16 @@ class StreamNodes(Closing):
 
     def pinned_peak_bytes(self, node: int) -> int:
         """What the node's memory strategy had pinned at most."""
-        return int(lib.pw_stream_nodes_pinned_peak(self.all, node))
+        counters = ffi.new("pw_node_counters *")
+        lib.pw_node_read_counters(lib.pw_door_node(self._door(node)), counters)
+        return int(counters.pinned_peak_bytes)
+
+    def _door(self, node: int) -> Any:
+        return lib.pw_stream_nodes_door(self.all, node)
+
+    def _reason(self, node: int) -> str:
+        """Why the node's last call that failed did."""
+        return str(ffi.string(lib.pagewire_reason(self._door(node))).decode())
 
     def _stream(self, node: int, name: int) -> Stream:
         key = node, name

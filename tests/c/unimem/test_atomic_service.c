@@ -41,14 +41,6 @@ static void begin(uint64_t num_pages)
 
 static void end(void) { pw_software_mmu_finish(&service.mmu); }
 
-static void first_page_is_page_1_of_the_partition(void)
-{
-    begin(8);
-    assert(ask(PW_UNIMEM_ALLOC, 0, 2, 0) == UINT64_C(0x0002000000001000));
-    assert(ask(PW_UNIMEM_ALLOC, 0, 1, 0) == UINT64_C(0x0002000000003000));
-    end();
-}
-
 static void low_address_bits_are_lost(void)
 {
     begin(8);
@@ -129,13 +121,16 @@ static void rights_are_enforced(void)
         uint64_t page = ask(PW_UNIMEM_ALLOC, 0, 1, denied);
         const uint64_t senders[3] = {me, neighbour, stranger};
         for (int i = 0; i < 3; i++) {
-            bool reads = i == 0 || !(denied & (i == 1 ? PW_DENY_NODE_READ : PW_DENY_OTHERS_READ));
+            bool reads =
+                i == 0 || !(denied & (i == 1 ? UNIMEM_DENY_NODE_READ : UNIMEM_DENY_OTHERS_READ));
             bool writes =
-                i == 0 || !(denied & (i == 1 ? PW_DENY_NODE_WRITE : PW_DENY_OTHERS_WRITE));
+                i == 0 || !(denied & (i == 1 ? UNIMEM_DENY_NODE_WRITE : UNIMEM_DENY_OTHERS_WRITE));
             uint64_t no = refused(PW_UNIMEM_DENIED), wrote = (uint64_t)i + 1;
             assert(ask_as(senders[i], PW_UNIMEM_READ4K, page, 0, 0, 0) == (reads ? 4096 : no));
             assert(ask_as(senders[i], PW_UNIMEM_WRITE64, page, wrote, 0, 0) == (writes ? 0 : no));
             assert((ask(PW_UNIMEM_READ64, page, 0, 0) == wrote) == writes);
+            for (uint8_t opcode = PW_UNIMEM_WRITE8; !writes && opcode < PW_UNIMEM_OPCODES; opcode++)
+                assert(ask_as(senders[i], opcode, page, 0, 0, 0) == no);
             if (!writes) assert(ask_as(senders[i], PW_UNIMEM_FREE, page, 0, 0, 0) == no);
         }
     }
@@ -190,7 +185,6 @@ static void fork_reads_its_description_in_the_page(void)
 
 int main(void)
 {
-    first_page_is_page_1_of_the_partition();
     low_address_bits_are_lost();
     words_of_128_bits_may_cross_a_boundary();
     invalid_requests_get_errors();

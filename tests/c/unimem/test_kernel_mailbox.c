@@ -10,7 +10,7 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-#define OPCODE(opcode, rest) ((uint64_t)(opcode) << PW_KERNEL_OPCODE_SHIFT | (rest))
+#define OPCODE(opcode, rest) ((uint64_t)(opcode) << UNIMEM_OPCODE_SHIFT | (rest))
 
 static int num_calls, num_signals;
 static uint64_t last_value;
@@ -31,7 +31,7 @@ static void signalled(int number)
 static void each_opcode_has_one_taker(void)
 {
     pw_kernel_mailbox *mailbox = pw_kernel_mailbox_create(2);
-    for (uint32_t i = 0; i < PW_KERNEL_OPCODES; i++) {
+    for (uint32_t i = 0; i < UNIMEM_OPCODES; i++) {
         assert(pw_kernel_mailbox_arrived(mailbox, 1, OPCODE(i, 9), 50) == 0);
         assert(pw_kernel_mailbox_register(mailbox, i, called, &num_calls) == PW_OK);
         assert(pw_kernel_mailbox_register(mailbox, i, called, NULL) == PW_ERR_FULL);
@@ -41,7 +41,7 @@ static void each_opcode_has_one_taker(void)
         assert(pw_kernel_mailbox_unregister(mailbox, i) == PW_OK);
         assert(pw_kernel_mailbox_unregister(mailbox, i) == PW_ERR_INVALID);
     }
-    assert(pw_kernel_mailbox_num_dropped(mailbox) == PW_KERNEL_OPCODES);
+    assert(pw_kernel_mailbox_num_dropped(mailbox) == UNIMEM_OPCODES);
     assert(pw_kernel_mailbox_register(mailbox, 16, called, NULL) == PW_ERR_INVALID);
     assert(pw_kernel_mailbox_act(mailbox, 'x', 1, 0) == PW_ERR_INVALID);
     assert(pw_kernel_mailbox_act(mailbox, 's', 1, 0) == PW_ERR_INVALID);

@@ -2,7 +2,6 @@
  * refused, what fails, losses and faults. */
 #include "include/unimem.h"
 #include "tests/c/node/two_nodes.h"
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -161,21 +160,6 @@ static void transfers_start_in_order_of_requests(void)
     finish_machine(&m);
 }
 
-static void callbacks_come_in_the_order_of_the_ends(void)
-{
-    static const char *const settings[] = {"run.compute=none", "run.memory=pin", NULL};
-    machine m = made(settings);
-    log_of_ends ends = {.dma = m.dma[0]};
-    unim_buf *here = unim_alloc_buf_l(m.dma[0], 1 << 20);
-    unim_buf *there = unim_alloc_buf_r(m.dma[0], 1 << 20, 1);
-    uint64_t slow = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 1 << 20, note, &ends);
-    uint64_t quick = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 64, note, &ends);
-    uint64_t last = unim_dma_submit_transfer(m.dma[0], here, there, 0, 0, 1 << 20, NULL, NULL);
-    assert(ends.count == 0 && unim_dma_wait(m.dma[0], last) == UNIM_DMA_COMPLETED);
-    assert(ends.count == 2 && ends.ids[0] == quick && ends.ids[1] == slow);
-    finish_machine(&m);
-}
-
 /* Two legs, and more than there are channels: the submitter needs no call of its library. */
 static void submitter_goes_on_in_calls_of_the_node(void)
 {
@@ -274,59 +258,24 @@ static void transfer_with_a_buffer_freed_by_its_owner_fails(const char *const *s
     finish_machine(&m);
 }
 
-typedef struct {
-    pagewire_node *node;
-    atomic_bool stops;
-} mover;
-
-static void *keep_moving(void *argument)
-{
-    mover *self = argument;
-    while (!atomic_load(&self->stops)) assert(pagewire_progress(self->node, 0) >= 0);
-    return NULL;
-}
-
-/* The other node serves an allocation, and does not move any more. */
+/* What transfers do then: tests/mpi/test_dma.py. */
 static void silent_node_is_given_up(void)
 {
     host_network network = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    host_end wires[2] = {{.network = &network, .node = 0}, {.network = &network, .node = 1}};
-    unimem_options options = {.struct_size = sizeof options};
-    unimem *memory[2];
+    host_end wire = {.network = &network, .node = 0};
+    const unimem_options options = {.struct_size = sizeof options, .wall_limit_ns = 30000000};
+    unimem *memory;
     unim_dma *dma;
-    pagewire_node *nodes[2];
-    uint8_t bytes[64] = {0};
-    for (int i = 0; i < 2; i++) {
-        nodes[i] = hosted(&wires[i], none);
-        options.wall_limit_ns = i ? 0 : 30000000; /* of node 0, once the other is there */
-        assert(unimem_create(nodes[i], &options, &memory[i]) == PAGEWIRE_OK);
-    }
-    assert(unim_dma_init(memory[0], &dma) == PAGEWIRE_OK);
-    mover other = {.node = nodes[1]};
-    pthread_t thread;
-    assert(pthread_create(&thread, NULL, keep_moving, &other) == 0);
-    /* on a busy host an answer may be late, and the buffer is then asked for by its id */
-    unim_buf *remote = unim_alloc_buf_r(dma, 64, 1);
-    for (int i = 0; i < 1000 && !remote; i++) remote = unim_get_buf(dma, UINT64_C(1) << 48 | 1);
-    assert(remote && !unim_buf_get_memory(dma, remote));
-    assert(strstr(pagewire_reason(nodes[0]), "in the process of node 1"));
-    atomic_store(&other.stops, true);
-    pthread_join(thread, NULL);
-    uint64_t sent = unim_dma_submit_transfer_from_mem(dma, bytes, remote, 0, 64, NULL, NULL);
-    uint64_t read = unim_dma_submit_transfer_to_mem(dma, remote, bytes, 0, 64, NULL, NULL);
-    assert(sent && read);
-    assert(unim_dma_wait(dma, sent) == UNIM_DMA_FAILED);
-    assert(unim_dma_error(dma, sent) == PAGEWIRE_ERR_UNRECOVERABLE);
-    assert(unim_dma_wait(dma, read) == UNIM_DMA_FAILED);
-    assert(unim_free_buf(dma, remote) == PAGEWIRE_ERR_UNRECOVERABLE);
-    assert(strstr(pagewire_reason(nodes[0]), "node 1 has not answered within 30 ms"));
+    pagewire_node *node = hosted(&wire, none);
+    assert(unimem_create(node, &options, &memory) == PAGEWIRE_OK);
+    assert(unim_dma_init(memory, &dma) == PAGEWIRE_OK);
+    assert(!unim_alloc_buf_r(dma, 64, 1));
+    assert(strstr(pagewire_reason(node), "node 1 has not answered within 30 ms"));
     assert(unim_dma_cleanup(dma) == PAGEWIRE_OK);
-    for (int i = 0; i < 2; i++) {
-        unimem_destroy(memory[i]);
-        pagewire_node_destroy(nodes[i]);
-        for (uint32_t k = 0; k < network.inboxes[i].count; k++)
-            free(network.inboxes[i].bursts[(network.inboxes[i].first + k) % WIRE_BURSTS]);
-    }
+    unimem_destroy(memory);
+    pagewire_node_destroy(node);
+    for (uint32_t i = 0; i < network.inboxes[1].count; i++)
+        free(network.inboxes[1].bursts[(network.inboxes[1].first + i) % WIRE_BURSTS]);
 }
 
 typedef struct {
@@ -378,7 +327,6 @@ int main(void)
     bytes_arrive(faulting, "pages_paged_in", true);
     bytes_arrive(lossy, "retransmitted_blocks", true);
     transfers_start_in_order_of_requests();
-    callbacks_come_in_the_order_of_the_ends();
     submitter_goes_on_in_calls_of_the_node();
     what_is_wrong_is_refused();
     times_are_the_platforms();

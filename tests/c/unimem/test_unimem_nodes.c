@@ -1,11 +1,20 @@
-/* Unimem on nodes of the C interface: joined ones, and two threads with a wire of their own. */
+/* Unimem on nodes of the C interface. */
 #include "include/unimem.h"
 #include "tests/c/node/two_nodes.h"
-#include <stdatomic.h>
 #include <unistd.h>
 
-#define ROUNDS 200
 #define PAGE(node, number) ((uint64_t)(node) << 48 | (uint64_t)(number) << 12)
+
+static void with_unimem(const pair *p, unimem *memory[2])
+{
+    for (int i = 0; i < 2; i++) assert(unimem_create(p->nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+}
+
+static void without_unimem(pair *p, unimem *memory[2])
+{
+    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
+    end(p);
+}
 
 static uint64_t spawn(void *context, const unimem_fork_request *wanted)
 {
@@ -61,8 +70,7 @@ static void operations_on_joined_nodes(void)
     assert(unimem_fork(memory[0], 1, "another", 56, NULL) == PAGEWIRE_ERR_INVALID);
     assert(strstr(pagewire_reason(p.nodes[0]), "starts no such thing") && forked == 56);
     assert(unimem_fork(memory[1], 0, "one", 57, NULL) == PAGEWIRE_ERR_INVALID);
-    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
-    end(&p);
+    without_unimem(&p, memory);
 }
 
 static void rdma_and_unimem_share_a_node(void)
@@ -71,16 +79,14 @@ static void rdma_and_unimem_share_a_node(void)
     unimem *memory[2];
     uint64_t page, value;
     uint8_t *source = fresh_pages(65536), *destination = fresh_pages(65536);
-    for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+    with_unimem(&p, memory);
     fill(source, 65536, 1);
     assert(put(&p, source, destination, 65536).error == PAGEWIRE_OK);
     assert(unimem_alloc(memory[0], 1, 1, 0, &page) == PAGEWIRE_OK);
     assert(unimem_faa(memory[0], page, 3, &value) == PAGEWIRE_OK && value == 0);
     assert(put(&p, source + 4096, destination, 4096).error == PAGEWIRE_OK);
     assert(memcmp(destination, source + 4096, 4096) == 0);
-    unimem_destroy(memory[0]);
-    unimem_destroy(memory[1]);
-    end(&p);
+    without_unimem(&p, memory);
 }
 
 static void node_without_unimem_is_named(void)
@@ -99,7 +105,7 @@ static void messages_reach_device_and_callback(void)
     pair p = joined(none);
     unimem *memory[2];
     uint64_t value;
-    for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+    with_unimem(&p, memory);
     assert(unimem_act(memory[1], 'r', 4, 0) == PAGEWIRE_OK);
     assert(unimem_act(memory[1], 'r', 4, 0) == PAGEWIRE_ERR_FULL);
     int device = unimem_device(memory[1], 0);
@@ -109,8 +115,7 @@ static void messages_reach_device_and_callback(void)
     assert(pagewire_progress(p.nodes[1], 0) >= 0);
     assert(read(device, &value, sizeof value) == 8 && value == sent);
     assert(unimem_send(memory[0], 2, sent) == PAGEWIRE_ERR_INVALID);
-    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
-    end(&p);
+    without_unimem(&p, memory);
 }
 
 static void hardware_is_driven_by_the_program(void)
@@ -118,7 +123,7 @@ static void hardware_is_driven_by_the_program(void)
     pair p = joined(none);
     unimem *memory[2];
     unimem_word words[4], burst[2] = {{1, 2}, {3, 4}};
-    for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+    with_unimem(&p, memory);
     int mine = unimem_open_interface(memory[0]), theirs = unimem_open_interface(memory[1]);
     assert(mine == 2 && theirs == 2); /* 1 is the library's */
     assert(unimem_read_fifo(memory[1], 2, words, 1) == 0 && words[0].low == UNIMEM_EMPTY);
@@ -144,78 +149,7 @@ static void hardware_is_driven_by_the_program(void)
     assert(unimem_close_interface(memory[0], 2) == PAGEWIRE_OK);
     assert(unimem_close_interface(memory[0], 2) == PAGEWIRE_ERR_INVALID);
     assert(unimem_read_status(memory[0], 2) == PAGEWIRE_ERR_INVALID);
-    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
-    end(&p);
-}
-
-/* ---- two threads, as two processes would: who is where in wall time is chance */
-
-typedef struct {
-    host_end wire;
-    pthread_barrier_t *opened;
-    atomic_int *num_through;
-    uint64_t seen[ROUNDS];
-    int64_t called_ns[ROUNDS], ended_ns[ROUNDS];
-} side;
-
-static void *run_side(void *argument)
-{
-    side *self = argument;
-    unimem *memory;
-    uint64_t page;
-    pagewire_node *node = hosted(&self->wire, none);
-    assert(unimem_create(node, NULL, &memory) == PAGEWIRE_OK);
-    if (self->wire.node == 0) assert(unimem_alloc(memory, 0, 1, 0, &page) == PAGEWIRE_OK);
-    page = PAGE(0, 1);
-    pthread_barrier_wait(self->opened);
-    for (int i = 0; i < ROUNDS; i++) {
-        self->called_ns[i] = pagewire_clock_ns(node);
-        assert(unimem_faa(memory, page, 1, &self->seen[i]) == PAGEWIRE_OK);
-        self->ended_ns[i] = pagewire_clock_ns(node);
-    }
-    /* Node 0 looks at its own page for what the other one writes there. */
-    uint64_t seen = self->wire.node;
-    if (seen) assert(unimem_write64(memory, page + 8, 1) == PAGEWIRE_OK);
-    while (!seen) assert(unimem_read64(memory, page + 8, &seen) == PAGEWIRE_OK);
-    /* Until the other one is through: it may be served by this one. */
-    atomic_fetch_add(self->num_through, 1);
-    while (atomic_load(self->num_through) < 2)
-        assert(pagewire_progress(node, PAGEWIRE_CPU_WAITS) >= 0);
-    unimem_destroy(memory);
-    pagewire_node_destroy(node);
-    return NULL;
-}
-
-static void contended_word_of_two_threads_is_linearizable(void)
-{
-    host_network network = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    pthread_barrier_t opened;
-    static side sides[2];
-    static atomic_int num_through;
-    static int64_t called_ns[2 * ROUNDS], ended_ns[2 * ROUNDS];
-    pthread_t threads[2];
-    pthread_barrier_init(&opened, NULL, 2);
-    for (uint32_t i = 0; i < 2; i++) {
-        sides[i] = (side){.wire = {.network = &network, .node = i},
-                          .opened = &opened,
-                          .num_through = &num_through};
-        assert(pthread_create(&threads[i], NULL, run_side, &sides[i]) == 0);
-    }
-    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    /* Each value was seen once, and no operation ended before an earlier one was called. */
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < ROUNDS; k++) {
-            uint64_t value = sides[i].seen[k];
-            assert(value < 2 * ROUNDS && ended_ns[value] == 0);
-            called_ns[value] = sides[i].called_ns[k];
-            ended_ns[value] = sides[i].ended_ns[k];
-        }
-    int64_t latest_call_ns = 0;
-    for (int value = 0; value < 2 * ROUNDS; value++) {
-        if (called_ns[value] > latest_call_ns) latest_call_ns = called_ns[value];
-        assert(ended_ns[value] > latest_call_ns);
-    }
-    pthread_barrier_destroy(&opened);
+    without_unimem(&p, memory);
 }
 
 static void silent_node_is_given_up(void)
@@ -243,7 +177,6 @@ int main(void)
     node_without_unimem_is_named();
     messages_reach_device_and_callback();
     hardware_is_driven_by_the_program();
-    contended_word_of_two_threads_is_linearizable();
     silent_node_is_given_up();
     return 0;
 }

@@ -11,12 +11,12 @@
 #include "transport/sockets/agent/children.h"
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/program_calls.h"
+#include "unimem/streams/stream_nodes.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 typedef unsigned long long printed;
@@ -42,6 +42,7 @@ typedef struct {
     char **commands[NODES_MAX];
 } plan;
 
+static pw_stream_nodes *all;
 static pagewire_node *nodes[NODES_MAX];
 static pw_node_streams *streams[NODES_MAX];
 static pw_programs *programs[NODES_MAX];
@@ -92,35 +93,20 @@ static void read_arguments(char **argument, plan *out)
 
 static void create_nodes(const plan *wanted, int epoll)
 {
-    pagewire_network *network;
-    unimem *memories[NODES_MAX];
-    uint64_t arenas[NODES_MAX];
+    const char *const *settings[NODES_MAX];
     char reason[512] = "";
-    size_t arena_bytes = pw_streams_arena_bytes(SLOTS, wanted->ring_bytes);
-    pagewire_options options;
-    int code = pagewire_network_create(wanted->num_nodes, &network);
-    if (code < 0) fail("network", pagewire_error_text(code));
-    pagewire_options_default(&options);
-    options.network = network;
-    options.settings = wanted->settings;
-    options.reason = reason;
-    options.reason_bytes = sizeof reason;
+    for (uint32_t i = 0; i < wanted->num_nodes; i++) settings[i] = wanted->settings;
+    const pw_stream_nodes_options options = {.num_nodes = wanted->num_nodes,
+                                             .num_slots = SLOTS,
+                                             .ring_bytes = wanted->ring_bytes,
+                                             .settings = settings};
+    int code = pw_stream_nodes_create(&options, reason, sizeof reason, &all);
+    if (code < 0) fail("--ring or node", *reason ? reason : pw_status_text(code));
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
-        options.node = i;
-        if (pagewire_node_create(&options, &nodes[i]) < 0) fail("node", reason);
-        if (unimem_create(nodes[i], NULL, &memories[i]) < 0)
-            fail("node", pagewire_reason(nodes[i]));
-        void *arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (arena == MAP_FAILED) fail("rings", strerror(errno));
-        arenas[i] = (uint64_t)(uintptr_t)arena;
-    }
-    for (uint32_t i = 0; i < wanted->num_nodes; i++) {
-        const pw_streams_options rings = {i, wanted->num_nodes, SLOTS, wanted->ring_bytes,
-                                          (uint8_t *)(uintptr_t)arenas[i]};
-        code = pw_node_streams_create(nodes[i], memories[i], &rings, arenas, &streams[i]);
-        if (code == PW_OK) code = pw_programs_create(i, streams[i], epoll, &programs[i]);
-        if (code < 0) fail("--ring or node", pw_status_text(code));
+        nodes[i] = pw_stream_nodes_door(all, i);
+        streams[i] = pw_stream_nodes_on_node(all, i);
+        code = pw_programs_create(i, streams[i], epoll, &programs[i]);
+        if (code < 0) fail("node", pw_status_text(code));
     }
 }
 
@@ -195,7 +181,7 @@ static void run(int epoll, int signals, const plan *wanted)
         begin_programs(wanted);
         bool has_moved = move_nodes(num_nodes), has_signals = false;
         /* For ever only if nothing can happen before a program does something. */
-        bool is_quiet = !has_moved && pw_node_streams_are_quiet(streams, num_nodes);
+        bool is_quiet = !has_moved && pw_stream_nodes_are_quiet(all);
         bool waits = is_waiting_for_time(num_nodes);
         num_vain = has_moved || is_quiet ? 0 : num_vain + 1;
         int limit_ms = is_quiet ? (waits ? LOOK_MS : -1) : num_vain > VAIN_TURNS ? 1 : 0;
@@ -219,30 +205,24 @@ static void run(int epoll, int signals, const plan *wanted)
 /* ---- what the sockets did, told at the end */
 
 typedef struct {
-    pagewire_node *node;
-    pw_node_streams *streams;
-    int exit_code;
-} report_row;
-
-typedef struct {
     pw_streams_counters counted;
     uint64_t num_faults;
     int64_t virtual_ns;
 } row_facts;
 
-static row_facts read_row(const report_row *row)
+static row_facts read_row(uint32_t i)
 {
-    row_facts read = {.virtual_ns = pagewire_clock_ns(row->node)};
-    pw_streams_read_counters(pw_node_streams_of(row->streams), &read.counted);
-    pagewire_read_counter(row->node, "translation_faults_destination", &read.num_faults);
+    row_facts read = {.virtual_ns = pagewire_clock_ns(nodes[i])};
+    pw_streams_read_counters(pw_node_streams_of(streams[i]), &read.counted);
+    pagewire_read_counter(nodes[i], "translation_faults_destination", &read.num_faults);
     return read;
 }
 
 /* A line a node on standard error. */
-static void print_rows(const report_row *rows, uint32_t num_nodes)
+static void print_rows(uint32_t num_nodes)
 {
     for (uint32_t i = 0; i < num_nodes; i++) {
-        const row_facts read = read_row(&rows[i]);
+        const row_facts read = read_row(i);
         const pw_streams_counters *counted = &read.counted;
         fprintf(stderr,
                 "sockets, node %u: %llu connections made, %llu taken, %llu refused, %llu reset; "
@@ -255,9 +235,9 @@ static void print_rows(const report_row *rows, uint32_t num_nodes)
     }
 }
 
-static void write_row(FILE *file, uint32_t number, const report_row *row)
+static void write_row(FILE *file, uint32_t i)
 {
-    const row_facts read = read_row(row);
+    const row_facts read = read_row(i);
     const pw_streams_counters *counted = &read.counted;
     fprintf(file,
             "%s\n    {\"node\": %u, \"exit_code\": %d,\n"
@@ -265,47 +245,31 @@ static void write_row(FILE *file, uint32_t number, const report_row *row)
             "\"reset\": %llu},\n"
             "     \"writes\": %llu, \"messages\": %llu, \"bytes_out\": %llu, \"bytes_in\": %llu,\n"
             "     \"page_faults\": %llu, \"virtual_ns\": %lld}",
-            number ? "," : "", number, row->exit_code, (printed)counted->connections_made,
+            i ? "," : "", i, children.exit_codes[i], (printed)counted->connections_made,
             (printed)counted->connections_taken, (printed)counted->refused,
             (printed)counted->resets, (printed)counted->writes, (printed)counted->messages,
             (printed)counted->bytes_out, (printed)counted->bytes_in, (printed)read.num_faults,
             (long long)read.virtual_ns);
 }
 
-/* The same as JSON. facts: members of the document, as JSON, of what was asked for. -1: see errno;
- * there is no file then. */
-static int write_rows(const report_row *rows, uint32_t num_nodes, const char *facts,
-                      const char *path)
+/* The same as JSON, with members of what was asked for. There is no file when it fails. */
+static void write_rows(const plan *wanted)
 {
     char part[4096];
-    int length = snprintf(part, sizeof part, "%s.part", path);
-    if (length < 0 || (size_t)length >= sizeof part) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
+    int length = snprintf(part, sizeof part, "%s.part", wanted->json);
+    if (length < 0 || (size_t)length >= sizeof part) fail(wanted->json, strerror(ENAMETOOLONG));
     FILE *file = fopen(part, "w");
-    if (!file) return -1;
+    if (!file) fail(wanted->json, strerror(errno));
     fprintf(file, "{\n  \"$schema\": \"urn:pagewire:schema:sockets:1\",\n  %s,\n  \"nodes\": [",
-            facts);
-    for (uint32_t i = 0; i < num_nodes; i++) write_row(file, i, &rows[i]);
+            wanted->facts);
+    for (uint32_t i = 0; i < wanted->num_nodes; i++) write_row(file, i);
     fprintf(file, "\n  ]\n}\n");
     bool is_whole = !ferror(file);
     is_whole = !fclose(file) && is_whole;
-    if (is_whole && !rename(part, path)) return 0;
-    int saved = errno;
+    if (is_whole && !rename(part, wanted->json)) return;
+    const char *why = strerror(errno);
     unlink(part);
-    errno = saved;
-    return -1;
-}
-
-static void report(const plan *wanted)
-{
-    report_row rows[NODES_MAX];
-    for (uint32_t i = 0; i < wanted->num_nodes; i++)
-        rows[i] = (report_row){nodes[i], streams[i], children.exit_codes[i]};
-    print_rows(rows, wanted->num_nodes);
-    if (wanted->json && write_rows(rows, wanted->num_nodes, wanted->facts, wanted->json) < 0)
-        fail(wanted->json, strerror(errno));
+    fail(wanted->json, why);
 }
 
 int main(int num_arguments, char **arguments)
@@ -323,6 +287,7 @@ int main(int num_arguments, char **arguments)
     create_nodes(&wanted, epoll);
     prepare_programs(&wanted);
     run(epoll, signals, &wanted);
-    report(&wanted);
+    print_rows(wanted.num_nodes);
+    if (wanted.json) write_rows(&wanted);
     return children.exit_codes[wanted.num_nodes - 1];
 }

@@ -170,24 +170,25 @@ static bool endpoint_can_pair(pw_programs *self)
     return false;
 }
 
-/* A pair whose nearer end has the name; *far is to be passed on and closed. -1: see errno. */
-static int endpoint_pair(pw_programs *self, int type, char kind, uint16_t family, uint16_t port,
-                         uint32_t peer, uint16_t peer_port, int *far)
+/* The nearer end of a pair, with its name: of `kind` here, of name_kind there. family: as the
+ * program sees it; facts: of its connection. *far is to be passed on and closed. NULL: there is no
+ * pair. */
+static pw_endpoint *endpoint_pair(pw_programs *self, endpoint_kind kind, uint32_t interest,
+                                  char name_kind, uint16_t family, const pw_stream_facts *facts,
+                                  int *far)
 {
     char text[96];
-    int ends[2];
-    if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends)) return -1;
-    snprintf(text, sizeof text, PW_ENDPOINT_NAME, kind, family, self->node, port, peer, peer_port,
-             (unsigned)getpid(), self->number++);
-    if (endpoint_name(ends[0], text)) {
-        int saved = errno;
-        close(ends[0]);
-        close(ends[1]);
-        errno = saved;
-        return -1;
-    }
+    int ends[2], type = kind == ENDPOINT_BOUND ? SOCK_SEQPACKET : SOCK_STREAM;
+    if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends)) return NULL;
+    snprintf(text, sizeof text, PW_ENDPOINT_NAME, name_kind, family, self->node, facts->own_port,
+             facts->peer, facts->peer_port, (unsigned)getpid(), self->number++);
+    pw_endpoint *made = NULL;
+    if (endpoint_name(ends[0], text)) close(ends[0]);
+    else made = endpoint_add(self, kind, ends[0], interest);
+    if (!made) close(ends[1]);
+    else made->family = family;
     *far = ends[1];
-    return ends[0];
+    return made;
 }
 
 /* fd: -1 for none; closed here. false: it did not go. */
@@ -294,16 +295,13 @@ static int connection_hand_over(pw_endpoint *to, uint32_t connection)
     pw_stream_facts facts;
     int far, code = pw_streams_look(self->streams, connection, &facts);
     if (code < 0) return code;
-    int near = endpoint_pair(self, SOCK_STREAM, PW_KIND_CONNECTED, to->family, facts.own_port,
-                             facts.peer, facts.peer_port, &far);
-    pw_endpoint *made = near >= 0 ? endpoint_add(self, ENDPOINT_CONNECTED, near, EPOLLIN) : NULL;
+    pw_endpoint *made = endpoint_pair(self, ENDPOINT_CONNECTED, EPOLLIN, PW_KIND_CONNECTED,
+                                      to->family, &facts, &far);
     if (!made) {
-        if (near >= 0) close(far);
         if (to->kind == ENDPOINT_CALLER) endpoint_reply(to, ENFILE, -1);
         return give_up(self, connection);
     }
     made->connection = connection;
-    made->family = to->family;
     *endpoint_of(self, connection) = made;
     /* A program that is gone has closed it: that is read like any end. */
     endpoint_reply(to, 0, far);
@@ -343,14 +341,13 @@ static int begin_without_waiting(pw_endpoint *caller, uint32_t connection,
                                  const pw_stream_facts *facts)
 {
     pw_programs *self = caller->owner;
-    int far, near = endpoint_pair(self, SOCK_STREAM, PW_KIND_NOT_WAITED_FOR, caller->family,
-                                  facts->own_port, facts->peer, facts->peer_port, &far);
-    pw_endpoint *made = near >= 0 ? endpoint_add(self, ENDPOINT_CONNECTING, near, 0) : NULL;
+    int far;
+    pw_endpoint *made = endpoint_pair(self, ENDPOINT_CONNECTING, 0, PW_KIND_NOT_WAITED_FOR,
+                                      caller->family, facts, &far);
     if (made) {
         made->far = far;
-        made->family = caller->family;
         made->since_ns = pw_clock_wall_ns();
-    } else if (near >= 0) close(far);
+    }
     int given = made && fill(made) ? fcntl(far, F_DUPFD_CLOEXEC, 0) : -1;
     if (given < 0) {
         if (made) endpoint_drop(made);
@@ -480,31 +477,24 @@ static bool can_bind(pw_programs *self, const pw_program_request *request, uint1
 static void port_bind(pw_endpoint *caller, const pw_program_request *request)
 {
     pw_programs *self = caller->owner;
-    int far, near = -1, error = 0;
+    int far;
+    pw_endpoint *made = NULL;
     uint16_t port = request->port ? request->port : pw_streams_free_port(self->streams);
-    char kind = request->is_six_only ? PW_KIND_SIX_ONLY : PW_KIND_BOUND;
-    if (!port || !can_bind(self, request, port)) error = EADDRINUSE;
-    else if ((near = endpoint_pair(self, SOCK_SEQPACKET, kind, caller->family, port, 0, 0, &far)) <
-             0)
-        error = ENFILE;
-    /* Each accept of the program makes it writable anew. */
-    pw_endpoint *made =
-        near >= 0 ? endpoint_add(self, ENDPOINT_BOUND, near, EPOLLOUT | EPOLLET) : NULL;
-    if (near >= 0 && !made) {
-        close(far);
-        error = ENOMEM;
-    }
+    bool is_free = port && can_bind(self, request, port);
+    if (is_free) /* each accept of the program makes it writable anew */
+        made = endpoint_pair(self, ENDPOINT_BOUND, EPOLLOUT | EPOLLET,
+                             request->is_six_only ? PW_KIND_SIX_ONLY : PW_KIND_BOUND,
+                             caller->family, &(pw_stream_facts){.own_port = port}, &far);
     if (made) {
         pw_endpoint **first = bound_at(self, port, request->is_six_only);
         made->port = port;
-        made->family = caller->family;
         made->number = self->number - 1;
         made->is_six_only = request->is_six_only;
         made->is_shared = request->is_shared;
         made->next_at_port = *first;
         *first = made;
     }
-    endpoint_reply(caller, error, made ? far : -1);
+    endpoint_reply(caller, made ? 0 : is_free ? ENFILE : EADDRINUSE, made ? far : -1);
     endpoint_drop(caller);
 }
 

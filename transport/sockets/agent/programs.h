@@ -2,7 +2,7 @@
  * stream connections. Descriptors do not block; who waits is in `epoll`. */
 #ifndef PW_SOCKETS_AGENT_PROGRAMS_H
 #define PW_SOCKETS_AGENT_PROGRAMS_H
-#include "unimem/streams/node_streams.h"
+#include "unimem/streams/stream_nodes.h"
 
 typedef struct pw_programs pw_programs;
 typedef struct pw_endpoint pw_endpoint; /* what epoll's data.ptr points to */

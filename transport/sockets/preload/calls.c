@@ -19,27 +19,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define FIND(name) found.name = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
-
 static pw_next_calls found;
 
 __attribute__((constructor)) static void find_all(void)
 {
-    FIND(connect);
-    FIND(bind);
-    FIND(listen);
-    FIND(accept);
-    FIND(accept4);
-    FIND(getsockname);
-    FIND(getpeername);
-    FIND(getsockopt);
-    FIND(setsockopt);
-    FIND(send);
-    FIND(sendto);
-    FIND(sendmsg);
-    FIND(recvfrom);
-    FIND(recvmsg);
-    FIND(epoll_ctl); /* the last one: see pw_next */
+#define FIND(name) found.name = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name);
+    PW_NEXT_CALLS(FIND) /* epoll_ctl is the last one: see pw_next */
 }
 
 const pw_next_calls *pw_next(void)
@@ -51,31 +36,23 @@ const pw_next_calls *pw_next(void)
 #define NODE_NONE 0xFFFFu
 
 typedef struct {
-    unsigned agent, node, num_nodes, network;
-} place;
-
-typedef struct {
     bool is_any;
     uint32_t node; /* of the emulated network; num_nodes and above: nobody's */
     uint16_t port, family;
 } target;
 
-static place own_place; /* num_nodes 0: not in a run */
+/* Where the program is, learned at the start: servers clear the environment of their workers.
+ * num_nodes 0: not in a run. */
+static struct {
+    unsigned agent, node, num_nodes, network;
+} here;
 
-/* At the start: servers clear the environment of their workers. */
 __attribute__((constructor)) static void learn_place(void)
 {
-    place read;
     const char *text = getenv(PW_AGENT_VARIABLE);
-    if (text &&
-        sscanf(text, "%u %u %u %u", &read.agent, &read.node, &read.num_nodes, &read.network) == 4)
-        own_place = read;
-}
-
-static bool read_place(place *out)
-{
-    *out = own_place;
-    return own_place.num_nodes > 0;
+    if (!text ||
+        sscanf(text, "%u %u %u %u", &here.agent, &here.node, &here.num_nodes, &here.network) != 4)
+        here.num_nodes = 0;
 }
 
 /* The name of this end or of the other one, if it is in the abstract name space. errno stays. */
@@ -103,6 +80,9 @@ bool identify(int fd, identity *out)
                   &out->node, &out->port, &out->peer, &out->peer_port, &out->agent,
                   &out->number) == 8;
 }
+
+/* The same in a program of a run. */
+static bool is_ours(int fd, identity *out) { return here.num_nodes && identify(fd, out); }
 
 static bool is_bound(const identity *own)
 {
@@ -138,8 +118,7 @@ static bool is_tcp(int fd)
 }
 
 /* Is the address one of the emulated network, or any? */
-static bool read_address(const place *here, const struct sockaddr *address, socklen_t length,
-                         target *out)
+static bool read_address(const struct sockaddr *address, socklen_t length, target *out)
 {
     uint32_t bits;
     *out = (target){.family = address->sa_family};
@@ -157,19 +136,19 @@ static bool read_address(const place *here, const struct sockaddr *address, sock
         if (!out->is_any && !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) return false;
     } else return false;
     out->node = (bits & 0xFFFF) - 1;
-    return out->is_any || (bits & 0xFFFF0000) == here->network;
+    return out->is_any || (bits & 0xFFFF0000) == here.network;
 }
 
 /* NODE_NONE: any address. */
-static void write_address(const place *here, unsigned family, unsigned node, unsigned port,
-                          struct sockaddr *address, socklen_t *length)
+static void write_address(unsigned family, unsigned node, unsigned port, struct sockaddr *address,
+                          socklen_t *length)
 {
     union {
         struct sockaddr_in four;
         struct sockaddr_in6 six;
     } made;
     memset(&made, 0, sizeof made);
-    uint32_t bits = node == NODE_NONE ? INADDR_ANY : htonl(here->network + node + 1);
+    uint32_t bits = node == NODE_NONE ? INADDR_ANY : htonl(here.network + node + 1);
     socklen_t num_bytes = family == AF_INET6 ? sizeof made.six : sizeof made.four;
     if (!address || !length) return;
     if (family == AF_INET6) {
@@ -217,12 +196,12 @@ static int receive_reply(int fd, int flags, int *error)
 }
 
 /* Ask the agent for a descriptor; -1: errno tells why. */
-static int ask(const place *here, const pw_program_request *request)
+static int ask(const pw_program_request *request)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int error = 0, received = -2;
-    int num_bytes = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, PW_AGENT_NAME,
-                             here->agent, here->node);
+    int num_bytes =
+        snprintf(name.sun_path + 1, sizeof name.sun_path - 1, PW_AGENT_NAME, here.agent, here.node);
     socklen_t length =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)num_bytes;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -271,7 +250,7 @@ static int return_to_kernel(int fd, const identity *own)
 {
     struct sockaddr_storage any;
     socklen_t length = sizeof any;
-    write_address(NULL, own->family, NODE_NONE, own->port, (struct sockaddr *)&any, &length);
+    write_address(own->family, NODE_NONE, own->port, (struct sockaddr *)&any, &length);
     int made = socket((int)own->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made < 0) return -1;
     if (NEXT(bind)(made, (struct sockaddr *)&any, length)) {
@@ -285,25 +264,23 @@ static int return_to_kernel(int fd, const identity *own)
 
 bool is_for_us(int fd, const void *address, uint32_t length)
 {
-    place here;
     target to;
-    return address && read_place(&here) && is_tcp(fd) &&
-           read_address(&here, address, length, &to) && !to.is_any;
+    return address && here.num_nodes && is_tcp(fd) && read_address(address, length, &to) &&
+           !to.is_any;
 }
 
 EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    place here;
     target to;
     identity own = {.port = 0};
-    bool has_place = read_place(&here), is_own = has_place && identify(fd, &own);
+    bool is_own = is_ours(fd, &own);
     int error = is_own ? refuse_connect(fd, &own) : 0;
     if (error) {
         errno = error;
         return -1;
     }
-    if (!address || !has_place || (!is_own && !is_tcp(fd)) ||
-        !read_address(&here, address, length, &to) || to.is_any)
+    if (!address || !here.num_nodes || (!is_own && !is_tcp(fd)) ||
+        !read_address(address, length, &to) || to.is_any)
         return is_own && return_to_kernel(fd, &own) < 0 ? -1 : NEXT(connect)(fd, address, length);
     bool waits = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
     const pw_program_request request = {.call = PW_CALL_CONNECT,
@@ -312,7 +289,7 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
                                         .own_port = is_own ? (uint16_t)own.port : 0,
                                         .family = to.family,
                                         .waits = waits};
-    int made = ask(&here, &request);
+    int made = ask(&request);
     if (made < 0 || replace(fd, made, waits) < 0) return -1;
     if (waits) return 0;
     errno = EINPROGRESS;
@@ -321,12 +298,11 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 
 EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-    place here;
     target to;
     int is_six_only = 0;
     socklen_t room = sizeof is_six_only;
-    if (!address || !read_place(&here) || !is_tcp(fd) ||
-        !read_address(&here, address, length, &to) || (!to.is_any && to.node != here.node))
+    if (!address || !here.num_nodes || !is_tcp(fd) || !read_address(address, length, &to) ||
+        (!to.is_any && to.node != here.node))
         return NEXT(bind)(fd, address, length);
     if (to.family == AF_INET6) NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room);
     const pw_program_request request = {.call = PW_CALL_BIND,
@@ -334,15 +310,14 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
                                         .family = to.family,
                                         .is_six_only = is_six_only != 0,
                                         .is_shared = read_option(fd, SO_REUSEPORT) == 1};
-    int made = ask(&here, &request);
+    int made = ask(&request);
     return made < 0 ? -1 : replace(fd, made, true);
 }
 
 EXPORT int listen(int fd, int backlog)
 {
-    place here;
     identity own;
-    if (!read_place(&here) || !identify(fd, &own)) return NEXT(listen)(fd, backlog);
+    if (!is_ours(fd, &own)) return NEXT(listen)(fd, backlog);
     if (!is_bound(&own)) {
         errno = EINVAL;
         return -1;
@@ -354,7 +329,7 @@ EXPORT int listen(int fd, int backlog)
                                         .is_six_only = own.kind == PW_KIND_SIX_ONLY,
                                         .backlog = most ? (uint32_t)most : 1};
     errno = 0;
-    ask(&here, &request);
+    ask(&request);
     return errno ? -1 : 0;
 }
 
@@ -369,10 +344,9 @@ static bool has_room(int fd)
 
 EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
-    place here;
     identity own;
     int error = 0;
-    if (!read_place(&here) || !identify(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
+    if (!is_ours(fd, &own)) return NEXT(accept4)(fd, address, length, flags);
     if (!is_bound(&own)) {
         errno = EINVAL;
         return -1;
@@ -387,8 +361,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     carry_options(fd, made, true);
     fcntl(made, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
     fcntl(made, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
-    if (identify(made, &own))
-        write_address(&here, own.family, own.peer, own.peer_port, address, length);
+    if (identify(made, &own)) write_address(own.family, own.peer, own.peer_port, address, length);
     return made;
 }
 
@@ -400,19 +373,17 @@ EXPORT int accept(int fd, struct sockaddr *address, socklen_t *length)
 
 EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *length)
 {
-    place here;
     identity own;
-    if (!read_place(&here) || !identify(fd, &own)) return NEXT(getsockname)(fd, address, length);
-    write_address(&here, own.family, own.kind == PW_KIND_SIX_ONLY ? NODE_NONE : own.node, own.port,
+    if (!is_ours(fd, &own)) return NEXT(getsockname)(fd, address, length);
+    write_address(own.family, own.kind == PW_KIND_SIX_ONLY ? NODE_NONE : own.node, own.port,
                   address, length);
     return 0;
 }
 
 EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
-    place here;
     identity own;
-    if (!read_place(&here) || !identify(fd, &own)) return NEXT(getpeername)(fd, address, length);
+    if (!is_ours(fd, &own)) return NEXT(getpeername)(fd, address, length);
     int error = 0;
     bool is_connected = own.kind == PW_KIND_CONNECTED ||
                         (own.kind == PW_KIND_NOT_WAITED_FOR && read_outcome(fd, &error) && !error);
@@ -420,6 +391,6 @@ EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *length)
         errno = ENOTCONN;
         return -1;
     }
-    write_address(&here, own.family, own.peer, own.peer_port, address, length);
+    write_address(own.family, own.peer, own.peer_port, address, length);
     return 0;
 }

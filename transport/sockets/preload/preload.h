@@ -7,22 +7,16 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* clang-format off */
+#define PW_NEXT_CALLS(EACH) \
+    EACH(connect) EACH(bind) EACH(listen) EACH(accept) EACH(accept4) EACH(getsockname) \
+    EACH(getpeername) EACH(getsockopt) EACH(setsockopt) EACH(send) EACH(sendto) EACH(sendmsg) \
+    EACH(recvfrom) EACH(recvmsg) EACH(epoll_ctl)
+/* clang-format on */
+
 typedef struct {
-    __typeof__(&connect) connect;
-    __typeof__(&bind) bind;
-    __typeof__(&listen) listen;
-    __typeof__(&accept) accept;
-    __typeof__(&accept4) accept4;
-    __typeof__(&getsockname) getsockname;
-    __typeof__(&getpeername) getpeername;
-    __typeof__(&getsockopt) getsockopt;
-    __typeof__(&setsockopt) setsockopt;
-    __typeof__(&send) send;
-    __typeof__(&sendto) sendto;
-    __typeof__(&sendmsg) sendmsg;
-    __typeof__(&recvfrom) recvfrom;
-    __typeof__(&recvmsg) recvmsg;
-    __typeof__(&epoll_ctl) epoll_ctl;
+#define PW_NEXT_CALL(name) __typeof__(&name) name;
+    PW_NEXT_CALLS(PW_NEXT_CALL)
 } pw_next_calls;
 
 /* Found when the program starts: a forked child and a handler of signals cannot wait for the

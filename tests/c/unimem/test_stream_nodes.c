@@ -1,8 +1,6 @@
 /* Stream connections on joined nodes: real bytes by RDMA writes, with page faults and losses. */
-#include "tests/c/node/two_nodes.h"
-#include "node/door/door.h"
-#include "unimem/streams/node_streams.h"
-#include <stdlib.h>
+#include "unimem/streams/stream_nodes.h"
+#include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -10,8 +8,8 @@
 #define PORT 80
 
 typedef struct {
-    pair nodes;
-    unimem *memory[2];
+    pw_stream_nodes *all;
+    pagewire_node *nodes[2];
     uint8_t *arenas[2];
     size_t arena_bytes;
     pw_node_streams *ends[2];
@@ -30,21 +28,15 @@ static pw_streams *streams_of(joined_streams *self, int i)
 
 static joined_streams start(const char *const *settings, uint32_t ring_bytes)
 {
-    joined_streams made = {.nodes = joined(settings),
-                           .arena_bytes = pw_streams_arena_bytes(SLOTS, ring_bytes)};
-    uint64_t arenas[2];
-    for (int i = 0; i < 2; i++) {
-        void *arena = mmap(NULL, made.arena_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        assert(arena != MAP_FAILED);
-        made.arenas[i] = arena;
-        arenas[i] = (uint64_t)(uintptr_t)arena;
-        assert(unimem_create(made.nodes.nodes[i], NULL, &made.memory[i]) == PAGEWIRE_OK);
-    }
+    joined_streams made = {.arena_bytes = pw_streams_arena_bytes(SLOTS, ring_bytes)};
+    const char *const *const both[2] = {settings, settings};
+    const pw_stream_nodes_options options = {
+        .num_nodes = 2, .num_slots = SLOTS, .ring_bytes = ring_bytes, .settings = both};
+    char reason[512];
+    assert(pw_stream_nodes_create(&options, reason, sizeof reason, &made.all) == PW_OK);
     for (uint32_t i = 0; i < 2; i++) {
-        const pw_streams_options options = {i, 2, SLOTS, ring_bytes, made.arenas[i]};
-        assert(pw_node_streams_create(made.nodes.nodes[i], made.memory[i], &options, arenas,
-                                      &made.ends[i]) == PW_OK);
+        made.nodes[i] = pw_stream_nodes_door(made.all, i);
+        made.ends[i] = pw_stream_nodes_on_node(made.all, i);
     }
     assert(pw_streams_listen(streams_of(&made, 1), PORT, 1) == PW_OK);
     assert(pw_streams_connect(streams_of(&made, 0), 1, PORT, 50000, &made.connection[0]) == PW_OK);
@@ -54,17 +46,11 @@ static joined_streams start(const char *const *settings, uint32_t ring_bytes)
         move_both(&made);
         assert(pw_streams_look(streams_of(&made, 0), made.connection[0], &facts) == PW_OK);
     } while (facts.state == PW_STREAM_CONNECTING);
-    return made;
-}
-
-static void stop(joined_streams *self)
-{
-    for (int i = 0; i < 2; i++) {
-        pw_node_streams_destroy(self->ends[i]);
-        unimem_destroy(self->memory[i]);
+    for (int i = 0; i < 2; i++) { /* the first slot's ring out is behind its ring in */
+        assert(pw_streams_room(streams_of(&made, i), made.connection[i], &made.arenas[i]));
+        made.arenas[i] -= ring_bytes;
     }
-    end(&self->nodes);
-    for (int i = 0; i < 2; i++) munmap(self->arenas[i], self->arena_bytes);
+    return made;
 }
 
 static uint8_t byte_at(int side, uint64_t position)
@@ -114,10 +100,10 @@ static void both_ways(const char *const *settings, uint32_t ring_bytes, uint64_t
         pw_streams_read_counters(streams_of(&s, i), &counters);
         assert(counters.bytes_out == num_bytes && counters.bytes_in == num_bytes);
         assert(counters.malformed == 0 && counters.writes >= num_bytes / ring_bytes);
-        assert(pagewire_clock_ns(s.nodes.nodes[i]) > 0);
+        assert(pagewire_clock_ns(s.nodes[i]) > 0);
         if (counter) {
             uint64_t value;
-            assert(pagewire_read_counter(s.nodes.nodes[i], counter, &value) == PAGEWIRE_OK);
+            assert(pagewire_read_counter(s.nodes[i], counter, &value) == PAGEWIRE_OK);
             num_counted += value;
         }
         assert(pw_streams_close(streams_of(&s, i), s.connection[i]) == PW_OK);
@@ -125,7 +111,7 @@ static void both_ways(const char *const *settings, uint32_t ring_bytes, uint64_t
     while (pw_streams_num_open(streams_of(&s, 0)) || pw_streams_num_open(streams_of(&s, 1)))
         move_both(&s);
     assert(!counter || num_counted > 0);
-    stop(&s);
+    pw_stream_nodes_destroy(s.all);
 }
 
 /* Who sleeps while all is quiet misses nothing: then moving the nodes changes nothing, also where a
@@ -139,9 +125,9 @@ static void nothing_happens_while_all_is_quiet(void)
     uint64_t num_quiet = 0, num_in = 0;
     pw_stream_facts facts;
     assert(pw_streams_connect(streams_of(&s, 1), 1, PORT, 50001, &own[0]) == PW_OK);
-    assert(!pw_node_streams_are_quiet(s.ends, 2)); /* the message is on its way */
+    assert(!pw_stream_nodes_are_quiet(s.all)); /* the message is on its way */
     do move_both(&s);
-    while (!pw_node_streams_are_quiet(s.ends, 2));
+    while (!pw_stream_nodes_are_quiet(s.all));
     own[1] = pw_streams_accept(streams_of(&s, 1), PORT);
     assert(own[1] != PW_STREAM_NONE);
     const struct {
@@ -163,7 +149,7 @@ static void nothing_happens_while_all_is_quiet(void)
         uint32_t here = pw_node_streams_here(s.ends[ends[idx].node], ends[idx].connection, &data);
         assert(pw_streams_consume(streams, ends[idx].connection, here) == PW_OK);
         num_in += here;
-        if (pw_node_streams_are_quiet(s.ends, 2)) {
+        if (pw_stream_nodes_are_quiet(s.all)) {
             num_quiet++;
             for (int pass = 0; pass < 3; pass++)
                 for (int i = 0; i < 2; i++) assert(pw_node_streams_move(s.ends[i]) == 0);
@@ -174,7 +160,7 @@ static void nothing_happens_while_all_is_quiet(void)
         assert(pw_streams_look(streams_of(&s, ends[i].node), ends[i].connection, &facts) == PW_OK);
         assert(facts.state == PW_STREAM_OPEN);
     }
-    stop(&s);
+    pw_stream_nodes_destroy(s.all);
 }
 
 /* The bytes of a write whose destination is gone never come: both users learn it. */
@@ -194,7 +180,7 @@ static void failed_write_resets_both_sides(void)
             assert(pw_streams_look(streams_of(&s, i), s.connection[i], &facts) == PW_OK);
         } while (facts.state != PW_STREAM_RESET);
     }
-    stop(&s);
+    pw_stream_nodes_destroy(s.all);
 }
 
 /* A ring is registered for as long as its connection lasts: pinned at set-up, then unpinned. */
@@ -206,7 +192,7 @@ static void rings_are_registered_memory(void)
     const uint32_t ring_bytes = 8192;
     joined_streams s = start(settings, ring_bytes);
     for (int i = 0; i < 2; i++) {
-        pw_memory *memory = pw_node_memory(pw_door_node(s.nodes.nodes[i]));
+        pw_memory *memory = pw_node_memory(pw_door_node(s.nodes[i]));
         uint64_t page = pw_page_of((uintptr_t)s.arenas[i]);
         assert(pw_memory_is_pinned(memory, page, 2) == 1);
         assert(pw_memory_is_pinned(memory, page + 2, 1) == 0);
@@ -215,9 +201,9 @@ static void rings_are_registered_memory(void)
     while (pw_streams_num_open(streams_of(&s, 0)) || pw_streams_num_open(streams_of(&s, 1)))
         move_both(&s);
     for (int i = 0; i < 2; i++)
-        assert(pw_memory_is_pinned(pw_node_memory(pw_door_node(s.nodes.nodes[i])),
+        assert(pw_memory_is_pinned(pw_node_memory(pw_door_node(s.nodes[i])),
                                    pw_page_of((uintptr_t)s.arenas[i]), 1) == 0);
-    stop(&s);
+    pw_stream_nodes_destroy(s.all);
 }
 
 /* What arrives is taken in the order of virtual time, and the clock goes along. */
@@ -231,25 +217,13 @@ static void events_are_taken_in_order(void)
     for (int i = 0; i < 4; i++)
         assert(pw_streams_queue(streams_of(&s, 0), s.connection[0], 1024) == PW_OK);
     int64_t last_ns[2] = {0};
-    for (int num_idle = 0, num_taken = 0; num_idle < 3 || num_taken < 4; num_idle++) {
-        for (int i = 0; i < 2; i++) {
-            int moved = pagewire_progress(s.nodes.nodes[i], PAGEWIRE_CPU_WAITS);
-            assert(moved >= 0);
-            if (moved) num_idle = 0;
-            int64_t next_ns = pw_node_streams_next_ns(s.ends[i]);
-            if (next_ns == PW_NEVER) {
-                assert(pw_node_streams_take(s.ends[i]) == 0);
-                continue;
-            }
-            assert(next_ns >= last_ns[i]);
-            last_ns[i] = next_ns;
-            assert(pw_node_streams_take(s.ends[i]) == 1);
-            assert(pagewire_clock_ns(s.nodes.nodes[i]) >= next_ns);
-            num_taken++;
-            num_idle = 0;
-        }
+    int num_taken = 0;
+    for (uint32_t node; pw_stream_nodes_step(s.all, &node) > 0; num_taken++) {
+        assert(pagewire_clock_ns(s.nodes[node]) >= last_ns[node]);
+        last_ns[node] = pagewire_clock_ns(s.nodes[node]);
     }
-    stop(&s);
+    assert(num_taken >= 4);
+    pw_stream_nodes_destroy(s.all);
 }
 
 int main(void)
