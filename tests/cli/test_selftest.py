@@ -12,6 +12,7 @@ import pytest
 from json_schemas import check as check_schema
 from native_programs import clean_environment, needs_provider
 
+from pagewire.cli.checks.limited import run_limited
 from pagewire.cli.checks.selftest import (
     command,
     environments,
@@ -329,7 +330,7 @@ def test_table_counts_and_keeps_its_columns():
 
 
 def test_run_that_does_not_end_is_ended():
-    code, said = transports.run_limited(["sh", "-c", "echo begun; exec sleep 100"], limit_s=0.5)
+    code, said = run_limited(["sh", "-c", "echo begun; exec sleep 100"], limit_s=0.5)
     assert code == 124
     assert said.startswith("begun") and "still running after 0.5 s" in said
 
@@ -337,7 +338,7 @@ def test_run_that_does_not_end_is_ended():
 INTERRUPTED = """
 import os, signal, sys, threading
 from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
-from pagewire.cli.checks.selftest.transports import run_limited
+from pagewire.cli.checks.limited import run_limited
 with ending_signals_raise():
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     try:
