@@ -48,6 +48,29 @@ def test_rank_that_is_killed_is_named_and_all_is_cleaned(place, transport, how, 
     assert place.left() == []
 
 
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("exception", 1, "rank 2 raised ValueError: made up"),
+        ("sys.exit", 4, "rank 2 ended with exit code 4"),
+        ("kill", 137, "rank 2 was killed by signal 9 (SIGKILL)"),
+        ("crash", 139, "rank 2 was killed by signal 11 (SIGSEGV)"),
+        ("os._exit", 3, "rank 2 ended with exit code 3"),
+        ("exit without Finalize", 1, "rank 2 left with exit code 0 but without MPI Finalize"),
+        ("exit before MPI", 5, "rank 2 ended with exit code 5"),
+        ("abort", 7, "a rank called MPI Abort, or mpiexec failed (exit code 7)"),
+        ("child", 0, ""),
+    ],
+)
+def test_rank_that_ends_badly_ends_the_run_and_is_named(place, how, code, sentence):
+    run = place.launch(3, "-q", PROGRAM, how, str(place.told()))
+    assert run.ends(60) == code
+    assert how == "child" or time.time() - place.told().stat().st_mtime < SOON_S * SLACK
+    assert run.said().startswith(sentence)
+    assert ("[rank 2] ValueError: made up" in run.stderr) == (how == "exception")
+    assert place.left() == []
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("number", "how", "sentence"),
