@@ -25,11 +25,10 @@ from pagewire.run.timeline import request
 NUM_SAMPLES = 100
 _BYTES_A_MEBIBYTE = 1 << 20
 
-
 MAX_NODES = 16
 _NODES_PROGRAM = pathlib.Path(__file__).parent / "pagewire-soak"
-_NOT_OF_A_NODE = "run.eager_limit"
-"""Messages of MPI have it, transfers do not."""
+_NOT_OF_NODES = ("run.json", "run.html", "run.quiet", "run.transport", "run.eager_limit")
+"""Settings of processes, and of messages of MPI."""
 
 _Found = tuple[list[dict[str, Any]], dict[str, Any]]
 """What each process sampled and counted itself, and the sums of the nodes' counters."""
@@ -192,18 +191,13 @@ def _run_nodes(
     if not _NODES_PROGRAM.is_file():
         raise ConfigError(f"'{_NODES_PROGRAM}' is missing: install pagewire again")
     seconds = spec["minutes"] * 60.0
-    words = [
-        str(num_nodes),
-        str(spec["transfers"]),
-        str(spec["samples"]),
-        str(spec["seed"]),
-        str(round(spec["fault_fraction"] * 1e6)),
-        str(seconds),
-        *_node_settings(phase, environ),
-    ]
+    fault_millionths = round(spec["fault_fraction"] * 1e6)
+    words = (num_nodes, spec["transfers"], spec["samples"], spec["seed"], fault_millionths, seconds)
+    given = {**phase.settings, **config.load(environ=environ).not_default()}
+    settings = [f"{name}={text}" for name, text in given.items() if name not in _NOT_OF_NODES]
     try:
         done = subprocess.run(
-            [str(_NODES_PROGRAM), *words],
+            [str(_NODES_PROGRAM), *map(str, words), *settings],
             capture_output=True,
             text=True,
             check=False,
@@ -216,15 +210,6 @@ def _run_nodes(
         raise SoakError(said)
     found = json.loads(done.stdout)
     return [found], found["counters"]
-
-
-def _node_settings(phase: Phase, environ: Mapping[str, str]) -> Sequence[str]:
-    """The phase's settings, and what the user gives instead or besides, for nodes."""
-    given = config.load(environ=environ).not_default()
-    wanted = {**phase.settings, **given}
-    for name in ("run.json", "run.html", "run.quiet", "run.transport", _NOT_OF_A_NODE):
-        wanted.pop(name, None)
-    return [f"{name}={value}" for name, value in wanted.items()]
 
 
 def _environ(phase: Phase, environ: Mapping[str, str], report: str) -> dict[str, str]:
