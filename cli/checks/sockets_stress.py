@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -26,7 +27,8 @@ _BLOCK = random.Random(16).randbytes(1 << 20)
 _PIECE_MAX = 100_000
 _FORKED_PART = 0.1  # of connections, at either side
 _GIVEN_UP_PART = 0.05
-_HEAD_BYTES = 32
+_HEAD = struct.Struct("<QQQQ")
+_GIVERS = ("", "client", "server")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,16 +44,14 @@ class Plan:
     @property
     def head(self) -> bytes:
         """What the client sends first."""
-        giver = {"": 0, "client": 1, "server": 2}[self.given_up_by]
-        words = (self.seed, self.up, self.down, giver * 2 + self.forks)
-        return b"".join(word.to_bytes(8, "little") for word in words)
+        how = _GIVERS.index(self.given_up_by) * 2 + self.forks
+        return _HEAD.pack(self.seed, self.up, self.down, how)
 
     @staticmethod
     def read(head: bytes) -> "Plan":
         """The same from its bytes."""
-        words = [int.from_bytes(head[i : i + 8], "little") for i in range(0, _HEAD_BYTES, 8)]
-        giver = ("", "client", "server")[words[3] // 2]
-        return Plan(words[0], words[1], words[2], giver, bool(words[3] % 2))
+        seed, up, down, how = _HEAD.unpack(head)
+        return Plan(seed, up, down, _GIVERS[how // 2], bool(how % 2))
 
 
 def plans(num_connections: int, num_bytes: int, seed: int) -> list[Plan]:
@@ -155,9 +155,9 @@ def _in_child(work: Callable[[], object]) -> int:
 def _serve_one(end: socket.socket, failures: list[str]) -> None:
     try:
         head = b""
-        while len(head) < _HEAD_BYTES and (got := end.recv(_HEAD_BYTES - len(head))):
+        while len(head) < _HEAD.size and (got := end.recv(_HEAD.size - len(head))):
             head += got
-        if len(head) < _HEAD_BYTES:
+        if len(head) < _HEAD.size:
             end.close()  # of a process that was killed
             return
         plan = Plan.read(head)

@@ -11,15 +11,23 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
-from native_programs import clean_environment
+from cli_runs import PAGEWIRE
+from native_programs import clean_environment, loops, needs_mpicc, needs_provider
 
 MARK = "PROCESS_PLACE"
+PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
+TRANSPORTS = ["facade", pytest.param("fabric", marks=[needs_mpicc, needs_provider])]
+
+
+def program_of(transport: str) -> list[str]:
+    """Words of the program that does one thing for ever, over the facade or in C."""
+    return ["-q", PROGRAM] if transport == "facade" else ["-q", "--", loops()]
+
 
 SOON_S = 5.0
 """From a cause to the end of what it ends."""
@@ -137,8 +145,7 @@ class Place:
 
     def launch(self, num_ranks: int, *words: str, **options: Mapping[str, str]) -> Run:
         """Start `pagewire launch -n num_ranks ...`."""
-        command = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", str(num_ranks)]
-        return self.start([*command, *words], **options)
+        return self.start([*PAGEWIRE, "launch", "-n", str(num_ranks), *words], **options)
 
     def told(self) -> pathlib.Path:
         """A file that ends a program's rounds once it is there."""

@@ -6,6 +6,7 @@ Rounds last until FILE is there, and take it away.
 
 import os
 import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -23,9 +24,28 @@ def end_is_told():
     return True
 
 
+def end_badly():
+    """Leaves FILE as the sign of the moment: a rank's clocks are virtual."""
+    if sys.argv[2:]:
+        open(sys.argv[2], "w").close()
+    if how == "exception":
+        raise ValueError("made up")
+    {
+        "exit before MPI": lambda: sys.exit(5),
+        "exit without Finalize": lambda: os._exit(0),
+        "os._exit": lambda: os._exit(3),
+        "sys.exit": lambda: sys.exit(4),
+        "abort": lambda: world.Abort(7),
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    }[how]()
+
+
 if how == "start":
     print("ready", os.environ.get("PMI_RANK", "0"), os.getpid(), flush=True)
     signal.pause()
+if how == "exit before MPI" and os.environ.get("PMI_RANK") == "2":
+    end_badly()
 
 from mpi4py import MPI
 
@@ -64,17 +84,10 @@ elif how == "rounds":  # ends well, and says what came out
         turn += 1
         is_told = world.bcast(is_told or (world.rank == 0 and end_is_told()))
     print("result", data.sum(), flush=True)
-elif last and how == "exit without Finalize":
-    os._exit(0)
-elif last and how == "os._exit":
-    os._exit(3)
-elif last and how == "sys.exit":
-    sys.exit(4)
-elif last and how == "exception":
-    raise ValueError("made up")
-elif last and how == "abort":
-    world.Abort(7)
-elif last and how == "kill":
-    os.kill(os.getpid(), signal.SIGKILL)
+elif how == "child":  # which outlives its rank
+    if last:
+        subprocess.Popen(["sleep", "300"], start_new_session=True)
 else:
+    if last:
+        end_badly()
     world.Recv(data, world.rank, 9)

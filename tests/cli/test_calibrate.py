@@ -1,7 +1,6 @@
 """pagewire calibrate: what is measured of this host, and the platform file written of it."""
 
 import math
-import os
 import socket
 import tomllib
 
@@ -17,13 +16,6 @@ from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_file
 
 BASE = "exanest-qfdb"
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PAGEWIRE_"):
-            monkeypatch.delenv(name)
 
 
 def steady(name: str, num_bytes: int, ns: float) -> Samples:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 
 import numpy as np
 import pytest
@@ -19,13 +18,6 @@ from pagewire.run.settings.platform import Costs
 BASE = "exanest-qfdb"
 SETTINGS = config.load([], environ={})
 ALTERED = {"page_in_page_ns": 5000, "netlink_ns": 9000, "link_mbps": 10_000}
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PAGEWIRE_"):
-            monkeypatch.delenv(name)
 
 
 def altered(**costs: int) -> platform.Platform:

@@ -19,6 +19,7 @@ import time
 
 import json_schemas
 import pytest
+from cli_runs import PAGEWIRE, started
 from native_programs import clean_environment
 from rich.console import Console
 
@@ -223,7 +224,7 @@ def command(folder: pathlib.Path, hangs_at: str) -> list[str]:
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     return [
-        *(sys.executable, "-P", "-m", "pagewire", "compare", "-n", "2", "--quiet-app"),
+        *(*PAGEWIRE, "compare", "-n", "2", "--quiet-app"),
         *("--compute", "none", "--sweep", "run.timeout=200us,1ms,30ms,50ms"),
         *("--json", "out.json", "--csv", "out.csv", "--plot", "out.svg"),
         *(str(program), str(folder), hangs_at),
@@ -235,10 +236,7 @@ def test_swept_rows_refer_to_the_baseline_and_received_the_same(tmp_path):
     words = command(tmp_path, "never")
     words[words.index("--sweep") + 1] = "run.timeout=20us,1ms"
     words[words.index("--sweep") : words.index("--sweep")] = ["--baseline", "run.timeout=1ms", "-q"]
-    done = subprocess.run(
-        words, cwd=tmp_path, env={**clean_environment(), "COLUMNS": "80"}, capture_output=True,
-        text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    done = started(words, cwd=tmp_path, environ={"COLUMNS": "80"}, timeout_s=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "--quiet"
     assert "Received data: identical" in done.stdout and "rows of run.timeout=1ms" in done.stdout

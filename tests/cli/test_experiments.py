@@ -21,49 +21,23 @@ from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
-    "part-fig9",
-    "part-fig10",
-    "part-fig11",
-    "part-fig12",
-    "part-fig13",
-    "part-fig14",
-    "part-fig15",
-    "psi-fig4.2",
-    "psi-fig4.3",
-    "psi-fig4.4",
-    "psi-fig4.6",
-    "psi-fig4.7",
-    "psi-table4.1",
-    "r5-fig3.8",
+    *(f"part-fig{i}" for i in range(9, 16)),
+    *(f"psi-fig4.{i}" for i in (2, 3, 4, 6, 7)),
+    *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
     *(f"r5-fig5.{i}-{i + 1}" for i in range(1, 13, 2)),
-    "r5-livelock",
-    "mini-table1.1",
-    *(f"mini-fig4.{i}" for i in range(1, 5)),
+    *("mini-table1.1", *(f"mini-fig4.{i}" for i in range(1, 5))),
     *(f"mini-table4.{i}" for i in range(5, 8)),
-    "unimem-operations",
-    "unimem-contention",
-    "unimem-mailbox",
-    "unimem-sockets",
-    "unimem-memcached",
+    *(f"unimem-{name}" for name in ("operations", "contention", "mailbox", "sockets", "memcached")),
 )
 WITH_RANKS = (
-    "part-fig16",
-    "part-table2",
-    "part-table3",
-    "part-table4",
-    "part-table5",
-    "rivals-reuse",
-    "rivals-churn",
-    "rivals-memory",
+    *("part-fig16", *(f"part-table{i}" for i in range(2, 6))),
+    *("rivals-reuse", "rivals-churn", "rivals-memory"),
 )
 
 
 def quick(*, repetitions=2):
-    environ = {
-        name: text for name, text in os.environ.items() if not name.startswith("PAGEWIRE_RUN")
-    }
-    return Options(environ=environ, repetitions=repetitions, quick=True)
+    return Options(environ=dict(os.environ), repetitions=repetitions, quick=True)
 
 
 @pytest.fixture(scope="module")
@@ -153,15 +127,7 @@ def test_same_settings_give_the_same_files(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "part-fig9",
-        "part-fig11",
-        "part-fig12",
-        "part-fig15",
-        "psi-fig4.2",
-        "psi-fig4.3",
-        "psi-fig4.4",
-    ],
+    [*(f"part-fig{i}" for i in (9, 11, 12, 15)), *(f"psi-fig4.{i}" for i in (2, 3, 4))],
 )
 def test_latency_rises_with_size(name, results):
     for each in results[name].columns:
@@ -291,37 +257,6 @@ def test_inputs_are_the_platforms_tables(results):
             if name == "copy":  # the thesis's table has none
                 continue
             assert row[name] * 1e3 == pytest.approx(table.cost_ns(row["num_bytes"]))
-
-
-@pytest.mark.parametrize("operation", ["write", "read"])
-@pytest.mark.parametrize("strategy", ["part", "pretouch", "pin"])
-@pytest.mark.parametrize("absent", ["nothing", "source", "destination", "both"])
-@pytest.mark.parametrize("loopback", [False, True])
-def test_lab_moves_the_bytes_and_repeats_to_the_ns(operation, strategy, absent, loopback):
-    num_bytes = 5 * PAGE_BYTES + 100
-    lab = Lab(nodes=1 if loopback else 2, settings=quick().settings(), memory=strategy)
-    outcomes = [
-        getattr(lab, operation)(
-            num_bytes,
-            source_absent="all" if absent in ("source", "both") else None,
-            absent="all" if absent in ("destination", "both") else None,
-        )
-        for _ in range(3)
-    ]
-    assert len({outcome.latency_ns for outcome in outcomes}) == 1
-    assert all(outcome.prepare_ns < outcome.latency_ns for outcome in outcomes)
-    faults = outcomes[0].counters["translation_faults_source"]
-    assert (faults > 0) == (absent in ("source", "both"))
-
-
-def test_lab_faults_once_a_page_and_only_without_touch():
-    num_bytes = 8 * PAGE_BYTES
-    lab = Lab(settings=quick().settings("run.policy=page"))
-    absent = [1, 6]
-    faulting = lab.write(num_bytes, absent=absent)
-    assert faulting.counters["pages_paged_in"] == len(absent)
-    touched = lab.write(num_bytes, absent=absent, memory="pretouch")
-    assert touched.counters["pages_paged_in"] == 0
 
 
 def test_histogram_holds_every_invocation_of_the_handler():

@@ -14,14 +14,10 @@ from pagewire.run.settings import config, platform
 US = 1_000
 
 
-def quick() -> Options:
-    environ = {name: text for name, text in os.environ.items() if "PAGEWIRE_RUN" not in name}
-    return Options(environ=environ, quick=True)
-
-
 def rows_of(name: str) -> list[dict]:
     experiment = registry.EXPERIMENTS[name]
-    return list(experiment.run(experiment.options(quick())).rows)
+    options = experiment.options(Options(environ=dict(os.environ), quick=True))
+    return list(experiment.run(options).rows)
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ SIZE_OF_16_KIB = 16 << 10
 
 
 def options(**given: str) -> Options:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("PAGEWIRE_RUN")}
-    return Options(environ={**environ, **given}, quick=True)
+    return Options(environ={**os.environ, **given}, quick=True)
 
 
 def run(name: str, chosen: Options | None = None) -> Result:

@@ -17,68 +17,52 @@ from pagewire.cli.launch.launch import _outcome, launch_command
 
 @pytest.fixture
 def ended(tmp_path):
+    """Writes a record of a rank."""
+
     def write(rank, kind, time_ns, **record):
         text = json.dumps({"rank": rank, "time_ns": time_ns, **record})
         (tmp_path / f"{rank}.{kind}").write_text(text)
 
-    def outcome(code, unfinished=()):
-        return _outcome(code, tmp_path, -1, unfinished)
-
-    write.outcome = outcome
     return write
 
 
-def test_killed_rank_is_named_though_another_noted_what_that_did_to_it(ended):
-    ended(2, "end", 100, code=-9)
-    ended(0, "note", 200, reason="raised Exception: connection lost", code=1)
-    ended(0, "end", 300, code=1)
-    outcome = ended.outcome(1)
-    assert (outcome.exit_code, outcome.failure) == (137, "rank 2 was killed by signal 9 (SIGKILL)")
+WITHOUT_FINALIZE = "left with exit code 0 but without MPI Finalize"
 
 
-def test_what_a_rank_noted_is_told_instead_of_its_code(ended):
-    ended(1, "note", 100, reason="raised ValueError: why", code=1)
-    ended(1, "end", 110, code=1)
-    ended(0, "end", 120, code=-9)
-    assert ended.outcome(1).failure == "rank 1 raised ValueError: why"
-
-
-def test_rank_that_left_past_mpi_is_named_instead_of_those_that_mpi_killed(ended):
-    ended(0, "end", 90, code=0)
-    ended(0, "leave", 80)
-    ended(2, "end", 100, code=0)
-    outcome = ended.outcome(137)
-    assert outcome.exit_code == 1
-    assert "rank 2 left with exit code 0 but without MPI Finalize" in outcome.failure
-
-
-def test_rank_that_left_past_mpi_is_named_though_mpiexec_saw_nothing(ended):
-    ended(1, "end", 90, code=0)
-    ended(0, "end", 120, code=-9)  # by the launcher, which found it running
-    outcome = ended.outcome(0, unfinished=[0])
-    assert outcome.exit_code == 1
-    assert "rank 1 left with exit code 0 but without MPI Finalize" in outcome.failure
-
-
-def test_rank_that_aborted_is_named_though_mpiexec_saw_no_failure(ended):
-    ended(1, "note", 90, code=1, reason="called MPI_Abort with code 0")
-    ended(1, "end", 95, code=0)
-    ended(0, "end", 120, code=-9)
-    outcome = ended.outcome(0, unfinished=[0])
-    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 called MPI_Abort with code 0")
-
-
-def test_rank_that_outlives_mpiexec_is_a_failure(ended):
-    ended(0, "leave", 80)
-    ended(0, "end", 90, code=0)
-    outcome = ended.outcome(0, unfinished=[1])
-    assert (outcome.exit_code, outcome.failure) == (1, "rank 1 still ran when mpiexec ended")
-
-
-def test_all_well_is_no_failure(ended):
-    ended(0, "leave", 80)
-    ended(0, "end", 90, code=0)
-    assert ended.outcome(0).failure == ""
+@pytest.mark.parametrize(
+    ("records", "code", "unfinished", "exit_code", "failure"),
+    [
+        # Another rank noted what the killed one did to it.
+        ([(2, "end", 100, {"code": -9}),
+          (0, "note", 200, {"reason": "raised Exception: connection lost", "code": 1}),
+          (0, "end", 300, {"code": 1})], 1, [], 137, "rank 2 was killed by signal 9 (SIGKILL)"),
+        # What a rank noted is told instead of its code.
+        ([(1, "note", 100, {"reason": "raised ValueError: why", "code": 1}),
+          (1, "end", 110, {"code": 1}), (0, "end", 120, {"code": -9})],
+         1, [], 1, "rank 1 raised ValueError: why"),
+        # MPI killed the others of one that left past it.
+        ([(0, "end", 90, {"code": 0}), (0, "leave", 80, {}), (2, "end", 100, {"code": 0})],
+         137, [], 1, f"rank 2 {WITHOUT_FINALIZE}"),
+        # mpiexec saw nothing; rank 0 was ended by the launcher, which found it running.
+        ([(1, "end", 90, {"code": 0}), (0, "end", 120, {"code": -9})],
+         0, [0], 1, f"rank 1 {WITHOUT_FINALIZE}"),
+        ([(1, "note", 90, {"code": 1, "reason": "called MPI_Abort with code 0"}),
+          (1, "end", 95, {"code": 0}), (0, "end", 120, {"code": -9})],
+         0, [0], 1, "rank 1 called MPI_Abort with code 0"),
+        ([(0, "leave", 80, {}), (0, "end", 90, {"code": 0})],
+         0, [1], 1, "rank 1 still ran when mpiexec ended"),
+        ([(0, "leave", 80, {}), (0, "end", 90, {"code": 0})], 0, [], 0, ""),
+    ],
+    ids=["killed", "noted", "past MPI", "unseen", "aborted", "outlives mpiexec", "all well"],
+)  # fmt: skip
+def test_rank_that_ended_a_run_is_named(
+    records, code, unfinished, exit_code, failure, ended, tmp_path
+):
+    for rank, kind, time_ns, record in records:
+        ended(rank, kind, time_ns, **record)
+    outcome = _outcome(code, tmp_path, -1, unfinished)
+    assert outcome.exit_code == exit_code
+    assert outcome.failure.startswith(failure) and bool(outcome.failure) == bool(failure)
 
 
 def test_record_bears_the_hosts_time_however_long_the_program_has_slept(tmp_path, monkeypatch):

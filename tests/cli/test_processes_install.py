@@ -10,9 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from process_place import Place, Run, needs_namespaces, place
-
-__all__ = ["place"]
+from process_place import Place, Run, needs_namespaces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

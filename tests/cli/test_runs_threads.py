@@ -1,7 +1,7 @@
 """Whole runs with two threads a rank, and runs that a Ctrl-C ends."""
 
 import pytest
-from test_runs import command
+from cli_runs import ran
 
 HOOKS = """
 import gc, threading
@@ -101,10 +101,9 @@ def run(tmp_path):
         path.write_text(text)
         (tmp_path / "hooks.py").write_text(HOOKS)
         (tmp_path / "interrupts.py").write_text(INTERRUPTS)
-        done = command("launch", "-n", "2", "--quiet", *options, str(path), timeout_s=100)
-        output = done.stdout + done.stderr
-        assert done.returncode == code, output
-        return output
+        words = ["--quiet", *options, str(path)]
+        done = ran("launch", "-n", "2", *words, code=code, timeout_s=100)
+        return done.stdout + done.stderr
 
     return launch
 

@@ -1,11 +1,10 @@
 """`pagewire soak`: that it runs, and that what is not well would be seen."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from cli_runs import ran
 from json_schemas import check as check_schema
 from refusals import refused
 
@@ -13,13 +12,6 @@ from pagewire.cli.checks.soak import verdict
 from pagewire.cli.checks.soak.phases import PHASES
 
 ALL_WELL = dict.fromkeys(verdict.COUNTERS, 0) | {"blocks": 10**6, "transaction_wraps": 3}
-
-
-def soak(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "pagewire", "soak", *words],
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
 
 
 def process(values: list[int], **more: Any) -> dict[str, Any]:
@@ -34,9 +26,8 @@ def complaints(per_rank: list[dict[str, Any]], **totals: int) -> list[str]:
 
 def test_phases_in_one_process_pass_and_are_written(tmp_path):
     path = tmp_path / "soak.json"
-    done = soak("--transfers", "2000", "--json", str(path), "--plot", str(tmp_path / "soak.svg"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "soak passed" in done.stdout
+    words = ["--transfers", "2000", "--json", str(path), "--plot", str(tmp_path / "soak.svg")]
+    assert "soak passed" in ran("soak", *words, timeout_s=240).stdout
     written = json.loads(path.read_text())
     check_schema("soak", written)
     assert [phase["phase"] for phase in written["phases"]] == [phase.name for phase in PHASES]
@@ -53,8 +44,7 @@ def test_phases_in_one_process_pass_and_are_written(tmp_path):
 def test_ranks_as_processes_pass(tmp_path):
     path = tmp_path / "soak.json"
     words = ("-n", "2", "--transfers", "600", "--transport", "facade", "--phase", "losses")
-    done = soak(*words, "--json", str(path))
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran("soak", *words, "--json", str(path), timeout_s=240)
     written = json.loads(path.read_text())
     check_schema("soak", written)
     (phase,) = written["phases"]

@@ -3,12 +3,13 @@
 import os
 import random
 import re
-import subprocess
-import sys
 
 import pytest
+from cli_runs import command, ran
+from refusals import refused
 
-from pagewire.cli.checks.stress import command, draw, launching, settings_draw, shrink, writing
+from pagewire.cli.checks.stress import command as stress_command
+from pagewire.cli.checks.stress import draw, launching, settings_draw, shrink, writing
 from pagewire.native.settings import ConfigError
 
 MAX_BYTES = 1 << 20
@@ -32,17 +33,17 @@ class FlipsAByte(MemoryStrategy):
 """
 
 
-def stress(folder, *words, timeout_s=200):
+def stress(folder, *words):
     """Run the command in a folder, where it writes its file too."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "pagewire", "stress", "--time-limit", "100", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    environ = {"PYTHONPATH": str(folder), "COLUMNS": "200"}
+    words = ("stress", "--time-limit", "100", *words)
+    return command(*words, cwd=folder, environ=environ, timeout_s=200)
+
+
+def run_steps(steps, num_ranks, transport="facade", limit_s=40):
+    """How a launch ended of the file that is written of a program."""
+    text = writing.source(draw.Program(1, num_ranks, steps), "a program", limit_s)
+    return launching.run_file(launching.Launch(num_ranks, transport, {}, os.environ), text, limit_s)
 
 
 def step_of(number, kind="exchange", **arguments):
@@ -111,26 +112,16 @@ def test_a_planted_bug_is_found_shrunk_and_written_to_a_file_that_fails_too(tmp_
     steps = written.partition("STEPS = [")[2]
     assert 1 <= len(re.findall(r"^    \(\d+, ", steps, re.MULTILINE)) <= 3
     line = next(each for each in done.stdout.splitlines() if "./mpirun.sh" in each)
-    again = subprocess.run(
-        [sys.executable, "-P", "-m", "pagewire", "launch", *line.split()[1:]],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert again.returncode == 1
+    environ = {"PYTHONPATH": str(tmp_path)}
+    again = ran("launch", *line.split()[1:], code=1, cwd=tmp_path, environ=environ)
     assert "WrongError" in again.stderr
 
 
-def test_a_program_that_hangs_says_where_each_rank_is_and_ends(tmp_path):
+def test_a_program_that_hangs_says_where_each_rank_is_and_ends():
     # The rank's synchronous send to itself waits for a receive that comes only behind it.
     waits = {"source": 0, "dest": 0, "send": "Ssend", "receive": "Recv"}
     step = step_of(1, "message", **waits, send_count=9, receive_count=9)
-    text = writing.source(draw.Program(1, 1, [step]), "hangs", 3)
-    how = launching.Launch(1, "facade", {}, os.environ)
-    ended = launching.run_file(how, text, 3)
+    ended = run_steps([step], 1, limit_s=3)
     assert ended.exit_code != 0
     assert ended.kind == "hang"
     assert "in message" in ended.output  # the stack
@@ -146,9 +137,7 @@ def test_threads_reduce_objects_in_another_order_on_each_rank():
         return step_of(number, "object_collective", name="scan", root=0, num_bytes=10)
 
     parts = [[busy(2, 1), scan(3)], [busy(4, 0), scan(5)]]
-    program = draw.Program(1, 2, [step_of(1, "threads", parts=parts)])
-    how = launching.Launch(2, "fabric", {}, os.environ)
-    ended = launching.run_file(how, writing.source(program, "threads", 40), 40)
+    ended = run_steps([step_of(1, "threads", parts=parts)], 2, "fabric")
     assert ended.exit_code == 0, ended.output
 
 
@@ -166,8 +155,7 @@ def test_a_rank_ahead_sends_nothing_into_receives_of_any_message():
         step_of(3, "burst", messages=[[0, 1, 9, 0], [1, 1, 9, 0]], **takes_any),
         step_of(4, "burst", messages=[[0, 1, 500, 0]], **takes_any),
     ]
-    text = writing.source(draw.Program(1, 2, steps), "any", 40)
-    ended = launching.run_file(launching.Launch(2, "facade", {}, os.environ), text, 40)
+    ended = run_steps(steps, 2)
     assert ended.exit_code == 0, ended.output
 
 
@@ -274,13 +262,11 @@ def test_what_is_shrunk_never_blocks_by_itself():
 def test_a_known_suspect_is_tried_alone_first():
     program = draw.program(3, 4, MAX_BYTES)
     number = program.steps[-1].number
-    shrinker = shrink.Shrinker(
-        lambda case: any(step.number == number for step in case.program.steps),
-        {},
-        60,
-        number,
-    )
-    found = shrinker.shrink(shrink.Case(program, {}))
+
+    def fails(case):
+        return any(step.number == number for step in case.program.steps)
+
+    found = shrink.Shrinker(fails, {}, 60, number).shrink(shrink.Case(program, {}))
     assert [step.number for step in found.program.steps] == [number]
 
 
@@ -289,22 +275,18 @@ def test_a_shrinker_out_of_time_keeps_what_it_has():
     assert shrink.Shrinker(lambda _: True, {}, -1).shrink(case) == case
 
 
+def test_a_seed_may_name_a_launch():
+    for text, seed in {"42": (42, 0), "42:3": (42, 3), "0:0": (0, 0)}.items():
+        assert stress_command.parse_seed(text) == seed
+
+
 @pytest.mark.parametrize(
-    ("text", "seed"), [("42", (42, 0)), ("42:3", (42, 3)), ("0:0", (0, 0))]
-)  # fmt: skip
-def test_a_seed_may_name_a_launch(text, seed):
-    assert command.parse_seed(text) == seed
-
-
-@pytest.mark.parametrize("text", ["x", "4:y", "-1", "1.5"])
-def test_a_seed_that_is_no_number_is_refused(text):
-    with pytest.raises(ConfigError, match="SEED:LAUNCH"):
-        command.parse_seed(text)
-
-
-def test_bad_input_ends_with_a_line(tmp_path):
-    for words in (["--minutes", "0"], ["--seed", "x"], ["--output", "no/where/file.py"]):
-        done = stress(tmp_path, "-n", "2", *words)
-        assert done.returncode == 2
-        assert len(done.stderr.splitlines()) == 1
-        assert words[0] in done.stderr
+    ("words", "said"),
+    [
+        *((["--seed", text], "SEED:LAUNCH") for text in ("x", "4:y", "-1", "1.5")),
+        (["--minutes", "0"], "--minutes"),
+        (["--output", "no/where/file.py"], "--output"),
+    ],
+)
+def test_bad_input_ends_with_a_line(words, said):
+    assert said in refused("stress", "-n", "2", *words)

@@ -1,14 +1,10 @@
 """`pagewire test` as a tool: what it does with tests that fail, and its runs in a row."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
-
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+from cli_runs import command
 
 MARK = "import pytest\npytestmark = pytest.mark." + "mpi\n"  # in two: this file has no such mark
 
@@ -48,11 +44,8 @@ def source(tmp_path):
         (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntimeout = 300\n")
         for name, text in files.items():
             (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
-        environ = {**os.environ, "PAGEWIRE_SOURCE": str(tmp_path), "PAGEWIRE_BUILD": ""}
-        return subprocess.run(
-            [*PAGEWIRE, "test", *words], env=environ, cwd=tmp_path, capture_output=True, text=True,
-            timeout=240, check=False,
-        )  # fmt: skip
+        environ = {"PAGEWIRE_SOURCE": str(tmp_path)}
+        return command("test", *words, environ=environ, cwd=tmp_path, timeout_s=240)
 
     return run
 

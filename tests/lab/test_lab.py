@@ -138,6 +138,9 @@ def test_every_memory_moves_the_bytes(memory):
     assert outcome.memory == memory
     assert (outcome.prepare_ns > 0) == (memory in ("pretouch", "pin", "np-rdma"))
     assert outcome.latency_ns > outcome.prepare_ns
+    assert lab.write("64KiB", absent="all", source_absent=[3]).latency_ns == outcome.latency_ns
+    paged_in = lab.write("64KiB", absent=[1, 6]).counters["pages_paged_in"]
+    assert paged_in == {"part": 2, "pretouch": 0}.get(memory, paged_in)
     assert lab.read("64KiB", absent="all").latency_ns > 0
 
 

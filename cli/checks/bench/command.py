@@ -12,17 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagewire.cli.checks.bench import (
-    apps,
-    collectives,
-    engine,
-    faults,
-    lookups,
-    one_sided,
-    ping_pong,
-    rate,
-    trace,
-)
+from pagewire.cli.checks.bench import apps, engines, messages, trace
 from pagewire.cli.checks.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.checks.bench.host import Share, num_cores
 from pagewire.cli.launch import launch
@@ -31,8 +21,18 @@ from pagewire.run.report.report import write_json
 from pagewire.run.timeline import request
 
 GROUPS: dict[str, Group] = {
-    module.GROUP.name: module.GROUP
-    for module in (lookups, ping_pong, engine, collectives, rate, one_sided, faults, apps, trace)
+    group.name: group
+    for group in (
+        engines.LOOKUPS,
+        messages.PING_PONG,
+        engines.ENGINE,
+        messages.COLLECTIVES,
+        messages.RATE,
+        messages.ONE_SIDED,
+        engines.FAULTS,
+        apps.GROUP,
+        trace.GROUP,
+    )
 }
 """By name, in the order of the tables."""
 

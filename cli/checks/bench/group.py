@@ -20,9 +20,29 @@ from pagewire.cli.launch.program import Program
 Row = dict[str, Any]
 Rows = list[Row]
 
+MPACKETS_PER_S = 25.0
+"""The least that will do, of two engines and in a ping-pong, in millions."""
+
 
 class BenchError(Exception):
     """Ranks that measure have failed."""
+
+
+Work = tuple[str, int]
+"""Name of an operation as the ranks know it, and its bytes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Times:
+    """Of one message, or of one collective, in s."""
+
+    plain_s: float
+    ni_s: float
+    virtual_s: float
+    """over the NI"""
+    blocks_per_s: float = 0.0
+    """that the engines emulated in a second of wall time; 0: nobody has counted"""
+    packets_per_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,12 +77,12 @@ class Column:
 NUM_BYTES = Column("num_bytes", "size")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """How rows become a table."""
 
-    title: str
-    columns: tuple[Column, ...]
+    def __init__(self, title: str, *columns: Column) -> None:
+        self.title = title
+        self.columns = columns
 
     def table(self, rows: Sequence[Row], transport: str = "") -> Table:
         title = self.title + (" (C over libfabric)" if transport == "fabric" else "")
@@ -104,13 +124,11 @@ class Goal:
 
 GOALS = Layout(
     "goals",
-    (
-        Column("goal", "goal"),
-        Column("bound", ""),
-        Column("limit", "limit"),
-        Column("measured", "measured"),
-        Column("reached", "reached"),
-    ),
+    Column("goal", "goal"),
+    Column("bound", ""),
+    Column("limit", "limit"),
+    Column("measured", "measured"),
+    Column("reached", "reached"),
 )
 
 
@@ -128,29 +146,35 @@ class Conditions:
     """takes the name of each step before it is done"""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """One group; `name` is what --only takes."""
+    """One group; `name` is what --only takes, `key` that of the rows in JSON.
 
-    name: str
-    layouts: tuple[Layout, ...]
-    measure: Callable[[Conditions], Rows]
-    goals: Callable[[Rows], list[Goal]]
-    num_steps: Callable[[bool, str], int]
-    """how often `measure` begins a step, by whether it is quick, and the transport"""
-    transports: tuple[str, ...] = ("facade",)
-    """that it can measure"""
+    num_steps: how often `measure` begins a step, by whether it is quick, and the transport.
+    transports: that it can measure.
+    """
 
-    @property
-    def key(self) -> str:
-        """Of the rows in JSON."""
-        return self.name.replace("-", "_")
+    def __init__(
+        self,
+        name: str,
+        *layouts: Layout,
+        measure: Callable[[Conditions], Rows],
+        goals: Callable[[Rows], list[Goal]] = lambda rows: [],
+        num_steps: Callable[[bool, str], int] = lambda quick, transport: 1,
+        transports: Sequence[str] = ("facade",),
+    ) -> None:
+        self.name = name
+        self.key = name.replace("-", "_")
+        self.layouts = layouts
+        self.measure = measure
+        self.goals = goals
+        self.num_steps = num_steps
+        self.transports = transports
 
 
 def measure_on_ranks(
     conditions: Conditions, num_ranks: int, module: str, spec: Mapping[str, Any]
 ) -> Rows:
-    """Rows that a module of ranks/ measures on the NI and beside it; `spec` is for `read_spec`."""
+    """Rows that a module of ranks/ measures on the NI and beside it, as its `measure` is told."""
     with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "rows.json")
         words = (str(path), json.dumps(spec))

@@ -130,26 +130,22 @@ def _goals(rows: Rows) -> list[Goal]:
 
 GROUP = Group(
     "timeline",
-    (
-        Layout(
-            "timeline (--trace) of 2 ranks, sends without faults",
-            (
-                NUM_BYTES,
-                Column("num_messages", "mess-\nages", 0),
-                Column("num_events", "events", 0),
-                Column("off_ns", "off,\nns a\nrecord"),
-                Column("off_share", "off,\nshare of\nthe run", 5),
-                Column("on_ns", "on,\nns a\nrecord"),
-                Column("plain_s", "ranks,\noff (s)"),
-                Column("traced_s", "ranks,\non (s)"),
-                Column("ratio", "on/\noff"),
-                Column("plain_command_s", "com-\nmand,\noff (s)"),
-                Column("traced_command_s", "com-\nmand,\non (s)"),
-                Column("command_ratio", "on/\noff"),
-            ),
-        ),
+    Layout(
+        "timeline (--trace) of 2 ranks, sends without faults",
+        NUM_BYTES,
+        Column("num_messages", "mess-\nages", 0),
+        Column("num_events", "events", 0),
+        Column("off_ns", "off,\nns a\nrecord"),
+        Column("off_share", "off,\nshare of\nthe run", 5),
+        Column("on_ns", "on,\nns a\nrecord"),
+        Column("plain_s", "ranks,\noff (s)"),
+        Column("traced_s", "ranks,\non (s)"),
+        Column("ratio", "on/\noff"),
+        Column("plain_command_s", "com-\nmand,\noff (s)"),
+        Column("traced_command_s", "com-\nmand,\non (s)"),
+        Column("command_ratio", "on/\noff"),
     ),
-    _measure,
-    _goals,
-    lambda quick, transport: _ROUNDS_QUICK if quick else _ROUNDS * len(_RUNS),
+    measure=_measure,
+    goals=_goals,
+    num_steps=lambda quick, transport: _ROUNDS_QUICK if quick else _ROUNDS * len(_RUNS),
 )

@@ -13,10 +13,16 @@ from pagewire.cli.checks.selftest import (
     platforms,
     refusals,
     suites,
-    table,
     versions,
 )
-from pagewire.cli.checks.selftest.outcome import Check, Row, Verdict
+from pagewire.cli.checks.selftest.outcome import (
+    Check,
+    Row,
+    Verdict,
+    markdown,
+    print_checks,
+    print_rows,
+)
 from pagewire.cli.checks.selftest.transports import TRANSPORTS, check
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, suggestion
@@ -38,7 +44,7 @@ def this_installation(json_path: str = "") -> int:
         checks += [Check(name, Verdict.NOT_AVAILABLE, reason) for name in TRANSPORTS]
     found = versions.of_environment()
     print(versions.text_of(found))
-    table.print_checks(checks)
+    print_checks(checks)
     failed = [each.name for each in checks if each.verdict is Verdict.FAILED]
     if json_path:
         made = [
@@ -68,10 +74,10 @@ def every_platform(cache: str, only: str, markdown_path: str) -> int:
         rows.append(row)
         counts = f"{row.num_passed} passed, {row.num_failed} failed, {row.wall_time_s:.0f} s"
         _say(f"{row.platform}: {counts}" + (f"; {row.missing}" if row.missing else ""))
-    text = table.markdown(rows, versions.of_machine())
+    text = markdown(rows, versions.of_machine())
     if markdown_path:
         write_file(markdown_path, text)
-    table.print_rows(rows)
+    print_rows(rows)
     return 1 if any(row.num_failed for row in rows) else 0
 
 

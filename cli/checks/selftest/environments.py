@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 
-from pagewire.cli.checks.selftest.transports import run_limited
+from pagewire.cli.checks.limited import run_limited
 
 _MAKING_S = 300.0
 _INSTALLING_S = 3600.0  # mpi4py gets compiled

@@ -9,10 +9,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
+from pagewire.cli.checks.limited import run_limited
 from pagewire.cli.checks.selftest import environments, suites, versions
 from pagewire.cli.checks.selftest.environments import UnavailableError
 from pagewire.cli.checks.selftest.outcome import Check, Row, Verdict, row_of
-from pagewire.cli.checks.selftest.transports import reason_in, run_limited
+from pagewire.cli.checks.selftest.transports import reason_in
 
 _STARTING_S = 60.0
 _SELF_TEST_S = 900.0

@@ -7,8 +7,9 @@ import re
 import tempfile
 from collections.abc import Sequence
 
+from pagewire.cli.checks.limited import run_limited
 from pagewire.cli.checks.selftest.outcome import Check, Verdict
-from pagewire.cli.checks.selftest.transports import reason_in, run_limited
+from pagewire.cli.checks.selftest.transports import reason_in
 from pagewire.cli.checks.testing import FAILED, SUMMARY, files_of_mpi_tests
 from pagewire.cli.launch.launch import rank_environment
 

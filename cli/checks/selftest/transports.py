@@ -1,21 +1,18 @@
 """Runs the self test's program over one of the transports and reads what came of it."""
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from pagewire.cli.checks.limited import run_limited
 from pagewire.cli.checks.selftest.outcome import Check, Verdict
 from pagewire.cli.launch import fabric
 
 TRANSPORTS = ("facade", "fabric")
 NUM_RANKS = 2
 LIMIT_S = 240.0  # it takes a second on an idle machine
-_ENDING_S = 10.0
 _NO_LIBFABRIC = "its MPI has no libfabric"
 _DETAIL_CHARACTERS = 400
 
@@ -67,46 +64,6 @@ def _judge(transport: str, said: str, path: pathlib.Path) -> Check:
     sources = ", ".join(total["page_sources"])
     detail = f"{num_bytes} bytes right, {faults} page faults; pages seen by {sources}"
     return Check(transport, Verdict.PASSED, detail)
-
-
-def run_limited(
-    command: Sequence[str],
-    *,
-    environ: Mapping[str, str] | None = None,
-    limit_s: float,
-    folder: str | None = None,
-) -> tuple[int, str]:
-    """Exit code and all that was printed; what runs longer is ended, with 124 as timeout(1) has."""
-    with subprocess.Popen(
-        command,
-        env=dict(os.environ if environ is None else environ),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            return 124, f"{_end(process)}\npagewire: still running after {limit_s:g} s"
-        except BaseException:  # Ctrl-C does not reach another session
-            _end(process)
-            raise
-        return process.returncode, said
-
-
-def _end(process: subprocess.Popen[str]) -> str:
-    """What it has printed."""
-    process.terminate()  # the launcher ends its ranks
-    try:
-        said, _ = process.communicate(timeout=_ENDING_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        said, _ = process.communicate()
-    return said
 
 
 def reason_in(said: str) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +12,30 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pagewire.cli.checks.soak import nodes, verdict
-from pagewire.cli.checks.soak.nodes import SoakError
+from pagewire.cli.checks.soak import verdict
 from pagewire.cli.checks.soak.phases import PHASES, Phase
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.launch import launch, options
 from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.report import write_json
+from pagewire.run.settings import config
 from pagewire.run.timeline import request
 
 NUM_SAMPLES = 100
 _BYTES_A_MEBIBYTE = 1 << 20
+
+MAX_NODES = 16
+_NODES_PROGRAM = pathlib.Path(__file__).parent / "pagewire-soak"
+_NOT_OF_NODES = ("run.json", "run.html", "run.quiet", "run.transport", "run.eager_limit")
+"""Settings of processes, and of messages of MPI."""
+
+_Found = tuple[list[dict[str, Any]], dict[str, Any]]
+"""What each process sampled and counted itself, and the sums of the nodes' counters."""
+
+
+class SoakError(Exception):
+    """A phase could not be run to its end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,9 +70,9 @@ def parse(
         raise ConfigError(f"--minutes {minutes}: must be above 0")
     if num_ranks < 2:
         raise ConfigError(f"-n {num_ranks}: a soak needs 2 ranks or more")
-    if not transport and num_ranks > nodes.MAX_NODES:
+    if not transport and num_ranks > MAX_NODES:
         raise ConfigError(
-            f"-n {num_ranks}: one process has at most {nodes.MAX_NODES} nodes in a soak; take "
+            f"-n {num_ranks}: one process has at most {MAX_NODES} nodes in a soak; take "
             "--transport facade for ranks of their own"
         )
     known = {phase.name: phase for phase in PHASES}
@@ -132,7 +145,7 @@ def _run(phase: Phase, wanted: Wanted, environ: Mapping[str, str]) -> dict[str, 
         "counters": {},
     }
     start_s = time.monotonic()
-    runs = _run_ranks if wanted.transport else nodes.run
+    runs = _run_ranks if wanted.transport else _run_nodes
     try:
         per_rank, totals = runs(phase, spec, wanted.num_ranks, environ)
     except SoakError as error:
@@ -151,7 +164,7 @@ def _run(phase: Phase, wanted: Wanted, environ: Mapping[str, str]) -> dict[str, 
 
 def _run_ranks(
     phase: Phase, spec: Mapping[str, Any], num_ranks: int, environ: Mapping[str, str]
-) -> nodes.Found:
+) -> _Found:
     """As processes that a launch starts."""
     with guarded_folder("pagewire-soak-") as directory:
         report = os.path.join(directory, "report.json")
@@ -169,6 +182,34 @@ def _run_ranks(
         ]
         totals = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["totals"]
     return per_rank, totals
+
+
+def _run_nodes(
+    phase: Phase, spec: Mapping[str, Any], num_nodes: int, environ: Mapping[str, str]
+) -> _Found:
+    """As nodes of one process, by the program pagewire-soak, which the package brings."""
+    if not _NODES_PROGRAM.is_file():
+        raise ConfigError(f"'{_NODES_PROGRAM}' is missing: install pagewire again")
+    seconds = spec["minutes"] * 60.0
+    fault_millionths = round(spec["fault_fraction"] * 1e6)
+    words = (num_nodes, spec["transfers"], spec["samples"], spec["seed"], fault_millionths, seconds)
+    given = {**phase.settings, **config.load(environ=environ).not_default()}
+    settings = [f"{name}={text}" for name, text in given.items() if name not in _NOT_OF_NODES]
+    try:
+        done = subprocess.run(
+            [str(_NODES_PROGRAM), *map(str, words), *settings],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds + 120.0,  # a burst of transfers takes well below a minute
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SoakError(f"no end after {error.timeout:.0f} s: a hang") from None
+    if done.returncode:
+        said = done.stderr.strip() or f"pagewire-soak ended with exit code {done.returncode}"
+        raise SoakError(said)
+    found = json.loads(done.stdout)
+    return [found], found["counters"]
 
 
 def _environ(phase: Phase, environ: Mapping[str, str], report: str) -> dict[str, str]:
@@ -205,9 +246,9 @@ def _show_growth(console: Console, per_rank: Sequence[Mapping[str, Any]]) -> Non
     table = Table(title="of the rank that grew most, medians", title_justify="left")
     for head in ("held", "third quarter", "last quarter", "change"):
         table.add_column(head, justify="left" if head == "held" else "right")
-    for name, each in grown.items():
-        if each is not None:
-            values = (each.before, each.after, each.change)
+    for name, medians in grown.items():
+        if medians is not None:
+            values = (*medians, medians[1] - medians[0])
             table.add_row(name.replace("_", " "), *(f"{value:,.0f}" for value in values))
     console.print(table)
 

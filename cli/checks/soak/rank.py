@@ -6,9 +6,11 @@ ranks draw the same sizes; stress makes the bytes and compares them. Pages of th
 messages arrive in are absent.
 """
 
+import ctypes
 import faulthandler
 import itertools
 import json
+import mmap
 import os
 import random
 import sys
@@ -17,7 +19,6 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.cli.checks.soak.resources import sample
 from pagewire.cli.checks.stress.steps import kit, messages, windows
 
 BURSTS_A_WINDOW = 8
@@ -25,6 +26,42 @@ WINDOW_BYTES = 8192
 HANG_S = 600.0
 """Wall time that a burst may take before a rank shows where it stands, and ends; much, since ranks
 that wait for each other on a busy host are slow."""
+
+
+class _Mallinfo2(ctypes.Structure):
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
+
+
+_mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)  # glibc has it since 2.33
+if _mallinfo2 is not None:
+    _mallinfo2.restype = _Mallinfo2
+
+
+def sample() -> dict[str, int]:
+    """By name: resident bytes, bytes that malloc has given out, open files, entries of pools."""
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        resident_pages = int(statm.read().split()[1])
+    found = {
+        "resident_bytes": resident_pages * mmap.PAGESIZE,
+        "files": len(os.listdir("/proc/self/fd")) - 1,  # listing opens one
+    }
+    if _mallinfo2 is not None:
+        heap = _mallinfo2()
+        found["heap_bytes"] = heap.uordblks + heap.hblkhd
+    return {**found, **_pools()}
+
+
+def _pools() -> dict[str, int]:
+    """Of the node that Python has; over the fabric the provider has it."""
+    from pagewire.native import ffi, lib
+    from pagewire.transport.facade import here
+
+    if not here.is_open:
+        return {}
+    pools = ffi.new("pw_ni_pools *")
+    lib.pw_ni_read_pools(lib.pw_node_ni(here.node.c), pools)
+    return {f"pool_{name}": int(getattr(pools, name)) for name in dir(pools)}
 
 
 class Soak:

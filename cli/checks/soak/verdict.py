@@ -1,6 +1,5 @@
 """Is a phase of a soak well? Sums over its ranks, and what has grown over the last half."""
 
-import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,22 +44,9 @@ MUST_BE_ZERO = ("transfers_failed", "reads_refused", "answers_refused", "malform
 """In a run in which nobody is hostile."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Growth:
-    """Of one quantity of the rank on which it grew most."""
-
-    before: float
-    """median of the third quarter of the samples"""
-    after: float
-    """median of the last quarter"""
-
-    @property
-    def change(self) -> float:
-        return self.after - self.before
-
-
-def growth(per_rank: Sequence[Mapping[str, Any]], name: str) -> Growth | None:
-    """From the third to the last quarter; None with too few samples, or none of that name."""
+def growth(per_rank: Sequence[Mapping[str, Any]], name: str) -> tuple[float, float] | None:
+    """Medians of the third and of the last quarter of the samples, of the rank on which it grew
+    most; None with too few samples, or none of that name."""
     found = []
     for rank in per_rank:
         values = [each[name] for each in rank["samples"] if name in each]
@@ -68,8 +54,8 @@ def growth(per_rank: Sequence[Mapping[str, Any]], name: str) -> Growth | None:
             return None
         half, quarter = len(values) // 2, len(values) // 4
         last = values[-quarter:]
-        found.append(Growth(statistics.median(values[half:-quarter]), statistics.median(last)))
-    return max(found, key=lambda each: each.change, default=None)
+        found.append((statistics.median(values[half:-quarter]), statistics.median(last)))
+    return max(found, key=lambda each: each[1] - each[0], default=None)
 
 
 def quantities(per_rank: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -101,10 +87,8 @@ def complaints(
         limit = ALLOWED_GROWTH_BYTES if name.endswith("_bytes") else 0
         if name.startswith("pool_"):
             limit = ALLOWED_GROWTH_ENTRIES
-        if grown is not None and grown.change > limit:
-            found.append(
-                f"{name} grew from {grown.before:,.0f} to {grown.after:,.0f} over the last half"
-            )
+        if grown is not None and grown[1] - grown[0] > limit:
+            found.append(f"{name} grew from {grown[0]:,.0f} to {grown[1]:,.0f} over the last half")
     enough = totals["blocks"] >= 2 * num_nodes * TRANSACTION_IDS
     for name in must_wrap:
         if not totals[name] and (name != "transaction_wraps" or enough):

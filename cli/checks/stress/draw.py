@@ -7,7 +7,7 @@ has posted or begins, a held step only what needs nobody else to go on.
 import dataclasses
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 EDGES = (1, 63, 64, 65, 4095, 4096, 4097, 16_383, 16_384, 16_385, 65_536, 524_288, 1 << 20)
@@ -163,7 +163,7 @@ class _Drawing:
         if self.chance(0.6):
             count = 0 if self.chance(0.03) else max(1, self.size(most) // width)
             return {"base": base, "send_count": count, "receive_count": count, "room": room}
-        form, num_elements = self._form(width)
+        form, num_elements, _ = self._form(width)
         count = max(1, self.size(min(most, LARGEST_TYPED_BYTES)) // (num_elements * width))
         plain: dict[str, Any] = {"send_form": [], "send_count": count * num_elements}
         typed: dict[str, Any] = {"receive_form": form, "receive_count": count}
@@ -175,18 +175,21 @@ class _Drawing:
             typed = {"receive_form": [], "receive_count": count * num_elements}
         return {"base": base, **plain, **typed, "room": room % 6}
 
-    def _form(self, width: int) -> tuple[list[Any], int]:
-        """A form and its number of base elements."""
+    def _form(self, width: int) -> tuple[list[Any], int, int]:
+        """A form, its number of base elements, and the bytes from its first element to behind its
+        last, at least."""
         rng = self.rng
         kind = rng.choice(("vector", "indexed", "struct", "subarray", "contiguous", "resized"))
         if kind == "vector":
             count, block = rng.randint(1, 60), rng.choice((1, 1, 2, 7, 100, 1500))
-            return [kind, count, block, block + rng.choice((0, 1, 3, 50))], count * block
+            stride = block + rng.choice((0, 1, 3, 50))
+            extent = ((count - 1) * stride + block) * width
+            return [kind, count, block, stride], count * block, extent
         if kind == "subarray":
             sizes = [rng.randint(1, 30) for _ in range(rng.randint(1, 3))]
             parts = [rng.randint(1, each) for each in sizes]
             starts = [rng.randint(0, a - b) for a, b in zip(sizes, parts, strict=True)]
-            return [kind, sizes, parts, starts], math.prod(parts)
+            return [kind, sizes, parts, starts], math.prod(parts), math.prod(sizes) * width
         if kind in ("indexed", "struct"):
             blocks, end = [], 0
             for _ in range(rng.randint(1, 12)):
@@ -195,15 +198,17 @@ class _Drawing:
                 blocks.append([length, first if kind == "indexed" else first * width])
             rng.shuffle(blocks)
             form: list[Any] = [kind, blocks]
+            extent = end * width
             if kind == "struct":
-                form = ["resized", (end + rng.randrange(3)) * width, form]
-            return form, sum(length for length, _ in blocks)
-        inner, num_elements = self._form(width)
+                extent = (end + rng.randrange(3)) * width
+                form = ["resized", extent, form]
+            return form, sum(length for length, _ in blocks), extent
+        inner, num_elements, extent = self._form(width)
         if kind == "contiguous":
             count = rng.randint(1, 5)
-            return [kind, count, inner], count * num_elements
-        extent = (_extent(inner, width) // width + rng.choice((0, 1, 9))) * width
-        return [kind, extent, inner], num_elements
+            return [kind, count, inner], count * num_elements, count * extent
+        extent = (extent // width + rng.choice((0, 1, 9))) * width
+        return [kind, extent, inner], num_elements, extent
 
     def burst(self, size: int, any_tag: bool = False) -> dict[str, Any]:
         rng = self.rng
@@ -412,24 +417,6 @@ class _Drawing:
         del size
         acts = [self.rng.choice(("fork", "churn", "child")) for _ in range(self.rng.randint(1, 4))]
         return {"acts": acts, "num_bytes": self.size(4 << 20)}
-
-
-def _extent(form: Sequence[Any], width: int) -> int:
-    """Bytes from a form's first element to behind its last, at least."""
-    if not form:
-        return width
-    kind, *rest = form
-    if kind == "vector":
-        return int((rest[0] - 1) * rest[2] + rest[1]) * width
-    if kind == "subarray":
-        return int(math.prod(rest[0])) * width
-    if kind == "indexed":
-        return int(max(first + length for length, first in rest[0])) * width
-    if kind == "struct":
-        return int(max(first + length * width for length, first in rest[0]))
-    if kind == "contiguous":
-        return int(rest[0]) * _extent(rest[1], width)
-    return int(rest[0])
 
 
 _WEIGHTS = {

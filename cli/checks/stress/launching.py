@@ -5,16 +5,13 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pagewire.cli.checks.limited import STILL_RUNNING, run_limited
 from pagewire.cli.checks.stress.settings_draw import as_words
-
-_END_S = 30
-"""For a launch to end its ranks when it is told to."""
 
 _MODEL_LIMIT = "memory_backend.frame_limit_pages"
 """The setting, which the error names."""
@@ -57,7 +54,7 @@ class Ended:
     @property
     def kind(self) -> str:
         """What sort of failure it is: a hang, an exception by its class, or a signal."""
-        if "SIGALRM" in self.output or "had not ended" in self.output:
+        if "SIGALRM" in self.output or STILL_RUNNING in self.output:
             return "hang"
         if _MODEL_LIMIT in self.output:
             return "limit of the model"
@@ -82,29 +79,11 @@ class Ended:
 def run(launch: Launch, words: Sequence[str], limit_s: float) -> Ended:
     """Launch PROGRAM [ARGS]. Beyond the limit, which the ranks should have kept, it is ended."""
     command = [sys.executable, "-P", "-m", "pagewire", "launch", "--quiet", *launch.options()]
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            [*command, *words], env=dict(launch.environ), stdout=output, stderr=output
-        )
-        late = ""
-        try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            late = f"\npagewire: the launch had not ended after {limit_s:.0f} s"
-            code = 1
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(_END_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-        output.seek(0)
-        lines = output.read().splitlines()
+    code, said = run_limited([*command, *words], environ=launch.environ, limit_s=limit_s)
+    lines = said.splitlines()
     if len(lines) > _NUM_SHOWN:
         lines = [*lines[: _NUM_SHOWN // 2], "...", *lines[-_NUM_SHOWN // 2 :]]
-    return Ended(code, "\n".join(lines) + late)
+    return Ended(code, "\n".join(lines))
 
 
 def run_file(launch: Launch, text: str, limit_s: int) -> Ended:

@@ -228,12 +228,8 @@ def _with_smaller_numbers(given: Mapping[str, Any], with_: Callable[..., Step]) 
         for smaller in sorted({1, value // 16, value // 2, value - 1}):
             if 0 < smaller < value:
                 yield with_(**{name: smaller})
-    if not given.get("send_form") and not given.get("receive_form") and "send_count" in given:
-        count = given["send_count"]
-        for smaller in sorted({1, count // 16, count // 2}):
-            if 0 < smaller < count:
-                yield with_(send_count=smaller, receive_count=smaller)
-    if given.get("send_form") and given["send_form"] == given.get("receive_form"):
+    has_one_form = given.get("send_form", []) == given.get("receive_form", [])
+    if "send_count" in given and has_one_form:
         count = given["send_count"]
         for smaller in sorted({1, count // 16, count // 2}):
             if 0 < smaller < count:
@@ -245,13 +241,10 @@ def _with_smaller_numbers(given: Mapping[str, Any], with_: Callable[..., Step]) 
 
 
 def _shorter(items: list[Any]) -> Iterator[list[Any]]:
-    """Halves, then all but one; of long lists some."""
+    """Halves, then all but one; of long lists halves alone."""
     if len(items) > 3:
         yield items[: len(items) // 2]
         yield items[len(items) // 2 :]
-    if len(items) > 1:
-        chosen = range(len(items))
-        if len(items) > 8:
-            chosen = range(0)
-        for idx in chosen:
+    if 1 < len(items) <= 8:
+        for idx in range(len(items)):
             yield items[:idx] + items[idx + 1 :]

@@ -83,18 +83,18 @@ class Contest:
     def _facade_round(self, work: Work, times: int) -> "_Round":
         self.world.Barrier()
         _barrier(self.plain)
-        before = _Meter()
+        before = _counted()
         start_s = time.perf_counter()
         work(times)
         passed_s = time.perf_counter() - start_s
-        after = _Meter()
+        after = _counted()
         self.world.Barrier()  # until here a peer may still need this rank's NI
-        spent_ns = after.transfer_ns - before.transfer_ns
+        spent_ns, blocks, packets = (now - then for then, now in zip(before, after, strict=True))
         return _Round(
             wall_s=_reduce(self.plain, passed_s, MPI.MAX) / times,
             virtual_s=_reduce(self.plain, spent_ns, MPI.MAX) / times * 1e-9,
-            blocks=_reduce(self.plain, after.blocks - before.blocks, MPI.SUM) / times,
-            packets=_reduce(self.plain, after.packets - before.packets, MPI.SUM) / times,
+            blocks=_reduce(self.plain, blocks, MPI.SUM) / times,
+            packets=_reduce(self.plain, packets, MPI.SUM) / times,
         )
 
     def close(self) -> None:
@@ -112,15 +112,11 @@ class _Round:
     packets: float
 
 
-class _Meter:
-    """What this rank's node has counted so far."""
-
-    def __init__(self) -> None:
-        counted = here.node.counters()
-        self.blocks: int = counted["blocks"]
-        self.packets: int = counted["packets"]
-        # Python between the calls counts as compute: not part of a transfer.
-        self.transfer_ns: int = here.clock.now_ns - here.clock.compute_ns
+def _counted() -> tuple[int, int, int]:
+    """So far: virtual time in ns but for compute, as Python between the calls is no part of a
+    transfer; blocks and packets of this rank's node."""
+    counted = here.node.counters()
+    return here.clock.now_ns - here.clock.compute_ns, counted["blocks"], counted["packets"]
 
 
 def _barrier(comm: Any) -> None:

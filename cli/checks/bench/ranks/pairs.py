@@ -21,144 +21,124 @@ _WINDOW = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Made:
-    """An operation to be measured."""
+class _Side:
+    """Plain MPI or the NI."""
 
-    plain: Work
-    facade: Work
-    is_right: Callable[[], bool]
-    """Are the data that both have moved?"""
-    num_messages: int = 1
-    """of each repetition, one behind the other"""
+    comm: Any
+    method: Callable[[Any, str], Any]
+    """of a class by its name"""
+
+    @property
+    def rank(self) -> int:
+        return int(self.comm.rank)
+
+    @property
+    def size(self) -> int:
+        return int(self.comm.size)
+
+    def methods(self, *names: str) -> list[Any]:
+        return [self.method(MPI.Comm, name) for name in names]
 
 
-def _ping_pong(contest: Contest, num_bytes: int) -> Made:
-    require(contest.num_ranks == 2, "the ping-pong needs 2 ranks")
+_Made = tuple[Work, Callable[[], Any]]
+"""An operation to be measured, and whether the data that it has moved are right."""
+
+
+def _ping_pong(side: _Side, num_bytes: int) -> _Made:
     # Rank 0's bytes come back to it, so both ranks end up with them.
-    buffer = np.full(num_bytes, 1 + contest.rank, np.uint8)
+    buffer, comm = np.full(num_bytes, 1 + side.rank, np.uint8), side.comm
+    send, recv = side.methods("Send", "Recv")
 
-    def exchange(comm: Any, send: Any, recv: Any) -> Work:
-        def by_first(times: int) -> None:
-            for _ in range(times):
-                send(comm, buffer, 1)
-                recv(comm, buffer, 1)
+    def by_first(times: int) -> None:
+        for _ in range(times):
+            send(comm, buffer, 1)
+            recv(comm, buffer, 1)
 
-        def by_second(times: int) -> None:
-            for _ in range(times):
-                recv(comm, buffer, 0)
-                send(comm, buffer, 0)
+    def by_second(times: int) -> None:
+        for _ in range(times):
+            recv(comm, buffer, 0)
+            send(comm, buffer, 0)
 
-        return by_first if contest.rank == 0 else by_second
-
-    return Made(
-        exchange(contest.plain, native(MPI.Comm, "Send"), native(MPI.Comm, "Recv")),
-        exchange(contest.world, MPI.Comm.Send, MPI.Comm.Recv),
-        lambda: bool((buffer == 1).all()),
-        num_messages=2,
-    )
+    return by_second if side.rank else by_first, lambda: (buffer == 1).all()
 
 
-def _rate(contest: Contest, num_bytes: int) -> Made:
+def _rate(side: _Side, num_bytes: int) -> _Made:
     """A window of Isend against one of Irecv, Waitall, a short answer: it keeps the sender from
     running more than a window ahead."""
-    require(contest.num_ranks == 2, "the message rate needs 2 ranks")
-    names = ("Isend", "Irecv", "Send", "Recv")
-    plain = {name: native(MPI.Comm, name) for name in names}
-    plain["Waitall"] = native(MPI.Request, "Waitall")
-    facade = {name: getattr(MPI.Comm, name) for name in names}
-    facade["Waitall"] = MPI.Request.Waitall
-    buffers = [np.full((_WINDOW, num_bytes), 1 + contest.rank, np.uint8) for _ in range(2)]
-    return Made(
-        _windows(contest, buffers[0], contest.plain, plain),
-        _windows(contest, buffers[1], contest.world, facade),
-        lambda: all(bool((buffer == 1).all()) for buffer in buffers),
-        num_messages=_WINDOW,
-    )
-
-
-def _windows(contest: Contest, buffer: Any, comm: Any, methods: Mapping[str, Any]) -> Work:
-    isend, irecv, waitall = methods["Isend"], methods["Irecv"], methods["Waitall"]
-    send, recv = methods["Send"], methods["Recv"]
+    comm, is_first = side.comm, side.rank == 0
+    isend, irecv, send, recv = side.methods("Isend", "Irecv", "Send", "Recv")
+    waitall = side.method(MPI.Request, "Waitall")
+    buffer = np.full((_WINDOW, num_bytes), 1 + side.rank, np.uint8)
     answer = np.zeros(1, np.uint8)
 
     def windows(times: int) -> None:
         for _ in range(times):
-            if contest.rank == 0:
+            if is_first:
                 waitall([isend(comm, part, 1) for part in buffer])
                 recv(comm, answer, 1)
             else:
                 waitall([irecv(comm, part, 0) for part in buffer])
                 send(comm, answer, 0)
 
-    return windows
+    return windows, lambda: (buffer == 1).all()
 
 
-def _allreduce(contest: Contest, num_bytes: int) -> Made:
-    mine = np.full(num_bytes // _DOUBLE_BYTES, contest.rank + 1.0)
-    by_plain, by_facade = np.zeros_like(mine), np.zeros_like(mine)
-    method = native(MPI.Comm, "Allreduce")
+def _collective(name: str) -> Callable[[_Side, int], _Made]:
+    """Allreduce or Alltoall, of as many doubles from each rank (in Alltoall to each)."""
 
-    def plain(times: int) -> None:
-        for _ in range(times):
-            method(contest.plain, mine, by_plain)
+    def make(side: _Side, num_bytes: int) -> _Made:
+        num_doubles = num_bytes // _DOUBLE_BYTES
+        due = np.full(num_doubles, side.size * (side.size + 1) / 2)
+        if name == "Alltoall":
+            due = np.repeat(np.arange(side.size) + 1.0, num_doubles)
+        mine, into, comm = np.full(due.size, side.rank + 1.0), np.zeros(due.size), side.comm
+        (method,) = side.methods(name)
 
-    def facade(times: int) -> None:
-        for _ in range(times):
-            contest.world.Allreduce(mine, by_facade)
+        def work(times: int) -> None:
+            for _ in range(times):
+                method(comm, mine, into)
 
-    return Made(plain, facade, lambda: np.array_equal(by_plain, by_facade))
+        return work, lambda: np.array_equal(into, due)
+
+    return make
 
 
-def _bcast(contest: Contest, num_bytes: int) -> Made:
-    by_plain = np.full(num_bytes // _DOUBLE_BYTES, contest.rank + 1.0)
-    by_facade = by_plain.copy()
-    method = native(MPI.Comm, "Bcast")
+def _bcast(side: _Side, num_bytes: int) -> _Made:
+    """The first root's data become everybody's."""
+    buffer = np.full(num_bytes // _DOUBLE_BYTES, side.rank + 1.0)
+    comm, size = side.comm, side.size
+    (method,) = side.methods("Bcast")
 
-    def plain(times: int) -> None:
+    def work(times: int) -> None:
         for i in range(times):
-            method(contest.plain, by_plain, i % contest.num_ranks)
+            method(comm, buffer, i % size)
 
-    def facade(times: int) -> None:
-        for i in range(times):
-            contest.world.Bcast(by_facade, i % contest.num_ranks)
-
-    return Made(plain, facade, lambda: np.array_equal(by_plain, by_facade))
+    return work, lambda: (buffer == 1).all()
 
 
-def _alltoall(contest: Contest, num_bytes: int) -> Made:
-    num_doubles = num_bytes // _DOUBLE_BYTES * contest.num_ranks
-    mine = np.arange(num_doubles) + contest.rank * float(num_doubles)
-    by_plain, by_facade = np.zeros_like(mine), np.zeros_like(mine)
-    method = native(MPI.Comm, "Alltoall")
-
-    def plain(times: int) -> None:
-        for _ in range(times):
-            method(contest.plain, mine, by_plain)
-
-    def facade(times: int) -> None:
-        for _ in range(times):
-            contest.world.Alltoall(mine, by_facade)
-
-    return Made(plain, facade, lambda: np.array_equal(by_plain, by_facade))
-
-
-_OPERATIONS: Mapping[str, Callable[[Contest, int], Made]] = {
-    "ping-pong": _ping_pong,
-    "rate": _rate,
-    "Allreduce": _allreduce,
-    "Bcast": _bcast,
-    "Alltoall": _alltoall,
+_OPERATIONS: Mapping[str, tuple[Callable[[_Side, int], _Made], int, int]] = {
+    "ping-pong": (_ping_pong, 2, 2),
+    "rate": (_rate, _WINDOW, 2),
+    "Allreduce": (_collective("Allreduce"), 1, 0),
+    "Bcast": (_bcast, 1, 0),
+    "Alltoall": (_collective("Alltoall"), 1, 0),
 }
+"""How each is made, its messages in a repetition (one behind the other), the ranks that it needs
+(0: any number)."""
 
 
 def _row(contest: Contest, operation: str, num_bytes: int) -> dict[str, Any]:
-    made = _OPERATIONS[operation](contest, num_bytes)
-    figures = contest.measure(made.plain, made.facade)
-    require(made.is_right(), f"{operation} of {num_bytes} bytes: wrong data")
+    make, num_messages, num_ranks = _OPERATIONS[operation]
+    require(num_ranks in (0, contest.num_ranks), f"the {operation} needs {num_ranks} ranks")
+    plain, is_plain_right = make(_Side(contest.plain, native), num_bytes)
+    facade, is_facade_right = make(_Side(contest.world, getattr), num_bytes)
+    figures = contest.measure(plain, facade)
+    is_right = bool(is_plain_right() and is_facade_right())
+    require(is_right, f"{operation} of {num_bytes} bytes: wrong data")
     return {
-        "plain_s": figures.plain_s / made.num_messages,
-        "ni_s": figures.facade_s / made.num_messages,
-        "virtual_s": figures.virtual_s / made.num_messages,
+        "plain_s": figures.plain_s / num_messages,
+        "ni_s": figures.facade_s / num_messages,
+        "virtual_s": figures.virtual_s / num_messages,
         "blocks_per_s": figures.blocks_per_s,
         "packets_per_s": figures.packets_per_s,
     }

@@ -1,13 +1,11 @@
-/* Benchmark of address translation: see bench_lookup.h. */
-#include "cli/native/bench_lookup.h"
+#include "cli/native/bench.h"
 
 #include <search.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "native/crc32c.h"
 #include "native/tcache.h"
+#include "native/trace.h"
 
 #define NUM_ROUNDS 7
 #define PATTERN_LENGTH \
@@ -17,6 +15,7 @@
 #define FIRST_PAGE 0x7F0000000u /* where mmap places things */
 #define PDID 7
 #define HASH_BITS 12 /* half full */
+#define BLOCK_RECORDS 8192
 
 struct translation {
     uint64_t page, frame;
@@ -193,54 +192,52 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, size_t num_values)
+static double median(double rounds[NUM_ROUNDS])
 {
-    qsort(values, num_values, sizeof(*values), compare_doubles);
-    return values[num_values / 2];
+    qsort(rounds, NUM_ROUNDS, sizeof *rounds, compare_doubles);
+    return rounds[NUM_ROUNDS / 2];
 }
 
 double pw_bench_lookup_ns(uint32_t which, uint64_t num_lookups)
 {
     if (which >= sizeof(kinds) / sizeof(kinds[0]) || num_lookups == 0) return PW_ERR_INVALID;
     struct bench bench = {0};
-    double rounds[NUM_ROUNDS], result;
+    double rounds[NUM_ROUNDS];
     int code = bench_create(&bench, which);
-    if (code != PW_OK) {
-        result = code;
-        goto destroy;
+    uint64_t sum = 0;
+    if (code == PW_OK) {
+        sum = kinds[which].function(&bench, PATTERN_LENGTH); /* warms the host's caches */
+        if ((sum != 0) != kinds[which].hits) code = PW_ERR_UNRECOVERABLE;
     }
-    uint64_t sum = kinds[which].function(&bench, PATTERN_LENGTH); /* warms the host's caches */
-    if ((sum != 0) != kinds[which].hits) {
-        result = PW_ERR_UNRECOVERABLE;
-        goto destroy;
-    }
-    for (size_t i = 0; i < NUM_ROUNDS; i++) {
+    for (size_t i = 0; i < NUM_ROUNDS && code == PW_OK; i++) {
         double start_ns = now_ns();
         sum = kinds[which].function(&bench, num_lookups);
         __asm__ volatile("" : : "r"(sum));
         rounds[i] = (now_ns() - start_ns) / (double)num_lookups;
     }
-    result = median(rounds, NUM_ROUNDS);
-
-destroy:
     bench_destroy(&bench);
-    return result;
+    return code == PW_OK ? median(rounds) : code;
 }
 
-double pw_bench_crc_gbytes(uint64_t num_blocks)
+static void forget(pw_trace *trace) { trace->num_records = 0; }
+
+double pw_bench_trace_ns(bool is_on, uint64_t num_records)
 {
-    if (num_blocks == 0) return PW_ERR_INVALID;
-    uint8_t source[PW_BLOCK_BYTES], destination[PW_BLOCK_BYTES];
-    uint32_t crcs[PW_BLOCK_PACKETS];
+    if (num_records == 0) return PW_ERR_INVALID;
+    pw_trace trace = {.capacity = BLOCK_RECORDS, .is_detailed = is_on, .full = forget};
     double rounds[NUM_ROUNDS];
-    memset(source, 0x5A, sizeof(source));
+    if (is_on) {
+        trace.records = malloc(BLOCK_RECORDS * sizeof *trace.records);
+        if (!trace.records) return PW_ERR_NOMEM;
+    }
     for (size_t i = 0; i < NUM_ROUNDS; i++) {
         double start_ns = now_ns();
-        for (uint64_t block = 0; block < num_blocks; block++) {
-            pw_crc32c_copy_packets(destination, source, sizeof(source), PW_PACKET_BYTES, crcs);
-            __asm__ volatile("" : : "r"(destination), "r"(crcs) : "memory");
+        for (uint64_t record = 0; record < num_records; record++) {
+            pw_trace_add(&trace, (pw_time)record, PW_TRACE_ACK, record, i);
+            __asm__ volatile("" : : "r"(&trace) : "memory"); /* it may be on by now */
         }
-        rounds[i] = (double)num_blocks * PW_BLOCK_BYTES / (now_ns() - start_ns);
+        rounds[i] = (now_ns() - start_ns) / (double)num_records;
     }
-    return median(rounds, NUM_ROUNDS);
+    free(trace.records);
+    return median(rounds);
 }

@@ -1,7 +1,8 @@
-/* Benchmark of address translation: what a lookup costs in our caches and in what one would take
- * otherwise. In native/ benchmarks and host_*.h alone read a clock (wall time). Stateless. */
-#ifndef PW_CLI_NATIVE_BENCH_LOOKUP_H
-#define PW_CLI_NATIVE_BENCH_LOOKUP_H
+/* Benchmarks of address translation (what a lookup costs in our caches, and in what one would take
+ * otherwise) and of the trace. Benchmarks and host_*.h alone read a clock (wall time). Stateless.
+ */
+#ifndef PW_CLI_NATIVE_BENCH_H
+#define PW_CLI_NATIVE_BENCH_H
 #include "native/types.h"
 
 /* cdef begin */
@@ -14,7 +15,8 @@
 /* ns per lookup, median of several rounds of num_lookups pseudo-random pages of a working set that
  * fits the level (128 or 2048 pages), or a negative PW_ERR_*. No filling in the measured time. */
 double pw_bench_lookup_ns(uint32_t which, uint64_t num_lookups);
-/* GB/s of pw_crc32c_copy_packets on a block in the cache, median, or a negative PW_ERR_*. */
-double pw_bench_crc_gbytes(uint64_t num_blocks);
+/* ns per record, median of several rounds of num_records; or a negative PW_ERR_*. is_on: into a
+ * block of memory, written to nowhere. */
+double pw_bench_trace_ns(bool is_on, uint64_t num_records);
 /* cdef end */
 #endif

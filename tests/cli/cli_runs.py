@@ -1,0 +1,58 @@
+"""The command `pagewire` in a process of its own, away from the source tree and from what the
+tester's shell has chosen."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from native_programs import clean_environment
+
+BIN = pathlib.Path(sys.prefix, "bin")
+PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+
+
+def started(
+    words: list[str],
+    cwd: pathlib.Path | str = "/",
+    environ: Mapping[str, str] | None = None,
+    timeout_s: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Any command, once it has ended."""
+    return subprocess.run(
+        words,
+        env={**clean_environment(), **(environ or {})},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def command(*words: str, **how) -> subprocess.CompletedProcess[str]:
+    """`pagewire` with these words; how: as `started` has it."""
+    return started([*PAGEWIRE, *words], **how)
+
+
+def ran(*words: str, code: int = 0, **how) -> subprocess.CompletedProcess[str]:
+    """The same, which ends with this code."""
+    done = command(*words, **how)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def reported(folder: pathlib.Path, num_ranks: int, *words: str, **how) -> tuple[str, dict]:
+    """`pagewire launch` that ends well: what was printed, and the report as JSON."""
+    path = folder / "report.json"
+    done = ran("launch", "-n", str(num_ranks), "--json", str(path), *words, **how)
+    return done.stdout, json.loads(path.read_text(encoding="utf-8"))
+
+
+def compared(folder: pathlib.Path, *words: str, **how) -> tuple[str, dict]:
+    """`pagewire compare` of 2 ranks that ends well: what was printed, and its JSON."""
+    path = folder / "compare.json"
+    done = ran("compare", "-n", "2", "--json", str(path), *words, **how)
+    return done.stdout, json.loads(path.read_text(encoding="utf-8"))
