@@ -1,44 +1,196 @@
-/* Page-in, and what leads to it: the handler, advice of the library, a stalled access. */
+/* Handler and tasklet of the driver: what a fault leaves, the tasklet's runs, page-in. */
 #include "driver/driver.h"
-#include "driver/driver_parts.h"
 #include <stdlib.h>
-#include <string.h>
 
-/* The receiver's library advises the driver of a transfer's destination (get_user_pages for the
- * whole range, on a core that does nothing else), so that pages come in while the request travels.
- */
+/* --- page-in policies --- */
 
-#define ADVISED_PAGES 1024u
+/* How far a fault at the destination brings its transfer's pages in [PART 5.3]: the first page
+ * behind them. A new policy is a function here, its place in the table, and its PW_POLICY_*
+ * (settings.h); PW_POLICY_HOST is none of them: the host is asked. */
 
-static int note_advised(pw_driver *driver, uint16_t pdid, uint64_t page, uint8_t effect,
-                        pw_time *at_ns)
+/* PIO: the page alone. */
+static uint64_t end_of_page(const pw_fault *fault, uint64_t page)
 {
-    bool is_permission = effect == PW_EFFECT_COPIED;
-    pw_memory_count_effect(driver->counters, effect);
-    if (effect != PW_EFFECT_ALONG) *at_ns += driver->costs->page_in_page_ns;
-    if (effect == PW_EFFECT_SWAPPED) *at_ns += driver->costs->major_fault_ns;
-    if (is_permission) pw_smmu_invalidate(driver->smmu, pdid, page, 1); /* new frame */
-    return pw_presence_add(&driver->presence, page, (pw_cpu_instant){.ns = *at_ns}, is_permission);
+    (void)fault;
+    return page + 1;
 }
 
-int pw_driver_advise(pw_driver *driver, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
-                     pw_time at_ns)
+/* PI4: the rest of the block. */
+static uint64_t end_of_block(const pw_fault *fault, uint64_t page)
 {
-    uint8_t effects[ADVISED_PAGES];
-    at_ns += driver->costs->page_in_fixed_ns;
-    for (uint64_t done = 0; done < num_pages; done += ADVISED_PAGES) {
-        uint64_t num_now = num_pages - done < ADVISED_PAGES ? num_pages - done : ADVISED_PAGES;
-        int code = pw_memory_page_in(driver->memory, first_page + done, num_now, true, effects);
-        for (uint64_t i = 0; i < num_now; i++) {
-            if (effects[i] == PW_EFFECT_UNMAPPED) return PW_OK; /* the transfer will tell */
-            if (effects[i] == PW_EFFECT_NONE) continue;
-            int noted = note_advised(driver, pdid, first_page + done + i, effects[i], &at_ns);
-            if (noted < 0) return noted;
-        }
-        if (code < 0) return code == PW_ERR_HOST ? code : PW_OK;
+    (void)page;
+    return fault->block_end_page;
+}
+
+/* PIA: the rest of the transfer. */
+static uint64_t end_of_transfer(const pw_fault *fault, uint64_t page)
+{
+    (void)page;
+    return fault->transfer_end_page;
+}
+
+static uint64_t (*const policies[])(const pw_fault *fault, uint64_t page) = {
+    [PW_POLICY_PAGE] = end_of_page,
+    [PW_POLICY_BLOCK] = end_of_block,
+    [PW_POLICY_ALL] = end_of_transfer,
+};
+
+/* --- trace --- */
+
+/* Add a record of the trace whose time is an instant of a run. */
+static void mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind kind, uint64_t a,
+                 uint64_t b)
+{
+    pw_trace *trace = driver->trace;
+    if (!trace->records) return;
+    pw_time time_ns = pw_cpu_time(&driver->cpu, instant);
+    uint64_t lost = trace->lost;
+    pw_trace_add(trace, time_ns, kind, a, b);
+    if (lost != trace->lost) return;
+    uint64_t record = pw_trace_next(trace) - 1;
+    if (driver->num_marks == driver->marks_capacity) {
+        uint32_t capacity = driver->marks_capacity ? 2 * driver->marks_capacity : 256;
+        pw_trace_mark *bigger = realloc(driver->marks, capacity * sizeof *bigger);
+        if (!bigger) return; /* the record keeps the time that it has */
+        driver->marks = bigger;
+        driver->marks_capacity = capacity;
     }
+    driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
+}
+
+static void move_marks(pw_driver *driver)
+{
+    for (uint32_t i = 0; i < driver->num_marks; i++) {
+        pw_trace_mark *each = &driver->marks[i];
+        pw_trace_move(driver->trace, each->record, &each->time_ns,
+                      pw_cpu_time(&driver->cpu, each->instant));
+    }
+}
+
+/* Does an impairment hit this page of the block? */
+static bool is_impaired(pw_driver *driver, enum pw_impairment_id site, const pw_fault *fault,
+                        uint64_t page, pw_time at_ns)
+{
+    uint64_t key = pw_impairment_key(fault->source_node, fault->identity, fault->sequence,
+                                     (uint32_t)(fault->block_end_page - page));
+    if (!pw_impairment_draw(driver->impairments, site, key)) return false;
+    pw_trace_add(driver->trace, at_ns, PW_TRACE_INJECTED, (uint64_t)site, fault->transaction_id);
+    return true;
+}
+
+/* --- runs --- */
+
+#define KEPT_PAGES 64u /* of a run that is closed: else each grows to what the longest had */
+
+/* Nothing moves the run's times any more. */
+static void close_first_run(pw_driver *driver)
+{
+    pw_tasklet_run *run = driver->first_run;
+    for (uint32_t i = 0; i < run->num_pages; i++)
+        pw_presence_settle(&driver->presence, run->pages[i], run->span);
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < driver->num_marks; i++)
+        if (driver->marks[i].instant.span != run->span)
+            driver->marks[num_kept++] = driver->marks[i];
+    driver->num_marks = num_kept;
+    pw_cpu_close(&driver->cpu, run->span);
+    driver->first_run = run->next;
+    if (!driver->first_run) driver->last_run = NULL;
+    if (run->capacity > KEPT_PAGES) {
+        free(run->pages);
+        run->pages = NULL;
+        run->capacity = 0;
+    }
+    run->next = driver->free_runs;
+    driver->free_runs = run;
+}
+
+/* A run is opened for a fault at since_ns. */
+static void close_runs(pw_driver *driver, pw_time since_ns)
+{
+    uint32_t last_span = driver->last_run ? driver->last_run->span : 0;
+    uint32_t first_span = pw_library_thread_first_span(&driver->thread, since_ns, last_span);
+    while (driver->first_run && driver->first_run != driver->last_run &&
+           (!first_span || driver->first_run->span < first_span))
+        close_first_run(driver);
+}
+
+static pw_tasklet_run *open_run(pw_driver *driver, pw_time since_ns, pw_time start_ns)
+{
+    close_runs(driver, since_ns);
+    pw_tasklet_run *run = driver->free_runs;
+    if (run) driver->free_runs = run->next;
+    else if (!(run = calloc(1, sizeof *run))) return NULL;
+    uint32_t span = pw_cpu_open(&driver->cpu, since_ns, start_ns);
+    uint64_t *pages = run->pages;
+    *run = (pw_tasklet_run){.span = span, .pages = pages, .capacity = run->capacity};
+    if (!span) {
+        run->next = driver->free_runs;
+        driver->free_runs = run;
+        return NULL;
+    }
+    if (driver->last_run) driver->last_run->next = run;
+    else driver->first_run = run;
+    driver->last_run = run;
+    return run;
+}
+
+/* When the handler is over that finds a fault logged at at_ns. */
+static pw_time scheduled_ns(const pw_driver *driver, const pw_tasklet_job *job)
+{
+    const pw_context_bank *bank = pw_smmu_bank(driver->smmu, job->fault.pdid);
+    pw_time until_ns = pw_smmu_active_until(driver->smmu, bank, job->logged_ns);
+    return until_ns == INT64_MIN ? job->logged_ns + driver->costs->handler_ns : until_ns;
+}
+
+/* The tasklet comes to a fault logged at job->logged_ns: the job's run, opened if it must be.
+ * PW_ERR_NOMEM. */
+static int begin(pw_driver *driver, pw_tasklet_job *job)
+{
+    uint32_t span = pw_cpu_find(&driver->cpu, job->logged_ns);
+    if (span) {
+        job->run = driver->first_run;
+        while (job->run->span != span) job->run = job->run->next;
+    } else {
+        pw_time start_ns = scheduled_ns(driver, job);
+        if (is_impaired(driver, PW_IMPAIRMENT_LATE_TASKLET, &job->fault, job->page, start_ns))
+            start_ns += driver->impairments->sites[PW_IMPAIRMENT_LATE_TASKLET].amount_ns;
+        job->run = open_run(driver, job->logged_ns, start_ns);
+        if (!job->run) return PW_ERR_NOMEM;
+    }
+    bool is_again = job->run->num_entries >= (uint32_t)driver->settings->tasklet_entries;
+    if (!span || is_again) {
+        driver->counters->tasklet_runs++;
+        job->run->num_entries = 0;
+    }
+    job->run->num_entries++;
+    driver->counters->tasklet_entries++;
+    job->began = pw_cpu_end(&driver->cpu, job->run->span);
     return PW_OK;
 }
+
+/* CPU time of the tasklet at the end of the job's run. Returns when it is done. */
+static pw_cpu_instant work(pw_driver *driver, const pw_tasklet_job *job, pw_time work_ns)
+{
+    driver->counters->page_in_ns += work_ns;
+    return pw_cpu_extend(&driver->cpu, job->run->span, work_ns);
+}
+
+/* The run has brought the page in. PW_ERR_NOMEM. */
+static int note_page(pw_tasklet_run *run, uint64_t page)
+{
+    if (run->num_pages == run->capacity) {
+        uint32_t capacity = run->capacity ? 2 * run->capacity : 64;
+        uint64_t *bigger = realloc(run->pages, capacity * sizeof *bigger);
+        if (!bigger) return PW_ERR_NOMEM;
+        run->pages = bigger;
+        run->capacity = capacity;
+    }
+    run->pages[run->num_pages++] = page;
+    return PW_OK;
+}
+
+/* --- page-in --- */
 
 /* get_user_pages of the tasklet, and what it means for virtual time: from when each page is there.
  */
@@ -60,13 +212,14 @@ static int note_neighbours(pw_driver *driver, const pw_tasklet_job *job, uint64_
     for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++) {
         if (first_page == page) continue;
         code = pw_presence_add(&driver->presence, first_page, present, is_permission);
-        if (code == PW_OK) code = pw_tasklet_note_page(job->run, first_page);
+        if (code == PW_OK) code = note_page(job->run, first_page);
     }
     return code;
 }
 
-int pw_page_in_note(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint8_t effect,
-                    pw_cpu_instant present, bool by_touch)
+/* A page is in, as of that instant of the run; by a touch of the library's thread when by_touch. */
+static int note_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint8_t effect,
+                        pw_cpu_instant present, bool by_touch)
 {
     bool is_permission = effect == PW_EFFECT_COPIED;
     pw_memory_count_effect(driver->counters, effect);
@@ -75,7 +228,7 @@ int pw_page_in_note(pw_driver *driver, const pw_tasklet_job *job, uint64_t page,
     int code = note_neighbours(driver, job, page, is_permission, present);
     if (code < 0 || by_touch) return code; /* the thread notes when it touches */
     code = pw_presence_add(&driver->presence, page, present, is_permission);
-    return code < 0 ? code : pw_tasklet_note_page(job->run, page);
+    return code < 0 ? code : note_page(job->run, page);
 }
 
 static int bring_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint8_t effect)
@@ -83,7 +236,7 @@ static int bring_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page,
     pw_time cost_ns = effect == PW_EFFECT_ALONG ? 0 : driver->costs->page_in_page_ns;
     if (effect == PW_EFFECT_SWAPPED) /* the tasklet waits for the device */
         cost_ns += driver->costs->major_fault_ns;
-    return pw_page_in_note(driver, job, page, effect, pw_tasklet_work(driver, job, cost_ns), false);
+    return note_page_in(driver, job, page, effect, work(driver, job, cost_ns), false);
 }
 
 /* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the
@@ -147,10 +300,11 @@ static int64_t next_chunk(pw_driver *driver, const pw_tasklet_job *job, uint64_t
     return num_absent;
 }
 
-int pw_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint64_t end_page)
+/* Touch-Ahead, get_user_pages on [page, end_page). Negative: no page-in can help. */
+static int page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint64_t end_page)
 {
     int64_t num_absent = 0, more = 0;
-    pw_tasklet_work(driver, job, driver->costs->page_in_fixed_ns);
+    work(driver, job, driver->costs->page_in_fixed_ns);
     while (more >= 0 && (page = not_brought(driver, job, page)) < end_page) {
         more = next_chunk(driver, job, &page, &end_page);
         if (more > 0) num_absent += more;
@@ -160,7 +314,7 @@ int pw_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint
     driver->counters->page_ins_present += code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += code < 0;
     pw_cpu_instant done = pw_cpu_end(&driver->cpu, job->run->span);
-    pw_driver_mark(driver, done, PW_TRACE_PAGE_IN_DONE, job->page, (uint64_t)num_absent);
+    mark(driver, done, PW_TRACE_PAGE_IN_DONE, job->page, (uint64_t)num_absent);
     return code;
 }
 
@@ -192,98 +346,303 @@ static uint64_t end_mapped(pw_driver *driver, uint64_t first_page, uint64_t end_
     return end_page;
 }
 
-void pw_page_in_cut_to_mapped(pw_driver *driver, uint64_t page, uint64_t *first_page,
-                              uint64_t *end_page)
+/* [*first_page, *end_page), cut to the mapped run around page. */
+static void cut_to_mapped(pw_driver *driver, uint64_t page, uint64_t *first_page,
+                          uint64_t *end_page)
 {
     *first_page = first_mapped(driver, *first_page, page);
     *end_page = end_mapped(driver, page + 1, *end_page);
 }
 
-int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
-                   pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
-                   pw_impairments *impairments)
+/* The receiver's library advises the driver of a transfer's destination (get_user_pages for the
+ * whole range, on a core that does nothing else), so that pages come in while the request travels.
+ */
+
+#define ADVISED_PAGES 1024u
+
+static int note_advised(pw_driver *driver, uint16_t pdid, uint64_t page, uint8_t effect,
+                        pw_time *at_ns)
 {
-    if (settings->ni_fifo_depth < 1 || settings->ni_fifo_depth > PW_NI_FIFO_DEPTH ||
-        settings->touch_ahead_pages < 1 || settings->touch_ahead_pages > PW_TOUCH_AHEAD_PAGES_MAX)
-        return PW_ERR_INVALID;
-    bool nobody_resumes = settings->stall && settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
-    if (nobody_resumes) return PW_ERR_INVALID;
-    memset(driver, 0, sizeof *driver);
-    driver->costs = costs;
-    driver->settings = settings;
-    driver->policy = pw_page_in_policy_of(settings->policy);
-    driver->counters = counters;
-    driver->trace = trace;
-    driver->memory = memory;
-    driver->smmu = smmu;
-    driver->impairments = impairments;
-    pw_cpu_init(&driver->cpu, costs->handler_ns);
-    pw_presence_init(&driver->presence, &driver->cpu);
-    pw_faulting_blocks_init(&driver->blocks);
-    pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
-    pw_time_histogram_init(&driver->interrupt_times);
-    driver->thread = (pw_library_thread){.costs = costs,
-                                         .settings = settings,
-                                         .counters = counters,
-                                         .trace = trace,
-                                         .memory = memory,
-                                         .presence = &driver->presence,
-                                         .blocks = &driver->blocks,
-                                         .cpu = &driver->cpu};
+    bool is_permission = effect == PW_EFFECT_COPIED;
+    pw_memory_count_effect(driver->counters, effect);
+    if (effect != PW_EFFECT_ALONG) *at_ns += driver->costs->page_in_page_ns;
+    if (effect == PW_EFFECT_SWAPPED) *at_ns += driver->costs->major_fault_ns;
+    if (is_permission) pw_smmu_invalidate(driver->smmu, pdid, page, 1); /* new frame */
+    return pw_presence_add(&driver->presence, page, (pw_cpu_instant){.ns = *at_ns}, is_permission);
+}
+
+int pw_driver_advise(pw_driver *driver, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
+                     pw_time at_ns)
+{
+    uint8_t effects[ADVISED_PAGES];
+    at_ns += driver->costs->page_in_fixed_ns;
+    for (uint64_t done = 0; done < num_pages; done += ADVISED_PAGES) {
+        uint64_t num_now = num_pages - done < ADVISED_PAGES ? num_pages - done : ADVISED_PAGES;
+        int code = pw_memory_page_in(driver->memory, first_page + done, num_now, true, effects);
+        for (uint64_t i = 0; i < num_now; i++) {
+            if (effects[i] == PW_EFFECT_UNMAPPED) return PW_OK; /* the transfer will tell */
+            if (effects[i] == PW_EFFECT_NONE) continue;
+            int noted = note_advised(driver, pdid, first_page + done + i, effects[i], &at_ns);
+            if (noted < 0) return noted;
+        }
+        if (code < 0) return code == PW_ERR_HOST ? code : PW_OK;
+    }
     return PW_OK;
 }
 
-void pw_driver_destroy(pw_driver *driver)
+/* --- entries --- */
+
+/* Two 64-bit reads of the NI FIFO's register. */
+static pw_fifo_entry read_entry(pw_driver *driver, const pw_tasklet_job *job)
 {
-    pw_tasklet_run *lists[] = {driver->first_run, driver->free_runs};
+    pw_fifo_entry entry;
+    pw_time cost_ns = driver->costs->core_register_read_ns;
+    pw_cpu_instant done = work(driver, job, cost_ns);
+    entry.low = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
+    done = work(driver, job, cost_ns);
+    entry.high = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
+    return entry;
+}
+
+/* PART: an entry equal to one of the last two. */
+static bool is_known_entry(pw_driver *driver, pw_fifo_entry entry)
+{
     for (int i = 0; i < 2; i++)
-        while (lists[i]) {
-            pw_tasklet_run *run = lists[i];
-            lists[i] = run->next;
-            free(run->pages);
-            free(run);
+        if (driver->recent[i].low == entry.low && driver->recent[i].high == entry.high) return true;
+    driver->recent[1] = driver->recent[0];
+    driver->recent[0] = entry;
+    return false;
+}
+
+static bool is_of(const pw_recent_transaction *transaction, const pw_fault *fault)
+{
+    return transaction->num_ranges && transaction->source_node == fault->source_node &&
+           transaction->pdid == fault->pdid && transaction->transaction_id == fault->transaction_id;
+}
+
+static bool is_absent(const pw_driver *driver, uint64_t page)
+{
+    uint8_t state;
+    return pw_memory_probe(driver->memory, page, 1, &state) < 0 || state == PW_PAGE_ABSENT;
+}
+
+/* PSI: a page that an entry of one of the last two transactions has brought in, and that is still
+ * being brought in or used: not when its transfer is over, nor when the OS has changed mappings or
+ * taken the page away since. */
+static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
+{
+    if (driver->transactions_generation != pw_memory_generation(driver->memory) ||
+        pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
+        is_absent(driver, job->page))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const pw_recent_transaction *transaction = &driver->transactions[i];
+        for (uint32_t range = 0; range < transaction->num_ranges; range++)
+            if (job->page >= transaction->ranges[range].first_page &&
+                job->page < transaction->ranges[range].end_page)
+                return true;
+    }
+    return false;
+}
+
+static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
+                             uint64_t end_page)
+{
+    pw_recent_transaction *latest = &driver->transactions[0];
+    uint64_t generation = pw_memory_generation(driver->memory);
+    if (driver->transactions_generation != generation) /* what they brought in may be gone */
+        latest[0].num_ranges = latest[1].num_ranges = 0;
+    driver->transactions_generation = generation;
+    if (!is_of(latest, &job->fault)) {
+        pw_recent_transaction before = *latest;
+        *latest = driver->transactions[1];
+        driver->transactions[1] = before;
+        if (!is_of(latest, &job->fault))
+            *latest = (pw_recent_transaction){.source_node = job->fault.source_node,
+                                              .pdid = job->fault.pdid,
+                                              .transaction_id = job->fault.transaction_id};
+    }
+    latest->ranges[latest->num_ranges % PW_RECENT_RANGES] = (pw_page_range){first_page, end_page};
+    if (latest->num_ranges < PW_RECENT_RANGES) latest->num_ranges++;
+}
+
+/* --- resolving one --- */
+
+/* First page behind the range that is brought in when the host is not asked. */
+static uint64_t end_page_of(const pw_driver *driver, const pw_tasklet_job *job)
+{
+    const pw_settings *settings = driver->settings;
+    const pw_fault *fault = &job->fault;
+    if (fault->at_destination) return driver->end_page(fault, job->page);
+    /* at the source FAR is all that the driver knows: a touch is of one page, get_user_pages of a
+     * few */
+    bool one = settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
+    uint64_t end_page = job->page + (one ? 1 : (uint64_t)settings->touch_ahead_pages);
+    return end_page < fault->transfer_end_page ? end_page : fault->transfer_end_page;
+}
+
+/* Pack and send one message about the page. Negative: PW_ERR_*. */
+static int send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, bool touch,
+                        bool wants_err, pw_touch *out)
+{
+    const pw_fault *fault = &job->fault;
+    pw_netlink_fields fields = {.source_node = fault->source_node,
+                                .transaction_id = fault->transaction_id,
+                                .sequence = fault->sequence,
+                                .pdid = fault->pdid,
+                                .page = page,
+                                .is_write = fault->at_destination};
+    pw_netlink_message message;
+    int code = pw_netlink_pack(&fields, &message);
+    if (code < 0) return code;
+    pw_cpu_instant sent = work(driver, job, driver->costs->netlink_ns);
+    driver->counters->netlink_messages++;
+    mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
+    if (job->block) job->block->message_span = job->run->span;
+    return pw_library_thread_take(&driver->thread, &message, sent, job->logged_ns, job->block,
+                                  touch, wants_err && driver->settings->err_enabled, out);
+}
+
+/* Touch-A-Page: a message for each page, which the library's thread touches. Of the others than the
+ * one that faulted their own faults will tell. */
+static int touch_pages(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
+                       uint64_t end_page)
+{
+    uint64_t num_absent = 0;
+    bool resolved = true;
+    int code = PW_OK;
+    for (uint64_t page = first_page; page < end_page && code == PW_OK; page++) {
+        pw_touch touch;
+        code = send_message(driver, job, page, true, page == job->page, &touch);
+        if (code < 0) break;
+        if (page == job->page) {
+            resolved = touch.touched;
+            code = touch.code;
         }
-    if (driver->costs) pw_library_thread_destroy(&driver->thread);
-    pw_faulting_blocks_destroy(&driver->blocks);
-    pw_presence_destroy(&driver->presence);
-    pw_cpu_destroy(&driver->cpu);
-    free(driver->marks);
-}
-
-/* --- trace --------------------------------------------------------------------------------------
- */
-
-void pw_driver_mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind kind, uint64_t a,
-                    uint64_t b)
-{
-    pw_trace *trace = driver->trace;
-    if (!trace->records) return;
-    pw_time time_ns = pw_cpu_time(&driver->cpu, instant);
-    uint64_t lost = trace->lost;
-    pw_trace_add(trace, time_ns, kind, a, b);
-    if (lost != trace->lost) return;
-    uint64_t record = pw_trace_next(trace) - 1;
-    if (driver->num_marks == driver->marks_capacity) {
-        uint32_t capacity = driver->marks_capacity ? 2 * driver->marks_capacity : 256;
-        pw_trace_mark *bigger = realloc(driver->marks, capacity * sizeof *bigger);
-        if (!bigger) return; /* the record keeps the time that it has */
-        driver->marks = bigger;
-        driver->marks_capacity = capacity;
+        if (touch.effect == PW_EFFECT_NONE) continue;
+        num_absent++;
+        pw_cpu_instant now = pw_cpu_end(&driver->cpu, job->run->span);
+        int noted = note_page_in(driver, job, page, touch.effect, now, true);
+        if (noted < 0) code = noted;
     }
-    driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
+    driver->counters->page_ins_present += code == PW_OK && resolved && num_absent == 0;
+    driver->counters->page_ins_failed += code < 0;
+    return code;
 }
 
-static void move_marks(pw_driver *driver)
+/* Bring the pages in and tell the library. */
+static int resolve(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
+                   uint64_t end_page)
 {
-    for (uint32_t i = 0; i < driver->num_marks; i++) {
-        pw_trace_mark *mark = &driver->marks[i];
-        pw_trace_move(driver->trace, mark->record, &mark->time_ns,
-                      pw_cpu_time(&driver->cpu, mark->instant));
+    mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, end_page - first_page);
+    if (driver->settings->driver_variant == PW_DRIVER_PSI && job->block)
+        note_transaction(driver, job, first_page, end_page);
+    if (driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
+        return touch_pages(driver, job, first_page, end_page);
+    int code = page_in(driver, job, first_page, end_page);
+    if (code < 0 || !job->fault.at_destination || !driver->settings->err_enabled) return code;
+    pw_touch none;
+    return send_message(driver, job, job->page, false, true, &none);
+}
+
+/* The entry needs no page-in. PSI tells the library of a block that it has not heard of in this
+ * run. */
+static int skip_entry(pw_driver *driver, const pw_tasklet_job *job)
+{
+    driver->counters->fifo_duplicates++;
+    mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, 0);
+    bool is_told = driver->settings->driver_variant == PW_DRIVER_PART ||
+                   job->block->message_span == job->run->span || !driver->settings->err_enabled;
+    pw_touch none;
+    return is_told ? PW_OK : send_message(driver, job, job->page, false, true, &none);
+}
+
+/* Take the next entry out of the FIFO into driver->job. 1: it wants a page-in; 0: it does not, or
+ * is lost with its block. */
+static int take_entry(pw_driver *driver)
+{
+    pw_tasklet_job *job = &driver->job;
+    *job = (pw_tasklet_job){.logged_ns = pw_ni_fifo_next_ns(&driver->fifo)};
+    pw_fifo_fields fields = pw_fifo_unpack(pw_ni_fifo_peek(&driver->fifo));
+    job->block = pw_faulting_blocks_of_entry(&driver->blocks, fields.source_node, fields.pdid,
+                                             fields.transaction_id, fields.sequence);
+    job->fault = job->block->fault;
+    job->page = fields.page;
+    int code = begin(driver, job);
+    if (code < 0) return code;
+    pw_fifo_entry entry = read_entry(driver, job);
+    job->block->num_entries--;
+    bool is_known = driver->settings->driver_variant == PW_DRIVER_PSI
+                        ? is_known_page(driver, job)
+                        : is_known_entry(driver, entry);
+    if (!is_known) return 1;
+    return skip_entry(driver, job);
+}
+
+/* --- the run --- */
+
+/* The next fault that wants a page-in. 0: none; negative: PW_ERR_*. */
+static int next_job(pw_driver *driver)
+{
+    if (driver->job_waits) {
+        driver->job_waits = false;
+        int code = begin(driver, &driver->job);
+        return code < 0 ? code : 1;
+    }
+    int taken = 0;
+    while (taken == 0 && pw_ni_fifo_next_ns(&driver->fifo) != PW_NEVER) {
+        taken = take_entry(driver);
+        if (taken == 0) pw_faulting_blocks_release(&driver->blocks, driver->job.block);
+    }
+    return taken;
+}
+
+static void finish_job(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
+    int code = resolve(driver, &driver->job, first_page, end_page);
+    if (code < 0) out->code = code;
+    if (driver->job.block) pw_faulting_blocks_release(&driver->blocks, driver->job.block);
+}
+
+static void count_interrupts(pw_driver *driver)
+{
+    for (pw_tasklet_run *run = driver->first_run; run; run = run->next) {
+        uint32_t num_interrupts = pw_cpu_num_preemptions(&driver->cpu, run->span);
+        driver->counters->interrupts_in_tasklet += num_interrupts - run->num_interrupts;
+        run->num_interrupts = num_interrupts;
     }
 }
 
-/* --- hardware to handler ------------------------------------------------------------------------
- */
+static bool run_tasklet(pw_driver *driver, pw_service *out)
+{
+    int found;
+    while ((found = next_job(driver)) > 0) {
+        pw_tasklet_job *job = &driver->job;
+        pw_cpu_instant asks = work(driver, job, driver->costs->tasklet_other_ns);
+        out->page_in_ns = pw_cpu_time(&driver->cpu, asks);
+        if (!driver->end_page) return false;
+        finish_job(driver, job->page, end_page_of(driver, job), out);
+    }
+    if (found < 0) out->code = found;
+    count_interrupts(driver);
+    pw_library_thread_update(&driver->thread);
+    return true;
+}
+
+bool pw_driver_service(pw_driver *driver, pw_service *out)
+{
+    out->code = PW_OK;
+    return run_tasklet(driver, out);
+}
+
+bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out)
+{
+    cut_to_mapped(driver, driver->job.page, &first_page, &end_page);
+    finish_job(driver, first_page, end_page, out);
+    return run_tasklet(driver, out);
+}
+
+/* --- hardware to handler --- */
 
 /* The SMMU's interrupt: the handler reads FSR, FAR and FSYNR, clears FSR, schedules the tasklet. */
 static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_ns)
@@ -306,16 +665,6 @@ static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_
     return PW_OK;
 }
 
-bool pw_driver_is_impaired(pw_driver *driver, enum pw_impairment_id site, const pw_fault *fault,
-                           uint64_t page, pw_time at_ns)
-{
-    uint64_t key = pw_impairment_key(fault->source_node, fault->identity, fault->sequence,
-                                     (uint32_t)(fault->block_end_page - page));
-    if (!pw_impairment_draw(driver->impairments, site, key)) return false;
-    pw_trace_add(driver->trace, at_ns, PW_TRACE_INJECTED, (uint64_t)site, fault->transaction_id);
-    return true;
-}
-
 static int log_entry(pw_driver *driver, const pw_fault *fault, uint64_t page, pw_time at_ns)
 {
     pw_fifo_fields fields = {.source_node = fault->source_node,
@@ -325,7 +674,7 @@ static int log_entry(pw_driver *driver, const pw_fault *fault, uint64_t page, pw
                              .page = page,
                              .code = 1};
     enum pw_fifo_outcome outcome = PW_FIFO_LOST;
-    if (!pw_driver_is_impaired(driver, PW_IMPAIRMENT_FIFO_FULL, fault, page, at_ns))
+    if (!is_impaired(driver, PW_IMPAIRMENT_FIFO_FULL, fault, page, at_ns))
         outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields));
     driver->counters->fifo_pushed += outcome == PW_FIFO_PUSHED;
     driver->counters->fifo_filtered += outcome == PW_FIFO_FILTERED;
@@ -364,13 +713,13 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
     pw_smmu_record_fault(driver->smmu, bank, at_ns, page << PW_PAGE_SHIFT, fault->at_destination,
                          fault->is_permission);
     *code = raise_interrupt(driver, bank, at_ns);
-    if (*code == PW_OK) *code = pw_tasklet_begin(driver, &job);
+    if (*code == PW_OK) *code = begin(driver, &job);
     if (*code < 0) return at_ns;
-    pw_tasklet_work(driver, &job, driver->costs->tasklet_other_ns);
-    uint64_t end_page = pw_tasklet_end_page(driver, &job);
-    pw_driver_mark(driver, job.began, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
-    *code = pw_page_in(driver, &job, page, end_page);
-    pw_cpu_instant written = pw_tasklet_work(driver, &job, driver->costs->core_register_write_ns);
+    work(driver, &job, driver->costs->tasklet_other_ns);
+    uint64_t end_page = end_page_of(driver, &job);
+    mark(driver, job.began, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
+    *code = page_in(driver, &job, page, end_page);
+    pw_cpu_instant written = work(driver, &job, driver->costs->core_register_write_ns);
     pw_time resumed_ns = pw_cpu_time(&driver->cpu, written);
     uint32_t value = (uint32_t)(*code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY);
     pw_smmu_resume(driver->smmu, bank, resumed_ns, value);
@@ -378,8 +727,7 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
     return resumed_ns;
 }
 
-/* --- ERRs ---------------------------------------------------------------------------------------
- */
+/* --- ERRs --- */
 
 pw_time pw_driver_err_ns(pw_driver *driver, const pw_fault *fault)
 {
@@ -404,17 +752,49 @@ void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault)
     pw_library_thread_lose_err(block);
 }
 
-bool pw_driver_next_err(pw_driver *driver, pw_time known_ns, pw_err_order *out)
+/* --- life --- */
+
+void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
+                    pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
+                    pw_impairments *impairments)
 {
-    return pw_library_thread_next_err(&driver->thread, known_ns, out);
+    *driver = (pw_driver){.costs = costs,
+                          .settings = settings,
+                          .end_page =
+                              settings->policy < PW_POLICY_HOST ? policies[settings->policy] : NULL,
+                          .counters = counters,
+                          .trace = trace,
+                          .memory = memory,
+                          .smmu = smmu,
+                          .impairments = impairments};
+    pw_cpu_init(&driver->cpu, costs->handler_ns);
+    pw_presence_init(&driver->presence, &driver->cpu);
+    pw_faulting_blocks_init(&driver->blocks);
+    pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
+    pw_time_histogram_init(&driver->interrupt_times);
+    driver->thread = (pw_library_thread){.costs = costs,
+                                         .settings = settings,
+                                         .counters = counters,
+                                         .trace = trace,
+                                         .memory = memory,
+                                         .presence = &driver->presence,
+                                         .blocks = &driver->blocks,
+                                         .cpu = &driver->cpu};
 }
 
-void pw_driver_release(pw_driver *driver, const pw_time *bound_ns)
+void pw_driver_destroy(pw_driver *driver)
 {
-    pw_library_thread_release(&driver->thread, bound_ns);
-}
-
-bool pw_driver_earliest_err(const pw_driver *driver, const pw_time *bound_ns, pw_err_order *out)
-{
-    return pw_library_thread_earliest_err(&driver->thread, bound_ns, out);
+    pw_tasklet_run *lists[] = {driver->first_run, driver->free_runs};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            pw_tasklet_run *run = lists[i];
+            lists[i] = run->next;
+            free(run->pages);
+            free(run);
+        }
+    if (driver->costs) pw_library_thread_destroy(&driver->thread);
+    pw_faulting_blocks_destroy(&driver->blocks);
+    pw_presence_destroy(&driver->presence);
+    pw_cpu_destroy(&driver->cpu);
+    free(driver->marks);
 }

@@ -10,7 +10,7 @@
  * run is over the library's thread wakes up and sends the ERRs (library_thread.h).
  *
  * Whatever is known is worked off at once; the times of a run still move while faults of the same
- * transfer may arrive during it (native/cpu.h). ERRs come out (pw_driver_next_err) when they are
+ * transfer may arrive during it (native/cpu.h). ERRs come out (library_thread.h) when they are
  * final.
  *
  * Two variants (driver.variant): PART's resolves each unique page by itself, PSI's skips pages that
@@ -31,8 +31,6 @@
 #include "native/trace.h"
 #include "smmu/presence.h"
 #include "smmu/smmu.h"
-
-typedef struct pw_page_in_policy pw_page_in_policy;
 
 #define PW_RECENT_RANGES 16
 #define PW_TELL_AT_ONCE 64
@@ -89,7 +87,8 @@ typedef struct {
     pw_faulting_blocks blocks;
     pw_presence presence;
     pw_cpu cpu;
-    const pw_page_in_policy *policy; /* NULL: the host is asked */
+    /* Of the built-in page-in policy: how far a fault brings in; NULL: the host is asked. */
+    uint64_t (*end_page)(const pw_fault *fault, uint64_t page);
     pw_library_thread thread;
     pw_time_histogram interrupt_times; /* when handlers began */
     pw_tasklet_run *first_run, *last_run, *free_runs;
@@ -113,9 +112,10 @@ typedef struct {
     int code; /* PW_OK, or why a page can never come: PW_ERR_ADDRESS, _PROTECTION, _HOST, _NOMEM */
 } pw_service;
 
-int pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
-                   pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
-                   pw_impairments *impairments);
+/* settings are within the NI's limits (ni/limits.c). */
+void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
+                    pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
+                    pw_impairments *impairments);
 void pw_driver_destroy(pw_driver *driver);
 /* Bring in pages that a transfer will write, asked for at at_ns; each is there from its time on.
  * What cannot come in is left to the transfer. PW_ERR_NOMEM, PW_ERR_HOST. */
@@ -132,37 +132,19 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
 /* Run the tasklet on everything logged since the last call. False when it stopped for a decision:
  * nothing may be reported to the driver until pw_driver_decide, with the same out, returns true. */
 bool pw_driver_service(pw_driver *driver, pw_service *out);
-/* The fault that waits for a decision. */
-static inline const pw_tasklet_job *pw_driver_undecided(const pw_driver *driver)
-{
-    return &driver->job;
-}
-/* Page in [first_page, end_page) for that fault, which holds its page, and go on; result as
+/* Page in [first_page, end_page) for the fault of driver->job, which holds its page, and go on; as
  * pw_driver_service. */
 bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out);
-/* Accesses up to at_ns are about to ask which pages are present. */
-static inline void pw_driver_catch_up(pw_driver *driver, pw_time at_ns)
-{
-    pw_library_thread_catch_up(&driver->thread, at_ns);
-}
 /* The ERR of the block leaves then as things are now; PW_NEVER when none is to come. */
 pw_time pw_driver_err_ns(pw_driver *driver, const pw_fault *fault);
 /* Is it still open whether an impairment takes the block's ERR? Once. */
 bool pw_driver_draws_loss(pw_driver *driver, const pw_fault *fault);
 /* An impairment takes it. */
 void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault);
-/* The next ERR that is final, of those before known_ns, the latest bound that has changed. False:
- * none. */
-bool pw_driver_next_err(pw_driver *driver, pw_time known_ns, pw_err_order *out);
 /* Few ERRs wait: it pays to tell at once of those that have moved, and not only when asked. */
 static inline bool pw_driver_is_brief(const pw_driver *driver)
 {
     const pw_wakeup *last = driver->thread.last;
     return !last || last->num_messages <= PW_TELL_AT_ONCE;
 }
-/* The transfer that the bound is of is over: no block of it arrives any more. */
-void pw_driver_release(pw_driver *driver, const pw_time *bound_ns);
-/* One ERR of the transfer that is not sent, and a time before which none of them leaves. False:
- * none. */
-bool pw_driver_earliest_err(const pw_driver *driver, const pw_time *bound_ns, pw_err_order *out);
 #endif

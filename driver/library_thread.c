@@ -179,8 +179,7 @@ static pw_time work(const pw_library_thread *thread, pw_time at_ns, pw_time work
     return has_own_core(thread) ? at_ns + work_ns : pw_cpu_thread(thread->cpu, at_ns, work_ns);
 }
 
-/* --- when it does what --------------------------------------------------------------------------
- */
+/* --- when it does what --- */
 
 /* Handle the messages [first, end), which wait at at_ns; when the thread has done so. */
 static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, uint32_t first,
@@ -278,8 +277,7 @@ void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
     }
 }
 
-/* --- messages -----------------------------------------------------------------------------------
- */
+/* --- messages --- */
 
 static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time since_ns)
 {
@@ -414,8 +412,7 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     return PW_OK;
 }
 
-/* --- ERRs ---------------------------------------------------------------------------------------
- */
+/* --- ERRs --- */
 
 /* The message that orders the block's ERR, while that is not sent. */
 static pw_library_message *message_of(const pw_faulting_block *block)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import SupportsIndex
 
 from pagewire.lab.buffer import PAGE_BYTES
-from pagewire.native.settings import ConfigError, declarations, parse_value, setting
+from pagewire.native.settings import ConfigError, Declaration, parse_value
 
 Absent = str | float | Iterable[int] | None
 """Pages that are not there at the user's call: "all", a fraction (each page by chance), indices."""
@@ -33,27 +33,20 @@ class Transfer:
     """virtual time of the user's call behind that of its group"""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Sizes:
-    """How the lab reads sizes."""
-
-    size_bytes: int = setting(PAGE_BYTES, "of a transfer", kind="size", minimum=1)
-    max_size_bytes: int = setting(
-        16 << 20, "of its buffers", kind="size", minimum=PAGE_BYTES, maximum=1 << 30
-    )
-
-
-_SIZES = {each.field: each for each in declarations("lab", _Sizes)}
+_SIZE = Declaration("lab", "size_bytes", "size", PAGE_BYTES, "of a transfer", minimum=1)
+_MAX_SIZE = Declaration(
+    "lab", "max_size_bytes", "size", 16 << 20, "of its buffers", minimum=PAGE_BYTES, maximum=1 << 30
+)
 
 
 def parse_size(size: int | str) -> int:
     """Bytes of a transfer; raises ConfigError."""
-    return int(parse_value(_SIZES["size_bytes"], size))
+    return int(parse_value(_SIZE, size))
 
 
 def parse_max_size(size: int | str) -> int:
     """Bytes of a lab's buffers; raises ConfigError."""
-    return int(parse_value(_SIZES["max_size_bytes"], size))
+    return int(parse_value(_MAX_SIZE, size))
 
 
 def all_pages(num_bytes: int) -> range:

@@ -46,36 +46,19 @@
         FOR_EACH(TYPE, value = (TYPE)((operand & compare) | (value & (TYPE)~compare))); \
         return;
 
-#define COMPLEX(NAME, TYPE)                                                                        \
+#define APPLY(NAME, CASES)                                                                         \
     static void NAME(unsigned operation, void *values, const void *operands, const void *compares, \
                      size_t count)                                                                 \
     {                                                                                              \
         switch (operation) {                                                                       \
-            ANY_TYPE_CASES(TYPE, TYPE)                                                             \
+            CASES                                                                                  \
         default: return;                                                                           \
         }                                                                                          \
     }
-#define REAL(NAME, TYPE)                                                                           \
-    static void NAME(unsigned operation, void *values, const void *operands, const void *compares, \
-                     size_t count)                                                                 \
-    {                                                                                              \
-        switch (operation) {                                                                       \
-            ANY_TYPE_CASES(TYPE, TYPE)                                                             \
-            ORDERED_CASES(TYPE)                                                                    \
-        default: return;                                                                           \
-        }                                                                                          \
-    }
-#define INTEGER(NAME, TYPE)                                                                        \
-    static void NAME(unsigned operation, void *values, const void *operands, const void *compares, \
-                     size_t count)                                                                 \
-    {                                                                                              \
-        switch (operation) {                                                                       \
-            ANY_TYPE_CASES(TYPE, uint64_t)                                                         \
-            ORDERED_CASES(TYPE)                                                                    \
-            BITWISE_CASES(TYPE)                                                                    \
-        default: return;                                                                           \
-        }                                                                                          \
-    }
+#define COMPLEX(NAME, TYPE) APPLY(NAME, ANY_TYPE_CASES(TYPE, TYPE))
+#define REAL(NAME, TYPE) APPLY(NAME, ANY_TYPE_CASES(TYPE, TYPE) ORDERED_CASES(TYPE))
+#define INTEGER(NAME, TYPE) \
+    APPLY(NAME, ANY_TYPE_CASES(TYPE, uint64_t) ORDERED_CASES(TYPE) BITWISE_CASES(TYPE))
 
 INTEGER(apply_int8, int8_t)
 INTEGER(apply_uint8, uint8_t)
@@ -92,7 +75,8 @@ COMPLEX(apply_float_complex, float complex)
 COMPLEX(apply_double_complex, double complex)
 COMPLEX(apply_long_double_complex, long double complex)
 
-typedef enum { INTEGER_TYPE, REAL_TYPE, COMPLEX_TYPE } class_of_type;
+/* Each has the operations of those before it, and more. */
+typedef enum { COMPLEX_TYPE, REAL_TYPE, INTEGER_TYPE } class_of_type;
 
 static const struct {
     size_t num_bytes;
@@ -130,28 +114,18 @@ bool pw_atomic_compares(unsigned operation)
 bool pw_atomic_is_valid(unsigned type, unsigned operation)
 {
     if (!pw_atomic_type_bytes(type)) return false;
-    const class_of_type class = types[type].class;
     switch (operation) {
     case PW_ATOMIC_MIN:
     case PW_ATOMIC_MAX:
     case PW_ATOMIC_CSWAP_LE:
     case PW_ATOMIC_CSWAP_LT:
     case PW_ATOMIC_CSWAP_GE:
-    case PW_ATOMIC_CSWAP_GT: return class != COMPLEX_TYPE;
+    case PW_ATOMIC_CSWAP_GT: return types[type].class >= REAL_TYPE;
     case PW_ATOMIC_BOR:
     case PW_ATOMIC_BAND:
     case PW_ATOMIC_BXOR:
-    case PW_ATOMIC_MSWAP: return class == INTEGER_TYPE;
-    case PW_ATOMIC_SUM:
-    case PW_ATOMIC_PROD:
-    case PW_ATOMIC_LOR:
-    case PW_ATOMIC_LAND:
-    case PW_ATOMIC_LXOR:
-    case PW_ATOMIC_READ:
-    case PW_ATOMIC_WRITE:
-    case PW_ATOMIC_CSWAP:
-    case PW_ATOMIC_CSWAP_NE: return true;
-    default: return false;
+    case PW_ATOMIC_MSWAP: return types[type].class == INTEGER_TYPE;
+    default: return operation <= PW_ATOMIC_MSWAP;
     }
 }
 

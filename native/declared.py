@@ -15,7 +15,6 @@ from pagewire.native.settings import (
     Declaration,
     Extensions,
     parse_value,
-    setting,
     validate,
 )
 
@@ -87,7 +86,7 @@ def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], ty
         for field, made in known.items():
             setattr(cls, field, made)
         if "__post_init__" not in vars(cls):
-            cls.__post_init__ = lambda self: validate(name, self)  # type: ignore[attr-defined]
+            cls.__post_init__ = validate  # type: ignore[attr-defined]
         return dataclasses.dataclass(frozen=True, slots=True)(cls)
 
     return make
@@ -107,19 +106,20 @@ def _field(row: Any, registries: Mapping[str, Extensions]) -> tuple[str, Any]:
     elif kind == "float":
         limits = {"minimum": row.min / _MILLION, "maximum": row.max / _MILLION}
     only_choices = row.kind == lib.PW_KIND_CHOICE and not row.takes_class
-    metadata = setting(
-        None,
-        text(row.help),
+    registry = registries[name] if row.takes_class else None
+    made = Declaration(
+        section=own_section,
+        field=key + SUFFIXES.get(kind, ""),
         kind=kind,
-        unit=text(row.unit),
-        choices=[each for each, _, _ in choices(name)] if only_choices else None,
-        extensions=registries[name] if row.takes_class else None,
+        default=text(row.initial),
+        help=text(row.help) + (f": {registry.help()}" if registry else ""),
+        unit={"duration": "ns", "size": "bytes"}.get(kind, text(row.unit)),
+        values=tuple(each for each, _, _ in choices(name)) if only_choices else None,
+        extensions=registry,
         none_allowed=bool(row.takes_none),
         power_of_two=bool(row.power_of_two),
         **limits,
-    ).metadata
-    field = key + SUFFIXES.get(kind, "")
-    initial: Any = text(row.initial)
+    )
     if kind not in ("text", "path"):
-        initial = parse_value(Declaration(own_section, field, default=None, **metadata), initial)
-    return field, dataclasses.field(default=initial, metadata=metadata)
+        made = dataclasses.replace(made, default=parse_value(made, made.default))
+    return made.field, dataclasses.field(default=made.default, metadata={"setting": made})

@@ -83,7 +83,7 @@ class ImpairmentsConfig:
     fifo_full: str = declared()
 
     def __post_init__(self) -> None:
-        validate("impairments", self)
+        validate(self)
         for name, site in self.sites().items():
             hopeless = lib.pw_impairment_hopeless(_site_id(name), _plan_of(site))
             if hopeless:

@@ -14,7 +14,7 @@ typedef struct pw_memory pw_memory;
 #define PW_PAGE_ABSENT 0
 #define PW_PAGE_PRESENT 1
 #define PW_PAGE_UNMAPPED 2  /* no mapping at all: an invalid address */
-#define PW_PAGE_FORBIDDEN 3 /* present, but the mapping does not allow the access: check_access */
+#define PW_PAGE_FORBIDDEN 3 /* present, but the mapping does not allow the access: walk */
 #define PW_PAGE_WRITE_PROTECTED \
     4 /* present for reading, but a write faults first: zero page, copy on write */
 
@@ -30,7 +30,7 @@ typedef struct pw_memory pw_memory;
 #define PW_MEMORY_READ 1
 #define PW_MEMORY_WRITE 2
 
-/* What check_access tells apart. */
+/* What a walk tells apart. */
 #define PW_CHECKS_PERMISSION 1
 #define PW_CHECKS_WRITE_PROTECTION 2
 /* Where page states come from. */
@@ -75,22 +75,19 @@ void pw_memory_destroy(pw_memory *memory);
  * 4 KB, mincore, MADV_POPULATE_* (Linux 5.14), any of which a container may refuse. NULL: nothing.
  * Tries the calls. */
 const char *pw_memory_host_lacks(void);
-/* The walk: state[i] for first_page + i. PW_OK even when pages are unmapped (state tells);
- * PW_ERR_HOST when the probe itself failed. */
+/* What is there, for whatever access: state[i] for first_page + i. PW_OK even when pages are
+ * unmapped (state tells); PW_ERR_HOST when the probe itself failed. */
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
-/* Turn PRESENT into FORBIDDEN where the mapping does not allow the access, and for a write into
- * WRITE_PROTECTED where it would fault (the shared zero page, a page shared with a forked child),
- * or ABSENT where only the page cache has it. The host needs Linux 6.11 for it (PROCMAP_QUERY),
- * write protection also a readable /proc/self/pagemap; without them states stay as they are, and a
- * forbidden access crashes. A page that was shared with a child which has ended counts as PRESENT:
- * the host's kernel will not copy it. */
-int pw_memory_check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                           int for_write, uint8_t *state);
-/* Probe and check_access in one, which is what a walk needs: on the host a write walk of private
- * memory reads /proc/self/pagemap alone. */
+/* The walk of an access: probe, then PRESENT becomes FORBIDDEN where the mapping does not allow the
+ * access, and for a write WRITE_PROTECTED where it would fault (the shared zero page, a page shared
+ * with a forked child), or ABSENT where only the page cache has it. The host needs Linux 6.11 for
+ * it (PROCMAP_QUERY), write protection also a readable /proc/self/pagemap; without them states stay
+ * as they are, and a forbidden access crashes. A page that was shared with a child which has ended
+ * counts as PRESENT: the host's kernel will not copy it. On the host a write walk of private memory
+ * reads /proc/self/pagemap alone. */
 int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                    uint8_t *state);
-/* PW_CHECKS_* of what check_access can tell. */
+/* PW_CHECKS_* of what a walk can tell. */
 int pw_memory_checks_access(const pw_memory *memory);
 /* PW_SOURCE_* of this host that page states come from; 0 for the model. Asks the kernel. */
 uint32_t pw_memory_sources(const pw_memory *memory);

@@ -1,5 +1,4 @@
-/* What the files of pw_memory share: memory.c, the host's backend (memory_host.c, mappings.c) and
- * the model's. */
+/* What the files of pw_memory share: memory.c, the host's backend and the model's. */
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
 #include "native/memory.h"
@@ -40,8 +39,8 @@ typedef struct {
     uint64_t entry, generation; /* of the memory, for which these count */
 } pw_mappings;
 
-/* The mapping that holds the page, or else the first one behind it. PW_ERR_ADDRESS: there is none;
- * PW_ERR_HOST. memory->maps must be open. */
+/* memory.c: the mapping that holds the page, or else the first one behind it. PW_ERR_ADDRESS: there
+ * is none; PW_ERR_HOST. memory->maps must be open. */
 int pw_mappings_find(pw_memory *memory, uint64_t page, pw_mapping *out);
 /* The caller may come from the program, which has not announced itself. */
 static inline void pw_mappings_forget(pw_mappings *mappings)
@@ -49,27 +48,20 @@ static inline void pw_mappings_forget(pw_mappings *mappings)
     mappings->num_kept = mappings->next_slot = 0;
 }
 
-/* Which pages of the host one entry of the page table maps (huge pages of 2 MB), and which came in
- * together. What was found is kept until the program may have run. */
-
-/* Whole regions of 2 MB, in pages, whose pages have entries of their own: a page that comes in
- * there comes alone. Counts while the memory's entry and generation are these. */
+/* What was found of pages, while the memory's entry and generation are these. */
 typedef struct {
     uint64_t first_page, end_page;
     uint64_t entry, generation;
-} pw_small_regions;
+} pw_known_pages;
 
-/* Does this kernel tell (PAGEMAP_SCAN, Linux 6.7)? */
+/* Does this kernel tell of huge pages (PAGEMAP_SCAN, Linux 6.7)? */
 bool pw_memory_scans(const pw_memory *memory);
-/* Does one entry map the 2 MB around the page? Where nothing tells: no. */
-bool pw_memory_is_huge(const pw_memory *memory, uint64_t page);
-/* Effects of a page-in of [first_page, +num_pages), which has just ended well: pages that one huge
- * page brought in were one fault, of which the first page stands for all. */
-void pw_memory_find_huge(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                         uint8_t *effects);
-/* The pages that came in with this one, which is there. */
-void pw_memory_huge_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
-                           uint64_t *num_pages);
+
+/* The first page of the 2 MB around a page. */
+static inline uint64_t pw_huge_page_of(uint64_t page)
+{
+    return page & ~(uint64_t)(PW_HUGE_PAGES - 1);
+}
 
 #define PW_MEMORY_PAGES_END ((uint64_t)1 << (64 - PW_PAGE_SHIFT))
 
@@ -111,12 +103,11 @@ struct pw_memory {
     uint64_t pages_in_vain_max; /* of num_in_vain; 0: no limit */
     uint64_t num_in_vain;       /* pages that came in since the last pw_memory_progress */
     bool is_short;              /* pages_in_vain_max was reached */
-    struct {
-        uint64_t first_page, end_page, entry, generation;
-    } brought_in; /* host: for writing, by populate; counts when entry and generation are these */
-    bool saw_swapped; /* host: the walk may have met a page that is swapped out */
+    pw_known_pages brought_in;  /* host: for writing, by populate */
+    pw_known_pages small_regions; /* host: whole 2 MB whose pages have entries of their own: a page
+                                     that comes in there comes alone */
+    bool saw_swapped;             /* host: the walk may have met a page that is swapped out */
     pw_mappings mappings;
-    pw_small_regions small_regions; /* host */
     struct {
         uint64_t first_page, num_pages;
         uint8_t state;

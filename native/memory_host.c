@@ -257,6 +257,119 @@ static void count(pw_memory *memory, const struct outlook *outlook)
     memory->counters.major_faults += outlook->num_major;
 }
 
+/* Pages [first_page, end_page) are known while the program's code has not run since, nor the OS
+ * changed mappings. */
+static bool is_known(const pw_memory *memory, const pw_known_pages *known, uint64_t first_page,
+                     uint64_t end_page)
+{
+    return known->entry == memory->entry && known->generation == memory->generation &&
+           first_page >= known->first_page && end_page <= known->end_page;
+}
+
+/* Behind those that are known already, or instead of them. */
+static void note_known(const pw_memory *memory, pw_known_pages *known, uint64_t first_page,
+                       uint64_t end_page)
+{
+    bool counts = known->entry == memory->entry && known->generation == memory->generation;
+    if (!counts || known->end_page != first_page) known->first_page = first_page;
+    *known = (pw_known_pages){.first_page = known->first_page,
+                              .end_page = end_page,
+                              .entry = memory->entry,
+                              .generation = memory->generation};
+}
+
+/* linux/fs.h, since Linux 6.7. */
+struct pagemap_region {
+    uint64_t start, end, categories;
+};
+struct pagemap_scan {
+    uint64_t size, flags, start, end, walk_end, regions, num_regions, max_pages;
+    uint64_t inverted, mask, any_of_mask, returned_mask;
+};
+_Static_assert(sizeof(struct pagemap_scan) == 96, "struct pm_scan_arg of the kernel");
+#define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct pagemap_scan)
+#define SCAN_HUGE ((uint64_t)1 << 6)
+
+/* Regions of huge pages in the range: 0 or 1, the first one, or -1. */
+static int scan_range(const pw_memory *memory, uint64_t first_page, uint64_t num_pages,
+                      struct pagemap_region *found)
+{
+    struct pagemap_scan scan = {
+        .size = sizeof scan,
+        .start = first_page << PW_PAGE_SHIFT,
+        .end = (first_page + num_pages) << PW_PAGE_SHIFT,
+        .regions = (uint64_t)(uintptr_t)found,
+        .num_regions = 1,
+        .mask = SCAN_HUGE,
+        .returned_mask = SCAN_HUGE,
+    };
+    return memory->pagemap < 0 ? -1 : ioctl(memory->pagemap, PAGEMAP_SCAN_IOCTL, &scan);
+}
+
+/* Pages at the start of the range that huge entries of the page table map. */
+static uint64_t num_huge(const pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    struct pagemap_region found;
+    if (scan_range(memory, first_page, num_pages, &found) != 1 ||
+        found.start != first_page << PW_PAGE_SHIFT)
+        return 0;
+    return (found.end - found.start) >> PW_PAGE_SHIFT;
+}
+
+bool pw_memory_scans(const pw_memory *memory)
+{
+    struct pagemap_region found;
+    return scan_range(memory, (uint64_t)(uintptr_t)&found >> PW_PAGE_SHIFT, 1, &found) >= 0;
+}
+
+/* Does one entry map the 2 MB around the page? Where nothing tells: no. The page itself first:
+ * where it has an entry of its own the kernel would look at all 512. */
+static bool is_huge(const pw_memory *memory, uint64_t page)
+{
+    return num_huge(memory, page, 1) == 1 &&
+           num_huge(memory, pw_huge_page_of(page), PW_HUGE_PAGES) == PW_HUGE_PAGES;
+}
+
+/* Only where the program announces itself (pw_memory_enter): it may give a region back, and then a
+ * huge page may come. */
+static bool is_small(const pw_memory *memory, uint64_t page)
+{
+    return memory->entry && is_known(memory, &memory->small_regions, page, page + 1);
+}
+
+static bool is_any_changed(const uint8_t *effects, uint64_t num_pages)
+{
+    for (uint64_t i = 0; i < num_pages; i++)
+        if (effects[i] != PW_EFFECT_NONE) return true;
+    return false;
+}
+
+/* Effects of a page-in of [first_page, +num_pages), which has just ended well: pages that one huge
+ * page brought in were one fault, of which the first page stands for all. */
+static void find_huge(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *effects)
+{
+    for (uint64_t i = 0, end; i < num_pages; i = end) {
+        uint64_t page = first_page + i;
+        end = pw_huge_page_of(page) + PW_HUGE_PAGES - first_page;
+        if (end > num_pages) end = num_pages;
+        if (is_small(memory, page)) continue;
+        bool is_new = effects[i] == PW_EFFECT_NEW;
+        /* where a page was there and another came, each has an entry */
+        bool is_mixed = effects[i] == PW_EFFECT_NONE && is_any_changed(effects + i, end - i);
+        if (is_new && is_huge(memory, page)) memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
+        else if (is_new || is_mixed)
+            note_known(memory, &memory->small_regions, pw_huge_page_of(page),
+                       pw_huge_page_of(page) + PW_HUGE_PAGES);
+    }
+}
+
+static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages)
+{
+    if (is_small(memory, page) || !is_huge(memory, page)) return;
+    *first_page = pw_huge_page_of(page);
+    *num_pages = PW_HUGE_PAGES;
+}
+
 static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                          uint64_t *num_collapsed)
 {
@@ -265,7 +378,7 @@ static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         return PW_ERR_HOST;
     uint64_t region_page = (first_page + PW_HUGE_PAGES - 1) & ~(uint64_t)(PW_HUGE_PAGES - 1);
     for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES)
-        *num_collapsed += pw_memory_is_huge(memory, region_page);
+        *num_collapsed += is_huge(memory, region_page);
     return PW_OK;
 }
 
@@ -320,30 +433,12 @@ static bool is_brought_in(pw_memory *memory, uint64_t first_page, uint64_t num_p
 {
     uint64_t looked_at = num_pages < LOOKED_AT_AGAIN ? num_pages : LOOKED_AT_AGAIN;
     uint8_t state[LOOKED_AT_AGAIN];
-    if (memory->brought_in.entry != memory->entry ||
-        memory->brought_in.generation != memory->generation ||
-        first_page < memory->brought_in.first_page ||
-        first_page + num_pages > memory->brought_in.end_page ||
+    if (!is_known(memory, &memory->brought_in, first_page, first_page + num_pages) ||
         host_walk_for_write(memory, first_page, looked_at, state) < 0)
         return false;
     for (uint64_t i = 0; i < looked_at; i++)
         if (state[i] != PW_PAGE_PRESENT) return false;
     return true;
-}
-
-static void note_brought_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    uint64_t end_page = first_page + num_pages;
-    bool counts = memory->brought_in.entry == memory->entry &&
-                  memory->brought_in.generation == memory->generation;
-    if (counts && first_page >= memory->brought_in.first_page &&
-        end_page <= memory->brought_in.end_page)
-        return;
-    if (!counts || memory->brought_in.end_page != first_page)
-        memory->brought_in.first_page = first_page;
-    memory->brought_in.end_page = end_page;
-    memory->brought_in.entry = memory->entry;
-    memory->brought_in.generation = memory->generation;
 }
 
 static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
@@ -364,10 +459,13 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         if (effects) keep_arrived(memory, first_page, num_pages, mapped, for_write, effects);
         return code;
     }
-    if (effects && memory->has_huge_pages) pw_memory_find_huge(memory, first_page, mapped, effects);
+    if (effects && memory->has_huge_pages) find_huge(memory, first_page, mapped, effects);
     count(memory, &outlook);
     *num_absent = outlook.num_absent;
-    if (for_write && outlook.is_certain) note_brought_in(memory, first_page, mapped);
+    uint64_t end_page = first_page + mapped;
+    if (for_write && outlook.is_certain &&
+        !is_known(memory, &memory->brought_in, first_page, end_page))
+        note_known(memory, &memory->brought_in, first_page, end_page);
     return mapped == num_pages ? PW_OK : PW_ERR_ADDRESS;
 }
 
@@ -456,7 +554,7 @@ static const struct pw_memory_ops host_ops = {
     .probe = host_probe,
     .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
-    .extent = pw_memory_huge_extent,
+    .extent = host_extent,
     .collapse = host_collapse,
     .populate = host_populate,
     .pin = host_pin,

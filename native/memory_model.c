@@ -40,8 +40,6 @@ struct model {
     bool is_forked;         /* the whole address space: pages never seen are write-protected too */
 };
 
-static inline uint64_t region_of(uint64_t page) { return page & ~(uint64_t)(PW_HUGE_PAGES - 1); }
-
 /* The finaliser of splitmix64: every bit of the input changes every bit of the output. */
 static inline uint64_t mix(uint64_t value)
 {
@@ -53,8 +51,8 @@ static inline uint64_t mix(uint64_t value)
 
 static uint8_t first_state(const struct model *model, uint64_t page)
 {
-    uint64_t place =
-        model->options.huge_pages ? region_of(page) : page; /* a huge page comes and goes whole */
+    uint64_t place = model->options.huge_pages ? pw_huge_page_of(page)
+                                               : page; /* a huge page comes and goes whole */
     uint64_t draw = (mix(model->options.seed ^ mix(place)) >> 32) * MILLION >> 32;
     return draw < model->options.fault_millionths ? PW_PAGE_ABSENT : PW_PAGE_PRESENT;
 }
@@ -114,8 +112,8 @@ static int enter_page(struct model *model, uint64_t page, uint32_t *out)
 {
     int code = PW_OK;
     if (model->options.huge_pages && *find_bucket(model, page) == 0)
-        for (uint64_t other = region_of(page);
-             code == PW_OK && other < region_of(page) + PW_HUGE_PAGES; other++)
+        for (uint64_t other = pw_huge_page_of(page);
+             code == PW_OK && other < pw_huge_page_of(page) + PW_HUGE_PAGES; other++)
             code = enter_one(model, other, out);
     return code == PW_OK ? enter_one(model, page, out) : code;
 }
@@ -151,7 +149,7 @@ static void free_frame(struct model *model, uint32_t i)
 static void split(struct model *model, uint32_t i)
 {
     if (!model->entries[i].is_huge) return;
-    uint64_t region_page = region_of(model->entries[i].page);
+    uint64_t region_page = pw_huge_page_of(model->entries[i].page);
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++)
         model->entries[*find_bucket(model, page)].is_huge = false;
 }
@@ -212,7 +210,7 @@ static int touch(struct model *model, uint32_t i, bool for_write)
  * have entries. */
 static void bring_along(struct model *model, uint32_t i, bool for_write)
 {
-    uint64_t page = model->entries[i].page, region_page = region_of(page);
+    uint64_t page = model->entries[i].page, region_page = pw_huge_page_of(page);
     for (uint64_t other = region_page;
          other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
         uint32_t j = *find_bucket(model, other);
@@ -279,8 +277,8 @@ static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_p
             memset(effects + n, code == PW_ERR_ADDRESS ? PW_EFFECT_UNMAPPED : PW_EFFECT_NONE,
                    num_pages - n);
         if (code != PW_OK) return code;
-        if (effect != PW_EFFECT_NONE) brought_region = region_of(first_page + n);
-        else if (brought_region == region_of(first_page + n) &&
+        if (effect != PW_EFFECT_NONE) brought_region = pw_huge_page_of(first_page + n);
+        else if (brought_region == pw_huge_page_of(first_page + n) &&
                  model->entries[*find_bucket(model, first_page + n)].is_huge)
             effect = PW_EFFECT_ALONG;
         *num_absent += effect != PW_EFFECT_NONE;
@@ -294,7 +292,7 @@ static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
 {
     const struct model *model = (const struct model *)memory;
     if (!model->entries[*find_bucket(model, page)].is_huge) return;
-    *first_page = region_of(page);
+    *first_page = pw_huge_page_of(page);
     *num_pages = PW_HUGE_PAGES;
 }
 
@@ -452,7 +450,7 @@ static int collapse_region(struct model *model, uint64_t region_page, bool *done
 static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                           uint64_t *num_collapsed)
 {
-    uint64_t region_page = region_of(first_page + PW_HUGE_PAGES - 1);
+    uint64_t region_page = pw_huge_page_of(first_page + PW_HUGE_PAGES - 1);
     for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES) {
         bool done;
         int code = collapse_region((struct model *)memory, region_page, &done);
@@ -468,7 +466,7 @@ static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uin
     uint64_t num_collapsed = 0, end_page = first_page + num_pages;
     if (model->options.collapse_millionths == 0) return 0;
     model->num_transfers++;
-    for (uint64_t region_page = region_of(first_page); region_page < end_page;
+    for (uint64_t region_page = pw_huge_page_of(first_page); region_page < end_page;
          region_page += PW_HUGE_PAGES) {
         uint64_t draw =
             mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;

@@ -1,10 +1,10 @@
-"""Settings as dataclass fields that carry help, unit and limits.
+"""Settings: their declarations, with help, unit and limits.
 
-A setting is a field made by `setting()`; those of a run are made by native/declared.py. Its text
-form (command line, environment, TOML string) is read by `parse_value` and written by
-`format_value`; both go through the same limits as a value given in Python. Values with a unit of
-time or size take it in the text ("1ms", "16KiB"), so their name in files has no suffix: field
-`timeout_ns` is the setting `timeout`. Needs the standard library alone: the build uses it.
+A dataclass of settings has them in its fields' metadata; those of a run are made by
+native/declared.py. The text form (command line, environment, TOML string) is read by `parse_value`
+and written by `format_value`; both go through the same limits as a value given in Python. Values
+with a unit of time or size take it in the text ("1ms", "16KiB"), so their name in files has no
+suffix: field `timeout_ns` is the setting `timeout`. Needs the standard library alone.
 """
 
 import dataclasses
@@ -25,14 +25,8 @@ SIZE_UNITS = {
     "GB": 1000**3,
 }
 BOOLEANS = {
-    "true": True,
-    "on": True,
-    "yes": True,
-    "1": True,
-    "false": False,
-    "off": False,
-    "no": False,
-    "0": False,
+    **dict.fromkeys(("true", "on", "yes", "1"), True),
+    **dict.fromkeys(("false", "off", "no", "0"), False),
 }
 
 SUFFIXES = {"duration": "_ns", "size": "_bytes"}
@@ -68,16 +62,16 @@ class Declaration:
     """bool, int, float, text, path, duration or size."""
     default: Any
     help: str
-    unit: str
+    unit: str = ""
     """Unit of the value in Python; empty when it has none."""
-    values: tuple[str, ...] | None
+    values: tuple[str, ...] | None = None
     """The only texts that the setting takes; None when any will do, or `extensions` tell."""
-    extensions: Extensions | None
+    extensions: Extensions | None = None
     """Registry of classes: the setting takes their names, or module:Class."""
-    minimum: float | None
-    maximum: float | None
-    none_allowed: bool
-    power_of_two: bool
+    minimum: float | None = None
+    maximum: float | None = None
+    none_allowed: bool = False
+    power_of_two: bool = False
 
     @property
     def name(self) -> str:
@@ -93,64 +87,20 @@ class Declaration:
         return "PAGEWIRE_" + self.name.replace(".", "_").upper()
 
 
-def setting(
-    default: Any,
-    help: str,
-    *,
-    kind: str | None = None,
-    unit: str = "",
-    choices: Iterable[str] | None = None,
-    extensions: Extensions | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    none_allowed: bool = False,
-    power_of_two: bool = False,
-) -> Any:
-    """Declare a dataclass field as a setting; `kind` is taken from the default's type when absent.
-
-    choices: the names allowed.
-    """
-    if kind is None:
-        kind = {bool: "bool", int: "int", float: "float", str: "text"}[type(default)]
-    unit = {"duration": "ns", "size": "bytes"}.get(kind, unit)
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "help": help if extensions is None else f"{help}: {extensions.help()}",
-            "kind": kind,
-            "unit": unit,
-            "values": None if choices is None else tuple(choices),
-            "extensions": extensions,
-            "minimum": minimum,
-            "maximum": maximum,
-            "none_allowed": none_allowed,
-            "power_of_two": power_of_two,
-        },
-    )
-
-
 def setting_name(field: str, kind: str) -> str:
     """Name of a field in files: without the suffix when the unit is part of the value."""
     return field.removesuffix(SUFFIXES.get(kind, ""))
 
 
-_declarations: dict[tuple[str, type[Any]], list[Declaration]] = {}
-
-
-def declarations(section: str, owner: type[Any]) -> list[Declaration]:
+def declarations(owner: type[Any]) -> list[Declaration]:
     """All settings of a configuration dataclass, in the order of its fields."""
-    if (section, owner) not in _declarations:
-        _declarations[section, owner] = [
-            Declaration(section=section, field=field.name, default=field.default, **field.metadata)
-            for field in dataclasses.fields(owner)
-            if "kind" in field.metadata
-        ]
-    return _declarations[section, owner]
+    fields = dataclasses.fields(owner)
+    return [field.metadata["setting"] for field in fields if "setting" in field.metadata]
 
 
-def validate(section: str, config: Any) -> None:
+def validate(config: Any) -> None:
     """Check every setting of a dataclass instance; for use in `__post_init__`."""
-    for declaration in declarations(section, type(config)):
+    for declaration in declarations(type(config)):
         check_value(declaration, getattr(config, declaration.field))
 
 

@@ -391,15 +391,6 @@ uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t fi
     return dropped;
 }
 
-uint64_t pw_tcache_invalidate_pdid(pw_tcache *cache, uint16_t pdid)
-{
-    uint64_t dropped = 0;
-    for (uint32_t line = 0; line < cache->num_lines; line++)
-        if (cache->keys[line] != EMPTY && (cache->keys[line] & 0xFFFF) == pdid)
-            dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
-    return dropped;
-}
-
 uint64_t pw_tcache_invalidate_all(pw_tcache *cache)
 {
     uint64_t dropped = 0;

@@ -27,10 +27,9 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
 /* Enter one translation; takes the line of that page, or the least recently used one. Either
  * becomes the most recently used. PW_ERR_INVALID when the page number has more than 47 bits. */
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame);
-/* Drop translations; each returns how many it dropped. */
+/* Drop translations of a process, or all; each returns how many it dropped. */
 uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page,
                                     uint64_t num_pages);
-uint64_t pw_tcache_invalidate_pdid(pw_tcache *cache, uint16_t pdid);
 uint64_t pw_tcache_invalidate_all(pw_tcache *cache);
 /* cdef end */
 #endif

@@ -46,6 +46,7 @@ typedef int64_t pw_time;
 /* cdef end */
 
 #define PW_NEVER INT64_MAX
+#define PW_ALL_PAGES UINT64_MAX /* a number of pages: of a process */
 
 /* Completion notification of a transfer: the words that appear at the destination. */
 typedef struct {

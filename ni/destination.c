@@ -37,19 +37,11 @@ static void answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns,
         if (out.kind == PW_FRAME_NO_ANSWER) return; /* said when the copy is answered */
         out.flags |= PW_FLAG_COPY;
     }
-    pw_control_frame frame = {
-        .header = {.kind = (uint8_t)out.kind,
-                   .flags = out.flags,
-                   .pdid = block->header.pdid,
-                   .stream = block->header.stream,
-                   .time_ns = out.at_ns + ni->paths[peer].latency_ns},
-        .block_idx = block->block_idx,
-        .transaction_id = block->transaction_id,
-        .sequence = block->sequence,
-        .code = out.code,
-        .argument0 = (uint64_t)out.err_ns,
-        .argument1 = (uint64_t)sent_ns,
-    };
+    pw_control_frame frame =
+        pw_control_of_block(block, out.kind, out.flags, out.at_ns + ni->paths[peer].latency_ns);
+    frame.code = out.code;
+    frame.argument0 = (uint64_t)out.err_ns;
+    frame.argument1 = (uint64_t)sent_ns;
     pw_engine_send_control(ni, peer, &frame);
     if (out.kind == PW_FRAME_ACK)
         pw_trace_add_of(&ni->trace, out.at_ns, PW_TRACE_ACK_SENT, peer, block->transaction_id,
@@ -77,16 +69,8 @@ void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by)
 void pw_destination_answered(pw_ni *ni, const pw_block_frame *block)
 {
     if (!(block->header.flags & PW_FLAG_COPY)) return;
-    pw_control_frame frame = {
-        .header = {.kind = PW_FRAME_NO_ANSWER,
-                   .flags = PW_FLAG_COPY,
-                   .pdid = block->header.pdid,
-                   .stream = block->header.stream,
-                   .time_ns = block->last_packet_ns},
-        .block_idx = block->block_idx,
-        .transaction_id = block->transaction_id,
-        .sequence = block->sequence,
-    };
+    const pw_control_frame frame =
+        pw_control_of_block(block, PW_FRAME_NO_ANSWER, PW_FLAG_COPY, block->last_packet_ns);
     pw_engine_send_control(ni, block->header.source_node, &frame);
 }
 
@@ -235,8 +219,7 @@ static pw_verdict faults_meet(pw_ni *ni, pw_passage *way)
     return faults_refuse_or_ask(ni, way);
 }
 
-/* --- admit: room, receive engine, context, transfer, CRC
- * ------------------------------------------ */
+/* --- admit: room, receive engine, context, transfer, CRC --- */
 
 /* Do as many blocks as the receive buffer holds wait for the receive engine already? Without a
  * buffer flow control holds the block at its source instead. */
@@ -344,8 +327,7 @@ static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
 
-/* --- translate ----
- */
+/* --- translate --- */
 
 /* Stall mode: write the packets, each as soon as its page is there. Moves the block's end to when
  * the last one is written, or returns why an access was terminated. Packets that find no room among
@@ -505,7 +487,7 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
     pw_inbound *inbound = way->arrival.inbound;
     pw_time delay_ns = 0;
     int code = PW_OK;
-    pw_driver_catch_up(&ni->driver, way->arrival.end_ns);
+    pw_library_thread_catch_up(&ni->driver.thread, way->arrival.end_ns);
     way->granted = pw_lookahead_holds(ni, inbound, block);
     if (way->granted)
         delay_ns = pw_translation_latency_ns(
@@ -572,8 +554,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     return faults_refuse_or_ask(ni, way);
 }
 
-/* --- deliver ------------------------------------------------------------------------------------
- */
+/* --- deliver --- */
 
 static pw_verdict deliver(pw_ni *ni, pw_passage *way)
 {
@@ -594,8 +575,7 @@ static pw_verdict deliver(pw_ni *ni, pw_passage *way)
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
 
-/* --- the way ------------------------------------------------------------------------------------
- */
+/* --- the way --- */
 
 pw_passage pw_passage_of(const pw_block_frame *block)
 {

@@ -42,6 +42,19 @@ void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *fr
     pw_frame_seal(&own->header, sizeof *own);
 }
 
+pw_control_frame pw_control_of_block(const pw_block_frame *block, enum pw_frame_kind kind,
+                                     uint8_t flags, pw_time arrives_ns)
+{
+    return (pw_control_frame){.header = {.kind = (uint8_t)kind,
+                                         .flags = flags,
+                                         .pdid = block->header.pdid,
+                                         .stream = block->header.stream,
+                                         .time_ns = arrives_ns},
+                              .block_idx = block->block_idx,
+                              .transaction_id = block->transaction_id,
+                              .sequence = block->sequence};
+}
+
 void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, uint32_t stream,
                            uint32_t code, pw_time at_ns)
 {
@@ -169,18 +182,10 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
     bool timed =
         block->last_packet_ns >= header->time_ns && block->last_packet_ns <= PW_FRAME_TIME_MAX;
     pw_time end_ns = timed ? block->last_packet_ns : header->time_ns;
-    pw_control_frame frame = {
-        .header = {.kind = PW_FRAME_NACK,
-                   .flags = header->flags & PW_FLAG_COPY,
-                   .pdid = header->pdid,
-                   .stream = header->stream,
-                   .time_ns = end_ns + latency_ns},
-        .block_idx = block->block_idx,
-        .transaction_id = block->transaction_id,
-        .sequence = block->sequence,
-        .code = PW_NACK_DECODE,
-        .argument1 = (uint64_t)pw_later(end_ns - latency_ns, 0),
-    };
+    pw_control_frame frame = pw_control_of_block(block, PW_FRAME_NACK, header->flags & PW_FLAG_COPY,
+                                                 end_ns + latency_ns);
+    frame.code = PW_NACK_DECODE;
+    frame.argument1 = (uint64_t)pw_later(end_ns - latency_ns, 0);
     ni->counters.malformed_frames++;
     ni->counters.blocks_refused_address++;
     pw_engine_send_control(ni, header->source_node, &frame);
@@ -344,7 +349,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
                               refusal, found_ns);
         return PW_OK;
     }
-    pw_read_request kept = {
+    pw_transfer kept = {
         .source_address = request->source_address,
         .destination_address = request->destination_address,
         .num_bytes = request->num_bytes,
@@ -562,7 +567,7 @@ typedef struct pw_held_burst {
 
 void pw_engine_ask(pw_ni *ni)
 {
-    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    const pw_tasklet_job *pending = &ni->driver.job;
     ni->decision_wanted = true;
     pw_engine_emit(ni, PW_HOST_DECISION, ++ni->decision_id, PW_OK, ni->service.page_in_ns, 0,
                    pending->fault.source_node);
@@ -616,7 +621,7 @@ static int receive_held(pw_ni *ni)
 int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out)
 {
     if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
-    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    const pw_tasklet_job *pending = &ni->driver.job;
     const pw_fault *fault = &pending->fault;
     uint32_t bank = 0;
     while (ni->smmu.banks[bank].pdid != fault->pdid) bank++;
@@ -640,7 +645,7 @@ int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out)
 int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages)
 {
     if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
-    const pw_tasklet_job *pending = pw_driver_undecided(&ni->driver);
+    const pw_tasklet_job *pending = &ni->driver.job;
     bool holds_page = first_page <= pending->page && pending->page - first_page < num_pages;
     if (!holds_page || num_pages > UINT64_MAX - first_page) return PW_ERR_INVALID;
     bool at_destination = pending->fault.at_destination;

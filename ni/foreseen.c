@@ -4,8 +4,7 @@
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 
-/* --- source -------------------------------------------------------------------------------------
- */
+/* --- source --- */
 
 static int channel_of(const pw_ni *ni, const pw_control_frame *answer)
 {
@@ -81,20 +80,23 @@ void pw_bounds_announce(pw_ni *ni)
     bounds->num_channels = num_kept;
 }
 
-/* --- destination --------------------------------------------------------------------------------
- */
+/* --- destination --- */
 
-static void send_err(pw_ni *ni, const pw_err_order *order)
+/* The ERR; with ERR_LATER only the word that it does not come before. */
+static void send_err(pw_ni *ni, const pw_err_order *order, enum pw_frame_kind kind)
 {
+    pw_time arrives_ns = order->at_ns + ni->paths[order->source_node].latency_ns;
     pw_control_frame frame = {
-        .header = {.kind = PW_FRAME_ERR,
+        .header = {.kind = (uint8_t)kind,
                    .pdid = order->pdid,
                    .stream = (uint32_t)(order->identity >> 32),
-                   .time_ns = order->at_ns + ni->paths[order->source_node].latency_ns},
+                   .time_ns = arrives_ns},
         .block_idx = (uint32_t)order->identity,
         .transaction_id = order->transaction_id,
         .sequence = order->sequence,
-        .argument0 = pw_err_word(order->pdid, order->transaction_id, order->sequence, order->pdid),
+        .argument0 = kind == PW_FRAME_ERR ? pw_err_word(order->pdid, order->transaction_id,
+                                                        order->sequence, order->pdid)
+                                          : (uint64_t)arrives_ns,
     };
     pw_engine_send_control(ni, order->source_node, &frame);
 }
@@ -102,28 +104,15 @@ static void send_err(pw_ni *ni, const pw_err_order *order)
 void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns)
 {
     pw_err_order order;
-    while (pw_driver_next_err(&ni->driver, known_ns, &order))
-        if (!order.is_lost) send_err(ni, &order);
-}
-
-static void send_later(pw_ni *ni, const pw_err_order *order)
-{
-    pw_time latency_ns = ni->paths[order->source_node].latency_ns;
-    pw_control_frame frame = {.header = {.kind = PW_FRAME_ERR_LATER,
-                                         .pdid = order->pdid,
-                                         .stream = (uint32_t)(order->identity >> 32),
-                                         .time_ns = order->at_ns + latency_ns},
-                              .block_idx = (uint32_t)order->identity,
-                              .transaction_id = order->transaction_id,
-                              .sequence = order->sequence,
-                              .argument0 = (uint64_t)(order->at_ns + latency_ns)};
-    pw_engine_send_control(ni, order->source_node, &frame);
+    while (pw_library_thread_next_err(&ni->driver.thread, known_ns, &order))
+        if (!order.is_lost) send_err(ni, &order, PW_FRAME_ERR);
 }
 
 void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound)
 {
     pw_err_order order;
-    if (pw_driver_earliest_err(&ni->driver, &inbound->bound_ns, &order)) send_later(ni, &order);
+    if (pw_library_thread_earliest_err(&ni->driver.thread, &inbound->bound_ns, &order))
+        send_err(ni, &order, PW_FRAME_ERR_LATER);
 }
 
 void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns)
@@ -147,7 +136,7 @@ void pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound)
 {
     if (!inbound->has_page_ins) return;
-    pw_driver_release(&ni->driver, &inbound->bound_ns);
+    pw_library_thread_release(&ni->driver.thread, &inbound->bound_ns);
     pw_bounds_send_errs(ni, PW_NEVER);
 }
 

@@ -13,11 +13,23 @@ static int64_t num_packets(const pw_ni *ni, uint32_t payload_bytes)
     return 1 + (payload_bytes + room - 1) / room;
 }
 
-static uint32_t envelope_crc(const pw_envelope *envelope)
+static uint32_t envelope_crc(pw_envelope envelope)
 {
-    pw_envelope copy = *envelope;
-    copy.envelope_crc = 0;
-    return pw_crc32c(0, &copy, sizeof copy);
+    envelope.envelope_crc = 0;
+    return pw_crc32c(0, &envelope, sizeof envelope);
+}
+
+/* The message as it leaves, its payload behind the envelope. */
+static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, uint8_t *frame)
+{
+    envelope->magic = PW_ENVELOPE_MAGIC;
+    envelope->source_node = ni->node;
+    if (envelope->payload_bytes) {
+        memcpy(frame + sizeof *envelope, payload, envelope->payload_bytes);
+        envelope->payload_crc = pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes);
+    }
+    envelope->envelope_crc = envelope_crc(*envelope);
+    memcpy(frame, envelope, sizeof *envelope);
 }
 
 /* Send the packets of a message: when it arrives. A lone packet slips in between those of blocks
@@ -43,17 +55,14 @@ int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
 {
     int64_t posted_ns;
     pw_envelope envelope = {
-        .magic = PW_ENVELOPE_MAGIC,
         .kind = kind,
-        .source_node = ni->node,
         .num_bytes = num_bytes,
         .address = address,
         .key = key,
         .arrival_ns = send_packets(ni, peer, 0, true, now_ns, &posted_ns),
         .extra = extra,
     };
-    envelope.envelope_crc = envelope_crc(&envelope);
-    memcpy(frame, &envelope, sizeof envelope);
+    write_frame(ni, &envelope, NULL, frame);
     return posted_ns;
 }
 
@@ -67,22 +76,17 @@ int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t dest
         packets * (uint64_t)ni->costs.packet_header_bytes + PW_PACKET_WORDS_BYTES + payload_bytes;
     ni->counters.message_packets += packets;
     pw_envelope envelope = {
-        .magic = PW_ENVELOPE_MAGIC,
         .kind = kind,
-        .source_node = ni->node,
         .num_bytes = words[0],
         .address = words[1],
         .key = words[2],
         .arrival_ns =
             at_ns + (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns,
         .payload_bytes = payload_bytes,
-        .payload_crc = payload_bytes ? pw_crc32c(0, payload, payload_bytes) : 0,
         .destination = destination,
         .extra = words[3],
     };
-    envelope.envelope_crc = envelope_crc(&envelope);
-    memcpy(frame, &envelope, sizeof envelope);
-    if (payload_bytes) memcpy(frame + sizeof envelope, payload, payload_bytes);
+    write_frame(ni, &envelope, payload, frame);
     return envelope.arrival_ns;
 }
 
@@ -92,21 +96,14 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
 {
     int64_t posted_ns;
     pw_envelope envelope = {
-        .magic = PW_ENVELOPE_MAGIC,
         .kind = kind,
-        .source_node = ni->node,
         .num_bytes = num_bytes,
         .address = address,
         .key = key,
         .arrival_ns = send_packets(ni, peer, payload_bytes, false, now_ns, &posted_ns),
         .payload_bytes = payload_bytes,
     };
-    if (payload_bytes) {
-        memcpy(frame + sizeof envelope, (const void *)(uintptr_t)address, payload_bytes);
-        envelope.payload_crc = pw_crc32c(0, frame + sizeof envelope, payload_bytes);
-    }
-    envelope.envelope_crc = envelope_crc(&envelope);
-    memcpy(frame, &envelope, sizeof envelope);
+    write_frame(ni, &envelope, (const void *)(uintptr_t)address, frame);
     pw_trace_detail(&ni->trace, now_ns, PW_TRACE_MESSAGE_SENT, peer, (uint64_t)envelope.arrival_ns,
                     num_bytes);
     if (key) {
@@ -128,7 +125,7 @@ static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes
     return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
            envelope->payload_bytes <= frame_bytes - sizeof *envelope && envelope->arrival_ns >= 0 &&
            envelope->arrival_ns <= ARRIVAL_MAX_NS &&
-           envelope_crc(envelope) == envelope->envelope_crc &&
+           envelope_crc(*envelope) == envelope->envelope_crc &&
            (!envelope->payload_bytes ||
             pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
                 envelope->payload_crc);

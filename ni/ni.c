@@ -91,10 +91,9 @@ static int create_parts(pw_ni *ni)
         code =
             pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->translation->receiver,
                              &ni->counters, &ni->tallies, ni->events, &ni->trace);
-    if (code == PW_OK)
-        code = pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace,
-                              ni->memory, &ni->smmu, &ni->impairments);
     if (code < 0) return code;
+    pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, ni->memory,
+                   &ni->smmu, &ni->impairments);
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
     ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
     pw_time_histogram_init(&ni->tallies.fault_times);
@@ -396,18 +395,6 @@ void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
-    pw_memory_changed(ni->memory);
-}
-
-void pw_ni_invalidate_context(pw_ni *ni, uint16_t pdid)
-{
-    ni->translation->ops->invalidate_context(ni->translation, pdid);
-    pw_memory_changed(ni->memory);
-}
-
-void pw_ni_invalidate_all(pw_ni *ni)
-{
-    ni->translation->ops->invalidate_all(ni->translation);
     pw_memory_changed(ni->memory);
 }
 

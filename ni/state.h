@@ -265,6 +265,9 @@ void pw_destination_refuse(pw_ni *ni);
 /* PW_ERR_* of a NACK's code, and the code of an error. */
 int pw_error_of_nack(uint32_t code);
 uint32_t pw_nack_of_error(int code);
+/* A control frame about a block that came here, which says nothing else yet. */
+pw_control_frame pw_control_of_block(const pw_block_frame *block, enum pw_frame_kind kind,
+                                     uint8_t flags, pw_time arrives_ns);
 /* Append a control frame that arrives at header.time_ns; magic, length, node and CRC are filled in.
  */
 void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *frame);

@@ -180,20 +180,8 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
                                const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id)
 {
-    if (peer >= ni->num_nodes || descriptor->transfer_bytes == 0 ||
-        descriptor->destination_address_notification % PW_NOTIFICATION_BYTES ||
-        descriptor->reserved[0] > PW_HINT_LOW || descriptor->reserved[1] > PW_WINDOW_MAX)
-        return PW_ERR_INVALID;
-    pw_transfer transfer = {
-        .source_address = descriptor->source_address,
-        .destination_address = descriptor->destination_address,
-        .num_bytes = descriptor->transfer_bytes,
-        .peer = peer,
-        .pdid = pdid,
-        .notification = pw_descriptor_notification(descriptor),
-        .hint = (uint8_t)descriptor->reserved[0],
-        .window_blocks = (uint8_t)descriptor->reserved[1],
-    };
+    if (peer >= ni->num_nodes || !pw_descriptor_is_valid(descriptor)) return PW_ERR_INVALID;
+    pw_transfer transfer = pw_transfer_of(descriptor, peer, pdid);
     int64_t posted_ns = post_write(ni, &transfer, now_ns);
     if (posted_ns >= 0) *id = transfer.cookie;
     return posted_ns;

@@ -117,7 +117,7 @@ int pw_node_share_pages(pw_node *node)
     atomic_store_explicit(&node->num_forks, 0, memory_order_relaxed);
     int code = pw_memory_fork(node->memory, 0, UINT64_MAX);
     if (code < 0) return pw_node_fail(node, code, "fork");
-    pw_ni_invalidate_context(node->ni, node->pdid);
+    pw_ni_invalidate(node->ni, node->pdid, 0, PW_ALL_PAGES);
     return tell_invalidated(node, 0, ALL_PAGES);
 }
 

@@ -45,8 +45,7 @@ pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint6
     return pw_answers_identity(firmware, transaction) == identity ? transaction : NULL;
 }
 
-/* --- timeouts -----------------------------------------------------------------------------------
- */
+/* --- timeouts --- */
 
 /* Timeouts of blocks, in the three ways of the R5 thesis [R5 3.4]:
  * absolute: the entry holds the time at which it expires.
@@ -114,8 +113,7 @@ void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns)
     pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(firmware->settings, at_ns), 0, 0);
 }
 
-/* --- reactions ----------------------------------------------------------------------------------
- */
+/* --- reactions --- */
 
 static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
                   pw_actions *actions, pw_time at_ns)
@@ -211,8 +209,7 @@ static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event,
     return transaction->num_spoiled > PW_SEQUENCE_MASK;
 }
 
-/* --- going back ---------------------------------------------------------------------------------
- */
+/* --- going back --- */
 
 /* Go-back-N, as an InfiniBand NIC does it, for a transfer: the receiver takes blocks in their order
  * alone. What was sent behind one that it did not take is sent again: at once when the receiver
@@ -289,8 +286,7 @@ void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
     if (has_more && !transfer->queued) pw_r5_requeue(firmware, channel, at_ns);
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static enum pw_block_event event_of_nack(uint32_t code)
 {

@@ -55,6 +55,27 @@ static void mailbox_drop_head(pw_mailbox *mailbox)
     mailbox->num_waiting--;
 }
 
+bool pw_descriptor_is_valid(const pw_descriptor *descriptor)
+{
+    return descriptor->transfer_bytes &&
+           descriptor->destination_address_notification % PW_NOTIFICATION_BYTES == 0 &&
+           descriptor->reserved[0] <= PW_HINT_LOW && descriptor->reserved[1] <= PW_WINDOW_MAX;
+}
+
+pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint16_t pdid)
+{
+    return (pw_transfer){
+        .source_address = descriptor->source_address,
+        .destination_address = descriptor->destination_address,
+        .num_bytes = descriptor->transfer_bytes,
+        .peer = peer,
+        .pdid = pdid,
+        .notification = pw_descriptor_notification(descriptor),
+        .hint = (uint8_t)descriptor->reserved[0],
+        .window_blocks = (uint8_t)descriptor->reserved[1],
+    };
+}
+
 enum { CLOSED, OPEN, INSERTED, TRIGGERED };
 
 static bool is_busy(const pw_firmware *firmware, uint32_t channel)
@@ -84,11 +105,7 @@ int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
     if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED ||
         is_busy(firmware, channel))
         return PW_ERR_INVALID;
-    if (descriptor->transfer_bytes == 0 ||
-        descriptor->destination_address_notification % PW_NOTIFICATION_BYTES)
-        return PW_ERR_INVALID;
-    if (descriptor->reserved[0] > PW_HINT_LOW || descriptor->reserved[1] > PW_WINDOW_MAX)
-        return PW_ERR_INVALID;
+    if (!pw_descriptor_is_valid(descriptor)) return PW_ERR_INVALID;
     if (pw_range_wraps(descriptor->source_address, descriptor->transfer_bytes) ||
         pw_range_wraps(descriptor->destination_address, descriptor->transfer_bytes))
         return PW_ERR_ADDRESS;
@@ -104,18 +121,9 @@ int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, u
     if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] != INSERTED)
         return PW_ERR_INVALID;
     const pw_descriptor *descriptor = &firmware->descriptors[channel];
-    pw_transfer transfer = {
-        .source_address = descriptor->source_address,
-        .destination_address = descriptor->destination_address,
-        .num_bytes = descriptor->transfer_bytes,
-        .peer = firmware->transfers[channel].peer,
-        .pdid = firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE],
-        .stream = pw_firmware_new_stream(firmware),
-        .notification = pw_descriptor_notification(descriptor),
-        .hint = (uint8_t)descriptor->reserved[0],
-        .window_blocks = (uint8_t)descriptor->reserved[1],
-    };
-    transfer.cookie = transfer.stream;
+    pw_transfer transfer = pw_transfer_of(descriptor, firmware->transfers[channel].peer,
+                                          firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
+    transfer.cookie = transfer.stream = pw_firmware_new_stream(firmware);
     firmware->user_states[channel] = TRIGGERED;
     pw_firmware_trigger(firmware, channel, &transfer, at_ns);
     *stream = transfer.stream;
@@ -157,10 +165,10 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
     pw_calendar_init(&firmware->r5);
-    pw_scheduler_init(
-        &firmware->scheduler, (uint64_t)settings->high_limit_bytes,
-        (uint64_t)settings->medium_limit_bytes,
-        pw_scheduling_policy_of(settings->requeue_dynamic, settings->strict_priority));
+    firmware->scheduler.high_limit_bytes = (uint64_t)settings->high_limit_bytes;
+    firmware->scheduler.medium_limit_bytes = (uint64_t)settings->medium_limit_bytes;
+    firmware->scheduler.is_dynamic = settings->requeue_dynamic;
+    firmware->scheduler.is_strict = settings->strict_priority;
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
         int code = mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
@@ -371,8 +379,9 @@ void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
         uint64_t rest = transfer->num_bytes -
                         pw_block_offset((uint64_t)firmware->settings->block_bytes,
                                         transfer->first_block_bytes, transfer->next_block);
-        enum pw_class queue = firmware->scheduler.policy->reclassify(
-            &firmware->scheduler, (enum pw_class)transfer->queue, rest);
+        enum pw_class queue = firmware->scheduler.is_dynamic
+                                  ? pw_scheduler_classify(&firmware->scheduler, rest)
+                                  : (enum pw_class)transfer->queue;
         if (queue != transfer->queue) set_open(firmware, transfer, false, at_ns);
         transfer->queue = (uint8_t)queue;
         set_open(firmware, transfer, true, at_ns);

@@ -62,12 +62,8 @@ typedef struct {
 } pw_transfer;
 
 typedef struct {
-    uint64_t source_address, destination_address, num_bytes, cookie;
-    pw_notification notification;
-    uint32_t peer, stream;
-    uint16_t pdid;
-    uint8_t hint, window_blocks;
-    int32_t next; /* FCFS buffer / free list */
+    pw_transfer transfer; /* to be, without what a channel gives it */
+    int32_t next;         /* FCFS buffer / free list */
 } pw_read_request;
 
 enum pw_action_kind {
@@ -171,6 +167,10 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
 void pw_firmware_destroy(pw_firmware *firmware);
 /* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
+/* Is it of a write that can be done: some bytes, its notification aligned, hint and window such? */
+bool pw_descriptor_is_valid(const pw_descriptor *descriptor);
+/* What it says, without a stream. */
+pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint16_t pdid);
 /* Claim a free write channel of the domain's page: its index, PW_ERR_FULL or PW_ERR_CONTEXT. */
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 /* The id of a new write, by which source and destination know it. */
@@ -179,7 +179,7 @@ uint32_t pw_firmware_new_stream(pw_firmware *firmware);
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer,
                          pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
-int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns);
+int pw_firmware_read_request(pw_firmware *firmware, const pw_transfer *request, pw_time at_ns);
 /* An answer is physically here. Decides whether the block's timeout comes first. */
 void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer);
 /* The attempt has its last answer: no ERR of it is waited for any more, should a timeout have

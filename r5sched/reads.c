@@ -7,7 +7,7 @@
 
 #define READ_REQUEST_WORDS 8 /* 256-bit request, read 32 bits at a time [R5 3.5] */
 
-int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *request, pw_time at_ns)
+int pw_firmware_read_request(pw_firmware *firmware, const pw_transfer *request, pw_time at_ns)
 {
     if (firmware->free_read < 0) {
         uint32_t capacity = firmware->reads_capacity ? 2 * firmware->reads_capacity : 64;
@@ -22,8 +22,7 @@ int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *reque
     }
     int32_t read = firmware->free_read;
     firmware->free_read = firmware->reads[read].next;
-    firmware->reads[read] = *request;
-    firmware->reads[read].next = -1;
+    firmware->reads[read] = (pw_read_request){.transfer = *request, .next = -1};
     pw_r5_push(firmware, PW_EVENT_READ_REQUEST, PRIORITY_MAILBOX, at_ns, (uint64_t)read, 0);
     return PW_OK;
 }
@@ -31,14 +30,14 @@ int pw_firmware_read_request(pw_firmware *firmware, const pw_read_request *reque
 static bool domain_waits(const pw_firmware *firmware, uint16_t pdid)
 {
     for (int32_t read = firmware->first_waiting; read >= 0; read = firmware->reads[read].next)
-        if (firmware->reads[read].pdid == pdid) return true;
+        if (firmware->reads[read].transfer.pdid == pdid) return true;
     return false;
 }
 
 /* A free read channel for the request, unless others of its domain wait for one. */
 static int channel_for(pw_firmware *firmware, int32_t read)
 {
-    uint16_t pdid = firmware->reads[read].pdid;
+    uint16_t pdid = firmware->reads[read].transfer.pdid;
     if (domain_waits(firmware, pdid)) return PW_ERR_FULL;
     return pw_r5_claim(firmware, pdid, FIRST_READ_CHANNEL, PW_CHANNELS_PER_PAGE);
 }
@@ -85,24 +84,12 @@ bool pw_reads_take(pw_firmware *firmware, int32_t read, pw_actions *actions, pw_
 void pw_reads_serve(pw_firmware *firmware, int32_t read, uint32_t channel, pw_actions *actions,
                     pw_time at_ns)
 {
-    pw_read_request request = firmware->reads[read];
-    pw_trace_add(firmware->trace, at_ns, PW_TRACE_READ_REQUEST, request.peer, request.stream);
+    const pw_transfer *transfer = &firmware->reads[read].transfer;
+    pw_trace_add(firmware->trace, at_ns, PW_TRACE_READ_REQUEST, transfer->peer, transfer->stream);
     firmware->reads[read].next = firmware->free_read;
     firmware->free_read = read;
-    pw_transfer transfer = {
-        .source_address = request.source_address,
-        .destination_address = request.destination_address,
-        .num_bytes = request.num_bytes,
-        .cookie = request.cookie,
-        .peer = request.peer,
-        .stream = request.stream,
-        .pdid = request.pdid,
-        .notification = request.notification,
-        .hint = request.hint,
-        .window_blocks = request.window_blocks,
-    };
-    pw_r5_start_transfer(firmware, channel, &transfer);
-    pw_r5_count_transfer(firmware, &transfer);
+    pw_r5_start_transfer(firmware, channel, transfer);
+    pw_r5_count_transfer(firmware, transfer);
     firmware->counters->reads_served++;
     pw_r5_admit(firmware, channel, actions, at_ns);
 }
@@ -122,7 +109,7 @@ static void has_room(pw_firmware *firmware, pw_time at_ns)
 static int32_t take_waiting(pw_firmware *firmware, uint16_t pdid)
 {
     int32_t before = -1, read = firmware->first_waiting;
-    while (read >= 0 && firmware->reads[read].pdid != pdid) {
+    while (read >= 0 && firmware->reads[read].transfer.pdid != pdid) {
         before = read;
         read = firmware->reads[read].next;
     }
@@ -173,7 +160,7 @@ void pw_reads_retry(pw_firmware *firmware, pw_time at_ns)
     firmware->counters->read_retries++;
     pw_time looked_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     for (int32_t read = firmware->first_waiting; read >= 0; read = firmware->reads[read].next) {
-        int channel = pw_r5_claim(firmware, firmware->reads[read].pdid, FIRST_READ_CHANNEL,
+        int channel = pw_r5_claim(firmware, firmware->reads[read].transfer.pdid, FIRST_READ_CHANNEL,
                                   PW_CHANNELS_PER_PAGE);
         if (channel < 0) continue;
         hand_over(firmware, (uint32_t)channel, looked_ns);

@@ -1,13 +1,5 @@
 #include "r5sched/scheduler.h"
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes,
-                       uint64_t medium_limit_bytes, const pw_scheduling_policy *policy)
-{
-    *scheduler = (pw_scheduler){.policy = policy,
-                                .high_limit_bytes = high_limit_bytes,
-                                .medium_limit_bytes = medium_limit_bytes};
-}
-
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes)
 {
     if (num_bytes <= scheduler->high_limit_bytes) return PW_CLASS_HIGH;
@@ -21,9 +13,19 @@ void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t
     scheduler->num_queued++;
 }
 
+/* The highest class that has a transfer queued; strictly none, while a higher one has blocks to
+ * issue and waits for its window. */
+static enum pw_class next_queue(const pw_scheduler *scheduler)
+{
+    enum pw_class queue = PW_CLASS_HIGH;
+    for (; queue < PW_NUM_CLASSES && !scheduler->length[queue]; queue++)
+        if (scheduler->is_strict && scheduler->num_open[queue]) return PW_NUM_CLASSES;
+    return queue;
+}
+
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
 {
-    enum pw_class queue = scheduler->policy->next(scheduler);
+    enum pw_class queue = next_queue(scheduler);
     if (queue == PW_NUM_CLASSES) return 0;
     *channel = scheduler->channels[queue][scheduler->head[queue]];
     scheduler->head[queue] = (scheduler->head[queue] + 1) % PW_NUM_CHANNELS;

@@ -8,37 +8,21 @@ enum pw_class { PW_CLASS_HIGH = 0, PW_CLASS_MEDIUM = 1, PW_CLASS_LOW = 2, PW_NUM
 
 #define PW_NUM_CHANNELS (PW_CHANNEL_PAGES * PW_CHANNELS_PER_PAGE)
 
-typedef struct pw_scheduler pw_scheduler;
-
-/* A built-in scheduling policy (policies.c). Of what class a transfer is at first its size says, or
- * the user's hint. */
 typedef struct {
-    /* The class of a transfer that goes back to a queue with so many bytes left. */
-    enum pw_class (*reclassify)(const pw_scheduler *scheduler, enum pw_class queue,
-                                uint64_t rest_bytes);
-    /* The queue that is served next, PW_NUM_CLASSES: none now. */
-    enum pw_class (*next)(const pw_scheduler *scheduler);
-} pw_scheduling_policy;
-
-/* is_dynamic: the class follows what is left. is_strict: a transfer that waits for its window keeps
- * lower classes waiting. */
-const pw_scheduling_policy *pw_scheduling_policy_of(bool is_dynamic, bool is_strict);
-
-struct pw_scheduler {
-    const pw_scheduling_policy *policy;
+    bool is_dynamic; /* the class of a transfer that goes back to a queue follows what is left */
+    bool is_strict;  /* a transfer that waits for its window keeps lower classes waiting */
     uint16_t channels[PW_NUM_CLASSES][PW_NUM_CHANNELS]; /* each channel is in one queue at most */
     uint32_t head[PW_NUM_CLASSES], length[PW_NUM_CLASSES];
     uint32_t num_queued;               /* in all of them */
     uint32_t num_open[PW_NUM_CLASSES]; /* transfers with blocks to issue, in the queue or waiting
                                           for their window */
     uint64_t high_limit_bytes, medium_limit_bytes;
-};
+} pw_scheduler;
 
-void pw_scheduler_init(pw_scheduler *scheduler, uint64_t high_limit_bytes,
-                       uint64_t medium_limit_bytes, const pw_scheduling_policy *policy);
+/* Of what class a transfer is at first its size says, or the user's hint. */
 enum pw_class pw_scheduler_classify(const pw_scheduler *scheduler, uint64_t num_bytes);
 void pw_scheduler_enqueue(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);
-/* 1 and the channel at the head of the queue that the policy serves next; 0 when it serves none. */
+/* 1 and the channel at the head of the queue that is served next; 0 when none is. */
 int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel);
 /* Put back where it was taken from (the transaction table is full). */
 void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel);

@@ -10,24 +10,10 @@ static int create_cache(uint32_t num_sets, uint32_t num_ways, uint32_t line_page
     return num_ways ? pw_tcache_create(&geometry, out) : PW_OK;
 }
 
-static bool is_between(int64_t value, int64_t min, int64_t max)
-{
-    return value >= min && value <= max;
-}
-
-static bool is_valid(const pw_costs *costs, const pw_settings *settings)
-{
-    return is_between(settings->num_context_banks, 1, PW_CONTEXT_BANKS_MAX) &&
-           is_between(settings->parallel_walks, 1, PW_WALKERS_MAX) &&
-           is_between(settings->outstanding_accesses, 1, PW_OUTSTANDING_MAX) &&
-           is_between(costs->walk_accesses, 1, PW_WALK_ACCESSES_MAX);
-}
-
 int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters)
 {
     memset(smmu, 0, sizeof *smmu);
-    if (!is_valid(costs, settings)) return PW_ERR_INVALID;
     smmu->costs = costs;
     smmu->counters = counters;
     smmu->num_banks = (uint32_t)settings->num_context_banks;
@@ -293,36 +279,34 @@ void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
     smmu->last_outstanding_ns = pw_later(smmu->last_outstanding_ns, until_ns);
 }
 
+void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages)
+{
+    if (pdid == 0) counters->shootdowns_all++;
+    else if (num_pages == PW_ALL_PAGES) counters->shootdowns_context++;
+    else counters->shootdowns_address++;
+}
+
+static uint64_t drop(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+{
+    if (!cache) return 0;
+    return pdid == 0 ? pw_tcache_invalidate_all(cache)
+                     : pw_tcache_invalidate_range(cache, pdid, first_page, num_pages);
+}
+
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages == 0) return;
-    smmu->counters->shootdowns_address++;
+    pw_shootdown_count(smmu->counters, pdid, num_pages);
     smmu->counters->translations_dropped +=
-        pw_tcache_invalidate_range(smmu->l1, pdid, first_page, num_pages) +
-        pw_tcache_invalidate_range(smmu->l2, pdid, first_page, num_pages);
-    if (smmu->prefetch) pw_tcache_invalidate_range(smmu->prefetch, pdid, first_page, num_pages);
-    uint32_t num_levels = smmu->walk_cache ? (uint32_t)smmu->costs->walk_accesses : 0;
-    for (uint32_t level = 1; level < num_levels; level++) {
+        drop(smmu->l1, pdid, first_page, num_pages) + drop(smmu->l2, pdid, first_page, num_pages);
+    drop(smmu->prefetch, pdid, first_page, num_pages);
+    if (num_pages == PW_ALL_PAGES) {
+        drop(smmu->walk_cache, pdid, 0, PW_ALL_PAGES);
+        return;
+    }
+    for (uint32_t level = 1; level < (uint32_t)smmu->costs->walk_accesses; level++) {
         uint64_t first = table_of(first_page, level),
                  last = table_of(first_page + num_pages - 1, level);
-        pw_tcache_invalidate_range(smmu->walk_cache, pdid, first, last - first + 1);
+        drop(smmu->walk_cache, pdid, first, last - first + 1);
     }
-}
-
-void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid)
-{
-    smmu->counters->shootdowns_context++;
-    smmu->counters->translations_dropped +=
-        pw_tcache_invalidate_pdid(smmu->l1, pdid) + pw_tcache_invalidate_pdid(smmu->l2, pdid);
-    if (smmu->prefetch) pw_tcache_invalidate_pdid(smmu->prefetch, pdid);
-    if (smmu->walk_cache) pw_tcache_invalidate_pdid(smmu->walk_cache, pdid);
-}
-
-void pw_smmu_invalidate_all(pw_smmu *smmu)
-{
-    smmu->counters->shootdowns_all++;
-    smmu->counters->translations_dropped +=
-        pw_tcache_invalidate_all(smmu->l1) + pw_tcache_invalidate_all(smmu->l2);
-    if (smmu->prefetch) pw_tcache_invalidate_all(smmu->prefetch);
-    if (smmu->walk_cache) pw_tcache_invalidate_all(smmu->walk_cache);
 }

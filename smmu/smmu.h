@@ -79,6 +79,7 @@ typedef struct {
 enum pw_translation { PW_TRANSLATION_L1, PW_TRANSLATION_L2, PW_TRANSLATION_WALK };
 _Static_assert(PW_TRANSLATION_WALK + PW_WALK_ACCESSES_MAX < 16, "a grant frame keeps four bits");
 
+/* costs and settings are within the NI's limits (ni/limits.c). */
 int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters);
 void pw_smmu_destroy(pw_smmu *smmu);
@@ -115,12 +116,11 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 /* When an access that comes at at_ns finds room among the outstanding ones, and that one waits. */
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns);
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns);
-/* Shootdown after the OS changed a mapping: by address, by context, of everything. Each is counted,
- * and the translations that it dropped. A change that nobody announces is noticed when a walk
- * contradicts a cached translation, and counts as a shootdown by address then: the translation was
- * of no use to any access in between, so the virtual times are the same as if the OS had announced
- * it. */
+/* Shootdown after the OS changed a mapping: by address, by context (PW_ALL_PAGES), of everything
+ * (all pages, pdid 0). Each is counted, and the translations that it dropped. A change that nobody
+ * announces is noticed when a walk contradicts a cached translation, and counts as a shootdown by
+ * address then: the translation was of no use to any access in between, so the virtual times are
+ * the same as if the OS had announced it. */
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
-void pw_smmu_invalidate_context(pw_smmu *smmu, uint16_t pdid);
-void pw_smmu_invalidate_all(pw_smmu *smmu);
+void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages);
 #endif

@@ -98,13 +98,6 @@ static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_
     pw_smmu_invalidate(base->smmu, pdid, first_page, num_pages);
 }
 
-static void invalidate_context(pw_translation_unit *base, uint16_t pdid)
-{
-    pw_smmu_invalidate_context(base->smmu, pdid);
-}
-
-static void invalidate_all(pw_translation_unit *base) { pw_smmu_invalidate_all(base->smmu); }
-
 static void destroy(pw_translation_unit *base) { free(base); }
 
 void pw_smmu_unit_init(pw_smmu_unit *unit, const pw_unit_parts *parts,
@@ -124,8 +117,6 @@ int pw_smmu_unit_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
         .invalidate = invalidate,
-        .invalidate_context = invalidate_context,
-        .invalidate_all = invalidate_all,
         .destroy = destroy,
         .is_certain = true,
     };

@@ -69,11 +69,9 @@ typedef struct {
     pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns);
     void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);
-    /* Shootdown: translations of a range, of a process, all. */
+    /* Shootdown: translations of a range, of a process (PW_ALL_PAGES), all (and pdid 0). */
     void (*invalidate)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages);
-    void (*invalidate_context)(pw_translation_unit *unit, uint16_t pdid);
-    void (*invalidate_all)(pw_translation_unit *unit);
     /* The driver is told at at_ns of what will be written; NULL: the unit has no use for it. */
     int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
                   pw_time at_ns);
@@ -99,6 +97,11 @@ struct pw_translation_unit {
     uint32_t buffer_bits;    /* of a buffer's id in a key that is drawn; 0: keys are not drawn */
     const pw_pinned *pinned; /* what the unit keeps pinned by itself; NULL: it never does */
 };
+
+/* The beginning of an access of a unit that goes by the OS's table: what that has of the page,
+ * PW_PAGE_*, or a code, which is in *result then: refused. */
+int pw_translation_begin(const pw_translation_unit *unit, pw_residency *residency,
+                         const pw_access *access, pw_access_result *result);
 
 /* The unit of parts->settings->translation. PW_ERR_NOMEM, or PW_ERR_INVALID for the settings. */
 int pw_translation_create(const pw_unit_parts *parts, pw_translation_unit **out);

@@ -80,6 +80,17 @@ static const struct {
     [PW_TRANSLATION_NP] = {pw_np_create, of_odp, {0}},
 };
 
+int pw_translation_begin(const pw_translation_unit *unit, pw_residency *residency,
+                         const pw_access *access, pw_access_result *result)
+{
+    int state = pw_residency_state_now(residency, unit->memory, access->page, access->end_page,
+                                       access->is_further);
+    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
+                                 .code = pw_residency_allows(state),
+                                 .fault_until_ns = INT64_MIN};
+    return result->code < 0 ? result->code : state;
+}
+
 int pw_translation_create(const pw_unit_parts *parts, pw_translation_unit **out)
 {
     return units[parts->settings->translation].create(parts, out);

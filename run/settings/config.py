@@ -90,8 +90,8 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
 REGISTRY: Mapping[str, Declaration] = MappingProxyType(
     {
         declaration.name: declaration
-        for section, owner in SECTIONS.items()
-        for declaration in declarations(section, owner)
+        for owner in SECTIONS.values()
+        for declaration in declarations(owner)
     }
 )
 """Every setting by its dotted name."""

@@ -91,7 +91,7 @@ def _own_plan(config: Config, rank: int, num_ranks: int, folders: Sequence[str])
     planned = impairment_planners.plan(
         rank=rank, num_ranks=num_ranks, configured=everybody, folders=tuple(folders)
     )
-    for each in declarations("impairments", type(everybody)):
+    for each in declarations(type(everybody)):
         value = getattr(planned, each.field)
         if value != getattr(everybody, each.field) and each.field != "planner":
             yield f"{each.name}={format_value(each, value)}".encode()

@@ -1,3 +1,4 @@
+/* miNI: its misses, accesses and buffers; and its base system. */
 #include "smmu/mini/mini.h"
 #include "native/calendar.h"
 #include "native/impairments.h"
@@ -101,12 +102,15 @@ static void miss_times_count(pw_counters *counters, const miss_times *times)
     counters->miss_work_ns += times->work_ns;
 }
 
+/* miNI, and with `vmh.lines` NULL its base system. */
 typedef struct {
     pw_translation_unit base;
     const pw_costs *costs;
     const pw_settings *settings;
     pw_counters *counters;
-    pw_mini_processes processes;
+    uint16_t processes[PW_MINI_PROCESSES_MAX]; /* whose handles the NIC knows */
+    int64_t num_processes;
+    pw_time lookup_ns;   /* of a page */
     uint32_t line_shift; /* pages of a VMH line, as a power of two */
     pw_line_cache vmh, cbh;
     pw_vmh_table table;
@@ -117,30 +121,12 @@ typedef struct {
 static pw_mini *of(pw_translation_unit *base) { return (pw_mini *)(void *)base; }
 
 /* The look-up is a program on the NIC that compares way after way. */
-static pw_time lookup_ns(const pw_costs *costs, pw_time first_ns, int64_t num_ways)
+static pw_time way_ns(const pw_costs *costs, int64_t num_ways)
 {
-    return first_ns + (num_ways - 1) * costs->vmh_way_ns;
+    return (num_ways - 1) * costs->vmh_way_ns;
 }
 
-/* --- process handles ----------------------------------------------------------------------------
- */
-
-int pw_mini_processes_open(pw_mini_processes *processes, uint16_t pdid)
-{
-    if (processes->num_open == processes->max_open) return PW_ERR_CONTEXT;
-    processes->pdids[processes->num_open++] = pdid;
-    return PW_OK;
-}
-
-bool pw_mini_processes_has(const pw_mini_processes *processes, uint16_t pdid)
-{
-    for (uint32_t i = 0; i < processes->num_open; i++)
-        if (processes->pdids[i] == pdid) return true;
-    return false;
-}
-
-/* --- a miss at the host -------------------------------------------------------------------------
- */
+/* --- a miss at the host --- */
 
 /* Interrupt, miss queue, kernel thread; when the slot is filled. */
 static pw_time handle_miss(pw_mini *mini, pw_time at_ns, const miss_work *work)
@@ -204,8 +190,7 @@ static void check_water_mark(pw_mini *mini, pw_time at_ns)
         pw_vmh_table_evict(&mini->table, (uint64_t)settings->vmh_low_pages);
 }
 
-/* --- access -------------------------------------------------------------------------------------
- */
+/* --- access --- */
 
 static void count_miss(pw_mini *mini, const pw_access *access, bool for_write)
 {
@@ -294,14 +279,8 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
 {
     pw_mini *mini = of(base);
     bool for_write = residency->for_write;
-    int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
-                                       access->is_further);
-    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
-                                 .code = pw_residency_allows(state),
-                                 .fault_until_ns = INT64_MIN};
-    if (result->code < 0) return;
-    pw_time cost_ns =
-        lookup_ns(mini->costs, mini->costs->vmh_lookup_ns, (int64_t)mini->vmh.num_ways);
+    int state = pw_translation_begin(base, residency, access, result);
+    if (state < 0) return;
     pw_cache_line *line =
         pw_line_cache_find(&mini->vmh, access->pdid, access->page >> mini->line_shift);
     bool hit = is_hit(mini, line, access);
@@ -318,36 +297,30 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
         result->code = miss(mini, access, for_write, &line);
         if (result->code < 0) return;
         pw_residency_forget(residency);
-        state =
-            pw_residency_state_now(residency, base->memory, access->page, access->end_page, false);
-        result->code = pw_residency_allows(state);
-        if (result->code < 0) return;
+        if (pw_translation_begin(base, residency, access, result) < 0) return;
     }
     pw_time ready_ns = line ? pw_later(line->ready_ns, access->at_ns) : access->at_ns;
-    result->delay_ns = ready_ns - access->at_ns + cost_ns;
+    result->delay_ns = ready_ns - access->at_ns + mini->lookup_ns;
     result->block_waits = true;
     result->outcome = for_write && !hit ? PW_ACCESS_DROPPED : PW_ACCESS_PRESENT;
     if (result->outcome == PW_ACCESS_PRESENT)
         pw_cache_line_lock(line, for_write ? PW_LOCK_RECEIVE : PW_LOCK_SEND, ready_ns,
-                           ready_ns + cost_ns + access->use_ns);
+                           ready_ns + mini->lookup_ns + access->use_ns);
 }
 
 static pw_time word(pw_translation_unit *base, uint16_t pdid, uint64_t page, pw_time at_ns)
 {
     (void)pdid, (void)page, (void)at_ns; /* its line was found for the block that brings the word */
-    const pw_mini *mini = of(base);
-    return lookup_ns(mini->costs, mini->costs->vmh_lookup_ns, (int64_t)mini->vmh.num_ways);
+    return of(base)->lookup_ns;
 }
 
 static pw_time latency_ns(const pw_translation_unit *base, uint32_t how)
 {
     (void)how;
-    const pw_mini *mini = (const pw_mini *)(const void *)base;
-    return lookup_ns(mini->costs, mini->costs->vmh_lookup_ns, (int64_t)mini->vmh.num_ways);
+    return ((const pw_mini *)(const void *)base)->lookup_ns;
 }
 
-/* --- buffers ------------------------------------------------------------------------------------
- */
+/* --- buffers --- */
 
 static int open_buffer(pw_translation_unit *base, uint32_t num_open)
 {
@@ -391,7 +364,7 @@ static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t bu
     }
     at_ns = retried_ns(mini, at_ns, line->ready_ns);
     line->used_ns = pw_later(line->used_ns, at_ns);
-    return at_ns + lookup_ns(mini->costs, mini->costs->cbh_lookup_ns, (int64_t)mini->cbh.num_ways);
+    return at_ns + mini->costs->cbh_lookup_ns + way_ns(mini->costs, mini->settings->cbh_ways);
 }
 
 static void close_buffer(pw_translation_unit *base, uint64_t buffer)
@@ -399,17 +372,21 @@ static void close_buffer(pw_translation_unit *base, uint64_t buffer)
     pw_line_cache_drop_line(&of(base)->cbh, buffer);
 }
 
-/* --- processes, shootdowns ----------------------------------------------------------------------
- */
+/* --- processes, shootdowns --- */
 
 static int open_process(pw_translation_unit *base, uint16_t pdid)
 {
-    return pw_mini_processes_open(&of(base)->processes, pdid);
+    pw_mini *mini = of(base);
+    if (mini->num_processes == mini->settings->mini_processes) return PW_ERR_CONTEXT;
+    mini->processes[mini->num_processes++] = pdid;
+    return PW_OK;
 }
 
 static bool is_open(pw_translation_unit *base, uint16_t pdid)
 {
-    return pw_mini_processes_has(&of(base)->processes, pdid);
+    for (int64_t i = 0; i < of(base)->num_processes; i++)
+        if (of(base)->processes[i] == pdid) return true;
+    return false;
 }
 
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
@@ -417,25 +394,12 @@ static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_
 {
     pw_mini *mini = of(base);
     if (num_pages == 0) return;
-    mini->counters->shootdowns_address++;
-    uint64_t first = first_page >> mini->line_shift;
-    uint64_t last = (first_page + num_pages - 1) >> mini->line_shift;
-    pw_line_cache_drop_range(&mini->vmh, pdid, first, last);
+    pw_shootdown_count(mini->counters, pdid, num_pages);
+    uint64_t last_page = first_page + (num_pages - 1); /* of all pages the first is 0 */
+    if (mini->vmh.lines)
+        pw_line_cache_drop_range(&mini->vmh, pdid, first_page >> mini->line_shift,
+                                 last_page >> mini->line_shift);
     pw_vmh_table_forget(&mini->table, pdid, first_page, num_pages);
-}
-
-static void invalidate_context(pw_translation_unit *base, uint16_t pdid)
-{
-    of(base)->counters->shootdowns_context++;
-    pw_line_cache_drop_process(&of(base)->vmh, pdid);
-    pw_vmh_table_forget_process(&of(base)->table, pdid);
-}
-
-static void invalidate_all(pw_translation_unit *base)
-{
-    of(base)->counters->shootdowns_all++;
-    pw_line_cache_drop_all(&of(base)->vmh);
-    pw_vmh_table_forget_process(&of(base)->table, 0);
 }
 
 static void destroy(pw_translation_unit *base)
@@ -445,6 +409,22 @@ static void destroy(pw_translation_unit *base)
     pw_line_cache_destroy(&mini->vmh);
     pw_line_cache_destroy(&mini->cbh);
     free(mini);
+}
+
+static pw_mini *create(const pw_unit_parts *parts, const pw_translation_ops *ops)
+{
+    pw_mini *mini = malloc(sizeof *mini);
+    if (!mini) return NULL;
+    *mini = (pw_mini){.base = {.ops = ops,
+                               .memory = parts->memory,
+                               .receiver = {.is_silent = true},
+                               .pinned = &mini->table.pinned},
+                      .costs = parts->costs,
+                      .settings = parts->settings,
+                      .counters = parts->counters,
+                      .lookup_ns = parts->costs->vmh_lookup_ns};
+    pw_vmh_table_init(&mini->table, parts->memory, parts->counters, NULL, 0);
+    return mini;
 }
 
 static int create_caches(pw_mini *mini)
@@ -469,28 +449,103 @@ int pw_mini_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .find_buffer = find_buffer,
         .close_buffer = close_buffer,
         .invalidate = invalidate,
-        .invalidate_context = invalidate_context,
-        .invalidate_all = invalidate_all,
         .destroy = destroy,
     };
-    const pw_settings *settings = parts->settings;
-    pw_mini *mini = malloc(sizeof *mini);
+    pw_mini *mini = create(parts, &ops);
     if (!mini) return PW_ERR_NOMEM;
-    *mini = (pw_mini){.base = {.ops = &ops,
-                               .memory = parts->memory,
-                               .receiver = {.is_silent = true},
-                               .buffer_bits = PW_MINI_BUFFER_BITS,
-                               .pinned = &mini->table.pinned},
-                      .costs = parts->costs,
-                      .settings = settings,
-                      .counters = parts->counters,
-                      .processes = {.max_open = (uint32_t)settings->mini_processes},
-                      .line_shift = (uint32_t)__builtin_ctzll((uint64_t)settings->vmh_line_pages),
-                      .checked_ns = INT64_MIN};
+    mini->base.buffer_bits = PW_MINI_BUFFER_BITS;
+    mini->lookup_ns += way_ns(parts->costs, parts->settings->vmh_ways);
+    mini->line_shift = (uint32_t)__builtin_ctzll((uint64_t)parts->settings->vmh_line_pages);
+    mini->checked_ns = INT64_MIN;
+    mini->table.cache = &mini->vmh;
+    mini->table.line_shift = mini->line_shift;
     pw_calendar_init(&mini->thread);
-    pw_vmh_table_init(&mini->table, parts->memory, parts->counters, &mini->vmh, mini->line_shift);
     int code = create_caches(mini);
     if (code < 0) destroy(&mini->base);
     else *out = &mini->base;
     return code;
+}
+
+/* --- base system --- */
+
+/* The base system of miNI (VMMC): all tables on the NIC [MINI 1.2]. Pages of a buffer are pinned
+ * and entered when it is used first, for good, and there is room for so many pages and buffers; one
+ * more is refused. The thesis's programs register at their start, so a registration takes no
+ * virtual time here. */
+
+/* Register the rest of the buffer, from the page on, as far as its second-level table reaches. */
+static int enter_buffer(pw_mini *tables, const pw_access *access)
+{
+    uint64_t leaf_end = (access->page | (PW_LEAF_PAGES - 1)) + 1;
+    uint64_t end_page = access->end_page > access->page ? access->end_page : access->page + 1;
+    if (end_page > leaf_end) end_page = leaf_end;
+    for (uint64_t page = access->page; page < end_page; page++) {
+        if (pw_vmh_table_is_pinned(&tables->table, access->pdid, page)) continue;
+        bool is_full = tables->table.pinned.num_pages >= (uint64_t)tables->settings->static_pages;
+        tables->counters->static_refused += is_full && page == access->page;
+        int code = is_full ? PW_ERR_FULL : pw_vmh_table_pin(&tables->table, access->pdid, page, 1);
+        if (code < 0)
+            return page == access->page ? code : PW_OK; /* the others were not asked for */
+        tables->counters->static_pages++;
+    }
+    return PW_OK;
+}
+
+static void static_access(pw_translation_unit *base, pw_residency *residency,
+                          const pw_access *access, pw_access_result *result)
+{
+    pw_mini *tables = of(base);
+    pw_time delay_ns = access->is_translated ? 0 : tables->lookup_ns;
+    int state = pw_translation_begin(base, residency, access, result);
+    result->delay_ns = delay_ns;
+    if (state < 0) return;
+    tables->table.now_ns = access->at_ns;
+    bool is_pinned = pw_vmh_table_is_pinned(&tables->table, access->pdid, access->page);
+    if (is_pinned && state != PW_PAGE_PRESENT) { /* the OS changed the mapping */
+        tables->counters->stale_translations++;
+        pw_vmh_table_forget(&tables->table, access->pdid, access->page, 1);
+        is_pinned = false;
+    }
+    if (!is_pinned) {
+        result->code = enter_buffer(tables, access);
+        if (result->code < 0) return;
+        pw_residency_forget(residency);
+        state = pw_translation_begin(base, residency, access, result);
+        result->delay_ns = delay_ns;
+        if (state < 0) return;
+    }
+    result->outcome = PW_ACCESS_PRESENT;
+}
+
+static int static_open_buffer(pw_translation_unit *base, uint32_t num_open)
+{
+    return num_open < (uint64_t)of(base)->settings->static_buffers ? PW_OK : PW_ERR_FULL;
+}
+
+static pw_time static_find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t buffer,
+                                  bool is_known, pw_time at_ns)
+{
+    (void)pdid, (void)buffer;
+    of(base)->counters->cbh_lookups++;
+    of(base)->counters->cbh_invalid += !is_known;
+    return at_ns + of(base)->costs->cbh_lookup_ns;
+}
+
+int pw_static_tables_create(const pw_unit_parts *parts, pw_translation_unit **out)
+{
+    static const pw_translation_ops ops = {
+        .access = static_access,
+        .word = word,
+        .latency_ns = latency_ns,
+        .open = open_process,
+        .is_open = is_open,
+        .open_buffer = static_open_buffer,
+        .find_buffer = static_find_buffer,
+        .invalidate = invalidate,
+        .destroy = destroy,
+    };
+    pw_mini *tables = create(parts, &ops);
+    if (!tables) return PW_ERR_NOMEM;
+    *out = &tables->base;
+    return PW_OK;
 }

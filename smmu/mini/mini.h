@@ -52,11 +52,9 @@ pw_cache_line *pw_line_cache_take(pw_line_cache *cache, uint16_t pdid, uint64_t 
                                   pw_time *free_ns, bool *evicted);
 /* Look-up and use are one step: the line cannot be replaced before until_ns. */
 void pw_cache_line_lock(pw_cache_line *line, enum pw_lock lock, pw_time at_ns, pw_time until_ns);
-/* Drop a line of every process; lines from first to last of one; all of a process; all. */
+/* Drop a line of every process; lines from first to last of one process, or of all: pdid 0. */
 void pw_line_cache_drop_line(pw_line_cache *cache, uint64_t line);
 void pw_line_cache_drop_range(pw_line_cache *cache, uint16_t pdid, uint64_t first, uint64_t last);
-void pw_line_cache_drop_process(pw_line_cache *cache, uint16_t pdid);
-void pw_line_cache_drop_all(pw_line_cache *cache);
 
 static inline bool pw_cache_line_has(const pw_cache_line *line, uint32_t entry)
 {
@@ -102,11 +100,9 @@ bool pw_vmh_table_is_pinned(const pw_vmh_table *table, uint16_t pdid, uint64_t p
 int pw_vmh_table_pin(pw_vmh_table *table, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 /* Unpin pages that the NIC's cache does not hold until at most low_pages are pinned. */
 void pw_vmh_table_evict(pw_vmh_table *table, uint64_t low_pages);
-/* The mapping of the pages changed: their entries go. */
+/* The mapping of the pages changed: their entries go, those of every process with pdid 0. */
 void pw_vmh_table_forget(pw_vmh_table *table, uint16_t pdid, uint64_t first_page,
                          uint64_t num_pages);
-/* Of a process, or of all of them: pdid 0. */
-void pw_vmh_table_forget_process(pw_vmh_table *table, uint16_t pdid);
 
 static inline bool pw_vmh_leaf_bit(const uint64_t *bits, uint64_t page)
 {
@@ -121,17 +117,8 @@ static inline void pw_vmh_leaf_set(uint64_t *bits, uint64_t page)
 #define PW_VMH_ENTRIES_MAX (1 << 20) /* of either cache */
 #define PW_MINI_BUFFER_BITS 20       /* of its id, which a key holds among 64 bits */
 
-/* Process handles that the NIC knows. */
-typedef struct {
-    uint16_t pdids[PW_MINI_PROCESSES_MAX];
-    uint32_t num_open, max_open;
-} pw_mini_processes;
-
-int pw_mini_processes_open(pw_mini_processes *processes, uint16_t pdid);
-bool pw_mini_processes_has(const pw_mini_processes *processes, uint16_t pdid);
-
 int pw_mini_create(const pw_unit_parts *parts, pw_translation_unit **out);
-/* Its base system (VMMC): static_tables.c. */
+/* Its base system (VMMC). */
 int pw_static_tables_create(const pw_unit_parts *parts, pw_translation_unit **out);
 
 #endif

@@ -80,7 +80,7 @@ void pw_line_cache_drop_line(pw_line_cache *cache, uint64_t line)
 
 void pw_line_cache_drop_range(pw_line_cache *cache, uint16_t pdid, uint64_t first, uint64_t last)
 {
-    if (last - first < cache->num_sets) {
+    if (pdid && last - first < cache->num_sets) {
         for (uint64_t line = first; line <= last; line++) {
             pw_cache_line *found = pw_line_cache_find(cache, pdid, line);
             if (found) found->is_used = false;
@@ -89,20 +89,9 @@ void pw_line_cache_drop_range(pw_line_cache *cache, uint16_t pdid, uint64_t firs
     }
     for (uint32_t i = 0; i < cache->num_sets * cache->num_ways; i++) {
         pw_cache_line *each = &cache->lines[i];
-        if (each->pdid == pdid && each->line >= first && each->line <= last) each->is_used = false;
+        bool is_of_it = pdid == 0 || each->pdid == pdid;
+        if (is_of_it && each->line >= first && each->line <= last) each->is_used = false;
     }
-}
-
-void pw_line_cache_drop_process(pw_line_cache *cache, uint16_t pdid)
-{
-    for (uint32_t i = 0; i < cache->num_sets * cache->num_ways; i++)
-        if (cache->lines[i].pdid == pdid) cache->lines[i].is_used = false;
-}
-
-void pw_line_cache_drop_all(pw_line_cache *cache)
-{
-    for (uint32_t i = 0; i < cache->num_sets * cache->num_ways; i++)
-        cache->lines[i].is_used = false;
 }
 
 void pw_vmh_table_init(pw_vmh_table *table, pw_memory *memory, pw_counters *counters,
@@ -182,7 +171,7 @@ static void unpin(pw_vmh_table *table, pw_vmh_leaf *leaf, uint64_t first_page, u
 
 void pw_vmh_table_destroy(pw_vmh_table *table)
 {
-    pw_vmh_table_forget_process(table, 0);
+    pw_vmh_table_forget(table, 0, 0, PW_ALL_PAGES);
     pw_page_leaves_clear(&table->leaves);
 }
 
@@ -213,19 +202,12 @@ void pw_vmh_table_evict(pw_vmh_table *table, uint64_t low_pages)
 void pw_vmh_table_forget(pw_vmh_table *table, uint16_t pdid, uint64_t first_page,
                          uint64_t num_pages)
 {
-    uint64_t end_page = first_page + num_pages;
+    uint64_t end_page = num_pages > UINT64_MAX - first_page ? UINT64_MAX : first_page + num_pages;
     for (pw_leaf *leaf = table->leaves.first; leaf; leaf = leaf->next) {
         uint64_t first = pw_leaf_first_page(leaf), end = first + PW_LEAF_PAGES;
-        if (leaf->pdid != pdid || first >= end_page || end <= first_page) continue;
+        bool is_outside = first >= end_page || end <= first_page;
+        if (is_outside || (pdid && leaf->pdid != pdid)) continue;
         unpin(table, of_leaf(leaf), first > first_page ? first : first_page,
               end < end_page ? end : end_page);
     }
-}
-
-void pw_vmh_table_forget_process(pw_vmh_table *table, uint16_t pdid)
-{
-    for (pw_leaf *leaf = table->leaves.first; leaf; leaf = leaf->next)
-        if (pdid == 0 || leaf->pdid == pdid)
-            unpin(table, of_leaf(leaf), pw_leaf_first_page(leaf),
-                  pw_leaf_first_page(leaf) + PW_LEAF_PAGES);
 }

@@ -72,11 +72,6 @@ uint64_t pw_odp_table_drop(pw_odp_table *table, uint16_t pdid, uint64_t first_pa
     return num_dropped;
 }
 
-uint64_t pw_odp_table_drop_process(pw_odp_table *table, uint16_t pdid)
-{
-    return drop(table, pdid, 0, UINT64_MAX);
-}
-
 typedef struct {
     pw_translation_unit base;
     const pw_costs *costs;
@@ -123,12 +118,8 @@ static void np_access(pw_translation_unit *base, pw_residency *residency, const 
 {
     pw_odp *np = of(base);
     bool for_write = residency->for_write;
-    int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
-                                       access->is_further);
-    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
-                                 .code = pw_residency_allows(state),
-                                 .fault_until_ns = INT64_MIN};
-    if (result->code < 0) return;
+    int state = pw_translation_begin(base, residency, access, result);
+    if (state < 0) return;
     const pw_odp_entry *entry = pw_odp_table_find(&np->table, access->pdid, access->page);
     bool is_in = state == PW_PAGE_PRESENT;
     bool is_ready = is_in && (!entry || entry->ready_ns <= access->at_ns);
@@ -151,8 +142,7 @@ static void np_access(pw_translation_unit *base, pw_residency *residency, const 
     if (!for_write && !is_ready) result->delay_ns += ready_ns - access->at_ns;
 }
 
-/* --- faults -------------------------------------------------------------------------------------
- */
+/* --- faults --- */
 
 /* What bringing pages in was. */
 typedef struct {
@@ -245,8 +235,7 @@ static int fault(pw_odp *odp, const pw_access *access, bool for_write, pw_access
     return enter(odp, access->pdid, access->page, &filled, result->paged_in_ns);
 }
 
-/* --- access -------------------------------------------------------------------------------------
- */
+/* --- access --- */
 
 /* The page's entry for the access; NULL when there is none, or the OS has taken its page. */
 static const pw_odp_entry *entry_for(pw_odp *odp, const pw_access *access, bool for_write,
@@ -266,12 +255,8 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
 {
     pw_odp *odp = of(base);
     bool for_write = residency->for_write;
-    int state = pw_residency_state_now(residency, base->memory, access->page, access->end_page,
-                                       access->is_further);
-    *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,
-                                 .code = pw_residency_allows(state),
-                                 .fault_until_ns = INT64_MIN};
-    if (result->code < 0) return;
+    int state = pw_translation_begin(base, residency, access, result);
+    if (state < 0) return;
     const pw_odp_entry *entry = entry_for(odp, access, for_write, state);
     bool is_ready = entry && entry->ready_ns <= access->at_ns;
     if (access->is_translated) {
@@ -293,8 +278,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
     if (!for_write) result->delay_ns += pw_later(ready_ns - access->at_ns, 0);
 }
 
-/* --- invalidation, prefetch ---------------------------------------------------------------------
- */
+/* --- invalidation, prefetch --- */
 
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
@@ -302,18 +286,6 @@ static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_
     pw_odp *odp = of(base);
     odp->counters->odp_invalidations += pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
     pw_smmu_invalidate(odp->base.smmu, pdid, first_page, num_pages);
-}
-
-static void invalidate_context(pw_translation_unit *base, uint16_t pdid)
-{
-    of(base)->counters->odp_invalidations += pw_odp_table_drop_process(&of(base)->table, pdid);
-    pw_smmu_invalidate_context(base->smmu, pdid);
-}
-
-static void invalidate_all(pw_translation_unit *base)
-{
-    of(base)->counters->odp_invalidations += pw_odp_table_drop_process(&of(base)->table, 0);
-    pw_smmu_invalidate_all(base->smmu);
 }
 
 /* The driver brings the range in and writes the NIC's table; no fault, so no firmware. */
@@ -370,8 +342,6 @@ int pw_odp_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
         .invalidate = invalidate,
-        .invalidate_context = invalidate_context,
-        .invalidate_all = invalidate_all,
         .advise = advise,
         .destroy = destroy,
     };
@@ -392,8 +362,6 @@ int pw_np_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
         .invalidate = invalidate,
-        .invalidate_context = invalidate_context,
-        .invalidate_all = invalidate_all,
         .destroy = destroy,
     };
     const pw_receiver_rules receiver = {.retries_two_sided = true,

@@ -36,11 +36,9 @@ void pw_odp_table_destroy(pw_odp_table *table);
 const pw_odp_entry *pw_odp_table_find(const pw_odp_table *table, uint16_t pdid, uint64_t page);
 /* Enter a page, or replace its entry. PW_ERR_NOMEM. */
 int pw_odp_table_enter(pw_odp_table *table, uint16_t pdid, uint64_t page, pw_odp_entry entry);
-/* Entries of a range go; how many there were. */
+/* Entries of a range go, of every process with pdid 0; how many there were. */
 uint64_t pw_odp_table_drop(pw_odp_table *table, uint16_t pdid, uint64_t first_page,
                            uint64_t num_pages);
-/* Of a process, or of all of them: pdid 0. */
-uint64_t pw_odp_table_drop_process(pw_odp_table *table, uint16_t pdid);
 
 #define PW_ODP_FAULT_PAGES_MAX 1024
 

@@ -47,9 +47,10 @@ static void fetch(pw_utlb *utlb, uint16_t pdid, uint64_t page, uint64_t num_furt
 static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                        uint64_t num_pages)
 {
-    of(base)->counters->shootdowns_address++;
+    pw_shootdown_count(of(base)->counters, pdid, num_pages);
     of(base)->counters->translations_dropped +=
-        pw_tcache_invalidate_range(of(base)->entries, pdid, first_page, num_pages);
+        pdid == 0 ? pw_tcache_invalidate_all(of(base)->entries)
+                  : pw_tcache_invalidate_range(of(base)->entries, pdid, first_page, num_pages);
 }
 
 /* What the translation takes, and how it was found. is_present: the page has an entry; num_further:
@@ -87,18 +88,6 @@ static pw_time word(pw_translation_unit *base, uint16_t pdid, uint64_t page, pw_
     return translate(of(base), pdid, page, true, 0, &how);
 }
 
-static void invalidate_context(pw_translation_unit *base, uint16_t pdid)
-{
-    of(base)->counters->shootdowns_context++;
-    of(base)->counters->translations_dropped += pw_tcache_invalidate_pdid(of(base)->entries, pdid);
-}
-
-static void invalidate_all(pw_translation_unit *base)
-{
-    of(base)->counters->shootdowns_all++;
-    of(base)->counters->translations_dropped += pw_tcache_invalidate_all(of(base)->entries);
-}
-
 static void destroy(pw_translation_unit *base)
 {
     pw_tcache_destroy(of(base)->entries);
@@ -114,8 +103,6 @@ int pw_utlb_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
         .invalidate = invalidate,
-        .invalidate_context = invalidate_context,
-        .invalidate_all = invalidate_all,
         .destroy = destroy,
         .is_certain = true,
     };

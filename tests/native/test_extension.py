@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pagewire.native.extension import Entry, Registry
-from pagewire.native.settings import ConfigError, declarations, setting
+from pagewire.native.settings import ConfigError, Declaration
 
 
 class Engine(abc.ABC):
@@ -105,13 +105,7 @@ def test_module_that_exits_is_an_error_that_names_it(registry, tmp_path, monkeyp
 
 
 def test_setting_takes_a_name_that_is_registered_later(registry):
-    import dataclasses
-
-    @dataclasses.dataclass(frozen=True)
-    class Car:
-        engine: str = setting("none", "what drives it", extensions=registry)
-
-    (declaration,) = declarations("car", Car)
-    assert declaration.help.startswith("what drives it: none: roll; ")
+    declaration = Declaration("car", "engine", "text", "none", "", extensions=registry)
+    assert registry.help().startswith("none: roll; ")
     registry.register("late", Diesel)
     assert declaration.choices == ("none", "diesel", "late")

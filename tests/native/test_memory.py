@@ -590,21 +590,17 @@ def test_host_populate_and_pin_count_a_zero_page_that_is_written(host, make_mapp
 
 
 @needs_pagemap
-@pytest.mark.parametrize("announce", ["enter", "changed", "populate", "pin", "check_access"])
+@pytest.mark.parametrize("announce", ["enter", "changed", "populate", "pin"])
 def test_host_mapping_is_asked_for_again_when_the_program_may_have_run(
     host, make_mapping, announce
 ) -> None:
     """Kept between two announcements; a call that comes from the program is one itself."""
     mapping = make_mapping(4)
-    states = ffi.new("uint8_t[4]", [PRESENT] * 4)
     tells = {
         "enter": lambda: lib.pw_memory_enter(host.memory),
         "changed": lambda: lib.pw_memory_changed(host.memory),
         "populate": lambda: host.populate(mapping.first, 4),
         "pin": lambda: host.pin(mapping.first, 4),
-        "check_access": lambda: lib.pw_memory_check_access(
-            host.memory, mapping.first, 4, True, states
-        ),
     }
     lib.pw_memory_enter(host.memory)
     assert host.page_in(mapping.first, 4) == (0, [NEW] * 4)

@@ -108,7 +108,7 @@ def apply(cache: Cache, reference: Reference, step: tuple, frame: int) -> None:
         assert lib.pw_tcache_invalidate_range(cache.cache, pdid, first, count) == expected
     elif kind == "pdid":
         expected = reference.invalidate(lambda d, _: d == args[0])
-        assert lib.pw_tcache_invalidate_pdid(cache.cache, args[0]) == expected
+        assert lib.pw_tcache_invalidate_range(cache.cache, *args, 0, 2**64 - 1) == expected
     else:
         expected = reference.invalidate(lambda *_: True)
         assert lib.pw_tcache_invalidate_all(cache.cache) == expected

@@ -126,9 +126,9 @@ def test_shootdown_drops_translations_and_is_counted(how: str) -> None:
     if how == "address":
         lib.pw_ni_invalidate(ni, PDID, first + 1, 3)
     elif how == "context":
-        lib.pw_ni_invalidate_context(ni, PDID)
+        lib.pw_ni_invalidate(ni, PDID, 0, 2**64 - 1)
     else:
-        lib.pw_ni_invalidate_all(ni)
+        lib.pw_ni_invalidate(ni, 0, 0, 2**64 - 1)
     pages = {"address": 3, "context": 8, "all": 16}[how]
     counters = pair.counters(1)
     found = counters.shootdowns_address, counters.shootdowns_context, counters.shootdowns_all
@@ -166,9 +166,9 @@ def test_change_in_the_middle_of_a_transfer_is_seen_by_the_next_block_when_it_is
     if how == "address":
         lib.pw_ni_invalidate(ni, PDID, *last_pages)
     elif how == "context":
-        lib.pw_ni_invalidate_context(ni, PDID)
+        lib.pw_ni_invalidate(ni, PDID, 0, 2**64 - 1)
     elif how == "all":
-        lib.pw_ni_invalidate_all(ni)
+        lib.pw_ni_invalidate(ni, 0, 0, 2**64 - 1)
     completions(pair.run())
     assert destination.read() == source.read()
     if how != "nothing":

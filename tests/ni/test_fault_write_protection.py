@@ -180,7 +180,7 @@ def test_model_fork_protects_what_is_resident(whole: bool) -> None:
     for at_ns in (0, 10**8):
         pages = (0, 2**64 - 1) if whole else (destination.first_page, destination.num_pages)
         check(lib.pw_memory_fork(pair.memories[1], *pages), "fork")
-        lib.pw_ni_invalidate_context(pair.nis[1], PDID)
+        lib.pw_ni_invalidate(pair.nis[1], PDID, 0, 2**64 - 1)
         pair.write(source, destination, at_ns=at_ns)
         completions(pair.run())
     counters = pair.counters(1)

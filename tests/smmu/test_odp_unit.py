@@ -144,7 +144,7 @@ def test_invalidation_takes_entries_out_and_the_next_access_faults() -> None:
     assert pair.counters(1).odp_invalidations == 2
     write(pair, source, destination, LATER_NS)
     assert pair.counters(1).odp_faults == 2 and pair.counters(0).rnr_nacks == 2
-    lib.pw_ni_invalidate_context(pair.nis[1], PDID)
+    lib.pw_ni_invalidate(pair.nis[1], PDID, 0, 2**64 - 1)
     assert pair.counters(1).odp_invalidations == 2 + 4
     write(pair, source, destination, 2 * LATER_NS)
     assert pair.counters(1).odp_faults == 3

@@ -47,8 +47,8 @@ static void begin(machine *m, pw_settings settings)
     *m = (machine){.settings = settings};
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &m->memory) == PW_OK);
     assert(pw_smmu_init(&m->smmu, &costs, &m->settings, &m->counters) == PW_OK);
-    assert(pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory,
-                          &m->smmu, &m->impairments) == PW_OK);
+    pw_driver_init(&m->driver, &costs, &m->settings, &m->counters, &m->trace, m->memory, &m->smmu,
+                   &m->impairments);
     m->bank = &m->smmu.banks[pw_smmu_bind(&m->smmu, PDID)];
     m->fault = (pw_fault){.source_node = NODE,
                           .transaction_id = 5,
@@ -84,7 +84,7 @@ static pw_time err_ns(machine *m) { return pw_driver_err_ns(&m->driver, &m->faul
 
 static pw_time present_ns(machine *m, uint64_t page)
 {
-    pw_driver_catch_up(&m->driver, PW_NEVER);
+    pw_library_thread_catch_up(&m->driver.thread, PW_NEVER);
     return pw_presence_present_ns(&m->driver.presence, page);
 }
 
@@ -167,7 +167,7 @@ static void touches_out_of_order(void)
     fault_at(&m, PAGE + 4, 0);
     serve(&m);
     pw_time touched_ns = 1000 + READS + 4000 + 7000 + 7000 + 3000;
-    pw_driver_catch_up(&m.driver, 500000);
+    pw_library_thread_catch_up(&m.driver.thread, 500000);
     assert(pw_presence_present_ns(&m.driver.presence, PAGE + 4) == touched_ns);
     assert(present_ns(&m, PAGE) == 1000000 + touched_ns);
     end(&m);
@@ -202,13 +202,13 @@ static void one_run(void)
     /* an ERR is final when no block of its transfer can come before it */
     pw_err_order order;
     m.bound_ns = end_ns + 7000 + 1000 - 1;
-    assert(!pw_driver_next_err(&m.driver, m.bound_ns, &order));
+    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
     m.bound_ns++;
-    assert(pw_driver_next_err(&m.driver, m.bound_ns, &order));
+    assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
     assert(order.transaction_id == first.transaction_id && order.at_ns == m.bound_ns);
-    assert(!pw_driver_next_err(&m.driver, m.bound_ns, &order));
-    pw_driver_release(&m.driver, &m.bound_ns); /* its transfer is over */
-    assert(pw_driver_next_err(&m.driver, PW_NEVER, &order) &&
+    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+    pw_library_thread_release(&m.driver.thread, &m.bound_ns); /* its transfer is over */
+    assert(pw_library_thread_next_err(&m.driver.thread, PW_NEVER, &order) &&
            order.transaction_id == m.fault.transaction_id && order.at_ns == end_ns + 9000);
     end(&m);
 }

@@ -66,10 +66,9 @@ static void transactions(bool ticket_queue)
 
 static void scheduler(void)
 {
-    static pw_scheduler scheduler;
+    static pw_scheduler scheduler = {.high_limit_bytes = 16384, .medium_limit_bytes = 524288};
     static uint32_t queue[PW_NUM_CLASSES][PW_NUM_CHANNELS], length[PW_NUM_CLASSES];
     uint32_t channel;
-    pw_scheduler_init(&scheduler, 16384, 524288, pw_scheduling_policy_of(false, false));
     assert(pw_scheduler_classify(&scheduler, 16384) == PW_CLASS_HIGH);
     assert(pw_scheduler_classify(&scheduler, 16385) == PW_CLASS_MEDIUM);
     assert(pw_scheduler_classify(&scheduler, 524289) == PW_CLASS_LOW);

@@ -51,7 +51,7 @@ static void lines_are_told_apart_by_process(void)
     assert(pw_line_cache_init(&cache, 1, 4) == PW_OK);
     assert(take(&cache, 7, 10) && !pw_line_cache_find(&cache, OTHER, 7));
     take(&cache, 8, 10)->pdid = OTHER;
-    pw_line_cache_drop_process(&cache, PDID);
+    pw_line_cache_drop_range(&cache, PDID, 0, UINT64_MAX);
     assert(!pw_line_cache_find(&cache, PDID, 7) && pw_line_cache_find(&cache, OTHER, 8));
     pw_line_cache_drop_range(&cache, OTHER, 0, 7);
     assert(pw_line_cache_find(&cache, OTHER, 8));

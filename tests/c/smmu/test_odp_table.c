@@ -34,9 +34,9 @@ int main(void)
     assert(pw_odp_table_find(&table, PDID, FIRST + 15));
     assert(pw_odp_table_drop(&table, PDID, FIRST + 30, UINT64_MAX) == 10);
     assert(table.num_entries == 25 && table.peak_entries == 41);
-    assert(pw_odp_table_drop_process(&table, PDID) == 24);
+    assert(pw_odp_table_drop(&table, PDID, 0, PW_ALL_PAGES) == 24);
     assert(pw_odp_table_find(&table, PDID + 1, FIRST));
-    assert(pw_odp_table_drop_process(&table, 0) == 1 && table.num_entries == 0);
+    assert(pw_odp_table_drop(&table, 0, 0, PW_ALL_PAGES) == 1 && table.num_entries == 0);
     enter(&table, PDID, FIRST, 1);
     assert(table.num_entries == 1);
     pw_odp_table_destroy(&table);
