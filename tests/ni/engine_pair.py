@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.engine import NEVER, Engine, OwnPolicy
 from pagewire.lab.joined import FOREVER, Joined
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
@@ -344,7 +344,7 @@ class Pair(Joined):
 
     def injected(self, node: int) -> dict[str, dict[str, int]]:
         """Eligible and injected events of the impairments that are on."""
-        return self.engines[node].impairment_counts()
+        return impairments.counts(self.engines[node].ni)
 
     def trace(self, capacity: int = 10_000) -> None:
         self._trace_capacity = capacity
