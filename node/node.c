@@ -232,15 +232,6 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
                               .without_marks = node->lacks_marks};
 }
 
-/* Does something with the node locked, also for a thread that has locked it already. */
-#define LOCKED(node, ...)                            \
-    do {                                             \
-        const bool is_ours = !pw_node_is_mine(node); \
-        if (is_ours) pw_node_lock(node);             \
-        __VA_ARGS__;                                 \
-        if (is_ours) pw_node_unlock(node);           \
-    } while (0)
-
 void pw_node_clock_enter(pw_node *node, int costs_call)
 {
     LOCKED(node, pw_clock_enter(&node->clock, costs_call != 0));

@@ -402,23 +402,15 @@ static int take(const pw_setting_row *row, piece text, bool of_run, pw_node_conf
     return PW_ERR_INVALID;
 }
 
-static int split(const char *text, piece *name, piece *value, pw_sentence *reason)
+int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, pw_sentence *reason)
 {
     const char *equals = strchr(text, '=');
     if (!equals)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "setting '%.*s': expected section.name=value", QUOTED_BYTES,
                                   text);
-    *name = strip(text, (size_t)(equals - text));
-    *value = (piece){equals + 1, strlen(equals + 1)};
-    return PW_OK;
-}
-
-int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, pw_sentence *reason)
-{
-    piece name, value;
-    int code = split(text, &name, &value, reason);
-    if (code < 0) return code;
+    const piece name = strip(text, (size_t)(equals - text));
+    piece value = {equals + 1, strlen(equals + 1)};
     const pw_setting_row *row = find_row(name);
     if (!row) return refuse_name(name, reason);
     if (row->is_of_run && !of_run)
