@@ -110,10 +110,6 @@ class EngineView:
             for name, first, length in _COUNTERS
         }
 
-    def impairment_counts(self) -> dict[str, dict[str, int]]:
-        """Eligible and injected events of the sites that are on."""
-        return impairments.counts(self.ni)
-
     def interrupt_times(self) -> tuple[int, list[int]]:
         """When the fault handler's invocations began: ns of a bin, invocations in each."""
         times = ffi.new("pw_time_histogram *")

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pagewire.lab.engine import AT_ONCE, Engine, TraceRecord
@@ -22,19 +21,10 @@ _EVENTS_AT_ONCE = 16
 
 
 class Joined(abc.ABC):
-    """`pick` chooses the one link (node, peer) that is physically next, of those that have bursts.
-
-    Without it all of them are. `tamper` may change a burst's bytes on the way; only then may an
-    engine refuse a burst, and `num_refused_bursts` counts these. A subclass says what becomes of
-    events.
-    """
+    """A subclass says what becomes of events."""
 
     def __init__(self, engines: Iterable[Engine]) -> None:
         self.engines = tuple(engines)
-        self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
-        self.tamper: Callable[[int, int, bytearray], None] | None = None
-        self.num_refused_bursts = 0
-        self._links: dict[tuple[int, int], deque[bytearray]] = {}
 
     @abc.abstractmethod
     def handle(self, node: int, event: Any) -> None:
@@ -68,30 +58,8 @@ class Joined(abc.ABC):
             if count < max_events:
                 return busy
 
-    def collect(self) -> None:
-        """Take what the engines want to send; it waits here for `deliver`."""
-        for engine in self.engines:
-            for peer, data, num_bytes in engine.bursts():
-                link = self._links.setdefault((engine.node, peer), deque())
-                link.append(bytearray(ffi.buffer(data, num_bytes)))
-                engine.release(data)
-
     def deliver(self) -> bool:
-        """Hand over every burst that waits, or with `pick` one; True when there was one."""
-        if self.pick is None and self.tamper is None and not any(self._links.values()):
-            return self._deliver_in_place()
-        self.collect()
-        links = sorted(link for link, bursts in self._links.items() if bursts)
-        if not links:
-            return False
-        for link in links if self.pick is None else [self.pick(links)]:
-            bursts = self._links[link]
-            for _ in range(len(bursts) if self.pick is None else 1):
-                self._hand_over(*link, bursts.popleft())
-        return True
-
-    def _deliver_in_place(self) -> bool:
-        """The same without copies: nobody but the receiver sees the bursts."""
+        """Hand over every burst that waits; True when there was one."""
         waiting = [
             (engine, peer, data, num_bytes)
             for engine in self.engines
@@ -103,15 +71,6 @@ class Joined(abc.ABC):
             check(code, f"burst of node {engine.node} for node {peer}")
             engine.release(data)
         return bool(waiting)
-
-    def _hand_over(self, node: int, peer: int, data: bytearray) -> None:
-        if self.tamper is not None:
-            self.tamper(node, peer, data)
-        code = self.receive(node, peer, data)
-        if code < 0:
-            if self.tamper is None:
-                check(code, f"burst of node {node} for node {peer}")
-            self.num_refused_bursts += 1
 
     def receive(self, node: int, peer: int, data: Any) -> int:
         """Give a burst of `node`, anything with a buffer, to `peer`; the status code."""

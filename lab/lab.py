@@ -145,13 +145,9 @@ class Lab(Closing):
     ) -> Outcome:
         """The initiator reads from the target; the rest as `write`, the destination is here."""
         asked = Transfer(
-            size=size,
-            operation="read",
-            absent=absent,
-            source_absent=source_absent,
-            initiator=initiator,
-            target=target,
-        )
+            size=size, operation="read", absent=absent, source_absent=source_absent,
+            initiator=initiator, target=target,
+        )  # fmt: skip
         return self._together([asked], policy, memory, traced, 0)[0]
 
     def sequence(

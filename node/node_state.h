@@ -109,6 +109,15 @@ struct pw_node {
     pw_program_regions regions;
 };
 
+/* Does something with the node locked, also for a thread that has locked it already. */
+#define LOCKED(node, ...)                            \
+    do {                                             \
+        const bool is_ours = !pw_node_is_mine(node); \
+        if (is_ours) pw_node_lock(node);             \
+        __VA_ARGS__;                                 \
+        if (is_ours) pw_node_unlock(node);           \
+    } while (0)
+
 /* What the memory strategy took passes on the CPU's clock; `call` names it in an error. */
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call);
 /* The sum of a cost, which is counted; or a code. */

@@ -134,27 +134,13 @@ uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, ui
     return count;
 }
 
-static uint32_t read_all(pagewire_node *node, uint64_t *values, uint32_t num_values)
-{
-    pw_node_counters counted;
-    pw_region_sums sums;
-    pw_node_lock(node->node);
-    const pw_clock *clock = pw_node_clock(node->node);
-    pw_ni_read_counters(pw_node_ni(node->node), &sums.counters);
-    pw_node_read_counters(node->node, &counted);
-    sums.virtual_time_ns = clock->now_ns;
-    sums.compute_ns = clock->compute_ns;
-    sums.mpi_ns = clock->mpi_ns;
-    sums.sleep_ns = clock->sleep_ns;
-    sums.touch_ns = counted.touch_ns;
-    sums.pin_ns = counted.pin_ns;
-    pw_node_unlock(node->node);
-    return pw_door_write_counters(&sums, values, num_values);
-}
-
 uint32_t pagewire_read_counters(pagewire_node *node, uint64_t *values, uint32_t num_values)
 {
-    return read_all(node, values, num_values);
+    pw_region_sums sums;
+    pw_node_lock(node->node);
+    pw_node_read_sums(node->node, false, &sums);
+    pw_node_unlock(node->node);
+    return pw_door_write_counters(&sums, values, num_values);
 }
 
 int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value)
@@ -163,7 +149,7 @@ int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value
     uint64_t all[NUM_COUNTERS];
     for (uint32_t i = 0; i < NUM_COUNTERS; i++) {
         if (strcmp(pagewire_counter_name(i), name) != 0) continue;
-        (void)read_all(node, all, NUM_COUNTERS);
+        (void)pagewire_read_counters(node, all, NUM_COUNTERS);
         *value = all[i];
         return PW_OK;
     }

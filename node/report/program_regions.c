@@ -13,18 +13,6 @@ _Static_assert(sizeof(pw_region_sums) == NUM_SUMS * sizeof(uint64_t), "words of 
 
 static const char outside_path[] = "(no region)", more_path[] = "(more regions)";
 
-static bool lock(pw_node *node)
-{
-    const bool is_ours = !pw_node_is_mine(node);
-    if (is_ours) pw_node_lock(node);
-    return is_ours;
-}
-
-static void unlock(pw_node *node, bool is_ours)
-{
-    if (is_ours) pw_node_unlock(node);
-}
-
 /* ---- rows */
 
 static uint64_t hash_on(uint64_t hash, const char *text, size_t num_bytes)
@@ -86,9 +74,7 @@ static int64_t find_row(pw_program_regions *regions, const char *name, size_t na
 
 /* ---- marks */
 
-/* Everything since the node's start. A mark within a call wants what that has taken so far; the
- * report has calls that are over. */
-static void read_sums(const pw_node *node, bool is_mark, pw_region_sums *out)
+void pw_node_read_sums(const pw_node *node, bool is_mark, pw_region_sums *out)
 {
     const pw_clock *clock = &node->clock;
     pw_ni_read_counters(node->ni, &out->counters);
@@ -110,7 +96,7 @@ static void settle(pw_node *node, bool is_mark)
 {
     pw_program_regions *regions = &node->regions;
     pw_region_sums now;
-    read_sums(node, is_mark, &now);
+    pw_node_read_sums(node, is_mark, &now);
     uint64_t *sums = (uint64_t *)(void *)&regions->rows[current(regions)]->sums;
     uint64_t *last = (uint64_t *)(void *)&regions->last;
     const uint64_t *new = (const uint64_t *)(const void *)&now;
@@ -214,10 +200,13 @@ static bool has_name(const pw_region_row *row, const char *name, size_t name_byt
 
 static bool leave_named(pw_node *node, const char *name, size_t name_bytes)
 {
-    const pw_program_regions *regions = &node->regions;
-    if (!is_mine(regions)) return false;
+    pw_program_regions *regions = &node->regions;
     uint32_t depth = regions->depth;
-    if (name_bytes == 0 || depth > PW_REGION_DEPTH_MAX) {
+    if (depth && !is_mine(regions)) {
+        regions->faults.of_other_threads++;
+        return false;
+    }
+    if (depth && (name_bytes == 0 || depth > PW_REGION_DEPTH_MAX)) {
         close_to(node, depth - 1);
         return true;
     }
@@ -227,6 +216,7 @@ static bool leave_named(pw_node *node, const char *name, size_t name_bytes)
         close_to(node, depth - 1);
         return true;
     }
+    regions->faults.unmatched++;
     return false;
 }
 
@@ -234,27 +224,17 @@ static bool leave_named(pw_node *node, const char *name, size_t name_bytes)
 
 int64_t pw_node_region_enter(pw_node *node, const char *name, uint64_t name_bytes)
 {
-    const bool is_ours = lock(node);
-    const int64_t number = enter(node, name, name_bytes);
-    unlock(node, is_ours);
+    int64_t number;
+    LOCKED(node, number = enter(node, name, name_bytes));
     return number;
 }
 
-void pw_node_region_leave(pw_node *node, int64_t number)
-{
-    const bool is_ours = lock(node);
-    leave(node, number);
-    unlock(node, is_ours);
-}
+void pw_node_region_leave(pw_node *node, int64_t number) { LOCKED(node, leave(node, number)); }
 
 int pw_node_region_leave_named(pw_node *node, const char *name, uint64_t name_bytes)
 {
-    const bool is_ours = lock(node);
-    pw_program_regions *regions = &node->regions;
-    const bool is_left = leave_named(node, name, name_bytes);
-    if (!is_left && regions->depth && !is_mine(regions)) regions->faults.of_other_threads++;
-    else if (!is_left) regions->faults.unmatched++;
-    unlock(node, is_ours);
+    int is_left;
+    LOCKED(node, is_left = leave_named(node, name, name_bytes));
     return is_left;
 }
 

@@ -81,6 +81,9 @@ typedef struct {
     pw_region_faults faults;
 } pw_program_regions;
 
+/* Everything since the node's start. A mark within a call wants what that has taken so far; the
+ * report has calls that are over. */
+void pw_node_read_sums(const pw_node *node, bool is_mark, pw_region_sums *out);
 /* Spans of the regions that are open, and the rows' names, as the trace ends. */
 void pw_node_regions_trace(pw_node *node);
 void pw_node_regions_finish(pw_node *node);

@@ -1,17 +1,204 @@
-/* Settings given as texts: see config.h. */
+/* Settings given as texts: see config.h. Numbers, durations, sizes, truths, sites of impairments
+ * and cost tables are read as native/settings.py does, whatever the locale; each reader tells
+ * whether the whole piece is one, and writes *out only then. */
+#include <ctype.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ni/ni.h"
 #include "node/settings/config.h"
 #include "node/settings/platforms.h"
-#include "node/settings/quantity.h"
 #include "node/settings/setting_rows.h"
 #include "node/strategies/strategy.h"
 
 #define MILLION 1e6
 #define QUOTED_BYTES 200 /* of a value in a sentence */
+
+typedef struct {
+    const char *start;
+    size_t length;
+} piece;
+
+#define TOLERANCE 1e-6 /* 1.1us is 1100.0000000000002 ns in binary */
+#define DIGITS_MAX 400 /* of a number that is written out */
+
+typedef struct {
+    const char *name;
+    double factor; /* to the base unit */
+} unit;
+
+static const unit durations[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
+static const unit sizes[] = {{"B", 1},    {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824},
+                             {"kB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {NULL, 0}};
+
+static piece strip(const char *start, size_t length)
+{
+    while (length && isspace((unsigned char)start[0])) start++, length--;
+    while (length && isspace((unsigned char)start[length - 1])) length--;
+    return (piece){start, length};
+}
+
+static bool is_word(piece text, const char *word)
+{
+    return text.length == strlen(word) && strncasecmp(text.start, word, text.length) == 0;
+}
+
+static bool is_text(piece text, const char *word)
+{
+    return text.length == strlen(word) && memcmp(text.start, word, text.length) == 0;
+}
+
+/* Digits from *at on as a number, as far as they go; false when they are more than 64 bits. */
+static bool take_digits(piece text, size_t *at, uint64_t *number)
+{
+    for (; *at < text.length && isdigit((unsigned char)text.start[*at]); ++*at)
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(text.start[*at] - '0'), number))
+            return false;
+    return true;
+}
+
+static size_t skip_digits(piece text, size_t at)
+{
+    while (at < text.length && isdigit((unsigned char)text.start[at])) at++;
+    return at;
+}
+
+static bool read_whole(piece text, int64_t *out)
+{
+    size_t at = 0;
+    bool is_negative = text.length && text.start[0] == '-';
+    if (text.length && (is_negative || text.start[0] == '+')) at++;
+    uint64_t number = 0;
+    if (at == text.length || !take_digits(text, &at, &number) || at < text.length ||
+        number > INT64_MAX)
+        return false;
+    *out = is_negative ? -(int64_t)number : (int64_t)number;
+    return true;
+}
+
+/* Length of a number with point and exponent at the start of text, whatever stands behind; 0: none.
+ */
+static size_t decimal_length(piece text)
+{
+    const size_t sign = text.length && (text.start[0] == '-' || text.start[0] == '+');
+    size_t at = skip_digits(text, sign);
+    if (at == sign) return 0;
+    if (at < text.length && text.start[at] == '.' && skip_digits(text, at + 1) > at + 1)
+        at = skip_digits(text, at + 1);
+    if (at < text.length && (text.start[at] | 32) == 'e') {
+        const bool is_signed =
+            at + 1 < text.length && (text.start[at + 1] == '-' || text.start[at + 1] == '+');
+        const size_t digits = at + 1 + is_signed;
+        if (skip_digits(text, digits) > digits) at = skip_digits(text, digits);
+    }
+    return at;
+}
+
+static bool read_decimal(piece text, double *out, piece *rest)
+{
+    char digits[DIGITS_MAX];
+    const size_t length = decimal_length(text);
+    const locale_t c_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!c_locale || !length || length >= sizeof digits) return false;
+    memcpy(digits, text.start, length);
+    digits[length] = 0;
+    const double number = strtod_l(digits, NULL, c_locale); /* a program's locale may write 1,5 */
+    freelocale(c_locale);
+    if (!isfinite(number)) return false;
+    *out = number;
+    *rest = strip(text.start + length, text.length - length);
+    return true;
+}
+
+/* With unit (1.5ms); a size may have none. */
+static bool read_quantity(piece text, const unit *units, bool needs_unit, int64_t *out)
+{
+    double number;
+    piece name;
+    if (!read_decimal(text, &number, &name) || (needs_unit && !name.length)) return false;
+    const unit *each = units;
+    while (name.length && each->name && !is_text(name, each->name)) each++;
+    if (!each->name) return false;
+    double value = number * each->factor, whole = round(value);
+    if (!(fabs(value) < 9e18) || fabs(value - whole) > TOLERANCE) return false;
+    *out = (int64_t)whole;
+    return true;
+}
+
+static bool read_bool(piece text, int64_t *out)
+{
+    static const char *const words[2][4] = {{"false", "off", "no", "0"},
+                                            {"true", "on", "yes", "1"}};
+    for (int64_t truth = 0; truth < 2; truth++)
+        for (int i = 0; i < 4; i++)
+            if (is_word(text, words[truth][i])) {
+                *out = truth;
+                return true;
+            }
+    return false;
+}
+
+/* num:denom:seed[:limit]; without a limit there is none. */
+static bool read_site(piece text, pw_impairment_site *site)
+{
+    uint64_t numbers[4] = {0};
+    int count = 0;
+    size_t at = 0;
+    for (;; at++) {
+        size_t start = at;
+        if (count == 4 || !take_digits(text, &at, &numbers[count]) || at == start) return false;
+        count++;
+        if (at == text.length) break;
+        if (text.start[at] != ':') return false;
+    }
+    if (count < 3 || numbers[2] > INT64_MAX || numbers[3] > INT64_MAX) return false;
+    site->num = numbers[0], site->denom = numbers[1];
+    site->seed = numbers[2], site->limit = numbers[3];
+    return pw_impairment_refused(0, site) == NULL;
+}
+
+static bool is_point_behind(const pw_cost_table *table, uint32_t idx)
+{
+    return !idx || (table->num_bytes[idx] > table->num_bytes[idx - 1] &&
+                    table->cost_ns[idx] >= table->cost_ns[idx - 1]);
+}
+
+/* Digits, and then `until` or, with 0, anything. */
+static bool take_part(piece text, size_t *at, char until, int64_t *out)
+{
+    const size_t start = *at;
+    uint64_t number = 0;
+    if (!take_digits(text, at, &number) || *at == start || number > INT64_MAX) return false;
+    *out = (int64_t)number;
+    if (!until) return true;
+    return *at < text.length && text.start[(*at)++] == until;
+}
+
+/* bytes:ns bytes:ns ...; sizes rise and times do not fall. */
+static bool read_table(piece text, pw_cost_table *out)
+{
+    pw_cost_table table = {0};
+    for (size_t at = 0; table.num_points < PW_COST_POINTS_MAX; at++) {
+        const uint32_t idx = table.num_points++;
+        if (!take_part(text, &at, ':', &table.num_bytes[idx]) ||
+            !take_part(text, &at, 0, &table.cost_ns[idx]) || !is_point_behind(&table, idx))
+            return false;
+        if (at == text.length) {
+            *out = table;
+            return true;
+        }
+        if (text.start[at] != ' ') return false;
+    }
+    return false;
+}
+
+/* --- settings ------------------------------------------------------------------------------------
+ */
 
 static void *field_of(pw_node_config *config, const pw_setting_row *row)
 {
@@ -23,27 +210,26 @@ static bool is_within(const pw_setting_row *row, double value)
     return value * MILLION >= (double)row->min && value * MILLION <= (double)row->max;
 }
 
-static bool read_real(const pw_setting_row *row, pw_piece text, void *field)
+static bool read_real(const pw_setting_row *row, piece text, void *field)
 {
     double number;
-    pw_piece rest;
-    if (!pw_read_decimal(text, &number, &rest) || rest.length || !is_within(row, number))
-        return false;
+    piece rest;
+    if (!read_decimal(text, &number, &rest) || rest.length || !is_within(row, number)) return false;
     if (row->kind == PW_KIND_FACTOR) *(double *)field = number;
     else *(int64_t *)field = (int64_t)rint(number * MILLION);
     return true;
 }
 
-static bool read_integer(const pw_setting_row *row, pw_piece text, int64_t *out)
+static bool read_integer(const pw_setting_row *row, piece text, int64_t *out)
 {
     int64_t value;
-    if (row->takes_none && pw_piece_is_word(text, "none")) {
+    if (row->takes_none && is_word(text, "none")) {
         *out = row->none;
         return true;
     }
-    bool is_read = row->kind == PW_KIND_DURATION ? pw_read_duration(text, &value)
-                   : row->kind == PW_KIND_SIZE   ? pw_read_size(text, &value)
-                                                 : pw_read_whole(text, &value);
+    bool is_read = row->kind == PW_KIND_DURATION ? read_quantity(text, durations, true, &value)
+                   : row->kind == PW_KIND_SIZE   ? read_quantity(text, sizes, false, &value)
+                                                 : read_whole(text, &value);
     if (!is_read || value < row->min || value > row->max) return false;
     if (row->power_of_two && (value & (value - 1))) return false;
     *out = value;
@@ -51,27 +237,26 @@ static bool read_integer(const pw_setting_row *row, pw_piece text, int64_t *out)
 }
 
 /* The number of a name; false: there is no such. */
-static bool find_choice(const pw_setting_row *row, pw_piece text, int64_t *number)
+static bool find_choice(const pw_setting_row *row, piece text, int64_t *number)
 {
     if (row->kind == PW_KIND_STRATEGY) {
         const pw_strategy_ops *ops;
         for (uint32_t i = 0; (ops = pw_strategy_at(i)); i++)
-            if (pw_piece_is(text, ops->name)) {
+            if (is_text(text, ops->name)) {
                 *number = !strcmp(ops->name, "ideal");
                 return true;
             }
         return false;
     }
     for (const pw_setting_choice *choice = row->choices; choice->text; choice++)
-        if (pw_piece_is(text, choice->text)) {
+        if (is_text(text, choice->text)) {
             *number = choice->number;
             return true;
         }
     return false;
 }
 
-static bool read_choice(const pw_setting_row *row, pw_piece text, bool of_run,
-                        pw_node_config *config)
+static bool read_choice(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
 {
     int64_t number = row->class_number;
     if (!find_choice(row, text, &number) && !(of_run && row->takes_class)) return false;
@@ -79,12 +264,12 @@ static bool read_choice(const pw_setting_row *row, pw_piece text, bool of_run,
     return true;
 }
 
-static bool read_platform(pw_piece text, bool of_run, pw_node_config *config)
+static bool read_platform(piece text, bool of_run, pw_node_config *config)
 {
     const pw_platform *platform;
     if (of_run) return true; /* its costs are given one by one */
     for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-        if (pw_piece_is(text, platform->name)) {
+        if (is_text(text, platform->name)) {
             config->costs = platform->costs;
             config->tables = platform->tables;
             return true;
@@ -92,8 +277,7 @@ static bool read_platform(pw_piece text, bool of_run, pw_node_config *config)
     return false;
 }
 
-static bool read_value(const pw_setting_row *row, pw_piece text, bool of_run,
-                       pw_node_config *config)
+static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
 {
     switch (row->kind) {
     case PW_KIND_TEXT:
@@ -101,9 +285,9 @@ static bool read_value(const pw_setting_row *row, pw_piece text, bool of_run,
     case PW_KIND_CHOICE:
     case PW_KIND_STRATEGY: return read_choice(row, text, of_run, config);
     case PW_KIND_PLATFORM: return read_platform(text, of_run, config);
-    case PW_KIND_BOOL: return pw_read_bool(text, field_of(config, row));
-    case PW_KIND_SITE: return pw_read_site(text, field_of(config, row));
-    case PW_KIND_TABLE: return pw_read_table(text, field_of(config, row));
+    case PW_KIND_BOOL: return read_bool(text, field_of(config, row));
+    case PW_KIND_SITE: return read_site(text, field_of(config, row));
+    case PW_KIND_TABLE: return read_table(text, field_of(config, row));
     case PW_KIND_FRACTION:
     case PW_KIND_FACTOR: return read_real(row, text, field_of(config, row));
     default: return read_integer(row, text, field_of(config, row));
@@ -167,15 +351,15 @@ static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
     }
 }
 
-static const pw_setting_row *find_row(pw_piece name)
+static const pw_setting_row *find_row(piece name)
 {
     const pw_setting_row *row;
     for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++)
-        if (pw_piece_is(name, row->name)) return row;
+        if (is_text(name, row->name)) return row;
     return NULL;
 }
 
-static int refuse_name(pw_piece name, pw_sentence *reason)
+static int refuse_name(piece name, pw_sentence *reason)
 {
     const char *point = memchr(name.start, '.', name.length);
     size_t section_bytes = point ? (size_t)(point - name.start) + 1 : 0;
@@ -193,7 +377,7 @@ static int refuse_name(pw_piece name, pw_sentence *reason)
 }
 
 /* Where the text itself is kept, it must fit. */
-static int keep_text(const pw_setting_row *row, pw_piece text, pw_node_config *config,
+static int keep_text(const pw_setting_row *row, piece text, pw_node_config *config,
                      pw_sentence *reason)
 {
     if (!row->text_bytes) return PW_OK;
@@ -207,7 +391,7 @@ static int keep_text(const pw_setting_row *row, pw_piece text, pw_node_config *c
     return PW_OK;
 }
 
-static int take(const pw_setting_row *row, pw_piece text, bool of_run, pw_node_config *config,
+static int take(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config,
                 pw_sentence *reason)
 {
     if (read_value(row, text, of_run, config)) return keep_text(row, text, config, reason);
@@ -218,23 +402,15 @@ static int take(const pw_setting_row *row, pw_piece text, bool of_run, pw_node_c
     return PW_ERR_INVALID;
 }
 
-static int split(const char *text, pw_piece *name, pw_piece *value, pw_sentence *reason)
+int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, pw_sentence *reason)
 {
     const char *equals = strchr(text, '=');
     if (!equals)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "setting '%.*s': expected section.name=value", QUOTED_BYTES,
                                   text);
-    *name = pw_piece_strip(text, (size_t)(equals - text));
-    *value = (pw_piece){equals + 1, strlen(equals + 1)};
-    return PW_OK;
-}
-
-int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, pw_sentence *reason)
-{
-    pw_piece name, value;
-    int code = split(text, &name, &value, reason);
-    if (code < 0) return code;
+    const piece name = strip(text, (size_t)(equals - text));
+    piece value = {equals + 1, strlen(equals + 1)};
     const pw_setting_row *row = find_row(name);
     if (!row) return refuse_name(name, reason);
     if (row->is_of_run && !of_run)
@@ -243,7 +419,7 @@ int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, p
                                   "does not take it: leave it out",
                                   row->name);
     /* A text of a run is to the letter what the launcher was told: a path may end with a blank. */
-    if (!of_run || !row->text_bytes) value = pw_piece_strip(value.start, value.length);
+    if (!of_run || !row->text_bytes) value = strip(value.start, value.length);
     return take(row, value, of_run, config, reason);
 }
 
@@ -254,12 +430,12 @@ void pw_node_config_default(pw_node_config *out)
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++)
         if (row->initial)
-            (void)take(row, (pw_piece){row->initial, strlen(row->initial)}, false, out, &reason);
+            (void)take(row, (piece){row->initial, strlen(row->initial)}, false, out, &reason);
 }
 
 static bool is_platform(const char *text)
 {
-    return pw_piece_is(pw_piece_strip(text, strcspn(text, "=")), "run.platform");
+    return is_text(strip(text, strcspn(text, "=")), "run.platform");
 }
 
 int pw_node_config_of_texts(const char *const *texts, pw_node_config *out, pw_sentence *reason)

@@ -15,19 +15,10 @@ typedef unsigned long long printed;
 
 static int create_pins(pw_strategy_context *context, void **self)
 {
-    pw_kept_pins *made = calloc(1, sizeof *made);
-    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
-    made->context = context;
-    made->max_pages = UINT64_MAX; /* what peers hold is theirs to limit */
-    made->max_idle_pages = (uint64_t)context->settings->firehose_victims_bytes >> PW_PAGE_SHIFT;
-    *self = made;
-    return PW_OK;
-}
-
-static void destroy_pins(void *self)
-{
-    pw_kept_pins_finish(self);
-    free(self);
+    /* What peers hold is theirs to limit. */
+    return pw_kept_pins_create(context, UINT64_MAX,
+                               (uint64_t)context->settings->firehose_victims_bytes >> PW_PAGE_SHIFT,
+                               self);
 }
 
 /* A message to be sent is read through firehoses: nothing is done here, but that pages that peers
@@ -54,18 +45,9 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    pw_strategy_cost passed = {0};
-    int code = PW_OK;
-    if (lease->token)
-        code = pw_kept_pins_drop(self, pw_span_first_page(lease->span),
-                                 pw_span_num_pages(lease->span), &passed);
-    if (code == PW_OK) *cost = passed;
-    return code;
-}
-
-static int invalidated(void *self, uint64_t first_page, uint64_t num_pages)
-{
-    return pw_kept_pins_invalidated(self, first_page, num_pages);
+    if (lease->token) return pw_kept_pins_release(self, lease, cost);
+    *cost = (pw_strategy_cost){0};
+    return PW_OK;
 }
 
 static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)
@@ -73,11 +55,6 @@ static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy
     uint64_t num_new;
     int code = pw_kept_pins_hold(self, first_page, num_pages, true, cost, &num_new);
     return code == PW_ERR_ADDRESS || code == PW_ERR_PROTECTION ? PW_OK : code;
-}
-
-static int let_go(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)
-{
-    return pw_kept_pins_drop(self, first_page, num_pages, cost);
 }
 
 /* --- what nodes tell each other -----------------------------------------------------------------
@@ -211,8 +188,8 @@ static int serve(pw_node *node, uint32_t source, const pw_envelope *envelope)
         return PW_ERR_MALFORMED;
     node->context.now_ns = at_ns;
     uint64_t num_swapped = pw_node_count_swapped(node);
-    int code = (is_hold ? hold : let_go)(node->strategy_self, envelope->address,
-                                         envelope->num_bytes, &cost);
+    int code = (is_hold ? hold : pw_kept_pins_drop)(node->strategy_self, envelope->address,
+                                                    envelope->num_bytes, &cost);
     if (code < 0) return pw_node_fail_span(node, code, is_hold ? "hold" : "let go", span);
     pw_node_add_swapped(node, num_swapped, &cost);
     int64_t cost_ns = pw_node_count_cost(node, &cost, "hold");
@@ -221,8 +198,6 @@ static int serve(pw_node *node, uint32_t source, const pw_envelope *envelope)
     if (!is_hold || envelope->extra) return PW_OK;
     return pw_library_tell(node, source, KIND_HELD, 0, 0, envelope->key, 0, peer->held_ns);
 }
-
-typedef unsigned long long printed;
 
 /* --- reads --------------------------------------------------------------------------------------
  */
@@ -549,9 +524,9 @@ const pw_strategy_ops pw_strategy_firehose = {
     .summary =
         "a reader holds pages of each peer pinned, and moves them by a round trip (Firehose)",
     .create = create_pins,
-    .destroy = destroy_pins,
+    .destroy = pw_kept_pins_destroy,
     .acquire = acquire,
     .release = release,
-    .invalidated = invalidated,
+    .invalidated = pw_kept_pins_invalidated,
     .way = &through_firehoses,
 };

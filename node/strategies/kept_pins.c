@@ -1,5 +1,6 @@
 #include "node/strategies/kept_pins.h"
 #include "node/strategies/strategy_pages.h"
+#include <stdlib.h>
 
 typedef struct {
     pw_leaf leaf;
@@ -117,14 +118,27 @@ static int trim(pw_kept_pins *pins, pw_strategy_cost *cost)
     return PW_OK;
 }
 
-void pw_kept_pins_finish(pw_kept_pins *pins)
+int pw_kept_pins_create(pw_strategy_context *context, uint64_t max_pages, uint64_t max_idle_pages,
+                        void **self)
 {
+    pw_kept_pins *made = pw_strategy_object(context, sizeof *made, self);
+    if (!made) return PW_ERR_NOMEM;
+    made->context = context;
+    made->max_pages = max_pages;
+    made->max_idle_pages = max_idle_pages;
+    return PW_OK;
+}
+
+void pw_kept_pins_destroy(void *self)
+{
+    pw_kept_pins *pins = self;
     const pw_page_interval *each;
     while ((each = pw_page_counts_from(&pins->context->pinned_pages, 0)))
         if (pw_strategy_unpin_pages(pins->context, each->first_page,
                                     each->end_page - each->first_page) < 0)
             break;
     pw_kept_pages_finish(&pins->pages);
+    free(pins);
 }
 
 /* From *page on: the next run of kept pages that are good, or not; its length, 0 behind the last.
@@ -181,8 +195,7 @@ static int pin_run(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
     }
     if (code != PW_OK) return code;
     mark(pins, first_page, num_pages, true);
-    cost->pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
-                    pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_absent);
+    cost->pin_ns += pw_strategy_pin_ns(context, num_pages, num_absent);
     return PW_OK;
 }
 
@@ -227,11 +240,20 @@ int pw_kept_pins_hold(pw_kept_pins *pins, uint64_t first_page, uint64_t num_page
     return code;
 }
 
-int pw_kept_pins_drop(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
-                      pw_strategy_cost *cost)
+int pw_kept_pins_drop(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)
 {
-    let_go(pins, first_page, num_pages);
-    return trim(pins, cost);
+    let_go(self, first_page, num_pages);
+    return trim(self, cost);
+}
+
+int pw_kept_pins_release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    pw_strategy_cost passed = {0};
+    pw_strategy_end_astray(lease);
+    int code = pw_kept_pins_drop(self, pw_span_first_page(lease->span),
+                                 pw_span_num_pages(lease->span), &passed);
+    if (code == PW_OK) *cost = passed;
+    return code;
 }
 
 int pw_kept_pins_renew(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
@@ -242,8 +264,9 @@ int pw_kept_pins_renew(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pag
     return code < 0 ? code : pin_missing(pins, first_page, first_page + num_pages, cost, &num_new);
 }
 
-int pw_kept_pins_invalidated(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages)
+int pw_kept_pins_invalidated(void *self, uint64_t first_page, uint64_t num_pages)
 {
+    pw_kept_pins *pins = self;
     const pw_page_interval *met;
     uint64_t end_page = first_page + num_pages;
     pw_strategy_cost in_the_os = {0}; /* munmap's and fork's own */

@@ -46,19 +46,20 @@ typedef struct {
     uint64_t max_pages, max_idle_pages; /* as far as what is in use allows */
 } pw_kept_pins;
 
-/* Unpins all. */
-void pw_kept_pins_finish(pw_kept_pins *pins);
+/* For the ops of strategies whose object this is; `destroy` unpins all. */
+int pw_kept_pins_create(pw_strategy_context *context, uint64_t max_pages, uint64_t max_idle_pages,
+                        void **self);
+void pw_kept_pins_destroy(void *self);
+int pw_kept_pins_release(void *self, const pw_lease *lease, pw_strategy_cost *cost);
+int pw_kept_pins_invalidated(void *self, uint64_t first_page, uint64_t num_pages);
 /* One user more for each page of the range, which is pinned then; *cost grows. *num_new: pages that
  * were not pinned before. With an error nothing has changed but what had to go. */
 int pw_kept_pins_hold(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages, bool checks,
                       pw_strategy_cost *cost, uint64_t *num_new);
 /* One user less, after a hold. */
-int pw_kept_pins_drop(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
-                      pw_strategy_cost *cost);
+int pw_kept_pins_drop(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost);
 /* Pin anew what is kept of the range and was unpinned by the OS. */
 int pw_kept_pins_renew(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages,
                        pw_strategy_cost *cost);
-/* The mappings of the range went or changed. */
-int pw_kept_pins_invalidated(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pages);
 
 #endif

@@ -14,11 +14,8 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_part = {
     .name = "part",
     .summary = "let pages fault; the driver pages in and the ERR resumes the block (PART)",
-    .create = pw_strategy_use_context,
-    .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 static int create_advising(pw_strategy_context *context, void **self)
@@ -32,19 +29,15 @@ const pw_strategy_ops pw_strategy_part_prefetch = {
     .summary = "PART, and the receiver's driver pages in while the request travels",
     .create = create_advising,
     .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_RELEASES_NOTHING,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 const pw_strategy_ops pw_strategy_ideal = {
     .name = "ideal",
     .summary = "accesses never fault, at no extra cost",
-    .create = pw_strategy_use_context,
-    .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 /* Memory strategy `odp`: on-demand paging of an InfiniBand NIC. It does nothing itself: the NIC has
@@ -61,9 +54,8 @@ const pw_strategy_ops pw_strategy_odp = {
     .summary = "on-demand paging: the NIC's own page table, receiver not ready, go-back-N",
     .create = create_odp,
     .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_RELEASES_NOTHING,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
     .unit = PW_TRANSLATION_ODP,
 };
 
@@ -81,10 +73,7 @@ static int acquire_checked(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_np_rdma = {
     .name = "np-rdma",
     .summary = "no faults: absent pages are a signature page, software notices and asks again",
-    .create = pw_strategy_use_context,
-    .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire_checked,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
     .unit = PW_TRANSLATION_NP,
 };

@@ -88,9 +88,6 @@ struct pin {
     uint64_t num_others; /* pages that somebody else keeps pinned */
 };
 
-/* What its object was made with. */
-static pw_strategy_context *pin_context(void *self) { return ((struct pin *)self)->context; }
-
 void pw_strategy_pin_add_pages(void *self, uint64_t num_pages)
 {
     ((struct pin *)self)->num_others += num_pages;
@@ -138,10 +135,9 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
         }
     }
     pw_pinned_set(pinned, num_pinned(pin), pin->context->now_ns);
-    const pw_cost_tables *tables = pin->context->tables;
-    int64_t pin_ns = pw_cost_ns(tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
-                     pw_cost_ns(tables, PW_COST_PIN_ABSENT, num_absent);
-    *out = (pw_lease){.span = span, .cost.pin_ns = pin_ns, .token = token};
+    *out = (pw_lease){.span = span,
+                      .cost.pin_ns = pw_strategy_pin_ns(pin->context, num_pages, num_absent),
+                      .token = token};
     return PW_OK;
 }
 
@@ -189,7 +185,7 @@ static int release_but_messages(void *self, const pw_lease *lease, pw_strategy_c
 
 static uint64_t piece_bytes(void *self)
 {
-    return (uint64_t)pin_context(self)->settings->piece_bytes;
+    return (uint64_t)((struct pin *)self)->context->settings->piece_bytes;
 }
 
 static void freed(void *self, const pw_lease *lease, int64_t free_ns)

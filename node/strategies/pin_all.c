@@ -34,8 +34,7 @@ static int pin_missing(pw_strategy_context *context, uint64_t first_page, uint64
     code = check_frames(context, num_pages);
     if (code == PW_OK) code = pw_strategy_pin_pages(context, first_page, num_pages, &num_absent);
     if (code != PW_OK) return code;
-    cost->pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
-                    pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_absent);
+    cost->pin_ns += pw_strategy_pin_ns(context, num_pages, num_absent);
     return PW_OK;
 }
 
@@ -103,6 +102,5 @@ const pw_strategy_ops pw_strategy_pin_all = {
     .create = create,
     .destroy = destroy,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
+    PW_STRATEGY_RELEASES_NOTHING,
 };

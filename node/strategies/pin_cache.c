@@ -20,10 +20,9 @@ typedef struct {
 
 static int create(pw_strategy_context *context, void **self)
 {
-    cache *made = calloc(1, sizeof *made);
-    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    cache *made = pw_strategy_object(context, sizeof *made, self);
+    if (!made) return PW_ERR_NOMEM;
     made->context = context;
-    *self = made;
     return PW_OK;
 }
 
@@ -113,8 +112,7 @@ static int pin_gap(cache *cache, uint64_t first_page, uint64_t end_page, pw_stra
         (void)pw_strategy_unpin_pages(context, first_page, num_pages);
         return pw_strategy_failed(context, code, "pin", pw_span_of_pages(first_page, num_pages));
     }
-    cost->pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_RESIDENT, num_pages - num_absent) +
-                    pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_absent);
+    cost->pin_ns += pw_strategy_pin_ns(context, num_pages, num_absent);
     return PW_OK;
 }
 

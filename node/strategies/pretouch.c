@@ -10,21 +10,17 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     uint64_t num_absent;
     int code = pw_strategy_touch(context, span, &num_absent);
     if (code != PW_OK) return code;
-    uint64_t num_resident = pw_span_num_pages(span) - num_absent;
-    int64_t touch_ns = pw_cost_ns(context->tables, PW_COST_TOUCH_RESIDENT, num_resident) +
-                       pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
-    *out = (pw_lease){.span = span, .cost.touch_ns = touch_ns};
+    *out = (pw_lease){.span = span,
+                      .cost.touch_ns =
+                          pw_strategy_touch_ns(context, pw_span_num_pages(span), num_absent)};
     return PW_OK;
 }
 
 const pw_strategy_ops pw_strategy_pretouch = {
     .name = "pretouch",
     .summary = "touch each page of a buffer before each transfer",
-    .create = pw_strategy_use_context,
-    .destroy = pw_strategy_leave_context,
+    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
-    .release = pw_strategy_nothing_to_undo,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 /* Memory strategy `pretouch-once`: a buffer is touched the first time that it is seen, and again
@@ -94,9 +90,7 @@ static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
     if (code != PW_OK) return pw_strategy_failed(context, code, "touch", span);
     if (is_known) context->counters.strategy_invalidations++;
     context->counters.strategy_misses++;
-    lease.cost.touch_ns +=
-        pw_cost_ns(context->tables, PW_COST_TOUCH_RESIDENT, num_pages - num_absent) +
-        pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
+    lease.cost.touch_ns += pw_strategy_touch_ns(context, num_pages, num_absent);
     *out = lease;
     return PW_OK;
 }

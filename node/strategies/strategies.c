@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 /* A new one is a line here and a file that defines pw_strategy_<name>; its name for the user has a
@@ -126,6 +127,33 @@ int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_c
     (void)self, (void)lease;
     *cost = (pw_strategy_cost){0};
     return PW_OK;
+}
+
+void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
+{
+    void *made = calloc(1, num_bytes);
+    if (made) *self = made;
+    else (void)pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    return made;
+}
+
+static int64_t both_ns(const pw_strategy_context *context, int resident, int absent,
+                       uint64_t num_pages, uint64_t num_absent)
+{
+    return pw_cost_ns(context->tables, resident, num_pages - num_absent) +
+           pw_cost_ns(context->tables, absent, num_absent);
+}
+
+int64_t pw_strategy_touch_ns(const pw_strategy_context *context, uint64_t num_pages,
+                             uint64_t num_absent)
+{
+    return both_ns(context, PW_COST_TOUCH_RESIDENT, PW_COST_TOUCH_ABSENT, num_pages, num_absent);
+}
+
+int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_pages,
+                           uint64_t num_absent)
+{
+    return both_ns(context, PW_COST_PIN_RESIDENT, PW_COST_PIN_ABSENT, num_pages, num_absent);
 }
 
 int pw_strategy_use_context(pw_strategy_context *context, void **self)

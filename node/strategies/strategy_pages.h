@@ -39,9 +39,23 @@ int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access
 void pw_strategy_end_astray(const pw_lease *lease);
 /* A pw_page_run for page counts whose pages stay as they are. */
 int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages);
+/* A zeroed object for `create`, in *self too; NULL: context->reason tells that there is no memory.
+ */
+void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self);
+/* What touching or pinning pages costs of which so many were absent. */
+int64_t pw_strategy_touch_ns(const pw_strategy_context *context, uint64_t num_pages,
+                             uint64_t num_absent);
+int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_pages,
+                           uint64_t num_absent);
 /* For `create` and `destroy` of strategies whose object is the context. */
 int pw_strategy_use_context(pw_strategy_context *context, void **self);
 void pw_strategy_leave_context(void *self);
+/* Functions of a strategy that keeps nothing, and of one whose object is the context besides. */
+#define PW_STRATEGY_RELEASES_NOTHING \
+    .release = pw_strategy_nothing_to_undo, .invalidated = pw_strategy_nothing_known
+#define PW_STRATEGY_KEEPS_NOTHING                                            \
+    .create = pw_strategy_use_context, .destroy = pw_strategy_leave_context, \
+    PW_STRATEGY_RELEASES_NOTHING
 
 /* -- pins that do not nest, counted in context->pinned */
 /* cdef begin */

@@ -4,8 +4,6 @@
  * pages stay pinned; those that were used least recently go at the limit, page by page. The NIC's
  * half, a cache of the host's table, is smmu/utlb/utlb_cache.c: pages that are unpinned leave it.
  */
-#include <stdlib.h>
-
 #include "node/strategies/kept_pins.h"
 #include "node/strategies/strategy_pages.h"
 
@@ -14,19 +12,9 @@
 static int create(pw_strategy_context *context, void **self)
 {
     int64_t limit_bytes = context->settings->utlb_limit_bytes;
-    pw_kept_pins *made = calloc(1, sizeof *made);
-    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
-    made->context = context;
-    made->max_pages = limit_bytes < 0 ? UINT64_MAX : (uint64_t)limit_bytes >> PW_PAGE_SHIFT;
-    made->max_idle_pages = UINT64_MAX;
-    *self = made;
-    return PW_OK;
-}
-
-static void destroy(void *self)
-{
-    pw_kept_pins_finish(self);
-    free(self);
+    return pw_kept_pins_create(
+        context, limit_bytes < 0 ? UINT64_MAX : (uint64_t)limit_bytes >> PW_PAGE_SHIFT, UINT64_MAX,
+        self);
 }
 
 /* What is kept of a mapping that had gone is of use to nobody. */
@@ -62,28 +50,13 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     return PW_OK;
 }
 
-static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
-{
-    pw_strategy_cost passed = {0};
-    pw_strategy_end_astray(lease);
-    int code = pw_kept_pins_drop(self, pw_span_first_page(lease->span),
-                                 pw_span_num_pages(lease->span), &passed);
-    if (code == PW_OK) *cost = passed;
-    return code;
-}
-
-static int invalidated(void *self, uint64_t first_page, uint64_t num_pages)
-{
-    return pw_kept_pins_invalidated(self, first_page, num_pages);
-}
-
 const pw_strategy_ops pw_strategy_utlb = {
     .name = "utlb",
     .summary = "the library's table says what is pinned, the NIC caches its translations (UTLB)",
     .create = create,
-    .destroy = destroy,
+    .destroy = pw_kept_pins_destroy,
     .acquire = acquire,
-    .release = release,
-    .invalidated = invalidated,
+    .release = pw_kept_pins_release,
+    .invalidated = pw_kept_pins_invalidated,
     .unit = PW_TRANSLATION_UTLB,
 };

@@ -71,42 +71,6 @@ TRANSLATION_UNITS: Mapping[str, int] = {
 run.memory alone."""
 
 
-SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
-    {
-        "run": RunConfig,
-        "strategy": StrategyConfig,
-        "memory_backend": MemoryBackendConfig,
-        "smmu": SmmuConfig,
-        "mini": MiniConfig,
-        "odp": OdpConfig,
-        "driver": DriverConfig,
-        "firmware": FirmwareConfig,
-        "ni": NetworkInterfaceConfig,
-        "unimem": UnimemConfig,
-        "impairments": ImpairmentsConfig,
-    }
-)
-
-REGISTRY: Mapping[str, Declaration] = MappingProxyType(
-    {
-        declaration.name: declaration
-        for owner in SECTIONS.values()
-        for declaration in declarations(owner)
-    }
-)
-"""Every setting by its dotted name."""
-
-EXTENSIONS: tuple[Registry[Any], ...] = tuple(
-    declaration.extensions
-    for declaration in REGISTRY.values()
-    if isinstance(declaration.extensions, Registry)
-)
-"""The registries of all settings that take a class."""
-
-_ENGINE_FIELDS = tuple(name for name, _ in ffi.typeof("pw_settings").fields)
-_BY_ENVIRONMENT = {declaration.environment: declaration for declaration in REGISTRY.values()}
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
     """A setting with its value in one run and where that comes from."""
@@ -218,6 +182,30 @@ class Config:
     def unit_settings(self) -> dict[str, int]:
         """The same, with the translation unit that the memory strategy needs."""
         return self.engine_settings() | {"translation": TRANSLATION_UNITS[self.translation_unit]}
+
+
+SECTIONS: Mapping[str, Any] = MappingProxyType(
+    {each.name: each.type for each in dataclasses.fields(Config) if each.name != "sources"}
+)
+
+REGISTRY: Mapping[str, Declaration] = MappingProxyType(
+    {
+        declaration.name: declaration
+        for owner in SECTIONS.values()
+        for declaration in declarations(owner)
+    }
+)
+"""Every setting by its dotted name."""
+
+EXTENSIONS: tuple[Registry[Any], ...] = tuple(
+    declaration.extensions
+    for declaration in REGISTRY.values()
+    if isinstance(declaration.extensions, Registry)
+)
+"""The registries of all settings that take a class."""
+
+_ENGINE_FIELDS = tuple(name for name, _ in ffi.typeof("pw_settings").fields)
+_BY_ENVIRONMENT = {declaration.environment: declaration for declaration in REGISTRY.values()}
 
 
 def load(

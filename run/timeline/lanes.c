@@ -1,4 +1,5 @@
 #include "run/timeline/lanes.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,16 @@ static const struct {
     [PW_TRACK_PINNED] = {"Pinned bytes", "bytes"},
     [PW_TRACK_BANDWIDTH] = {"Bandwidth of the link", "bytes/s"},
 };
+
+pw_name pw_name_of(const char *format, ...)
+{
+    pw_name name;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name.text, sizeof name.text, format, arguments);
+    va_end(arguments);
+    return name;
+}
 
 uint64_t pw_timeline_flow(pw_timeline_file *file) { return file->uuid_base | ++file->next_flow; }
 
@@ -88,12 +99,12 @@ static void release(pw_timeline_file *file, pw_span *span)
 
 static void write_span(pw_timeline_file *file, const pw_span *span)
 {
-    pw_packets_span(&file->packets, span->lane->uuid, span->start_ns, span->end_ns,
-                    (pw_label){span->name, span->name_bytes}, span->flows, span->num_flows);
+    pw_packets_span(&file->packets, span->lane->uuid, span->start_ns, span->end_ns, span->name,
+                    span->flows, span->num_flows);
 }
 
 static pw_span *queue(pw_timeline_file *file, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
-                      pw_label name)
+                      const char *name)
 {
     pw_span *span = file->free_spans;
     if (span) file->free_spans = span->next;
@@ -108,9 +119,7 @@ static pw_span *queue(pw_timeline_file *file, pw_track_lane *lane, pw_time start
     span->end_ns = lane->end_ns = end_ns;
     span->num_flows = 0;
     span->is_ready = false;
-    span->name_bytes =
-        name.num_bytes < PW_SPAN_NAME_BYTES ? name.num_bytes : (size_t)PW_SPAN_NAME_BYTES;
-    memcpy(span->name, name.text, span->name_bytes);
+    strncpy(span->name, name, PW_SPAN_NAME_BYTES); /* the last byte is 0 from the start */
     if (lane->last) lane->last->next = span;
     else lane->first = span;
     lane->last = span;
@@ -119,7 +128,7 @@ static pw_span *queue(pw_timeline_file *file, pw_track_lane *lane, pw_time start
 }
 
 void pw_track_lane_end(pw_lanes *lanes, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
-                       pw_label name, const pw_flow *flows, size_t num_flows)
+                       const char *name, const pw_flow *flows, size_t num_flows)
 {
     pw_timeline_file *file = lanes->file;
     if (!lane->first) {
@@ -134,14 +143,14 @@ void pw_track_lane_end(pw_lanes *lanes, pw_track_lane *lane, pw_time start_ns, p
 }
 
 void pw_lanes_span(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
-                   pw_label name, const pw_flow *flows, size_t num_flows)
+                   const char *name, const pw_flow *flows, size_t num_flows)
 {
     pw_track_lane *lane = pw_track_lane_take(lanes, track, start_ns);
     if (lane) pw_track_lane_end(lanes, lane, start_ns, end_ns, name, flows, num_flows);
 }
 
 void pw_lanes_nested(pw_lanes *lanes, enum pw_track track, uint32_t depth, pw_time start_ns,
-                     pw_time end_ns, pw_label name)
+                     pw_time end_ns, const char *name)
 {
     pw_track_lane **at = &lanes->lanes[track];
     for (uint32_t above = 0;; above++, at = &(*at)->next) {
@@ -152,7 +161,7 @@ void pw_lanes_nested(pw_lanes *lanes, enum pw_track track, uint32_t depth, pw_ti
 }
 
 pw_span *pw_lanes_begin(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
-                        pw_label name)
+                        const char *name)
 {
     pw_track_lane *lane = pw_track_lane_take(lanes, track, start_ns);
     return lane ? queue(lanes->file, lane, start_ns, end_ns, name) : NULL;

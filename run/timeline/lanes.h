@@ -7,6 +7,13 @@
 
 #define PW_SPAN_NAME_BYTES 72
 
+/* A name of at most so many bytes; what is longer is cut. */
+typedef struct {
+    char text[PW_SPAN_NAME_BYTES + 1];
+} pw_name;
+
+__attribute__((format(printf, 1, 2))) pw_name pw_name_of(const char *format, ...);
+
 /* In the order in which they stand below each other; their names are in lanes.c. */
 enum pw_track {
     PW_TRACK_REGIONS,
@@ -53,8 +60,7 @@ struct pw_span {
     pw_flow *flows;
     uint32_t num_flows, flows_capacity;
     bool is_ready;
-    size_t name_bytes;
-    char name[PW_SPAN_NAME_BYTES];
+    char name[PW_SPAN_NAME_BYTES + 1];
 };
 
 typedef struct {
@@ -81,17 +87,17 @@ void pw_lanes_destroy(pw_lanes *lanes);
 pw_track_lane *pw_track_lane_take(pw_lanes *lanes, enum pw_track track, pw_time start_ns);
 /* A complete span on a line that was taken. */
 void pw_track_lane_end(pw_lanes *lanes, pw_track_lane *lane, pw_time start_ns, pw_time end_ns,
-                       pw_label name, const pw_flow *flows, size_t num_flows);
+                       const char *name, const pw_flow *flows, size_t num_flows);
 /* Both. */
 void pw_lanes_span(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
-                   pw_label name, const pw_flow *flows, size_t num_flows);
+                   const char *name, const pw_flow *flows, size_t num_flows);
 /* A complete span on the track's line of that depth, below those that it lies within. Spans of a
  * depth come in their order. */
 void pw_lanes_nested(pw_lanes *lanes, enum pw_track track, uint32_t depth, pw_time start_ns,
-                     pw_time end_ns, pw_label name);
+                     pw_time end_ns, const char *name);
 /* A span without its arrows; it waits for pw_span_ready. NULL: no memory. */
 pw_span *pw_lanes_begin(pw_lanes *lanes, enum pw_track track, pw_time start_ns, pw_time end_ns,
-                        pw_label name);
+                        const char *name);
 void pw_span_add_flow(pw_timeline_file *file, pw_span *span, pw_flow flow);
 /* It ends later than was known. */
 void pw_span_prolong(pw_span *span, pw_time end_ns);

@@ -1,5 +1,5 @@
 #include "run/timeline/lifelines.h"
-#include "run/timeline/label.h"
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FIRST_BLOCKS 64
@@ -102,19 +102,15 @@ static void tell(pw_story *story, pw_fault_line *fault)
     if (fault->is_told) return;
     fault->is_told = true;
     if (!fault->lane) return;
-    pw_name name = {0};
-    pw_name_text(&name, "page ");
-    pw_name_hex(&name, fault->page);
-    pw_name_text(&name, ": block ");
-    pw_name_number(&name, fault->block->id);
-    if (!fault->at_destination) pw_name_text(&name, " at the source");
-    else {
-        pw_name_text(&name, " of rank ");
-        pw_name_number(&name, fault->block->source);
-    }
+    const pw_block_line *block = fault->block;
+    const pw_name name =
+        fault->at_destination
+            ? pw_name_of("page 0x%" PRIx64 ": block %u of rank %u", fault->page, block->id,
+                         block->source)
+            : pw_name_of("page 0x%" PRIx64 ": block %u at the source", fault->page, block->id);
     const pw_flow flow = {fault->flow, false};
     pw_track_lane_end(&story->ranks[fault->rank].lanes, fault->lane, fault->found_ns, fault->end_ns,
-                      pw_name_label(&name), &flow, 1);
+                      name.text, &flow, 1);
 }
 
 /* One that is told and whose page is there is forgotten. */
@@ -211,7 +207,7 @@ static void take_earlier(pw_story *story, pw_block_line *block, pw_time at_ns, b
 
 /* A span of this attempt; it waits while the attempt's faults are not known. */
 static pw_span *add_span(pw_story *story, const pw_block_line *block, pw_lanes *lanes,
-                         enum pw_track track, pw_time start_ns, pw_time end_ns, pw_label label)
+                         enum pw_track track, pw_time start_ns, pw_time end_ns, const char *label)
 {
     if (block->is_answered) {
         pw_lanes_span(lanes, track, start_ns, end_ns, label, story->flows, story->num_flows);
@@ -225,7 +221,7 @@ static pw_span *add_span(pw_story *story, const pw_block_line *block, pw_lanes *
 }
 
 void pw_story_link(pw_story *story, pw_block_name name, pw_time start_ns, pw_time end_ns,
-                   pw_label label)
+                   const char *label)
 {
     pw_lanes *lanes = &story->ranks[name.source].lanes;
     pw_block_line *block = block_of(story, name);
@@ -238,7 +234,7 @@ void pw_story_link(pw_story *story, pw_block_name name, pw_time start_ns, pw_tim
 }
 
 void pw_story_receive(pw_story *story, pw_block_name name, uint32_t rank, pw_time start_ns,
-                      pw_time end_ns, pw_label label)
+                      pw_time end_ns, const char *label)
 {
     pw_lanes *lanes = &story->ranks[rank].lanes;
     pw_block_line *block = block_of(story, name);

@@ -37,9 +37,9 @@ typedef struct {
 void pw_story_begin(pw_story *story, pw_block_name name, pw_time at_ns);
 /* It is on the link, or in the receive engine of `rank`. */
 void pw_story_link(pw_story *story, pw_block_name name, pw_time start_ns, pw_time end_ns,
-                   pw_label label);
+                   const char *label);
 void pw_story_receive(pw_story *story, pw_block_name name, uint32_t rank, pw_time start_ns,
-                      pw_time end_ns, pw_label label);
+                      pw_time end_ns, const char *label);
 /* It met a page that is absent at `rank`, its source or its destination. */
 void pw_story_fault(pw_story *story, pw_block_name name, uint32_t rank, bool at_destination,
                     uint64_t page, pw_time at_ns);

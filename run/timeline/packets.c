@@ -160,12 +160,12 @@ static uint8_t *put_track_packet(pw_packets *packets, uint8_t *at, size_t track_
     return put_varint(put_tag(at, PACKET_TRACK, BYTES), track_bytes);
 }
 
-void pw_packets_process(pw_packets *packets, uint64_t uuid, uint64_t pid, pw_label name)
+void pw_packets_process(pw_packets *packets, uint64_t uuid, uint64_t pid, const char *name)
 {
-    uint8_t *at = room(packets, FRAME_BYTES_MAX + name.num_bytes);
+    const size_t name_bytes = strlen(name);
+    uint8_t *at = room(packets, FRAME_BYTES_MAX + name_bytes);
     if (!at) return;
-    size_t process_bytes =
-        number_bytes(PROCESS_PID, pid) + nested_bytes(PROCESS_NAME, name.num_bytes);
+    size_t process_bytes = number_bytes(PROCESS_PID, pid) + nested_bytes(PROCESS_NAME, name_bytes);
     size_t track_bytes = number_bytes(TRACK_UUID, uuid) +
                          nested_bytes(TRACK_PROCESS, process_bytes) +
                          number_bytes(TRACK_CHILD_ORDERING, EXPLICIT_ORDERING);
@@ -173,7 +173,7 @@ void pw_packets_process(pw_packets *packets, uint64_t uuid, uint64_t pid, pw_lab
     at = put_number(at, TRACK_UUID, uuid);
     at = put_varint(put_tag(at, TRACK_PROCESS, BYTES), process_bytes);
     at = put_number(at, PROCESS_PID, pid);
-    at = put_bytes(at, PROCESS_NAME, name.text, name.num_bytes);
+    at = put_bytes(at, PROCESS_NAME, name, name_bytes);
     end_packet(packets, put_number(at, TRACK_CHILD_ORDERING, EXPLICIT_ORDERING));
 }
 
@@ -226,15 +226,15 @@ static uint8_t *put_flow(uint8_t *at, const pw_flow *flow)
 }
 
 void pw_packets_span(pw_packets *packets, uint64_t uuid, pw_time start_ns, pw_time end_ns,
-                     pw_label name, const pw_flow *flows, size_t num_flows)
+                     const char *name, const pw_flow *flows, size_t num_flows)
 {
-    size_t flow_bytes = num_flows * FLOW_BYTES;
-    uint8_t *at = room(packets, FRAME_BYTES_MAX + name.num_bytes + flow_bytes);
+    const size_t name_bytes = strlen(name), flow_bytes = num_flows * FLOW_BYTES;
+    uint8_t *at = room(packets, FRAME_BYTES_MAX + name_bytes + flow_bytes);
     if (!at) return;
     bool is_span = end_ns > start_ns;
     at = put_event(packets, at, uuid, start_ns, is_span ? SLICE_BEGIN : INSTANT,
-                   nested_bytes(EVENT_NAME, name.num_bytes) + flow_bytes);
-    at = put_bytes(at, EVENT_NAME, name.text, name.num_bytes);
+                   nested_bytes(EVENT_NAME, name_bytes) + flow_bytes);
+    at = put_bytes(at, EVENT_NAME, name, name_bytes);
     for (size_t i = 0; i < num_flows; i++) at = put_flow(at, &flows[i]);
     end_packet(packets, at);
     if (!is_span) return;

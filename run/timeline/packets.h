@@ -14,11 +14,6 @@ typedef struct {
 } pw_flow;
 
 typedef struct {
-    const char *text;
-    size_t num_bytes;
-} pw_label;
-
-typedef struct {
     int descriptor;
     uint32_t sequence;
     int failed; /* PW_ERR_*, of the first packet that was not written; none is written any more */
@@ -35,13 +30,13 @@ int pw_packets_flush(pw_packets *packets);
 void pw_packets_destroy(pw_packets *packets);
 
 /* A group of tracks; uuid is a number that no other track has. */
-void pw_packets_process(pw_packets *packets, uint64_t uuid, uint64_t pid, pw_label name);
+void pw_packets_process(pw_packets *packets, uint64_t uuid, uint64_t pid, const char *name);
 /* A track of it. unit NULL: of spans and instants, else of values. */
 void pw_packets_track(pw_packets *packets, uint64_t uuid, uint64_t parent, const char *name,
                       uint32_t order, const char *unit);
 /* A span, or an instant when start and end are one. */
 void pw_packets_span(pw_packets *packets, uint64_t uuid, pw_time start_ns, pw_time end_ns,
-                     pw_label name, const pw_flow *flows, size_t num_flows);
+                     const char *name, const pw_flow *flows, size_t num_flows);
 /* A value from then on. */
 void pw_packets_value(pw_packets *packets, uint64_t uuid, pw_time time_ns, int64_t value);
 #endif

@@ -8,12 +8,12 @@
 
 #define PIECE_RECORDS 1024
 #define TIME_NS_MAX ((pw_time)1 << 60) /* 36 years */
-#define INSERTION_RECORDS 8            /* up to so many are sorted by moving them one by one */
+#define NAME_PIECE_BYTES 16
 
-struct pw_record_key {
+typedef struct {
     pw_time time_ns;
     uint32_t idx; /* in the piece */
-};
+} pw_record_key;
 
 /* A piece of a rank's file; before it is loaded it stands for the earliest record in or behind it.
  */
@@ -94,6 +94,34 @@ pw_time pw_record_time(const pw_trace_record *record)
     }
 }
 
+/* --- names ---------------------------------------------------------------------------------------
+ */
+
+/* A piece: the peer is the name's index, below max_names, time the piece's number. PW_ERR_INVALID:
+ * there are no such ones; PW_ERR_NOMEM. */
+static int add_name(pw_record_names *names, const pw_trace_record *record, uint32_t max_names)
+{
+    uint32_t idx = record->peer;
+    if (idx >= max_names || record->time_ns < 0 ||
+        record->time_ns >= PW_TRACE_PATH_BYTES / NAME_PIECE_BYTES)
+        return PW_ERR_INVALID;
+    if (idx >= names->num_names) {
+        pw_record_name *more = realloc(names->names, (idx + 1) * sizeof *more);
+        if (!more) return PW_ERR_NOMEM;
+        memset(more + names->num_names, 0, (idx + 1 - names->num_names) * sizeof *more);
+        names->names = more;
+        names->num_names = idx + 1;
+    }
+    const uint64_t text[] = {record->a, record->b};
+    memcpy(names->names[idx].text + record->time_ns * NAME_PIECE_BYTES, text, sizeof text);
+    return PW_OK;
+}
+
+const char *pw_record_names_of(const pw_record_names *names, uint64_t idx)
+{
+    return idx < names->num_names ? names->names[idx].text : "";
+}
+
 /* --- a file's pieces -----------------------------------------------------------------------------
  */
 
@@ -158,9 +186,9 @@ static int scan_piece(pw_rank_records *rank, int descriptor, uint32_t piece,
         if (records[i].kind == PW_TRACE_MOVED)
             code = move_record(rank, descriptor, &records[i], piece, records, is_stale);
         else if (records[i].kind == PW_TRACE_CALL_NAME)
-            code = pw_record_names_add(&rank->calls, &records[i], PW_CALL_NAMES_MAX);
+            code = add_name(&rank->calls, &records[i], PW_CALL_NAMES_MAX);
         else if (records[i].kind == PW_TRACE_REGION_NAME)
-            code = pw_record_names_add(&rank->regions, &records[i], PW_REGION_NAMES_MAX);
+            code = add_name(&rank->regions, &records[i], PW_REGION_NAMES_MAX);
         else if (records[i].kind == PW_TRACE_LINK)
             rank->last_link_ns = pw_later(rank->last_link_ns, records[i].time_ns);
     }
@@ -284,27 +312,12 @@ static int push_next(pw_record_order *order, uint32_t rank_idx)
     return code;
 }
 
-/* Stable. */
-static void sort(pw_record_key *keys, pw_record_key *spare, uint32_t num_keys)
+/* What has one time stays in its order. */
+static int compare(const void *a, const void *b)
 {
-    if (num_keys <= INSERTION_RECORDS) {
-        for (uint32_t i = 1; i < num_keys; i++) {
-            pw_record_key moving = keys[i];
-            uint32_t to = i;
-            for (; to && keys[to - 1].time_ns > moving.time_ns; to--) keys[to] = keys[to - 1];
-            keys[to] = moving;
-        }
-        return;
-    }
-    uint32_t half = num_keys / 2;
-    sort(keys, spare, half);
-    sort(keys + half, spare, num_keys - half);
-    if (keys[half - 1].time_ns <= keys[half].time_ns) return;
-    memcpy(spare, keys, half * sizeof *keys);
-    for (uint32_t left = 0, right = half, to = 0; left < half; to++) {
-        bool takes_right = right < num_keys && keys[right].time_ns < spare[left].time_ns;
-        keys[to] = takes_right ? keys[right++] : spare[left++];
-    }
+    const pw_record_key *left = a, *right = b;
+    if (left->time_ns != right->time_ns) return left->time_ns < right->time_ns ? -1 : 1;
+    return left->idx < right->idx ? -1 : 1;
 }
 
 static int load(pw_record_order *order, pw_record_run *run)
@@ -315,13 +328,11 @@ static int load(pw_record_order *order, pw_record_run *run)
     int code = read_piece(rank, descriptor, run->piece, run->records);
     close(descriptor);
     if (code < 0) return code;
-    if (!order->spare) order->spare = malloc(PIECE_RECORDS / 2 * sizeof *order->spare);
-    if (!order->spare) return PW_ERR_NOMEM;
     uint32_t num_records = piece_records(rank, run->piece);
     for (uint32_t i = 0; i < num_records; i++)
         if (is_shown(&run->records[i]))
             run->keys[run->num_records++] = (pw_record_key){pw_record_time(&run->records[i]), i};
-    sort(run->keys, order->spare, run->num_records);
+    qsort(run->keys, run->num_records, sizeof *run->keys, compare);
     order->num_held += run->num_records;
     run->is_loaded = true;
     return PW_OK;
@@ -384,8 +395,8 @@ void pw_record_order_destroy(pw_record_order *order)
     for (uint32_t i = 0; i < order->num_ranks; i++) {
         free(order->ranks[i].path);
         free(order->ranks[i].earliest_ns);
-        pw_record_names_destroy(&order->ranks[i].calls);
-        pw_record_names_destroy(&order->ranks[i].regions);
+        free(order->ranks[i].calls.names);
+        free(order->ranks[i].regions.names);
     }
     free(order->ranks);
     for (size_t i = 0; i < order->num_runs; i++) free(order->heap[i]);
@@ -394,6 +405,5 @@ void pw_record_order_destroy(pw_record_order *order)
         free(run);
     }
     free(order->heap);
-    free(order->spare);
     *order = (pw_record_order){0};
 }

@@ -6,12 +6,22 @@
  * 1024 records. One thread at a time. */
 #ifndef PW_RUN_TIMELINE_RECORD_ORDER_H
 #define PW_RUN_TIMELINE_RECORD_ORDER_H
-#include "run/timeline/record_names.h"
+#include "native/trace.h"
 
 /* More than a rank has. */
 #define PW_CALL_NAMES_MAX 4096
 #define PW_REGION_NAMES_MAX 4096
 #define PW_REGION_DEPTHS_MAX 256
+
+typedef struct {
+    char text[PW_TRACE_PATH_BYTES + 1];
+} pw_record_name;
+
+/* Names that records tell in pieces of 16 bytes, by their index. Zeroed: none. */
+typedef struct {
+    pw_record_name *names;
+    uint32_t num_names;
+} pw_record_names;
 
 /* One rank's records. */
 typedef struct {
@@ -24,7 +34,6 @@ typedef struct {
 } pw_rank_records;
 
 typedef struct pw_record_run pw_record_run;
-typedef struct pw_record_key pw_record_key;
 
 /* Zeroed: no ranks. */
 typedef struct {
@@ -33,11 +42,12 @@ typedef struct {
     pw_record_run **heap; /* by time of the next record */
     size_t num_runs, runs_capacity;
     pw_record_run *free_runs;
-    pw_record_key *spare;   /* of the sorting */
     pw_record_run *current; /* whose record was given last */
     uint64_t num_held;      /* records that are in memory */
 } pw_record_order;
 
+/* Empty: not told. */
+const char *pw_record_names_of(const pw_record_names *names, uint64_t idx);
 /* The time by which a record is given away. */
 pw_time pw_record_time(const pw_trace_record *record);
 

@@ -55,10 +55,9 @@ static int begin(pw_timeline *timeline)
         lanes->file = &timeline->file;
         lanes->process = timeline->file.uuid_base | ++timeline->file.next_uuid;
         char name[2 * PROCESS_NAME_BYTES];
-        int num_bytes = snprintf(name, sizeof name, "%srank %u", timeline->label, rank);
+        snprintf(name, sizeof name, "%srank %u", timeline->label, rank);
         pw_packets_process(&timeline->file.packets, lanes->process,
-                           (uint64_t)timeline->group * GROUP_RANKS + rank + 1,
-                           (pw_label){name, (size_t)num_bytes});
+                           (uint64_t)timeline->group * GROUP_RANKS + rank + 1, name);
     }
     timeline->has_begun = true;
     return pw_tracks_start(&timeline->tracks, &timeline->order);

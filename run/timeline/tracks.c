@@ -1,90 +1,54 @@
 #include "run/timeline/tracks.h"
 #include "r5sched/protocol.h"
-#include "run/timeline/driver_tracks.h"
-#include "run/timeline/label.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NUM_KINDS 128
 #define BANDWIDTH_POINTS 2000
 #define BIN_NS_MIN 1000
 #define NO_CALL UINT32_MAX /* in a CALL: one that is none of MPI */
 
-/* --- records that are a span on a track ----------------------------------------------------------
- */
-
-static void name_block(pw_name *name, const pw_trace_record *record)
-{
-    uint32_t sequence = record->b >> 16 & UINT16_MAX;
-    pw_name_text(name, "block ");
-    pw_name_number(name, record->b & UINT16_MAX);
-    pw_name_text(name, " with rank ");
-    pw_name_number(name, record->peer);
-    if (!sequence) return;
-    pw_name_text(name, ", attempt ");
-    pw_name_number(name, sequence + 1);
-}
-
-static void name_page_of_walk(pw_name *name, const pw_trace_record *record)
-{
-    pw_name_text(name, "page ");
-    pw_name_hex(name, record->b);
-}
-
-static void name_touch(pw_name *name, const pw_trace_record *record)
-{
-    (void)record;
-    pw_name_text(name, "touch");
-}
-
-static void name_pin(pw_name *name, const pw_trace_record *record)
-{
-    (void)record;
-    pw_name_text(name, "pin, unpin");
-}
-
-static void name_copy(pw_name *name, const pw_trace_record *record)
-{
-    (void)record;
-    pw_name_text(name, "copy");
-}
-
-/* A record that begins at its time and takes `a` ns. One more kind is one more row, in is_span
- * (record_order.c) too; one that is recorded when it ends is added to pw_record_time there. */
-static const struct {
-    enum pw_track track;
-    void (*name)(pw_name *name, const pw_trace_record *record); /* NULL: no such kind */
-} span_kinds[NUM_KINDS] = {
-    [PW_TRACE_SEND_ENGINE] = {PW_TRACK_SEND_ENGINE, name_block},
-    [PW_TRACE_WALK] = {PW_TRACK_WALKS, name_page_of_walk},
-    [PW_TRACE_TOUCH] = {PW_TRACK_STRATEGY, name_touch},
-    [PW_TRACE_PIN] = {PW_TRACK_STRATEGY, name_pin},
-    [PW_TRACE_COPY] = {PW_TRACK_STRATEGY, name_copy},
-};
-
 /* --- spans and instants --------------------------------------------------------------------------
  */
 
-static pw_label plain(const char *text) { return (pw_label){text, strlen(text)}; }
+static pw_name name_block(const pw_trace_record *record)
+{
+    const uint32_t id = record->b & UINT16_MAX, sequence = record->b >> 16 & UINT16_MAX;
+    if (!sequence) return pw_name_of("block %u with rank %u", id, record->peer);
+    return pw_name_of("block %u with rank %u, attempt %u", id, record->peer, sequence + 1);
+}
+
+/* A record that begins at its time and takes `a` ns. One more such kind stands in is_span
+ * (record_order.c) too; one that is recorded when it ends is added to pw_record_time there. */
+static void draw_span(const pw_tracks *tracks, uint32_t rank, enum pw_track track,
+                      const pw_trace_record *record, pw_name name)
+{
+    pw_lanes_span(&tracks->story.ranks[rank].lanes, track, record->time_ns,
+                  record->time_ns + (pw_time)record->a, name.text, NULL, 0);
+}
+
+/* Something without a length, with the arrows that the story has found last. */
+static void draw_instant(const pw_tracks *tracks, uint32_t rank, enum pw_track track, pw_time at_ns,
+                         pw_name name)
+{
+    const pw_story *story = &tracks->story;
+    pw_lanes_span(&story->ranks[rank].lanes, track, at_ns, at_ns, name.text, story->flows,
+                  story->num_flows);
+}
 
 static void draw_call(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_rank,
                       const pw_trace_record *record)
 {
-    pw_lanes *lanes = &tracks->story.ranks[rank].lanes;
     pw_rank_tracks *state = &tracks->ranks[rank];
-    pw_time end_ns = record->time_ns + (pw_time)record->a;
     if (record->time_ns > state->calls_end_ns)
-        pw_lanes_span(lanes, PW_TRACK_CALLS, state->calls_end_ns, record->time_ns, plain("program"),
-                      NULL, 0);
-    pw_name name = {0};
-    if (record->b == NO_CALL) pw_name_text(&name, "RDMA library");
-    else pw_name_text(&name, pw_record_names_of(&of_rank->calls, record->b));
-    if (!name.num_bytes) {
-        pw_name_text(&name, "call ");
-        pw_name_number(&name, record->b);
-    }
-    pw_lanes_span(lanes, PW_TRACK_CALLS, record->time_ns, end_ns, pw_name_label(&name), NULL, 0);
-    state->calls_end_ns = pw_later(state->calls_end_ns, end_ns);
+        pw_lanes_span(&tracks->story.ranks[rank].lanes, PW_TRACK_CALLS, state->calls_end_ns,
+                      record->time_ns, "program", NULL, 0);
+    pw_name name =
+        pw_name_of("%s", record->b == NO_CALL ? "RDMA library"
+                                              : pw_record_names_of(&of_rank->calls, record->b));
+    if (!name.text[0]) name = pw_name_of("call %" PRIu64, record->b);
+    draw_span(tracks, rank, PW_TRACK_CALLS, record, name);
+    state->calls_end_ns = pw_later(state->calls_end_ns, record->time_ns + (pw_time)record->a);
 }
 
 /* Its name within the outer ones. A mark takes no time, so which of two that begin together is the
@@ -94,10 +58,9 @@ static void draw_region(const pw_tracks *tracks, uint32_t rank, const pw_rank_re
 {
     const char *path = pw_record_names_of(&of_rank->regions, record->b);
     const char *last = strrchr(path, '/');
-    pw_name name = {0};
-    pw_name_text(&name, last ? last + 1 : path);
+    const pw_name name = pw_name_of("%s", last ? last + 1 : path);
     pw_lanes_nested(&tracks->story.ranks[rank].lanes, PW_TRACK_REGIONS, record->peer,
-                    record->time_ns, record->time_ns + (pw_time)record->a, pw_name_label(&name));
+                    record->time_ns, record->time_ns + (pw_time)record->a, name.text);
 }
 
 /* Works that follow each other without a gap are one span. */
@@ -111,7 +74,7 @@ static void draw_r5(pw_tracks *tracks, uint32_t rank, const pw_trace_record *rec
     }
     if (state->r5) pw_span_ready(tracks->story.file, state->r5);
     state->r5 = pw_lanes_begin(&tracks->story.ranks[rank].lanes, PW_TRACK_R5, record->time_ns,
-                               end_ns, plain("work"));
+                               end_ns, "work");
 }
 
 /* --- messages ------------------------------------------------------------------------------------
@@ -121,34 +84,30 @@ static void draw_message(pw_tracks *tracks, uint32_t rank, const pw_trace_record
 {
     pw_story *story = &tracks->story;
     const pw_flow flow = {pw_timeline_flow(story->file), false};
-    pw_name name = {0};
-    pw_name_number(&name, record->b);
-    pw_name_text(&name, " B to rank ");
-    pw_name_number(&name, record->peer);
+    const pw_name name = pw_name_of("%" PRIu64 " B to rank %u", record->b, record->peer);
     pw_lanes_span(&story->ranks[rank].lanes, PW_TRACK_MESSAGES, record->time_ns, record->time_ns,
-                  pw_name_label(&name), &flow, 1);
+                  name.text, &flow, 1);
     if (record->peer >= story->num_ranks) return;
-    pw_message_arrival arrival = {.at_ns = (pw_time)record->a,
-                                  .source = rank,
-                                  .destination = record->peer,
-                                  .num_bytes = record->b,
-                                  .flow = flow.number};
-    if (pw_arrivals_add(&tracks->arrivals, &arrival) < 0) story->file->failed = PW_ERR_NOMEM;
+    const pw_event arrival = {.time_ns = (pw_time)record->a,
+                              .kind = rank << 16 | record->peer, /* fewer than 2^13 */
+                              .subject = record->b,
+                              .detail = flow.number};
+    if (pw_event_queue_push(tracks->arrivals, &arrival) < 0) story->file->failed = PW_ERR_NOMEM;
     else pw_timeline_hold(story->file, 1);
 }
 
 static void draw_arrivals(pw_tracks *tracks, pw_time by_ns)
 {
     pw_story *story = &tracks->story;
-    for (pw_message_arrival arrival; pw_arrivals_take(&tracks->arrivals, by_ns, &arrival);) {
+    pw_event arrival;
+    while (pw_event_queue_next_ns(tracks->arrivals) <= by_ns &&
+           pw_event_queue_pop(tracks->arrivals, &arrival)) {
         pw_timeline_hold(story->file, -1);
-        const pw_flow flow = {arrival.flow, true};
-        pw_name name = {0};
-        pw_name_number(&name, arrival.num_bytes);
-        pw_name_text(&name, " B from rank ");
-        pw_name_number(&name, arrival.source);
-        pw_lanes_span(&story->ranks[arrival.destination].lanes, PW_TRACK_MESSAGES, arrival.at_ns,
-                      arrival.at_ns, pw_name_label(&name), &flow, 1);
+        const pw_flow flow = {arrival.detail, true};
+        const pw_name name =
+            pw_name_of("%" PRIu64 " B from rank %u", arrival.subject, arrival.kind >> 16);
+        pw_lanes_span(&story->ranks[arrival.kind & UINT16_MAX].lanes, PW_TRACK_MESSAGES,
+                      arrival.time_ns, arrival.time_ns, name.text, &flow, 1);
     }
 }
 
@@ -175,21 +134,88 @@ static void draw_link(pw_tracks *tracks, uint32_t rank, const pw_trace_record *r
         state->bin_bytes = 0;
     }
     state->bin_bytes += (record->b >> 32) * PW_PACKET_BYTES;
-    pw_name name = {0};
-    name_block(&name, record);
     pw_story_link(&tracks->story,
                   (pw_block_name){rank, record->b & UINT16_MAX, record->b >> 16 & UINT16_MAX},
-                  record->time_ns, record->time_ns + (pw_time)record->a, pw_name_label(&name));
+                  record->time_ns, record->time_ns + (pw_time)record->a, name_block(record).text);
 }
 
 static void draw_receive(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
-    pw_name name = {0};
-    name_block(&name, record);
     pw_story_receive(
         &tracks->story,
         (pw_block_name){record->peer, record->b & UINT16_MAX, record->b >> 16 & UINT16_MAX}, rank,
-        record->time_ns, record->time_ns + (pw_time)record->a, pw_name_label(&name));
+        record->time_ns, record->time_ns + (pw_time)record->a, name_block(record).text);
+}
+
+/* --- the driver: faults, handler, tasklet, page-ins, touches -------------------------------------
+ */
+
+static void draw_fault(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    bool at_destination = record->kind == PW_TRACE_FAULT_DESTINATION;
+    pw_block_name block = {at_destination ? record->peer : rank, (uint32_t)record->b, 0};
+    pw_story_fault(&tracks->story, block, rank, at_destination, record->a, record->time_ns);
+}
+
+static pw_name name_pages(uint64_t page, uint64_t num_pages)
+{
+    if (num_pages <= 1) return pw_name_of("page 0x%" PRIx64, page);
+    return pw_name_of("page 0x%" PRIx64 " + %" PRIu64, page, num_pages - 1);
+}
+
+static void draw_handler(const pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    const pw_name name = name_pages(record->a, 1);
+    pw_lanes_span(&tracks->story.ranks[rank].lanes, PW_TRACK_HANDLER, record->time_ns,
+                  record->time_ns + tracks->handler_ns, name.text, NULL, 0);
+}
+
+static void draw_tasklet(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    pw_rank_tracks *state = &tracks->ranks[rank];
+    pw_story *story = &tracks->story;
+    const pw_name name = record->b ? name_pages(record->a, record->b)
+                                   : pw_name_of("page 0x%" PRIx64 ", known", record->a);
+    state->job_page = record->a;
+    state->job_pages = record->b ? record->b : 1;
+    if (state->job) pw_span_ready(story->file, state->job);
+    state->job = pw_lanes_begin(&story->ranks[rank].lanes, PW_TRACK_TASKLET, record->time_ns,
+                                record->time_ns, name.text);
+    pw_story_tasklet(story, rank, record->a, record->time_ns);
+    for (uint32_t i = 0; i < story->num_flows && state->job; i++)
+        pw_span_add_flow(story->file, state->job, story->flows[i]);
+}
+
+static void draw_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    pw_rank_tracks *state = &tracks->ranks[rank];
+    if (state->job) pw_span_prolong(state->job, record->time_ns);
+    pw_story_page_in(&tracks->story, rank, state->job_page, state->job_pages, record->time_ns,
+                     false);
+    draw_instant(tracks, rank, PW_TRACK_PAGE_IN, record->time_ns,
+                 pw_name_of("page 0x%" PRIx64 ": %" PRIu64 " were absent", record->a, record->b));
+}
+
+/* The translation unit has brought pages in, or its software. */
+static void draw_unit_page_in(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    pw_story *story = &tracks->story;
+    const pw_time end_ns = record->time_ns + (pw_time)record->a;
+    const pw_name name = name_pages(record->b, record->peer);
+    pw_story_page_in(story, rank, record->b, record->peer, end_ns, true);
+    pw_lanes_span(&story->ranks[rank].lanes, PW_TRACK_UNIT, record->time_ns, end_ns, name.text,
+                  story->flows, story->num_flows);
+}
+
+/* The library has touched a page, or could not. */
+static void draw_touch(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
+{
+    const bool is_there = record->kind == PW_TRACE_PAGE_TOUCHED;
+    if (is_there) pw_story_page_in(&tracks->story, rank, record->a, 1, record->time_ns, false);
+    else tracks->story.num_flows = 0;
+    draw_instant(
+        tracks, rank, PW_TRACK_THREAD, record->time_ns,
+        pw_name_of("%s: page 0x%" PRIx64, is_there ? "touch" : "segmentation fault", record->a));
 }
 
 /* --- answers -------------------------------------------------------------------------------------
@@ -197,47 +223,35 @@ static void draw_receive(pw_tracks *tracks, uint32_t rank, const pw_trace_record
 
 static void draw_answer(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
-    pw_name name = {0};
+    const char *kind = record->kind == PW_TRACE_ERR ? "ERR" : "timeout";
     pw_block_name block = {rank, (uint32_t)record->a, 0};
     /* An ERR may leave before the last packets came in, and met pages. */
     pw_story_answer(&tracks->story, block, record->time_ns, false, record->kind != PW_TRACE_ERR);
-    if (record->kind == PW_TRACE_NACK) {
-        pw_name_text(&name, "NACK ");
-        pw_name_number(&name, record->b);
-    } else pw_name_text(&name, record->kind == PW_TRACE_ERR ? "ERR" : "timeout");
-    pw_name_text(&name, ": block ");
-    pw_name_number(&name, record->a);
-    pw_tracks_instant(tracks, rank, PW_TRACK_ANSWERS, record->time_ns, &name);
+    draw_instant(tracks, rank, PW_TRACK_ANSWERS, record->time_ns,
+                 record->kind == PW_TRACE_NACK
+                     ? pw_name_of("NACK %" PRIu64 ": block %" PRIu64, record->b, record->a)
+                     : pw_name_of("%s: block %" PRIu64, kind, record->a));
 }
 
 static void draw_nack_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
-    pw_name name = {0};
     pw_story_last_step(&tracks->story, (pw_block_name){record->peer, (uint32_t)record->a, 0},
                        record->time_ns, true);
-    pw_name_text(&name, "NACK ");
-    pw_name_number(&name, record->b);
-    pw_name_text(&name, " to rank ");
-    pw_name_number(&name, record->peer);
-    pw_tracks_instant(tracks, rank, PW_TRACK_NACKS, record->time_ns, &name);
+    draw_instant(tracks, rank, PW_TRACK_NACKS, record->time_ns,
+                 pw_name_of("NACK %" PRIu64 " to rank %u", record->b, record->peer));
 }
 
 /* The arrow leaves where the ERR does: at the end. */
 static void draw_err_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
-    pw_name name = {0}, leaves = {0};
-    pw_name_text(&name, "ERR: block ");
-    pw_name_number(&name, record->a);
-    pw_name_text(&name, " of rank ");
-    pw_name_number(&name, record->peer);
+    const pw_name name = pw_name_of("ERR: block %" PRIu64 " of rank %u", record->a, record->peer);
     pw_lanes_span(&tracks->story.ranks[rank].lanes, PW_TRACK_THREAD,
-                  pw_later(0, record->time_ns - tracks->err_send_ns), record->time_ns,
-                  pw_name_label(&name), NULL, 0);
+                  pw_later(0, record->time_ns - tracks->err_send_ns), record->time_ns, name.text,
+                  NULL, 0);
     pw_story_step(&tracks->story,
                   (pw_block_name){record->peer, (uint32_t)record->a, (uint32_t)record->b},
                   record->time_ns);
-    pw_name_text(&leaves, "ERR leaves");
-    pw_tracks_instant(tracks, rank, PW_TRACK_THREAD, record->time_ns, &leaves);
+    draw_instant(tracks, rank, PW_TRACK_THREAD, record->time_ns, pw_name_of("ERR leaves"));
 }
 
 /* --- all of them ---------------------------------------------------------------------------------
@@ -271,16 +285,16 @@ void pw_tracks_draw(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_
     case PW_TRACE_REGION: draw_region(tracks, rank, of_rank, record); break;
     case PW_TRACE_MESSAGE_SENT: draw_message(tracks, rank, record); break;
     case PW_TRACE_FAULT_SOURCE:
-    case PW_TRACE_FAULT_DESTINATION: pw_tracks_fault(tracks, rank, record); break;
-    case PW_TRACE_HANDLER: pw_tracks_handler(tracks, rank, record); break;
-    case PW_TRACE_TASKLET_ENTRY: pw_tracks_tasklet(tracks, rank, record); break;
-    case PW_TRACE_PAGE_IN_DONE: pw_tracks_page_in(tracks, rank, record); break;
+    case PW_TRACE_FAULT_DESTINATION: draw_fault(tracks, rank, record); break;
+    case PW_TRACE_HANDLER: draw_handler(tracks, rank, record); break;
+    case PW_TRACE_TASKLET_ENTRY: draw_tasklet(tracks, rank, record); break;
+    case PW_TRACE_PAGE_IN_DONE: draw_page_in(tracks, rank, record); break;
     case PW_TRACE_NETLINK_SENT:
         if (tracks->ranks[rank].job) pw_span_prolong(tracks->ranks[rank].job, record->time_ns);
         break;
-    case PW_TRACE_UNIT_PAGE_IN: pw_tracks_unit_page_in(tracks, rank, record); break;
+    case PW_TRACE_UNIT_PAGE_IN: draw_unit_page_in(tracks, rank, record); break;
     case PW_TRACE_PAGE_TOUCHED:
-    case PW_TRACE_TOUCH_SEGFAULT: pw_tracks_touch(tracks, rank, record); break;
+    case PW_TRACE_TOUCH_SEGFAULT: draw_touch(tracks, rank, record); break;
     case PW_TRACE_RESUME: pw_story_resume(story, rank, record->a, record->time_ns); break;
     case PW_TRACE_NACK_SENT: draw_nack_sent(tracks, rank, record); break;
     case PW_TRACE_ERR_SENT: draw_err_sent(tracks, rank, record); break;
@@ -288,14 +302,22 @@ void pw_tracks_draw(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_
         pw_lanes_value(&story->ranks[rank].lanes, PW_TRACK_PINNED, record->time_ns,
                        (int64_t)record->a);
         break;
-    default:
-        if (record->kind < NUM_KINDS && span_kinds[record->kind].name) {
-            pw_name name = {0};
-            span_kinds[record->kind].name(&name, record);
-            pw_lanes_span(&story->ranks[rank].lanes, span_kinds[record->kind].track,
-                          record->time_ns, record->time_ns + (pw_time)record->a,
-                          pw_name_label(&name), NULL, 0);
-        }
+    case PW_TRACE_SEND_ENGINE:
+        draw_span(tracks, rank, PW_TRACK_SEND_ENGINE, record, name_block(record));
+        break;
+    case PW_TRACE_WALK:
+        draw_span(tracks, rank, PW_TRACK_WALKS, record, name_pages(record->b, 1));
+        break;
+    case PW_TRACE_TOUCH:
+        draw_span(tracks, rank, PW_TRACK_STRATEGY, record, pw_name_of("touch"));
+        break;
+    case PW_TRACE_PIN:
+        draw_span(tracks, rank, PW_TRACK_STRATEGY, record, pw_name_of("pin, unpin"));
+        break;
+    case PW_TRACE_COPY:
+        draw_span(tracks, rank, PW_TRACK_STRATEGY, record, pw_name_of("copy"));
+        break;
+    default: break;
     }
 }
 
@@ -303,6 +325,8 @@ int pw_tracks_start(pw_tracks *tracks, const pw_record_order *order)
 {
     tracks->ranks = calloc(order->num_ranks, sizeof *tracks->ranks);
     if (!tracks->ranks) return PW_ERR_NOMEM;
+    const int code = pw_event_queue_create(0, &tracks->arrivals);
+    if (code < 0) return code;
     for (uint32_t rank = 0; rank < order->num_ranks; rank++)
         tracks->ranks[rank].bin_ns =
             pw_later(BIN_NS_MIN, order->ranks[rank].last_link_ns / BANDWIDTH_POINTS);
@@ -326,6 +350,6 @@ void pw_tracks_finish(pw_tracks *tracks)
 void pw_tracks_destroy(pw_tracks *tracks)
 {
     pw_story_destroy(&tracks->story);
-    pw_arrivals_destroy(&tracks->arrivals);
+    pw_event_queue_destroy(tracks->arrivals);
     free(tracks->ranks);
 }

@@ -1,7 +1,7 @@
 /* What each kind of record draws, and on which track. One thread at a time. */
 #ifndef PW_RUN_TIMELINE_TRACKS_H
 #define PW_RUN_TIMELINE_TRACKS_H
-#include "run/timeline/arrivals.h"
+#include "native/event_queue.h"
 #include "run/timeline/lifelines.h"
 #include "run/timeline/record_order.h"
 
@@ -17,8 +17,8 @@ typedef struct {
 
 typedef struct {
     pw_story story;
-    pw_arrivals arrivals;
-    pw_rank_tracks *ranks; /* as many as the story's */
+    pw_event_queue *arrivals; /* of messages on their way; kind: from << 16 | to */
+    pw_rank_tracks *ranks;    /* as many as the story's */
     pw_time handler_ns, err_send_ns;
 } pw_tracks;
 

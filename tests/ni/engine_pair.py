@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import mmap
+from collections import deque
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.engine import NEVER, Engine, OwnPolicy
 from pagewire.lab.joined import FOREVER, Joined
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
@@ -135,6 +136,10 @@ class Pair(Joined):
     `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
     `own_policy` makes each node's page-in policy, instead of one of the engine's. `injected`:
     fields of ImpairmentsConfig, the plan of every node.
+
+    `pick` chooses the one link (node, peer) that is physically next, of those that have bursts;
+    without it all of them are. `tamper` may change a burst's bytes on the way; only then may an
+    engine refuse a burst, and `num_refused_bursts` counts these.
     """
 
     def __init__(
@@ -172,6 +177,41 @@ class Pair(Joined):
         self.memories = [engine.memory for engine in engines]
         self.costs = engines[0].costs
         self.events: list[Event] = []
+        self.pick: Callable[[list[tuple[int, int]]], tuple[int, int]] | None = None
+        self.tamper: Callable[[int, int, bytearray], None] | None = None
+        self.num_refused_bursts = 0
+        self._links: dict[tuple[int, int], deque[bytearray]] = {}
+
+    def collect(self) -> None:
+        """Take what the engines want to send; it waits here for `deliver`."""
+        for engine in self.engines:
+            for peer, data, num_bytes in engine.bursts():
+                link = self._links.setdefault((engine.node, peer), deque())
+                link.append(bytearray(ffi.buffer(data, num_bytes)))
+                engine.release(data)
+
+    def deliver(self) -> bool:
+        """Hand over every burst that waits, or with `pick` one; True when there was one."""
+        if self.pick is None and self.tamper is None and not any(self._links.values()):
+            return super().deliver()
+        self.collect()
+        links = sorted(link for link, bursts in self._links.items() if bursts)
+        if not links:
+            return False
+        for link in links if self.pick is None else [self.pick(links)]:
+            bursts = self._links[link]
+            for _ in range(len(bursts) if self.pick is None else 1):
+                self._hand_over(*link, bursts.popleft())
+        return True
+
+    def _hand_over(self, node: int, peer: int, data: bytearray) -> None:
+        if self.tamper is not None:
+            self.tamper(node, peer, data)
+        code = self.receive(node, peer, data)
+        if code < 0:
+            if self.tamper is None:
+                check(code, f"burst of node {node} for node {peer}")
+            self.num_refused_bursts += 1
 
     def write(
         self,
@@ -344,7 +384,7 @@ class Pair(Joined):
 
     def injected(self, node: int) -> dict[str, dict[str, int]]:
         """Eligible and injected events of the impairments that are on."""
-        return self.engines[node].impairment_counts()
+        return impairments.counts(self.engines[node].ni)
 
     def trace(self, capacity: int = 10_000) -> None:
         self._trace_capacity = capacity

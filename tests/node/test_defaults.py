@@ -69,17 +69,6 @@ def test_defaults_are_those_of_the_registry() -> None:
     same(read(), Config())
 
 
-def test_modes_of_compute_are_numbered_alike() -> None:
-    modes = REGISTRY["run.compute"].choices
-    assert modes is not None
-    assert [getattr(lib, f"PW_COMPUTE_{mode.upper()}", idx) for idx, mode in enumerate(modes)] == [
-        0,
-        1,
-        2,
-        3,
-    ]
-
-
 def test_sites_are_in_the_engines_order() -> None:
     enum = ffi.typeof("enum pw_impairment_id").elements
     assert [enum[idx].removeprefix("PW_IMPAIRMENT_").lower() for idx in range(len(SITES))] == list(
@@ -198,9 +187,10 @@ def test_a_text_means_the_same_to_c_and_python(assignments: list[str]) -> None:
 
 
 def test_a_cost_can_be_given_by_itself() -> None:
-    out = read("costs.walk_ns=1234", "run.platform=exanest-10g")
+    out = read("costs.walk_ns=1234", "run.platform=exanest-10g", "tables.copy=4096:1 8192:2")
     expected = platform.load("exanest-10g").costs.as_dict() | {"walk_ns": 1234}
     assert fields(out.costs) == expected
+    assert list(out.tables.table[lib.PW_COST_COPY].cost_ns[0:2]) == [1, 2]
 
 
 @pytest.mark.parametrize(

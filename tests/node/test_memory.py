@@ -79,21 +79,6 @@ def test_pretouch_costs_what_the_tables_say_and_brings_all_pages_in(pages):
     assert strategy.release(lease) == Cost()
 
 
-def test_pin_keeps_what_an_overlapping_transfer_still_needs(pages):
-    buffer = Buffer()
-    strategy = host.create("pin", pages)
-    first = strategy.acquire(*buffer.span(0, 5), Access.WRITE)
-    assert first.cost == Cost(pin_ns=cost("pin_absent", 5))
-    second = strategy.acquire(*buffer.span(4, 4), Access.READ)
-    assert second.cost == Cost(pin_ns=cost("pin_resident", 1) + cost("pin_absent", 3))
-    assert strategy.release(first) == Cost(pin_ns=cost("unpin", 5))
-    with pytest.raises(OSError, match="Invalid argument"):  # the kernel: it is locked
-        buffer._map.madvise(mmap.MADV_DONTNEED, 4 * PAGE_BYTES, PAGE_BYTES)
-    buffer._map.madvise(mmap.MADV_DONTNEED, 0, 4 * PAGE_BYTES)
-    strategy.release(second)
-    buffer._map.madvise(mmap.MADV_DONTNEED, 4 * PAGE_BYTES, PAGE_BYTES)
-
-
 def test_span_that_is_not_mapped_is_an_error_that_names_strategy_and_address(pages):
     for name, tried in (("pin", "pin"), ("pretouch", "touch")):
         text = f"run.memory = '{name}': {tried} of 1 bytes at 0x300000000000: part of it is not"

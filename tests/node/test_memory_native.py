@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.native_strategy import NativeStrategy
-from pagewire.node.strategies.pages import TABLES, Pages, engine_tables
+from pagewire.node.strategies.pages import Pages, engine_tables
 from pagewire.node.strategies.strategy import (
     PAGE_BYTES,
     Access,
@@ -65,17 +65,6 @@ def test_cost_is_that_of_the_platforms_table_to_the_ns(table, more):
     for num_pages in (0, 1, *(page for page in corners if page >= 0), *more):
         expected_ns = min(table.cost_ns(num_pages * PAGE_BYTES), 2**63 - 1)
         assert lib.pw_cost_ns(in_c, lib.PW_COST_UNPIN, num_pages) == expected_ns
-
-
-@pytest.mark.parametrize("name", platform.names())
-def test_each_table_of_a_platform_has_its_place_in_c(name):
-    loaded = platform.load(name).tables
-    in_c = engine_tables(loaded)
-    for table in TABLES:
-        place = getattr(lib, f"PW_COST_{table.upper()}")
-        for num_pages in range(2000):
-            expected_ns = loaded[table].cost_ns(num_pages * PAGE_BYTES)
-            assert lib.pw_cost_ns(in_c, place, num_pages) == expected_ns
 
 
 @pytest.mark.parametrize(

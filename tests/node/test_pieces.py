@@ -1,5 +1,6 @@
-"""Messages in pieces (bounce, pin-rendezvous): every byte arrives over both transports, pieces
-overlap, and a message that finds no buffer waits. And pages that come in ahead (part-prefetch)."""
+"""Messages in pieces (bounce, pin-rendezvous), through firehoses and UTLB: every byte arrives over
+both transports, pieces overlap, and a message that finds no buffer waits. And pages that come in
+ahead (part-prefetch). What firehoses and UTLB take: tests/c/node."""
 
 from __future__ import annotations
 
@@ -81,10 +82,20 @@ def run(folder, program: str, num_ranks: int, *words: str) -> tuple[str, dict]:
     return done.stdout, json.loads(report.read_text())["totals"]
 
 
+LIMITS = {
+    "bounce": ["strategy.bounce_buffers=4"],
+    "pin-rendezvous": [],
+    "firehose": ["strategy.firehose_limit=40KiB", "strategy.firehose_victims=64KiB"],
+    "utlb": ["strategy.utlb_limit=256KiB", "strategy.utlb_cache_entries=4096"],
+}
+"""With these each of three nodes holds five pages of each other by firehoses."""
+
+
 @pytest.mark.parametrize("transport", ["facade", "fabric"])
-@pytest.mark.parametrize("memory", ["bounce", "pin-rendezvous"])
-def test_every_byte_arrives_in_pieces(memory, transport, tmp_path):
-    words = ("--memory", memory, "--transport", transport, "--set", "strategy.bounce_buffers=4")
+@pytest.mark.parametrize("memory", LIMITS)
+def test_every_byte_arrives(memory, transport, tmp_path):
+    limits = [word for limit in LIMITS[memory] for word in ("--set", limit)]
+    words = ("--memory", memory, "--transport", transport, *limits)
     out, totals = run(tmp_path, MIX, 3, *words)
     assert out.count("fine") == 3 and out.count("truncated") == 1
     assert totals["translation_faults"] == 0
@@ -92,8 +103,13 @@ def test_every_byte_arrives_in_pieces(memory, transport, tmp_path):
         assert totals["copied_bytes"] > 2 * totals["pinned_peak_bytes"]
         assert totals["pool_waits"] > 0
         assert totals["pinned_peak_bytes"] == 4 * 65536
-    else:
+    elif memory == "pin-rendezvous":
         assert totals["pin_ns"] > 0 == totals["copies"]
+    elif memory == "firehose":
+        assert totals["firehose_moves"] > 0 and totals["firehose_waits"] > 0
+    else:
+        assert totals["utlb_hits"] > totals["utlb_misses"] > 0 == totals["walks"]
+        assert totals["strategy_evictions"] > 0
 
 
 def test_copies_overlap_the_way_of_other_pieces(tmp_path):

@@ -160,6 +160,21 @@ def test_calls_are_counted_by_name_whatever_bytes_it_has(names, data):
             assert "\ufffd" in key
 
 
+def test_a_name_has_one_index_and_its_own_counts():
+    counts = ffi.new("pw_call_counts *")
+    longest = b"x" * (lib.PW_CALL_NAME_BYTES - 1)
+    names = [b"Send", b"Recv", longest, *(b"call %d" % idx for idx in range(3, lib.PW_CALLS_MAX))]
+    for wrong in (longest + b"x", b"", ffi.NULL):
+        assert lib.pw_call_index(counts, wrong) == lib.PW_ERR_INVALID
+    for _ in range(2):
+        assert [lib.pw_call_index(counts, name) for name in names] == [*range(lib.PW_CALLS_MAX)]
+    assert lib.pw_call_index(counts, b"one more") == lib.PW_ERR_FULL
+    for idx in (1, 0, 0):
+        lib.pw_call_begin(counts, idx)
+    assert (counts.current, counts.call[0].calls, counts.call[1].calls) == (0, 2, 1)
+    assert [ffi.string(counts.call[idx].name) for idx in range(3)] == names[:3]
+
+
 def test_tallies_are_exact():
     given_here = Input()
     tallies = given_here.tallies

@@ -373,11 +373,3 @@ def test_options_of_a_node_are_those_of_the_file(tmp_path):
         costs.clock_read_ns,
     )
     assert (clock.compute, clock.scale, clock.is_recording) == (lib.PW_COMPUTE_MODEL, 0.25, 1)
-
-
-def test_tables_and_sites_have_the_numbers_of_the_engine():
-    for idx, name in enumerate(TABLES):
-        assert getattr(lib, f"PW_COST_{name.upper()}") == idx
-    assert len(TABLES) == lib.PW_COST_TABLES
-    for idx, name in enumerate(SITES):
-        assert getattr(lib, f"PW_IMPAIRMENT_{name.upper()}") == idx

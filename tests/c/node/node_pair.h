@@ -97,7 +97,7 @@ static inline void create(joined *all)
     for (uint32_t i = 0; i < all->num_nodes; i++) {
         const char *reason;
         all->strategies[i].release_cost.pin_ns = UNPIN_NS;
-        all->options.strategy_self = &all->strategies[i];
+        if (all->options.strategy == &counted_ops) all->options.strategy_self = &all->strategies[i];
         int code = pw_node_create(&all->options, all->wires[i], &all->nodes[i], &reason);
         assert(code == PW_OK && reason == NULL);
     }

@@ -15,10 +15,7 @@ static void begin_firehoses(joined *all, uint32_t num_nodes, uint64_t limit_page
     all->tables.table[PW_COST_PIN_RESIDENT].cost_ns[0] = PIN_ONE_NS;
     all->tables.table[PW_COST_UNPIN].cost_ns[0] = UNPIN_ONE_NS;
     all->options.strategy = pw_strategy_find("firehose");
-    for (uint32_t i = 0; i < num_nodes; i++) {
-        const char *reason;
-        assert(pw_node_create(&all->options, all->wires[i], &all->nodes[i], &reason) == PW_OK);
-    }
+    create(all);
 }
 
 static uint64_t pinned_pages(const joined *all, uint32_t node)

@@ -229,6 +229,8 @@ static void test_a_node_that_cannot_be_made_closes_its_wire(void)
     all.settings.window_blocks = 2;
     all.tables.table[PW_COST_MMAP].num_points = 0;
     expect_refused(&all, PW_ERR_INVALID, "cost table");
+    all.tables.table[PW_COST_MMAP].num_points = PW_COST_POINTS_MAX + 1;
+    expect_refused(&all, PW_ERR_INVALID, "cost table");
     all.tables.table[PW_COST_MMAP].num_points = 1;
     all.options.strategy = &refusing;
     all.options.strategy_self = NULL;
@@ -327,7 +329,7 @@ static void test_a_strategys_own_reason_is_passed_on(void)
     pw_lease lease;
     prepare(&all, 1);
     all.options.strategy = pw_strategy_find("pretouch");
-    assert(pw_node_create(&all.options, all.wires[0], &all.nodes[0], &reason) == PW_OK);
+    create(&all);
     assert(pw_node_acquire(all.nodes[0], (pw_span){UINT64_C(1) << 45, 10}, PW_ACCESS_WRITE,
                            &lease) == PW_ERR_ADDRESS);
     reason = strstr(pw_node_reason(all.nodes[0]), "acquire of 10 bytes at 0x200000000000: ");

@@ -15,11 +15,7 @@ static void begin_utlb(pair *p, int64_t num_entries, int64_t fetch_entries, int6
     p->all.settings.utlb_fetch_entries = fetch_entries;
     p->all.settings.utlb_limit_bytes = limit_pages * PW_PAGE_BYTES;
     p->all.options.strategy = pw_strategy_find("utlb");
-    for (uint32_t i = 0; i < 2; i++) {
-        const char *reason;
-        assert(pw_node_create(&p->all.options, p->all.wires[i], &p->all.nodes[i], &reason) ==
-               PW_OK);
-    }
+    create(&p->all);
     /* direct-mapped: pages of one buffer do not meet each other in the cache */
     p->source = make_pattern(NUM_PAGES * PW_PAGE_BYTES);
     p->destination = make_buffer(NUM_PAGES * PW_PAGE_BYTES);
