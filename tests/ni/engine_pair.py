@@ -21,6 +21,8 @@ PAGE = 4096
 BLOCK = 16384
 PACKET = 256
 PDID = 7
+POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = lib.PW_POLICY_PAGE, lib.PW_POLICY_BLOCK, lib.PW_POLICY_ALL
+DONE, ARRIVED, FETCHED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED, lib.PW_HOST_FETCH_DONE
 NOWHERE = 3 << 44
 """An address far from where programs, the kernel and sanitizers map anything by themselves."""
 
@@ -95,6 +97,16 @@ def resident(
     source.touch()
     source.fill(pattern(num_bytes))
     destination.touch()
+    return source, destination
+
+
+def absent(num_bytes: int, ends: str = "destination") -> tuple[Buffer, Buffer]:
+    """The same without a single page at the named ends."""
+    source, destination = resident(num_bytes)
+    if ends != "destination":
+        source.drop()
+    if ends != "source":
+        destination.drop()
     return source, destination
 
 
@@ -214,31 +226,11 @@ class Pair(Joined):
             self.num_refused_bursts += 1
 
     def write(
-        self,
-        source: Buffer,
-        destination: Buffer,
-        *,
-        at_ns: int = 0,
-        node: int = 0,
-        peer: int = 1,
-        num_bytes: int | None = None,
-        pdid: int = PDID,
-        hint: int = 0,
-        window_blocks: int = 0,
+        self, source: Buffer, destination: Buffer, *, num_bytes: int | None = None, **how: int
     ) -> int:
-        """Post a write; returns its id."""
+        """Post a write, `how` as write_raw takes it; returns its id."""
         length = source.num_bytes if num_bytes is None else num_bytes
-        return self.write_raw(
-            source.address,
-            destination.address,
-            length,
-            at_ns,
-            node,
-            peer,
-            pdid,
-            hint,
-            window_blocks,
-        )
+        return self.write_raw(source.address, destination.address, length, **how)
 
     def write_raw(
         self,
@@ -254,18 +246,8 @@ class Pair(Joined):
     ) -> int:
         id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni = self.nis[node]
-        code = lib.pw_ni_write(
-            ni,
-            pdid,
-            peer,
-            source_address,
-            destination_address,
-            num_bytes,
-            scheduling(hint, window_blocks),
-            at_ns,
-            id_,
-            stream,
-        )
+        addresses, how = (source_address, destination_address), scheduling(hint, window_blocks)
+        code = lib.pw_ni_write(ni, pdid, peer, *addresses, num_bytes, how, at_ns, id_, stream)
         check(code, "write")
         return int(id_[0])
 
@@ -379,6 +361,20 @@ class Pair(Joined):
         super().run(horizon_ns, max_turns=limit)
         return self.events[start:]
 
+    def finish(self, *moved: tuple[Buffer, Buffer]) -> list[Event]:
+        """Run; nothing failed, each destination has its source's bytes, nothing is left."""
+        events = self.run()
+        assert [event for event in events if event.error] == []
+        for source, destination in moved:
+            assert destination.read() == source.read()
+        self.assert_quiet()
+        return events
+
+    def carry(self, source: Buffer, destination: Buffer, **how: int) -> list[Event]:
+        """A write until it is over: its events."""
+        self.write(source, destination, **how)
+        return self.finish((source, destination))
+
     def counters(self, node: int) -> SimpleNamespace:
         return SimpleNamespace(**self.engines[node].counters())
 
@@ -417,9 +413,11 @@ class Pair(Joined):
 
 def write(pair: Pair, source: Buffer, destination: Buffer, at_ns: int = 0) -> int:
     """One write until it is over: how long it took."""
-    pair.write(source, destination, at_ns=at_ns)
-    events = pair.run()
-    assert [event.error for event in events] == [0] * len(events)
-    assert destination.read() == source.read()
-    pair.assert_quiet()
+    events = pair.carry(source, destination, at_ns=at_ns)
     return max(event.time_ns for event in events) - at_ns
+
+
+def times(events: list[Event]) -> dict[int, int]:
+    """Time of each kind of event; nothing failed."""
+    assert all(event.error == 0 for event in events), events
+    return {event.kind: event.time_ns for event in events}

@@ -4,15 +4,13 @@ reports."""
 from __future__ import annotations
 
 import pytest
-from engine_pair import BLOCK, PAGE, Buffer, Event, Pair, resident
+from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Event, Pair, resident, times
 
 from pagewire.native import check, ffi, lib
 from pagewire.smmu.registers import ContextBank
 
-DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
 WRITE_PROTECTED = lib.PW_PAGE_WRITE_PROTECTED
-POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = 0, 1, 2
 PAGE_FAULT, DECODE, PROTECTION = 1, 2, 5
 HUGE_PAGES = int(lib.PW_HUGE_PAGES)
 HUGE_BYTES = HUGE_PAGES * PAGE
@@ -27,12 +25,6 @@ needs_pagemap = pytest.mark.skipif(
 needs_procmap = pytest.mark.skipif(
     not CHECKS & lib.PW_CHECKS_PERMISSION, reason="PROCMAP_QUERY: Linux 6.11 or newer"
 )
-
-
-def completions(events: list[Event]) -> dict[int, int]:
-    """Time of each kind of event; nothing failed."""
-    assert all(event.error == 0 for event in events), events
-    return {event.kind: event.time_ns for event in events}
 
 
 def errors(events: list[Event]) -> dict[int, int]:
@@ -61,7 +53,7 @@ def assert_both_live_on(pair: Pair) -> None:
     for node, peer in ((0, 1), (1, 0)):
         source, destination = resident(2 * BLOCK + 5)
         pair.write(source, destination, node=node, peer=peer, at_ns=10**8)
-        completions(pair.run())
+        times(pair.run())
         assert destination.read() == source.read()
     pair.assert_quiet()
 
@@ -75,7 +67,7 @@ def one_page(**settings: int) -> tuple[int, Pair]:
     else:
         destination.drop()
     pair.write(source, destination)
-    return completions(pair.run())[ARRIVED], pair
+    return times(pair.run())[ARRIVED], pair
 
 
 def set_pages(pair: Pair, node: int, buffer: Buffer, state: int) -> None:

@@ -218,9 +218,7 @@ def test_domains_end_with_banks_or_scratchpad_pages(banks: int, domains: int, li
         open_domain(pair.nis[0], domains + 1)
     open_domain(pair.nis[1], domains)
     source, destination = resident(PAGE)
-    pair.write(source, destination, pdid=domains)
-    assert all(event.error == 0 for event in pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination, pdid=domains)
     assert lib.pw_ni_open_domain(pair.nis[0], 0) == lib.PW_ERR_INVALID
 
 

@@ -7,18 +7,25 @@ import mmap
 import os
 
 import pytest
-from engine_pair import PAGE, PDID, Buffer, Event, Pair, pattern
-from faulting_pair import (
+from engine_pair import (
     ARRIVED,
+    PAGE,
+    PDID,
+    POLICY_ALL,
+    POLICY_PAGE,
+    Buffer,
+    Event,
+    Pair,
+    pattern,
+    times,
+)
+from faulting_pair import (
     ENDS,
     HUGE_BYTES,
     HUGE_PAGES,
     MADV_COLLAPSE,
     MADV_HUGEPAGE,
     MODEL,
-    POLICY_ALL,
-    POLICY_PAGE,
-    completions,
     faults,
     one_page,
 )
@@ -56,9 +63,7 @@ def test_model_collapsed_pages_fault_once_for_all_512(ends: str) -> None:
         assert collapse(pair, 0, source) == 1
     if at_destination:
         assert collapse(pair, 1, destination) == 1
-    pair.write(source, destination)
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     for node, collapsed in ((0, at_source), (1, at_destination)):
         counters = pair.counters(node)
         # the policy asks by page, the source for 4 from FAR on, which come along with the first
@@ -72,9 +77,8 @@ def test_model_collapsed_pages_fault_once_for_all_512(ends: str) -> None:
         assert memory.collapsed_regions == collapsed
     before = faults(pair, 0), faults(pair, 1)
     pair.write(source, destination, at_ns=10**9)
-    completions(pair.run())
+    pair.finish()
     assert (faults(pair, 0), faults(pair, 1)) == before
-    pair.assert_quiet()
 
 
 def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_same_time() -> None:
@@ -84,9 +88,9 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
     assert collapse(pair, 1, destination) == 1
     pair.trace()
     pair.write(source, destination, num_bytes=PAGE)
-    assert completions(pair.run())[ARRIVED] == absent_ns
+    assert times(pair.run())[ARRIVED] == absent_ns
     pair.write(source, destination, at_ns=10**8)
-    completions(pair.run())
+    times(pair.run())
     assert pair.counters(1).pages_paged_in == 1
 
     # handlers would interrupt the tasklet
@@ -94,7 +98,7 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
     assert collapse(pair, 1, destination) == 1
     pair.trace()
     pair.write(source, destination)
-    completions(pair.run())
+    pair.finish()
     [useful] = [row for row in pair.log("page_in_done") if row[4]]
     assert useful[4] == HUGE_PAGES
     c = pair.costs
@@ -102,7 +106,6 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
     fixed = 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
     assert useful[0] == entry + fixed + c.page_in_page_ns
     assert pair.counters(1).pages_along == HUGE_PAGES - 1
-    pair.assert_quiet()
 
 
 def test_model_collapse_in_the_middle_of_a_transfer_is_seen_by_its_next_block() -> None:
@@ -114,10 +117,8 @@ def test_model_collapse_in_the_middle_of_a_transfer_is_seen_by_its_next_block() 
     assert 0 < pair.counters(0).acks < 128
     assert faults(pair, 1) == (0, 0, 0, 0)
     assert collapse(pair, 1, destination) == 1
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.finish((source, destination))
     assert faults(pair, 1)[1] > 0 and pair.counters(1).pages_paged_in == 1
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -128,7 +129,7 @@ def test_model_collapses_by_chance_at_the_start_of_transfers(seed: int) -> None:
         for i in range(20):
             post = pair.read if i % 2 else pair.write
             post(source, destination, at_ns=i * 10**8)
-            completions(pair.run())
+            times(pair.run())
         assert destination.read() == source.read()
         memory = ffi.new("pw_memory_counters *")
         lib.pw_memory_read_counters(pair.memories[1], memory)
@@ -147,16 +148,13 @@ def test_model_of_huge_pages_brings_in_2_mb_at_the_first_touch_until_they_are_ta
     pair = Pair(memory_backend=MODEL, of_node={1: settings})
     source, destination = huge_buffer(2), huge_buffer(2)
     source.fill(pattern(2 * HUGE_BYTES))
-    pair.write(source, destination)
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     assert pair.counters(1).pages_paged_in == 2
     lost = destination.first_page + 700
     check(lib.pw_memory_drop(pair.memories[1], lost, 1), "drop")
     pair.write(source, destination, at_ns=10**9)
-    completions(pair.run())
+    pair.finish()
     assert pair.counters(1).pages_paged_in == 3
-    pair.assert_quiet()
 
 
 def host_huge_pages(pair: Pair, node: int, buffer: Buffer) -> bool:
@@ -176,16 +174,12 @@ def test_host_collapse_leaves_data_and_a_fault_on_a_huge_page_brings_in_2_mb() -
     if not host_huge_pages(pair, 1, destination):
         pytest.skip("PAGEMAP_SCAN (Linux 6.7) does not tell of huge pages")
     assert collapse(pair, 1, destination) == 1
-    pair.write(source, destination)
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     assert faults(pair, 1) == (0, 0, 0, 0)  # the kernel maps it again before it returns
 
     LIBC.madvise(destination.address, HUGE_BYTES, mmap.MADV_DONTNEED)
     pair.trace()
-    pair.write(source, destination, at_ns=10**9)
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination, at_ns=10**9)
     if not host_huge_pages(pair, 1, destination):
         pytest.skip("the kernel has no huge page for a first touch here")
     assert pair.counters(1).pages_paged_in == 1
@@ -193,4 +187,3 @@ def test_host_collapse_leaves_data_and_a_fault_on_a_huge_page_brings_in_2_mb() -
     # there
     first_done = pair.log("page_in_done")[0][0]
     assert pair.log("fault_destination")[-1][0] < first_done
-    pair.assert_quiet()

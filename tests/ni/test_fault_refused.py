@@ -5,13 +5,11 @@ from __future__ import annotations
 import mmap
 
 import pytest
-from engine_pair import BLOCK, Pair, resident
+from engine_pair import ARRIVED, BLOCK, DONE, Pair, resident
 from faulting_pair import (
     ABSENT,
-    ARRIVED,
     CHECKS,
     DECODE,
-    DONE,
     ENDS,
     HOST,
     MODEL,

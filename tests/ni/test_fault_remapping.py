@@ -6,14 +6,12 @@ import mmap
 from functools import partial
 
 import pytest
-from engine_pair import BLOCK, PDID, Buffer, Pair, resident
+from engine_pair import BLOCK, PDID, POLICY_ALL, Buffer, Pair, resident, times
 from faulting_pair import (
     ABSENT,
     ENDS,
     MODEL,
-    POLICY_ALL,
     assert_both_live_on,
-    completions,
     errors,
     faults,
     needs_procmap,
@@ -31,7 +29,7 @@ def test_buffer_that_was_freed_and_allocated_again_at_the_same_address_faults_ag
     pair = Pair(policy=POLICY_ALL)
     source, destination = resident(2 * BLOCK)
     pair.write(source, destination)
-    completions(pair.run())
+    times(pair.run())
     assert faults(pair, 0) == faults(pair, 1) == (0, 0, 0, 0)
     for turn in (1, 2):
         for buffer in ([source] * (ends != "destination")) + ([destination] * (ends != "source")):
@@ -40,9 +38,7 @@ def test_buffer_that_was_freed_and_allocated_again_at_the_same_address_faults_ag
             else:
                 unmap(buffer.address, buffer.num_bytes)
                 map_at(buffer.address, buffer.num_bytes)
-        pair.write(source, destination, at_ns=turn * 10**8)
-        completions(pair.run())
-        assert destination.read() == source.read()
+        pair.carry(source, destination, at_ns=turn * 10**8)
         for node, changed in ((0, ends != "destination"), (1, ends != "source")):
             counters = pair.counters(node)
             assert counters.pages_paged_in == turn * 8 * changed
@@ -65,7 +61,7 @@ def test_buffer_moved_by_mremap_keeps_its_pages_and_its_old_address_is_bad(end: 
     expected = source.read()
     buffer = source if end == "source" else destination
     pair.write(source, destination)
-    completions(pair.run())
+    times(pair.run())
     hole = Buffer(2 * BLOCK)
     maymove_fixed = 3
     old = buffer.address
@@ -73,7 +69,7 @@ def test_buffer_moved_by_mremap_keeps_its_pages_and_its_old_address_is_bad(end: 
     assert moved == hole.address
     hole.num_bytes = 2 * BLOCK
     pair.write(*((hole, destination) if end == "source" else (source, hole)), at_ns=10**8)
-    completions(pair.run())
+    times(pair.run())
     assert (destination if end == "source" else hole).read() == expected
     assert faults(pair, 0) == faults(pair, 1) == (0, 0, 0, 0)
     pair.write(source, destination, at_ns=2 * 10**8)
@@ -121,7 +117,7 @@ def test_shootdown_drops_translations_and_is_counted(how: str) -> None:
     source, destination = resident(2 * BLOCK)
     for pdid in (PDID, PDID + 1):
         pair.write(source, destination, pdid=pdid)
-        completions(pair.run())
+        times(pair.run())
     ni, first = pair.nis[1], destination.first_page
     if how == "address":
         lib.pw_ni_invalidate(ni, PDID, first + 1, 3)
@@ -137,7 +133,7 @@ def test_shootdown_drops_translations_and_is_counted(how: str) -> None:
     walks = counters.walks
     for pdid in (PDID, PDID + 1):
         pair.write(source, destination, pdid=pdid, at_ns=10**8)
-        completions(pair.run())
+        times(pair.run())
     assert pair.counters(1).walks - walks == pages
     assert faults(pair, 1) == (0, 0, 0, 0)
     assert pair.counters(1).stale_translations == 0
@@ -169,8 +165,6 @@ def test_change_in_the_middle_of_a_transfer_is_seen_by_the_next_block_when_it_is
         lib.pw_ni_invalidate(ni, PDID, 0, 2**64 - 1)
     elif how == "all":
         lib.pw_ni_invalidate(ni, 0, 0, 2**64 - 1)
-    completions(pair.run())
-    assert destination.read() == source.read()
+    pair.finish((source, destination))
     if how != "nothing":
         assert pair.counters(node).pages_paged_in == 40
-    pair.assert_quiet()

@@ -8,20 +8,27 @@ import mmap
 import tempfile
 
 import pytest
-from engine_pair import BLOCK, PAGE, PDID, Pair, pattern, resident
+from engine_pair import (
+    ARRIVED,
+    BLOCK,
+    PAGE,
+    PDID,
+    POLICY_ALL,
+    POLICY_BLOCK,
+    Pair,
+    pattern,
+    resident,
+    times,
+)
 from faulting_pair import (
     ABSENT,
-    ARRIVED,
     CHECKS,
     ENDS,
     HOST,
     MODEL,
     PAGE_FAULT,
-    POLICY_ALL,
-    POLICY_BLOCK,
     WRITE_PROTECTED,
     bank,
-    completions,
     faults,
     mark,
     needs_pagemap,
@@ -41,9 +48,7 @@ def test_zero_page_that_is_read_and_then_written_takes_a_permission_fault() -> N
     source, destination = resident(PAGE)
     destination.drop()
     assert destination.read() == bytes(PAGE)  # maps the shared zero page
-    pair.write(source, destination)
-    assert completions(pair.run())[ARRIVED] == absent_ns
-    assert destination.read() == source.read()
+    assert times(pair.carry(source, destination))[ARRIVED] == absent_ns
     assert faults(pair, 1) == (0, 0, 0, 1)
     counters = pair.counters(1)
     assert counters.pages_paged_in == counters.pages_copied == counters.shootdowns_address == 1
@@ -51,7 +56,6 @@ def test_zero_page_that_is_read_and_then_written_takes_a_permission_fault() -> N
     assert registers.fsr == Fsr.PF | Fsr.MULTI and registers.fsynr0 == Fsynr0.WNR
     assert registers.address == destination.address
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 1
-    pair.assert_quiet()
 
 
 @needs_pagemap
@@ -61,7 +65,7 @@ def test_zero_page_is_good_enough_for_a_source() -> None:
     source.drop()
     assert source.read() == bytes(3 * BLOCK)
     pair.write(source, destination)
-    completions(pair.run())
+    times(pair.run())
     assert destination.read() == bytes(3 * BLOCK)
     assert faults(pair, 0) == faults(pair, 1) == (0, 0, 0, 0)
 
@@ -82,15 +86,14 @@ def test_after_a_fork_the_first_write_to_each_page_faults(ends: str, is_read: bo
             source.fill(pattern(3 * BLOCK, 2))
         post = pair.read if is_read else pair.write
         post(source, destination)
-        completions(pair.run())
-        assert destination.read() == source.read()
+        pair.finish((source, destination))
         written = 0 if ends == "source" else 12
         at_destination = faults(pair, 1)
         assert faults(pair, 0) == (0, 0, 0, 0)
         assert at_destination[:3] == (0, 0, 0) and (at_destination[3] > 0) == (written > 0)
         assert pair.counters(1).pages_copied == pair.counters(1).pages_paged_in == written
         post(source, destination, at_ns=10**7)  # they are its own now
-        completions(pair.run())
+        times(pair.run())
         assert faults(pair, 1) == at_destination
     pair.assert_quiet()
 
@@ -104,7 +107,7 @@ def test_fork_of_a_shared_mapping_copies_nothing() -> None:
     address = int(ffi.cast("uintptr_t", ffi.from_buffer(shared)))
     with forked_child():
         pair.write_raw(source.address, address, BLOCK)
-        completions(pair.run())
+        times(pair.run())
     assert shared[:] == source.read()
     assert faults(pair, 1) == (0, 0, 0, 0)
 
@@ -119,7 +122,7 @@ def test_write_to_a_private_file_mapping_copies_the_page_and_leaves_the_file() -
         area = mmap.mmap(file.fileno(), PAGE, access=mmap.ACCESS_COPY)
         assert area[0] == ord("x")
         pair.write_raw(source.address, int(ffi.cast("uintptr_t", ffi.from_buffer(area))), PAGE)
-        completions(pair.run())
+        times(pair.run())
         assert area[:] == source.read()
         file.seek(0)
         assert file.read() == b"x" * PAGE
@@ -134,7 +137,7 @@ def test_ideal_memory_does_not_fault_after_a_fork() -> None:
     with forked_child():
         for post in (pair.write, pair.read):
             post(source, destination)
-            completions(pair.run())
+            times(pair.run())
     assert destination.read() == source.read()
     assert faults(pair, 1) == (0, 0, 0, 0)
     pair.assert_quiet()
@@ -146,14 +149,11 @@ def test_model_write_protected_pages_fault_where_they_are_written(ends: str) -> 
     pair = Pair(memory_backend=MODEL)
     source, destination = resident(PAGE)
     mark(pair, ends, source, destination, WRITE_PROTECTED)
-    pair.write(source, destination)
-    arrived_ns = completions(pair.run())[ARRIVED]
-    assert destination.read() == source.read()
+    arrived_ns = times(pair.carry(source, destination))[ARRIVED]
     assert faults(pair, 0) == (0, 0, 0, 0)
     assert faults(pair, 1) == (0, 0, 0, int(ends != "source"))
     assert (arrived_ns == absent_ns) == (ends != "source")
     assert pair.counters(1).pages_copied == int(ends != "source")
-    pair.assert_quiet()
 
 
 def test_model_page_first_touched_by_a_read_is_the_zero_page() -> None:
@@ -163,11 +163,11 @@ def test_model_page_first_touched_by_a_read_is_the_zero_page() -> None:
     source, destination = resident(PAGE)
     set_pages(pair, 0, source, ABSENT)
     pair.write(source, destination)
-    completions(pair.run())
+    times(pair.run())
     assert faults(pair, 0) == (1, 0, 0, 0)
     for _ in range(2):
         pair.write(destination, source, node=1, peer=0, at_ns=10**8)
-        completions(pair.run())
+        times(pair.run())
     assert faults(pair, 0) == (1, 0, 0, 1)
     assert pair.counters(0).pages_copied == 1
     pair.assert_quiet()
@@ -182,7 +182,7 @@ def test_model_fork_protects_what_is_resident(whole: bool) -> None:
         check(lib.pw_memory_fork(pair.memories[1], *pages), "fork")
         lib.pw_ni_invalidate(pair.nis[1], PDID, 0, 2**64 - 1)
         pair.write(source, destination, at_ns=at_ns)
-        completions(pair.run())
+        times(pair.run())
     counters = pair.counters(1)
     assert counters.pages_copied == 2 * 8 and counters.shootdowns_context == 2
     assert faults(pair, 1)[:3] == (0, 0, 0)
@@ -201,11 +201,11 @@ def test_copied_page_drops_the_translation_that_the_source_had(backend: int) -> 
         if backend == MODEL:
             set_pages(pair, 0, shared, WRITE_PROTECTED)
         pair.write(shared, other)
-        completions(pair.run())
+        times(pair.run())
         assert pair.counters(0).translations_dropped == 0
         other.fill(pattern(PAGE, 3))
         pair.write(other, shared, node=1, peer=0, at_ns=10**8)
-        completions(pair.run())
+        times(pair.run())
     assert shared.read() == other.read() == pattern(PAGE, 3)
     counters = pair.counters(0)
     assert counters.permission_faults_destination == 1

@@ -4,37 +4,32 @@ import itertools
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Buffer, Event, Pair, pattern, resident
+from engine_pair import (
+    ARRIVED,
+    BLOCK,
+    DONE,
+    PAGE,
+    POLICY_ALL,
+    POLICY_BLOCK,
+    POLICY_PAGE,
+    Pair,
+    absent,
+    pattern,
+    resident,
+    times,
+)
 
 from pagewire.native import lib
 
-DONE = lib.PW_HOST_WRITE_DONE
-ARRIVED = lib.PW_HOST_ARRIVED
 UNRECOVERABLE = lib.PW_ERR_UNRECOVERABLE
-POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = 0, 1, 2
 PAGE_FAULT = 1
-
-
-def absent(num_bytes: int) -> tuple[Buffer, Buffer]:
-    """A filled source and a destination without a single page."""
-    source, destination = resident(num_bytes)
-    destination.drop()
-    return source, destination
-
-
-def times(events: list[Event]) -> dict[int, int]:
-    assert all(event.error == 0 for event in events), events
-    return {event.kind: event.time_ns for event in events}
 
 
 def test_write_to_an_absent_page_takes_38_us_the_sum_of_its_steps() -> None:
     pair = Pair()
     pair.trace()
     source, destination = absent(PAGE)
-    pair.write(source, destination)
-    arrived = times(pair.run())[ARRIVED]
-    assert destination.read() == source.read()
-    pair.assert_quiet()
+    arrived = times(pair.carry(source, destination))[ARRIVED]
 
     c, steps = pair.costs, Steps(pair.costs)
     # 1 to the destination: user, R5, send engine, link
@@ -97,9 +92,7 @@ def test_policy_brings_in_its_range(policy: int, page_ins: int, errs: int) -> No
     pair = Pair(policy=policy)
     pair.trace()
     source, destination = absent(4 * BLOCK)
-    pair.write(source, destination)
-    times(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     counters = pair.counters(1)
     assert counters.pages_paged_in == 16
     useful = [row for row in pair.log("page_in_done") if row[4] > 0]
@@ -109,7 +102,6 @@ def test_policy_brings_in_its_range(policy: int, page_ins: int, errs: int) -> No
     first_asked = pair.log("tasklet_entry")[0][4]
     assert first_asked == {POLICY_PAGE: 1, POLICY_BLOCK: 4, POLICY_ALL: 16}[policy]
     assert pair.counters(0).acks == 4
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
@@ -117,35 +109,10 @@ def test_one_absent_page_of_a_block_costs_one_nack_and_one_err(policy: int) -> N
     pair = Pair(policy=policy)
     source, destination = resident(BLOCK)
     destination.drop(2)
-    pair.write(source, destination)
-    times(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     counters = pair.counters(1)
     assert counters.pages_paged_in == counters.errs_sent == counters.tasklet_entries == 1
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).retransmitted_blocks == 1
-
-
-@pytest.mark.parametrize("timeout_ns", [100_000, 1_000_000])
-def test_source_fault_waits_for_the_timeout(timeout_ns: int) -> None:
-    pair = Pair(timeout_ns=timeout_ns)
-    pair.trace()
-    source, destination = resident(PAGE)
-    source.drop()
-    destination.fill(b"\xff" * PAGE)
-    pair.write(source, destination)
-    events = pair.run()
-    assert destination.read() == bytes(PAGE)
-    steps, c = Steps(pair.costs), pair.costs
-    started = pair.time_of("block_started")
-    assert pair.time_of("timeout") == started + timeout_ns
-    restarted = started + timeout_ns + steps.restart()
-    assert times(events)[ARRIVED] == (
-        restarted + steps.walk() + steps.wire(PAGE) + steps.latency() + steps.walk()
-    )
-    assert pair.counters(0).timeouts == pair.counters(0).pages_paged_in == 1
-    assert pair.counters(1).errs_sent == pair.counters(0).nacks[PAGE_FAULT] == 0
-    assert c.handler_ns > 0
-    pair.assert_quiet()
 
 
 def test_source_fault_without_a_timeout_ends_in_an_error_on_both_sides() -> None:
@@ -159,9 +126,7 @@ def test_source_fault_without_a_timeout_ends_in_an_error_on_both_sides() -> None
     pair.assert_quiet()
     for _ in range(40):  # both live on, with every channel
         source, destination = resident(BLOCK)
-        pair.write(source, destination, at_ns=10**6)
-        times(pair.run())
-        assert destination.read() == source.read()
+        pair.carry(source, destination, at_ns=10**6)
 
 
 @pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
@@ -179,11 +144,10 @@ def test_faults_at_both_ends_recover(policy: int) -> None:
     for page in (4, 5, 18):
         destination.drop(page)
     pair.write(source, destination)
-    times(pair.run())
+    pair.finish()
     assert destination.read() == expected
     assert destination.around()[0] == before[0]
     assert pair.counters(0).timeouts > 0 and pair.counters(1).errs_sent > 0
-    pair.assert_quiet()
 
 
 def test_err_can_come_before_the_timeout_of_a_block_that_faulted_at_both_ends() -> None:
@@ -192,25 +156,9 @@ def test_err_can_come_before_the_timeout_of_a_block_that_faulted_at_both_ends() 
     source.drop(3)
     destination.drop(0)
     pair.write(source, destination)
-    assert times(pair.run())[ARRIVED] < 100_000  # no timeout of 1 ms was needed
+    assert times(pair.finish())[ARRIVED] < 100000
     assert pair.counters(0).timeouts == 0 and pair.counters(0).err_messages == 1
     assert pair.counters(0).nacks[PAGE_FAULT] == 0  # a block that lacks packets never ends
-    pair.assert_quiet()
-
-
-@pytest.mark.parametrize("timeout_ns", [100_000, 1_000_000])
-def test_without_errs_only_the_timeout_resumes(timeout_ns: int) -> None:
-    pair = Pair(err_enabled=0, timeout_ns=timeout_ns)
-    pair.trace()
-    source, destination = absent(PAGE)
-    pair.write(source, destination)
-    assert times(pair.run())[ARRIVED] > timeout_ns
-    assert pair.time_of("block_started", 1) == (
-        pair.time_of("block_started") + timeout_ns + Steps(pair.costs).restart()
-    )
-    assert pair.counters(1).errs_sent == pair.counters(0).err_messages == 0
-    assert pair.counters(0).timeouts == 1
-    pair.assert_quiet()
 
 
 def test_neither_err_nor_timeout_is_a_clean_failure() -> None:
@@ -221,42 +169,22 @@ def test_neither_err_nor_timeout_is_a_clean_failure() -> None:
     pair.assert_quiet()
 
 
-def test_nack_cancels_the_timer_until_the_err() -> None:
-    """NTO: the timeout of 20 us would have come before the ERR (about 33 us)."""
-    counts = {}
-    for nto in (0, 1):
-        pair = Pair(nack_cancels_timer=nto, timeout_ns=20_000)
-        source, destination = absent(PAGE)
-        pair.write(source, destination)
-        times(pair.run())
-        assert destination.read() == source.read()
-        pair.assert_quiet()
-        counters = pair.counters(0)
-        counts[nto] = (counters.timeouts, counters.err_messages)
-    assert counts[0][0] >= 1
-    assert counts[1] == (0, 1)
-
-
 def test_nto_still_times_out_when_the_source_faulted() -> None:
     pair = Pair(nack_cancels_timer=1, timeout_ns=100_000)
     source, destination = resident(PAGE)
     source.drop()
     pair.write(source, destination)
-    times(pair.run())
+    pair.finish()
     assert pair.counters(0).timeouts == 1
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize("timeout_ns", [-1, 1_000_000])
 def test_destination_faults_need_no_timeout_when_errs_come(timeout_ns: int) -> None:
     pair = Pair(timeout_ns=timeout_ns, policy=POLICY_BLOCK)
     source, destination = absent(10 * BLOCK)
-    pair.write(source, destination)
-    times(pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     assert pair.counters(0).timeouts == 0
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 10
-    pair.assert_quiet()
 
 
 def round_trip(pair: Pair) -> int:
@@ -273,14 +201,11 @@ def test_timeout_below_the_round_trip_sends_twice_and_writes_once() -> None:
         )  # long enough for the second attempt, whose pages are cached
         pair.trace()
         source, destination = resident(PAGE)
-        pair.write(source, destination)
-        times(pair.run())
-        assert destination.read() == source.read()
+        pair.carry(source, destination)
         source_counters, counters = pair.counters(0), pair.counters(1)
         assert source_counters.timeouts == source_counters.retransmitted_blocks == early
         assert counters.duplicate_blocks == source_counters.stale_answers == early
         assert source_counters.acks == len(pair.log("notified")) == 1
-        pair.assert_quiet()
 
 
 def test_timeout_that_no_answer_can_beat_fails_instead_of_going_on_for_ever() -> None:
@@ -304,15 +229,12 @@ def test_timer_does_not_run_while_a_block_waits_in_its_ni(
     buffers = [resident(8 * BLOCK) for _ in range(30 * num_sources)]
     for i, (source, destination) in enumerate(buffers):
         pair.write(source, destination, node=i % num_sources, peer=num_sources)
-    assert len(times(pair.run())) == 2
-    for source, destination in buffers:
-        assert destination.read() == source.read()
+    assert len(times(pair.finish(*buffers))) == 2
     timeouts = sum(pair.counters(node).timeouts for node in range(num_sources))
     # A timer may run out in the microsecond between the block's leaving and its answer: one in a
     # hundred blocks is generous for 100 us and more; 10 us is close to the block's own round trip.
     num_blocks = 8 * len(buffers)
     assert timeouts <= (num_blocks if timeout_ns == 10_000 else num_blocks // 100)
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -321,12 +243,9 @@ def test_full_fifo_loses_entries_and_the_timeout_recovers(depth: int) -> None:
     buffers = [absent(8 * BLOCK) for _ in range(4)]
     for i, (source, destination) in enumerate(buffers):
         pair.write(source, destination, node=i % 2, peer=2)
-    times(pair.run())
-    for source, destination in buffers:
-        assert destination.read() == source.read()
+    pair.finish(*buffers)
     assert pair.counters(2).fifo_lost > 0
     assert pair.counters(0).timeouts + pair.counters(1).timeouts > 0
-    pair.assert_quiet()
 
 
 def test_page_dropped_after_a_transfer_faults_again() -> None:
@@ -335,9 +254,7 @@ def test_page_dropped_after_a_transfer_faults_again() -> None:
     for i in range(5):
         destination.drop()
         source.fill(pattern(PAGE, seed=i))
-        pair.write(source, destination, at_ns=i * 10**6)
-        times(pair.run())
-        assert destination.read() == source.read()
+        pair.carry(source, destination, at_ns=i * 10**6)
         assert pair.counters(0).nacks[PAGE_FAULT] == i + 1
         assert pair.counters(1).stale_translations == i  # cached by the transfer before
     pair.assert_quiet()
@@ -375,10 +292,9 @@ def test_block_that_arrives_before_a_page_is_in_faults_in_virtual_time() -> None
     source, destination = absent(PAGE)
     pair.write(source, destination, num_bytes=16)
     pair.write(source, destination, num_bytes=16)
-    times(pair.run())
+    pair.finish()
     assert pair.counters(0).nacks[PAGE_FAULT] == 2
     assert pair.counters(1).pages_paged_in == pair.counters(1).page_ins_present == 1
-    pair.assert_quiet()
 
 
 def test_fault_does_not_wait_for_one_that_is_later_in_virtual_time() -> None:
@@ -403,62 +319,8 @@ def test_short_timeout_does_not_bury_the_tasklet_under_source_faults() -> None:
     source, destination = resident(17 * BLOCK)
     source.drop()
     pair.write(source, destination)
-    assert times(pair.run())[DONE] < 17 * 80_000
+    assert times(pair.finish())[DONE] < 17 * 80000
     assert pair.counters(0).tasklet_entries < 8 * 17
-    pair.assert_quiet()
-
-
-@pytest.mark.parametrize("hupcf", [1, 0])
-def test_present_page_faults_while_a_source_fault_is_active_only_without_hupcf(hupcf: int) -> None:
-    """Node 1 reads an absent page for node 2, and 500 ns later a packet for a present page
-    comes."""
-    pair = Pair(3, hupcf=hupcf)
-    pair.trace()
-    c, steps = pair.costs, Steps(pair.costs)
-    at_ns, ahead_ns = 100_000, 500
-    source, destination = resident(PAGE)
-    read_at_1, written_at_2 = resident(PAGE)
-    read_at_1.drop()
-    arrives = steps.first_packet(PAGE) + steps.latency() + steps.walk()
-    pair.write(source, destination, node=0, peer=1, at_ns=at_ns)
-    pair.write(read_at_1, written_at_2, node=1, peer=2, at_ns=at_ns + arrives - ahead_ns)
-    arrived = {event.node: event.time_ns for event in pair.run() if event.kind == ARRIVED}
-    assert destination.read() == source.read()
-    assert written_at_2.read() == bytes(PAGE)
-    pair.assert_quiet()
-
-    start = at_ns + steps.post_write() + steps.notice() + steps.start_single()
-    fault = start + steps.walk() + arrives - ahead_ns
-    assert pair.time_of("handler") == pair.time_of("fault_source") == fault
-    packets = [fault + ahead_ns + steps.packet_offset(i) for i in range(16)]
-    cleared = fault + c.handler_ns
-    hit = [at for at in packets if fault <= at < cleared]  # the source reads no further
-    blocked = [] if hupcf else hit
-    assert [row[0] for row in pair.log("fault_destination")] == blocked
-    counters = pair.counters(1)
-    assert counters.translation_faults_destination == 0
-    assert counters.pages_paged_in == 1
-    assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 1 - hupcf
-    assert pair.counters(0).timeouts == 0 and pair.counters(1).timeouts == 1
-    if hupcf:
-        on_time = start + steps.walk() + steps.wire(PAGE) + steps.latency() + steps.walk()
-        assert arrived[1] == on_time
-        assert counters.accesses_blocked == counters.page_ins_present == 0
-        return
-    assert len(blocked) == 4
-    assert counters.accesses_blocked == counters.faults_multi == len(blocked)
-    assert counters.fifo_pushed == counters.page_ins_present == counters.errs_sent == 1
-    # The tasklet first brings in the source's page, then it finds the destination's page present.
-    assert counters.fault_interrupts == 1
-    paged_in = cleared + c.tasklet_other_ns + c.page_in_fixed_ns + c.page_in_page_ns
-    looked = paged_in + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
-    assert [row[0] for row in pair.log("page_in_done")] == [paged_in, looked]
-    err_sent = looked + c.netlink_ns + c.user_wakeup_ns + c.err_send_ns
-    assert pair.time_of("err_sent") == err_sent
-    restarted = err_sent + steps.latency() + steps.read_mailbox() + steps.restart()
-    assert arrived[1] == (
-        restarted + steps.l1_hit() + steps.wire(PAGE) + steps.latency() + steps.l1_hit()
-    )
 
 
 @pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
@@ -468,12 +330,9 @@ def test_faults_at_both_ends_of_a_loopback_recover_without_hupcf(policy: int) ->
     for source, destination in buffers:
         source.drop(3)
         pair.write(source, destination, node=0, peer=0)
-    assert all(event.error == 0 for event in pair.run())
-    for source, destination in buffers:
-        assert destination.read() == source.read()
+    pair.finish(*buffers)
     assert pair.counters(0).accesses_blocked > 0
     assert pair.counters(0).pages_paged_in == 4 * 21
-    pair.assert_quiet()
 
 
 def test_interleaved_packets_of_two_senders_log_pages_twice_and_the_driver_knows_them() -> None:
@@ -482,9 +341,7 @@ def test_interleaved_packets_of_two_senders_log_pages_twice_and_the_driver_knows
     buffers = [absent(PAGE), absent(PAGE)]
     for node, (source, destination) in enumerate(buffers):
         pair.write(source, destination, node=node, peer=2)
-    times(pair.run())
-    for source, destination in buffers:
-        assert destination.read() == source.read()
+    pair.finish(*buffers)
     first, second = (destination.first_page for _, destination in buffers)
     packets = [row[3] for row in pair.log("fault_destination")]
     # the second block's entry is new at its first packet, and after each of the first block's
@@ -497,4 +354,3 @@ def test_interleaved_packets_of_two_senders_log_pages_twice_and_the_driver_knows
     assert own.fifo_pushed == 1 + starts
     assert own.fifo_duplicates == starts - 1
     assert own.tasklet_entries == own.fifo_pushed and own.errs_sent == own.pages_paged_in == 2
-    pair.assert_quiet()

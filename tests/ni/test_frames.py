@@ -85,13 +85,10 @@ def test_flipped_payload_bit_is_nack_4_and_sent_again(num_bytes: int) -> None:
                 hits.append(start)
 
         pair.tamper = tamper
-        pair.write(source, destination)
-        assert {event.error for event in pair.run()} == {0}
-        assert destination.read() == source.read()
+        pair.carry(source, destination)
         assert pair.counters(1).crc_errors == pair.counters(0).nacks[CORRUPT] == len(hits)
         assert pair.counters(0).retransmitted_blocks == len(hits)
         assert pair.num_refused_bursts == 0
-        pair.assert_quiet()
 
 
 @pytest.mark.parametrize("cut", ["tail", "header", "nothing left"])

@@ -397,13 +397,10 @@ def test_duplicate_err_is_ignored() -> None:
                 hits.append(start)
 
     pair.tamper = double
-    pair.write(source, destination)
-    assert {event.error for event in pair.run()} == {0}
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     counters = pair.counters(0)
     assert counters.err_messages == counters.retransmitted_blocks
     assert counters.err_messages + counters.stale_answers == 2 * len(hits) > 0
-    pair.assert_quiet()
 
 
 def test_late_tasklet_is_late_by_the_amount() -> None:
@@ -466,9 +463,8 @@ def test_no_answer_is_foreseen_when_a_site_is_on() -> None:
         pair = Pair(injected=injected)
         source, destination = resident(30 * BLOCK)
         pair.read(source, destination)
-        assert {event.error for event in pair.run()} == {0}
+        pair.finish()
         assert pair.counters(0).lookahead_blocks == 0
-        pair.assert_quiet()
 
 
 def test_two_runs_with_every_site_on_give_the_same_log() -> None:

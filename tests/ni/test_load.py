@@ -1,9 +1,7 @@
 """Many transfers at once: channels, the transaction table, shared engines, classes, the horizon."""
 
-import random
-
 import pytest
-from engine_pair import BLOCK, FOREVER, PAGE, PDID, Buffer, Event, Pair, resident
+from engine_pair import BLOCK, FOREVER, PAGE, PDID, Event, Pair, resident
 
 from pagewire.native import EngineError, ffi, lib
 
@@ -12,46 +10,9 @@ ARRIVED = lib.PW_HOST_ARRIVED
 FETCHED = lib.PW_HOST_FETCH_DONE
 
 
-def assert_moved(pair: Pair, buffers: list[tuple[Buffer, Buffer]]) -> None:
-    for source, destination in buffers:
-        assert destination.read() == source.read()
-    pair.assert_quiet()
-
-
 def ends(events: list[Event], kind: int) -> dict[int, int]:
     assert all(event.error == 0 for event in events)
     return {event.id: event.time_ns for event in events if event.kind == kind}
-
-
-@pytest.mark.parametrize("num_bytes", [16, PAGE, 3 * BLOCK])
-def test_more_reads_than_channels_are_served_first_come_first_served(num_bytes: int) -> None:
-    pair = Pair()
-    pair.trace()
-    buffers = [resident(num_bytes) for _ in range(100)]
-    ids = [
-        pair.read(source, destination, at_ns=i) for i, (source, destination) in enumerate(buffers)
-    ]
-    ends(pair.run(), FETCHED)
-    assert_moved(pair, buffers)
-    assert pair.counters(0).reads_served == 100
-    assert [row[4] for row in pair.log("read_request")] == ids
-    if num_bytes > PAGE:
-        assert pair.counters(0).reads_queued > 0
-
-
-def test_late_request_does_not_take_the_channel_of_one_that_waits() -> None:
-    pair = Pair()
-    pair.trace()
-    buffers = [resident(BLOCK) for _ in range(200)]
-    gaps = random.Random(5)
-    at_ns, ids = 0, []
-    for source, destination in buffers:
-        at_ns += gaps.randrange(15_000)
-        ids.append(pair.read(source, destination, at_ns=at_ns))
-    ends(pair.run(), FETCHED)
-    assert pair.counters(0).reads_queued > 0
-    assert [row[4] for row in pair.log("read_request")] == ids
-    assert_moved(pair, buffers)
 
 
 def test_write_without_a_free_channel_is_full_until_one_ends() -> None:
@@ -63,8 +24,7 @@ def test_write_without_a_free_channel_is_full_until_one_ends() -> None:
         pair.write(*buffers[32])
     ends(pair.run(), DONE)
     pair.write(*buffers[32], at_ns=10**6)
-    ends(pair.run(), DONE)
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_full_transaction_table_loses_nothing() -> None:
@@ -75,7 +35,7 @@ def test_full_transaction_table_loses_nothing() -> None:
     ends(pair.run(), DONE)
     assert pair.counters(0).table_full > 0
     assert pair.counters(0).blocks == pair.counters(0).acks == 70 * 24 + 23
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_more_blocks_than_transaction_ids() -> None:
@@ -86,7 +46,7 @@ def test_more_blocks_than_transaction_ids() -> None:
         pair.write(source, destination, at_ns=i * 10**9)
         ends(pair.run(), DONE)
     assert pair.counters(0).stale_answers == 0
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
 
 
 def test_three_into_one_share_the_receive_engine() -> None:
@@ -104,7 +64,7 @@ def test_three_into_one_share_the_receive_engine() -> None:
     assert max(arrived) < 1.05 * 3 * engine_ns + 20_000  # which never waits for long
     assert max(arrived) > 2 * alone_ns
     assert sum(pair.counters(node).timeouts for node in range(3)) == 0
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_one_into_three_share_the_send_engine() -> None:
@@ -116,7 +76,7 @@ def test_one_into_three_share_the_send_engine() -> None:
     engine_ns = 3 * 64 * BLOCK * 8 * 1_000 // pair.costs.receive_engine_mbps
     last = max(event.time_ns for event in pair.events)
     assert engine_ns < last < 1.05 * engine_ns + 20_000
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_both_directions_do_not_disturb_each_other_on_the_link() -> None:
@@ -146,7 +106,7 @@ def test_horizon_holds_later_events_back() -> None:
         assert all(row[0] <= horizon_ns + 2_000 for row in started)
     assert len(seen) == 2
     stepped = pair.log()
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
     pair = Pair()
     pair.write(source, destination)
     pair.trace()
@@ -163,7 +123,7 @@ def test_urgent_transfer_posted_later_overtakes_a_large_one() -> None:
     end = ends(pair.run(), DONE)
     assert end[second] < end[first] / 2
     assert end[second] < 100_000 + 60_000  # two blocks are ahead of it on the link
-    assert_moved(pair, [large, small])
+    pair.finish(large, small)
 
 
 def test_classes_go_small_before_medium_before_large() -> None:
@@ -173,7 +133,7 @@ def test_classes_go_small_before_medium_before_large() -> None:
     ids = {pair.write(*buffers[name]): name for name in ("low", "medium", "high")}
     end = ends(pair.run(), DONE)
     assert [ids[i] for i in sorted(end, key=end.__getitem__)] == ["high", "medium", "low"]
-    assert_moved(pair, list(buffers.values()))
+    pair.finish(*buffers.values())
 
 
 @pytest.mark.parametrize("limits", [{"high_limit_bytes": 1}, {"medium_limit_bytes": 16384}])
@@ -198,8 +158,7 @@ def test_two_domains_have_their_own_channels() -> None:
         pair.write(source, destination, pdid=PDID + i % 2)
     with pytest.raises(EngineError, match="FULL"):
         pair.write(*buffers[0], pdid=PDID + 1)
-    ends(pair.run(), DONE)
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_runs_of_the_tasklet_are_forgotten_though_no_message_follows_them() -> None:

@@ -280,39 +280,6 @@ def test_fault_at_the_destination_recovered_by_the_err() -> None:
     )
 
 
-def test_fault_at_the_destination_whose_page_a_thread_touches() -> None:
-    """Touch-A-Page: a message instead of get_user_pages, the wake-up before the touch."""
-    pair, steps, (_, page) = traced_write(
-        absent="destination", timeout_ns=MS, page_in=lib.PW_PAGE_IN_TOUCH_A_PAGE
-    )
-    c = steps.c
-    started_rows, started = first_attempt(steps)
-    arrival_rows, first, last = arrival(steps, started + steps.walk(), FIRST)
-    fault = first + steps.walk()
-    tasklet = fault + c.handler_ns
-    message = tasklet + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.netlink_ns
-    touched = message + c.user_wakeup_ns + c.touch_absent_page_ns
-    sent = touched + c.err_send_ns
-    read = read_at_source(steps, sent)
-    again = read + steps.restart()
-    assert pair.log() == sorted(
-        [
-            *started_rows,
-            *arrival_rows,
-            (fault, DESTINATION, "fault_destination", page, BLOCK_0),
-            (fault, DESTINATION, "handler", page, WRITE_FAULT),
-            (tasklet, DESTINATION, "tasklet_entry", page, 1),
-            *nack(steps, last + steps.walk(), PAGE_FAULT),
-            (message, DESTINATION, "netlink_sent", page, BLOCK_0),
-            (touched, DESTINATION, "page_touched", page, 1),
-            (sent, DESTINATION, "err_sent", BLOCK_0, FIRST),
-            (read, SOURCE, "err", BLOCK_0, FIRST),
-            (again, SOURCE, "block_started", BLOCK_0, AGAIN),
-            *delivery(steps, again + steps.l1_hit(), AGAIN),
-        ]
-    )
-
-
 def test_fault_at_the_destination_recovered_by_the_timeout_only() -> None:
     pair, steps, (_, page) = traced_write(absent="destination", timeout_ns=MS, err_enabled=0)
     started_rows, started = first_attempt(steps)

@@ -89,12 +89,10 @@ def test_block_damaged_on_the_way_is_sent_again_though_its_ack_was_foreseen() ->
 
         pair.tamper = tamper
         pair.read(source, destination)
-        assert {event.error for event in pair.run()} == {0}
-        assert destination.read() == source.read()
+        pair.finish((source, destination))
         assert pair.counters(1).crc_errors == len(hits) == pair.counters(0).retransmitted_blocks
         assert pair.counters(0).lookahead_misses > 0 or not hits
         assert pair.counters(0).acks == pair.counters(0).blocks
-        pair.assert_quiet()
 
 
 def test_no_lookahead_beside_another_transfer() -> None:

@@ -9,13 +9,22 @@ import random
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, Buffer, Event, Pair, resident
+from engine_pair import (
+    ARRIVED,
+    BLOCK,
+    POLICY_ALL,
+    POLICY_BLOCK,
+    POLICY_PAGE,
+    Buffer,
+    Pair,
+    absent,
+    resident,
+    times,
+)
 
 from pagewire.native import lib
 
-DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
 AHEAD, A_PAGE = lib.PW_PAGE_IN_TOUCH_AHEAD, lib.PW_PAGE_IN_TOUCH_A_PAGE
-POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = 0, 1, 2
 PAGE_FAULT = 1
 MS = 1_000_000
 PAGE_PACKETS, BLOCK_PACKETS, BLOCK_PAGES = 16, 64, 4
@@ -54,19 +63,6 @@ class Core:
         return self.until_present(num_absent) + self.c.netlink_ns
 
 
-def absent(num_bytes: int, ends: str = "destination") -> tuple[Buffer, Buffer]:
-    source, destination = resident(num_bytes)
-    if ends == "both":
-        source.drop()
-    destination.drop()
-    return source, destination
-
-
-def times(events: list[Event]) -> dict[int, int]:
-    assert all(event.error == 0 for event in events), events
-    return {event.kind: event.time_ns for event in events}
-
-
 def written(
     source: Buffer, destination: Buffer, *, content: bytes | None = None, **settings: int
 ) -> tuple[Pair, Steps, int]:
@@ -74,9 +70,8 @@ def written(
     pair = Pair(**settings)
     pair.trace()
     pair.write(source, destination)
-    arrived = times(pair.run())[ARRIVED]
+    arrived = times(pair.finish())[ARRIVED]
     assert destination.read() == (source.read() if content is None else content)
-    pair.assert_quiet()
     return pair, Steps(pair.costs), arrived
 
 
@@ -106,31 +101,6 @@ def arrival(steps: Steps, link_ns: int, delay_ns: int) -> int:
 
 def column(pair: Pair, kind: str) -> list[int]:
     return [row[0] for row in pair.log(kind)]
-
-
-def test_block_of_absent_pages_page_by_page_costs_one_run_one_err_one_retransmission() -> None:
-    source, destination = absent(BLOCK)
-    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE)
-    c = pair.costs
-    started = started_single(steps)
-    core = Core(pair, accesses(steps, started + steps.walk()))
-    assert column(pair, "handler") == core.interrupts
-    entry = core.entry(1)
-    assert column(pair, "tasklet_entry") == [core.in_run(i * entry) for i in range(BLOCK_PAGES)]
-    page_ins = [core.in_run(i * entry + core.until_present(1)) for i in range(BLOCK_PAGES)]
-    assert column(pair, "page_in_done") == page_ins
-    assert column(pair, "netlink_sent") == [core.in_run(i * entry) for i in range(1, 5)]
-    err = core.in_run(BLOCK_PAGES * entry) + c.user_wakeup_ns + c.err_send_ns
-    assert column(pair, "err_sent") == [err]
-    again = restarted(steps, err)
-    assert column(pair, "block_started") == [started, again]
-    assert arrived == arrival(steps, again + steps.l1_hit(), steps.walk())
-    counters, initiator = pair.counters(1), pair.counters(0)
-    assert counters.tasklet_runs == counters.errs_sent == 1
-    assert counters.tasklet_entries == counters.netlink_messages == counters.pages_paged_in == 4
-    assert counters.interrupts_in_tasklet == len(core.interrupts) - 1
-    assert initiator.retransmitted_blocks == initiator.err_messages == 1
-    assert initiator.nacks[PAGE_FAULT] == 1 and initiator.timeouts == 0
 
 
 def test_err_of_the_first_block_waits_for_the_entries_of_the_second() -> None:
@@ -211,33 +181,6 @@ def test_drivers_differ_in_what_an_entry_costs_whose_page_is_brought_in(variant:
     assert counters.page_ins_present == 3 * (not is_psi)
 
 
-@pytest.mark.parametrize("num_absent", [1, 2, 4])
-@pytest.mark.parametrize("way", [AHEAD, A_PAGE])
-def test_source_needs_a_timeout_for_what_an_attempt_brings_in(way: int, num_absent: int) -> None:
-    """The block's last pages are absent: by touch one a timeout, by Touch-Ahead all of them at
-    once."""
-    source, destination = resident(BLOCK)
-    for page in range(BLOCK_PAGES - num_absent, BLOCK_PAGES):
-        source.drop(page)
-    pair, steps, arrived = written(source, destination, page_in=way, timeout_ns=MS)
-    num_timeouts = 1 if way == AHEAD else num_absent
-    every = MS + steps.restart()
-    started = [started_single(steps) + i * every for i in range(num_timeouts + 1)]
-    assert column(pair, "block_started") == started
-    # cold only where no attempt before has met its first page
-    delay = steps.walk() if num_timeouts == 1 and num_absent == BLOCK_PAGES else steps.l1_hit()
-    assert arrived == arrival(steps, started[-1] + delay, delay)
-    counters = pair.counters(0)
-    assert counters.timeouts == counters.fault_interrupts == num_timeouts
-    assert counters.pages_paged_in == num_absent
-    # a block that lacks packets is no block: no answer at all
-    assert sum(counters.nacks) == counters.err_messages == pair.counters(1).errs_sent == 0
-    assert counters.packets == sum(
-        (BLOCK_PAGES - num_absent + i * (1 if way == A_PAGE else num_absent)) * PAGE_PACKETS
-        for i in range(num_timeouts + 1)
-    )
-
-
 def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
     """Both ends absent, Touch-A-Page. The first attempt stops at once, and only the timeout ends
     that. Each further one reaches one page further, and that page's ERR comes when the source has
@@ -271,17 +214,6 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
     assert counters.timeouts == 1 and counters.err_messages == pair.counters(1).errs_sent == 4
     # only the last but one attempt was whole; a block that lacks packets has an ERR, but no NACK
     assert counters.nacks[PAGE_FAULT] == 1
-
-
-def test_with_touch_ahead_at_both_ends_one_timeout_and_one_err() -> None:
-    pair = Pair(page_in=AHEAD, policy=POLICY_PAGE, timeout_ns=MS)
-    source, destination = absent(BLOCK, "both")
-    pair.write(source, destination)
-    times(pair.run())
-    counters = pair.counters(0)
-    assert counters.timeouts == counters.err_messages == counters.nacks[PAGE_FAULT] == 1
-    assert counters.retransmitted_blocks == 2
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize(
@@ -319,23 +251,6 @@ def test_one_transfers_times_do_not_depend_on_when_frames_are_handed_over(
         pair.assert_quiet()
         seen.append((pair.log(), events))
     assert all(each == seen[0] for each in seen)
-
-
-def test_without_errs_the_timeout_resumes_when_all_pages_are_in() -> None:
-    source, destination = absent(BLOCK)
-    pair, steps, arrived = written(
-        source, destination, policy=POLICY_PAGE, err_enabled=0, timeout_ns=100_000
-    )
-    started = started_single(steps)
-    core = Core(pair, accesses(steps, started + steps.walk()))
-    page_ins = [core.in_run((i + 1) * core.until_present(1)) for i in range(BLOCK_PAGES)]
-    assert column(pair, "page_in_done") == page_ins  # no message between them
-    again = started + 100_000 + steps.restart()
-    assert page_ins[-1] < again
-    assert column(pair, "block_started") == [started, again]
-    assert arrived == arrival(steps, again + steps.l1_hit(), steps.walk())
-    assert pair.counters(1).netlink_messages == pair.counters(1).errs_sent == 0
-    assert pair.counters(0).timeouts == 1 and pair.counters(0).stale_answers == 0
 
 
 def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:

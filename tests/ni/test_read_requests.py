@@ -178,9 +178,8 @@ def test_full_mailbox_holds_back_and_changes_no_time() -> None:
         pair.trace()
         for source, destination in buffers:
             pair.read(source, destination)
-        assert all(event.error == 0 for event in pair.run())
+        pair.finish()
         logs[depth] = (pair.log(), pair.counters(0).mailbox_full)
-        pair.assert_quiet()
     assert logs[1][0] == logs[2][0] == logs[4096][0]
     assert logs[1][1] > logs[2][1] > logs[4096][1] == 0
 

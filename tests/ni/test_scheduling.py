@@ -3,7 +3,7 @@ costs."""
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from engine_pair import BLOCK, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,19 +20,13 @@ def ends(pair: Pair, kind: int = DONE) -> dict[int, int]:
     return {event.id: event.time_ns for event in events if event.kind == kind}
 
 
-def assert_moved(pair: Pair, buffers: list[tuple[Buffer, Buffer]]) -> None:
-    for source, destination in buffers:
-        assert destination.read() == source.read()
-    pair.assert_quiet()
-
-
 def time_of_one(num_bytes: int, read: bool = False, **values: int) -> int:
     """Latency of a lone transfer at its source."""
     pair = Pair(**values)
     source, destination = resident(num_bytes)
     (pair.read if read else pair.write)(source, destination)
     (end,) = ends(pair, EXPOSED if read else DONE).values()
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
     return end
 
 
@@ -68,7 +62,7 @@ def test_word_that_was_not_read_leaves_the_next_transfer_to_the_mailbox() -> Non
     counters = pair.counters(0)
     assert counters.fast_path_hits == counters.mailbox_duplicates == 2
     assert counters.transfers == 3
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_without_counters_empty_queues_are_read_in_each_pass() -> None:
@@ -82,7 +76,7 @@ def test_without_counters_empty_queues_are_read_in_each_pass() -> None:
     in_vain = (2 + 2) * c.r5_ack_read_ns + (5 + 4) * c.r5_queue_op_ns
     assert end - time_of_one(PAGE) == in_vain
     assert pair.counters(0).empty_queue_reads == 7 + 6
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
 
 
 # -- bypass, classes, hints
@@ -120,7 +114,7 @@ def test_bypasses_are_counted(bypass: int) -> None:
         pair.write(source, destination, at_ns=i * 10**6)
     ends(pair)
     assert pair.counters(0).scheduler_bypasses == 2 * bypass
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_hints_override_the_class_by_size() -> None:
@@ -132,7 +126,7 @@ def test_hints_override_the_class_by_size() -> None:
     ]
     end = ends(pair)
     assert sorted(ids, key=end.__getitem__) == ids[::-1]
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 def test_hint_of_the_exposing_side_counts_for_a_read() -> None:
@@ -144,7 +138,7 @@ def test_hint_of_the_exposing_side_counts_for_a_read() -> None:
         pair.read(source, destination, key=key)
         (by_hint[hint],) = ends(pair, EXPOSED).values()
         assert pair.counters(0).scheduler_bypasses == (hint != LOW)
-        assert_moved(pair, [(source, destination)])
+        pair.finish((source, destination))
     assert by_hint[HIGH] == by_hint[0]
     assert by_hint[LOW] - by_hint[0] == 300  # what the bypass saves
 
@@ -166,7 +160,7 @@ def test_window_of_one_transfer(window: int, read: bool) -> None:
         outstanding += 1 if row[2] == "block_started" else -1
         most = max(most, outstanding)
     assert most == window
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
 
 
 def test_hint_and_window_out_of_range_are_invalid() -> None:
@@ -203,7 +197,7 @@ def test_queue_that_is_entered_again(
     ends(pair)
     own = pair.counters(0)
     assert (own.requeues_high, own.requeues_medium, own.requeues_low) == expected
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
 
 
 def end_of_two(num_blocks: tuple[int, int], **values: int) -> list[int]:
@@ -212,7 +206,7 @@ def end_of_two(num_blocks: tuple[int, int], **values: int) -> list[int]:
     buffers = [resident(each * BLOCK) for each in num_blocks]
     ids = [pair.write(source, destination) for source, destination in buffers]
     end = ends(pair)
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
     return [end[each] for each in ids]
 
 
@@ -241,7 +235,7 @@ def test_class_that_fails_lets_lower_ones_go() -> None:
     first, second = (pair.write(source, destination) for source, destination in (bad, good))
     errors = {event.id: event.error for event in pair.run() if event.kind == DONE}
     assert errors == {first: lib.PW_ERR_UNRECOVERABLE, second: 0}
-    assert_moved(pair, [good])
+    pair.finish(good)
 
 
 # -- transaction ids
@@ -264,7 +258,7 @@ def test_ids_come_from_the_queue_or_from_the_tables_start(
     ids = [row[3] for row in pair.log("block_started")]
     assert [each % 1024 for each in ids] == slots
     assert len(set(ids)) == 6  # an id is not its predecessor's in the same entry
-    assert_moved(pair, [(source, destination)])
+    pair.finish((source, destination))
 
 
 @pytest.mark.parametrize("ticket_queue", [0, 1])
@@ -275,7 +269,7 @@ def test_full_table_waits_and_loses_nothing(ticket_queue: int) -> None:
         pair.write(source, destination)
     assert len(ends(pair)) == 20
     assert pair.counters(0).table_full > 0
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)
 
 
 # -- whatever the settings
@@ -326,4 +320,4 @@ def test_every_transfer_is_noticed_once_and_ends(
     assert own.scheduler_bypasses <= len(writes) * values["bypass"]
     assert (own.empty_queue_reads == 0) == bool(values["queue_counters"])
     assert own.blocks == own.acks
-    assert_moved(pair, buffers)
+    pair.finish(*buffers)

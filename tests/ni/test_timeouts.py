@@ -2,7 +2,7 @@
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from engine_pair import BLOCK, PAGE, Pair, absent, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,12 +10,6 @@ from pagewire.native import lib
 
 ABSOLUTE, TICK, COUNTDOWN = lib.PW_TIMEOUT_ABSOLUTE, lib.PW_TIMEOUT_TICK, lib.PW_TIMEOUT_COUNTDOWN
 US, MS = 1_000, 1_000_000
-
-
-def absent(num_bytes: int) -> tuple[Buffer, Buffer]:
-    source, destination = resident(num_bytes)
-    destination.drop()
-    return source, destination
 
 
 def deadline(implementation: int, start_ns: int, timeout_ns: int, tick_ns: int) -> int:
@@ -149,11 +143,8 @@ def test_countdown_takes_r5_time_at_each_tick_for_each_entry() -> None:
 def test_no_timeout_is_no_timer(implementation: int) -> None:
     pair = Pair(timeout_ns=-1, timeout_implementation=implementation)
     source, destination = absent(5 * BLOCK)
-    pair.write(source, destination)
-    assert all(event.error == 0 for event in pair.run())
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     assert pair.counters(0).timeouts == pair.counters(0).countdown_decrements == 0
-    pair.assert_quiet()
 
 
 @pytest.mark.parametrize("implementation", [TICK, COUNTDOWN])
@@ -162,8 +153,6 @@ def test_acknowledged_blocks_leave_no_timer_behind(implementation: int, tick_ns:
     pair = Pair(timeout_implementation=implementation, tick_ns=tick_ns)
     source, destination = resident(200 * BLOCK, 5, 77)
     pair.read(source, destination)
-    assert all(event.error == 0 for event in pair.run())
-    assert destination.read() == source.read()
+    pair.finish((source, destination))
     assert pair.counters(0).timeouts == 0
     assert (pair.counters(0).countdown_decrements > 0) == (implementation == COUNTDOWN)
-    pair.assert_quiet()
