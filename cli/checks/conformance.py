@@ -31,10 +31,6 @@ SETTINGS = (
 )
 
 
-def _no_data(name: str) -> str:
-    return ""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of extension."""
@@ -43,7 +39,7 @@ class Kind:
     test: Conformance
     asked: str
     """What the questions are."""
-    moves: Callable[[str], str] = _no_data
+    moves: Callable[[str], str] | None = None
     """Moves real data; says how much."""
 
 
@@ -79,9 +75,10 @@ def _checks(kind: Kind, make: Callable[[], Any], name: str) -> Iterator[str]:
     text = "gives the same answers to the same questions"
     _try(text, lambda: kind.test.check_repeats(make, given))
     yield f"{text} ({len(given)} {kind.asked}, twice)"
-    if kind.moves is not _no_data:
+    moves = kind.moves
+    if moves is not None:
         text = "brings every byte through"
-        yield f"{text} ({_try(text, lambda: kind.moves(name))})"
+        yield f"{text} ({_try(text, lambda: moves(name))})"
 
 
 def _try(text: str, check: Callable[[], Any]) -> Any:

@@ -208,12 +208,6 @@ else:
 
 def test_an_interrupted_send_leaves_its_message_to_the_receiver(run):
     text = """
-import threading
-import numpy as np
-from mpi4py import MPI
-from interrupts import interrupt
-
-comm = MPI.COMM_WORLD
 if comm.rank == 0:
     threading.Thread(target=interrupt).start()
     sent = np.ones(100_000)
@@ -231,7 +225,7 @@ else:
     comm.Barrier()
     print("went on")
 """
-    assert "went on" in run(text)
+    assert "went on" in run(INTERRUPTED + text)
 
 
 def test_an_interrupt_that_nobody_catches_ends_the_run(run):
@@ -248,12 +242,6 @@ wait_for_it(lambda: comm.Recv(received, comm.rank ^ 1, 7))
 def test_an_interrupt_in_a_thread_beside_lets_that_thread_go_on(run):
     """Signals are the main thread's: the other one's receive stays."""
     text = """
-import threading
-import numpy as np
-from mpi4py import MPI
-from interrupts import interrupt
-
-comm = MPI.COMM_WORLD
 own = [comm.Dup() for _ in range(2)]
 received = np.zeros(4)
 
@@ -277,4 +265,4 @@ else:
     comm.Barrier()
     own[0].Send(np.ones(4), 0, 7)
 """
-    assert "went on" in run(text)
+    assert "went on" in run(INTERRUPTED + text)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pagewire.cli.checks.bench import apps, engines, messages, trace
 from pagewire.cli.checks.bench.group import GOALS, BenchError, Conditions, Group, Rows
-from pagewire.cli.checks.bench.host import Share, num_cores
+from pagewire.cli.checks.bench.host import num_cores, share_of_others, spent_s
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.report import write_json
@@ -77,10 +77,10 @@ def measure(groups: Sequence[Group], *, quick: bool, transport: str = "facade") 
 
         conditions = Conditions(transport, quick, environ, begin_step)
         for group in groups:
-            start_s, share = time.monotonic(), Share.start()
+            start_s, spent = time.monotonic(), spent_s()
             rows[group.key] = group.measure(conditions)
             took_s[group.key] = time.monotonic() - start_s
-            others[group.key] = share.of_others()
+            others[group.key] = share_of_others(spent, spent_s())
             goals += [goal.row for goal in group.goals(rows[group.key])]
     host = {"cores": num_cores(), "took_s": took_s, "share_of_others": others}
     return {

@@ -144,10 +144,6 @@ _Prepared = tuple[list[Any], Blocks | None, list[Any]]
 """Arguments of the call, the receiving side, and what must be in its blocks."""
 
 
-def _prepare_barrier(how: _Shape) -> _Prepared:
-    return [], None, []
-
-
 def _prepare_bcast(how: _Shape) -> _Prepared:
     count = how.counts[how.root]
     into, content = how.blocks([count]), how.part(how.root, 0, count)
@@ -169,10 +165,6 @@ def _prepare_gather(how: _Shape, to_all: bool = False) -> _Prepared:
             into.put(rank, contents[rank])
             send = MPI.IN_PLACE
     return [send, how.spec(into), *([] if to_all else [how.root])], into, contents
-
-
-def _prepare_allgather(how: _Shape) -> _Prepared:
-    return _prepare_gather(how, to_all=True)
 
 
 def _prepare_scatter(how: _Shape) -> _Prepared:
@@ -199,10 +191,10 @@ def _prepare_alltoall(how: _Shape) -> _Prepared:
 
 
 _PREPARE: dict[str, Callable[[_Shape], _Prepared]] = {
-    "Barrier": _prepare_barrier,
+    "Barrier": lambda how: ([], None, []),
     "Bcast": _prepare_bcast,
     "Gather": _prepare_gather,
-    "Allgather": _prepare_allgather,
+    "Allgather": lambda how: _prepare_gather(how, to_all=True),
     "Scatter": _prepare_scatter,
     "Alltoall": _prepare_alltoall,
 }
