@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -33,12 +34,13 @@ def figure_14(options: Options) -> Result:
     """Fault probability x policy x size; one seed a repetition."""
     sizes = options.pick(SIZES[:3], SIZES)
     percents = options.pick((0, 20, 100), PERCENT)
-    rows: list[dict[str, Any]] = []
-    finished = options.points.plan(f"policy {name}" for name in POLICIES.values())
-    for policy, name in POLICIES.items():
-        if f"policy {name}" in finished:
-            measure = partial(_rows, options, policy, sizes, percents)
-            rows += options.points.take(f"policy {name}", measure)
+    found = options.points.measure(
+        {
+            f"policy {name}": partial(_rows, options, policy, sizes, percents)
+            for policy, name in POLICIES.items()
+        }
+    )
+    rows = [row for some in found.values() for row in some]
     return Result(
         columns=[
             Column("policy", "policy"),

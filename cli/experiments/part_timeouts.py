@@ -1,8 +1,8 @@
 """PART figure 15: policy all under several timeouts, and what overlapping page-in and transfer
 gives."""
 
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, Lines, measure
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.transfer import all_pages
 
@@ -73,11 +73,8 @@ def _add_formula(options: Options, rows: list[dict[str, float]]) -> None:
 
 
 def _panels(rows: list[dict[str, float]]) -> list[Panel]:
-    latency = [
-        Series.of(title, rows, "num_bytes", key, dashed=key == "transfer")
-        for key, (title, _, _) in LINES.items()
-        if key in rows[0]
-    ]
+    titles = {key: title for key, (title, _, _) in LINES.items()}
+    latency = Series.over_sizes(rows, titles, dashed="transfer")
     full = [row for row in rows if "speedup" in row]
     above = [row for row in full if row["page_in"] > TIMEOUT_US]
     speedup = [

@@ -88,6 +88,9 @@ class Column:
         return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+SIZE = Column("num_bytes", "size", "B")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Series:
     """One line of a panel; `deviation` draws bars."""
@@ -112,6 +115,28 @@ class Series:
         """The line through a table's columns x and y."""
         bars = [row[deviation] for row in rows] if deviation else ()
         return cls(label, [row[x] for row in rows], [row[y] for row in rows], bars, dashed)
+
+    @classmethod
+    def by(
+        cls, column: str, rows: Sequence[Mapping[str, Any]], x: str, y: str, *, deviation: str = ""
+    ) -> list[Self]:
+        """A line for each name in a column."""
+        names = dict.fromkeys(str(row[column]) for row in rows)
+        return [
+            cls.of(name, [row for row in rows if row[column] == name], x, y, deviation=deviation)
+            for name in names
+        ]
+
+    @classmethod
+    def over_sizes(
+        cls, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str], dashed: str = ""
+    ) -> list[Self]:
+        """A line for each titled column that the rows have, over SIZE; one of them dashed."""
+        return [
+            cls.of(title, rows, SIZE.key, key, dashed=key == dashed)
+            for key, title in titles.items()
+            if key in rows[0]
+        ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
