@@ -39,6 +39,7 @@ SETTINGS = (
 )
 AS_VMMC = ("run.timeout=250us", "firmware.block=4KiB")
 SEND, RECEIVE, BUFFER = "send", "receive", "buffer"
+COUNTERS = {SEND: "vmh_misses_send", RECEIVE: "vmh_misses_receive", BUFFER: "cbh_misses"}
 TITLES = {
     SEND: "page misses on sending (write)",
     RECEIVE: "page misses on arrival (write)",
@@ -134,15 +135,6 @@ def _choices(count: int, ratio: float, seed: int) -> list[int]:
     return pages
 
 
-def _misses(counters: dict[str, int], where: str) -> int:
-    names = {
-        SEND: "vmh_misses_send",
-        RECEIVE: "vmh_misses_receive",
-        BUFFER: "cbh_misses",
-    }
-    return counters[names[where]]
-
-
 def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, float | str]:
     transfers = _Transfers(config, where)
     choices = _choices(2 * count, ratio, 1)
@@ -153,7 +145,7 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
     return {
         "where": TITLES[where],
         "made": 100 * ratio,
-        "seen": 100 * (_misses(after, where) - _misses(before, where)) / count,
+        "seen": 100 * (after[COUNTERS[where]] - before[COUNTERS[where]]) / count,
         "latency_us": latency_us,
         "mbps": transfers.stream_mbps(streamed),
         "retried": (after["blocks_dropped"] - before["blocks_dropped"])
@@ -167,10 +159,8 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
     cases = {
         f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in wheres for ratio in ratios
     }
-    rows = [
-        options.points.take(label, partial(_measure, config, *cases[label], count))
-        for label in options.points.plan(cases)
-    ]
+    measures = {label: partial(_measure, config, *case, count) for label, case in cases.items()}
+    rows = list(options.points.measure(measures).values())
 
     def lines(key: str) -> list[Series]:
         return [

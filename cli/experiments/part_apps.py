@@ -224,8 +224,5 @@ def table_5(options: Options) -> Result:
 
 def _panel_of_apps(rows: Sequence[Mapping[str, Any]], key: str, label: str, title: str) -> Panel:
     """A line an app, over ranks."""
-    names = dict.fromkeys(str(row["app"]) for row in rows)
-    lines = [
-        Series.of(name, [row for row in rows if row["app"] == name], "ranks", key) for name in names
-    ]
+    lines = Series.by("app", rows, "ranks", key)
     return Panel("ranks", label, lines, log_x=True, log_y=True, title=title)

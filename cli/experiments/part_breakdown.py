@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import components
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -278,13 +279,14 @@ def stacked_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
 def figure_13(options: Options) -> Result:
     """Writes with policy all: the components on top of each other beside the measured total."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    rows: list[dict[str, Any]] = []
     lines = {
         "timeout 1 ms": ("run.policy=all",),
         "none (NTO)": ("run.policy=all", "run.nack_cancels_timer=true"),
     }
-    for name in options.points.plan(lines):
-        rows += options.points.take(name, partial(_rows_all, options, name, lines[name], sizes))
+    found = options.points.measure(
+        {name: partial(_rows_all, options, name, each, sizes) for name, each in lines.items()}
+    )
+    rows = [row for some in found.values() for row in some]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     without = [
         (

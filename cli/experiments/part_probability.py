@@ -1,7 +1,7 @@
 """PART figure 14: latency when each page of the destination is absent with some probability."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -54,8 +54,8 @@ def figure_14(options: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            *(_panel(rows, sizes, name, "latency", "latency (us)") for name in POLICIES.values()),
-            *(_panel(rows, sizes, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
+            *(_panel(rows, name, "latency", "latency (us)") for name in POLICIES.values()),
+            *(_panel(rows, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
         ],
         notes=[
             (
@@ -109,19 +109,9 @@ def _transfers(lab: Lab, num_bytes: int, fraction: float, seed: int) -> list[Out
     ]
 
 
-def _panel(
-    rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], policy: str, key: str, label: str
-) -> Panel:
-    series = []
-    for num_bytes in sizes:
-        part = [row for row in rows if row["policy"] == policy and row["num_bytes"] == num_bytes]
-        series.append(
-            Series.of(
-                size_text(num_bytes),
-                part,
-                "percent",
-                key,
-                deviation="deviation" if key == "latency" else "",
-            )
-        )
-    return Panel("fault probability (%)", label, series, log_y=True, title=policy)
+def _panel(rows: Sequence[dict[str, Any]], policy: str, key: str, label: str) -> Panel:
+    """A line a size."""
+    part = [row | {"size": size_text(row["num_bytes"])} for row in rows if row["policy"] == policy]
+    bars = "deviation" if key == "latency" else ""
+    lines = Series.by("size", part, "percent", key, deviation=bars)
+    return Panel("fault probability (%)", label, lines, log_y=True, title=policy)
