@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.solver import Solution
-from pagewire.apps.hpcg.team import Team
+from pagewire.apps.team import Team
 from pagewire.apps.state import write_state
 
 
