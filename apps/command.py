@@ -120,9 +120,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_mini_app(
-    name: str,
-    parse: Callable[[list[str] | None], Options],
-    run: Callable[[Any, Options, Say], int],
+    name: str, parse: Callable[[list[str] | None], Options], run: Callable[[Any, Options, Say], int]
 ) -> int:
     """Call `run(MPI, parse(None), say)` on all ranks of COMM_WORLD and return its exit code.
 

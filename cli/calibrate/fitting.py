@@ -203,10 +203,7 @@ def _alone_table(found: Fit, verdict: Verdict, base: platform.Platform) -> Table
         unit = np.zeros(len(found.groups))
         unit[idx] = 1
         table.add_row(
-            sum_of(group),
-            f"{group.base_ns:.0f}",
-            f"{group.fitted_ns:.0f}",
-            _doubt(found, unit),
+            sum_of(group), f"{group.base_ns:.0f}", f"{group.fitted_ns:.0f}", _doubt(found, unit)
         )
     return table
 

@@ -17,11 +17,7 @@ def _fault(lab: Lab, num_bytes: int) -> Outcome:
 LINES: Lines = {
     "timeout_1ms": ("timeout 1 ms", _fault, ("run.policy=all", "run.timeout=1ms")),
     "timeout_500us": ("timeout 500 us", _fault, ("run.policy=all", "run.timeout=500us")),
-    "timeout_100us": (
-        "timeout 100 us",
-        _fault,
-        ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
-    ),
+    "timeout_100us": ("timeout 100 us", _fault, ("run.policy=all", f"run.timeout={TIMEOUT_US}us")),
     "none": ("none (NTO)", _fault, ("run.policy=all", "run.nack_cancels_timer=true")),
     "transfer": ("T(n), no fault", lambda lab, num_bytes: lab.write(num_bytes), ()),
 }

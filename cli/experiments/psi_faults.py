@@ -128,10 +128,7 @@ def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
         agree = all(line.y == own[0].y for line in own)
         found += [
             Series(
-                f"{'either way' if agree else line.way}, {what}",
-                sizes,
-                line.y,
-                dashed=what == BOTH,
+                f"{'either way' if agree else line.way}, {what}", sizes, line.y, dashed=what == BOTH
             )
             for line in (own[:1] if agree else own)
         ]

@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pagewire.cli.experiments.r5_bench import Bench
-from pagewire.cli.experiments.r5_transfers import (
-    BOTH,
-    LATENCY,
-    ONE_HOP_NOTE,
-    THROUGHPUT,
-    Quantity,
-)
+from pagewire.cli.experiments.r5_transfers import BOTH, LATENCY, ONE_HOP_NOTE, THROUGHPUT, Quantity
 from pagewire.cli.kit.result import (
     SIZE,
     Column,

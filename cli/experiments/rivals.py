@@ -186,7 +186,7 @@ def churn(chosen: Options) -> Result:
                 f"{num_messages} messages of each size; each in memory that was just mapped and is "
                 "unmapped after it, as allocators do with large blocks. The kernel gives the same "
                 "addresses to new pages."
-            ),
+            )
         ],
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
@@ -234,7 +234,7 @@ def memory(chosen: Options) -> Result:
                 "time a message (us)",
                 _lines_over_fractions(rows, fractions),
                 log_y=True,
-            ),
+            )
         ],
         notes=[
             (

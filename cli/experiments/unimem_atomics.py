@@ -4,15 +4,7 @@ that everybody adds to does."""
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.kit.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean, powers_of_two
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
 from pagewire.unimem.machine import Machine

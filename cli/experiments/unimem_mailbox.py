@@ -100,9 +100,7 @@ def _through_mailbox(options: Options, way: str, sizes: Sequence[int]) -> list[f
             data = bytes((i * 7 + 1) % 251 for i in range(num_bytes))
             (begin_ns,) = machine.run((0, lambda thread: thread.now_ns))
             _, (words, end_ns) = machine.run(
-                (0, send, data),
-                (1, receive, -(-num_bytes // part_bytes) * part_words),
-                raw=True,
+                (0, send, data), (1, receive, -(-num_bytes // part_bytes) * part_words), raw=True
             )
             if data_of(words)[:num_bytes] != data:
                 raise EngineError(int(lib.PW_ERR_HOST), f"{num_bytes} bytes by {way}: wrong data")
