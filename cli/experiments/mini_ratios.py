@@ -182,20 +182,16 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
             Panel("miss ratio (%)", "mean latency of 4 KB (us)", lines("latency_us")),
             Panel("miss ratio (%)", "bandwidth (MB/s)", lines("mbps")),
         ],
-        notes=[
-            (
-                f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver "
-                f"has the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time."
-            ),
-            (
-                f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of "
-                f"a round of {ROUND} pages or buffers. Pages are pinned already."
-            ),
-            (
-                f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival "
-                "comes again then, and what that node sent behind it. On sending the block waits."
-            ),
-        ],
+        notes=f"""
+            Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver has the
+            bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time.
+
+            A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of a round
+            of {ROUND} pages or buffers. Pages are pinned already.
+
+            Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival comes again
+            then, and what that node sent behind it. On sending the block waits.
+        """,
         varied={
             "run.translation": "mini",
             "mini.vmh_*, mini.cbh_*": f"{ENTRIES} entries, {WAYS} ways, lines of one",

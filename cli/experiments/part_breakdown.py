@@ -134,27 +134,22 @@ def figure_10(options: Options) -> Result:
                 marks=[("measured total", [total_us])],
             )
         ],
-        notes=[
-            (
-                f"Measured total {total_us:.3f} us; at the receiver (notification) "
-                f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} "
-                f"us; the fault adds {total_us - plain_us:.3f} us."
-            ),
-            (
-                "PART gives about 38 us for a page fault of 4 KB. The sum of its components as "
-                "they stand in the platform file is what comes out here; nothing was fitted."
-            ),
-            (
-                f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
-                "that keep arriving raise the interrupt again once the handler has cleared FSR."
-            ),
-            (
-                "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, "
-                "page-in and Netlink are the platform's costs, and the rest are handlers that "
-                "interrupted it."
-            ),
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            Measured total {total_us:.3f} us; at the receiver (notification)
+            {outcome.arrival_ns / 1000.0:.3f} us; the same write without fault {plain_us:.3f} us;
+            the fault adds {total_us - plain_us:.3f} us.
+
+            PART gives about 38 us for a page fault of 4 KB. The sum of its components as they stand
+            in the platform file is what comes out here; nothing was fitted.
+
+            {outcome.counters["fault_interrupts"]} handler invocations: packets of the block that
+            keep arriving raise the interrupt again once the handler has cleared FSR.
+
+            Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and
+            Netlink are the platform's costs, and the rest are handlers that interrupted it.
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "page"},
     )
 

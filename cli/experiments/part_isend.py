@@ -38,19 +38,16 @@ def figure_16(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=[Panel.over_bytes("message size", "duration of Isend (us)", series)],
-        notes=[
-            (
-                "Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime "
-                "(virtual); both ranks' buffers are resident; the receive is posted and the "
-                "request completed outside of the measured time."
-            ),
-            (
-                "Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; "
-                "the last slope goes on above it); messages up to run.eager_limit are copied and "
-                "never touched."
-            ),
-            f"{chosen.repetitions} repetitions.",
-        ],
+        notes=f"""
+            Duration of MPI.Comm.Isend alone, from call to return at rank 0, by MPI.Wtime (virtual);
+            both ranks' buffers are resident; the receive is posted and the request completed
+            outside of the measured time.
+
+            Pre-touch costs come from the platform's table touch_resident (152 us for 4 MB; the last
+            slope goes on above it); messages up to run.eager_limit are copied and never touched.
+
+            {chosen.repetitions} repetitions.
+        """,
         varied={"run.memory": ", ".join(MEMORY), "run.compute": "none"},
         numbers="MPI.Wtime of the emulated node around the call, from the platform's costs",
     )

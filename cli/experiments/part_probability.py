@@ -57,15 +57,13 @@ def figure_14(options: Options) -> Result:
             *(_panel(rows, name, "latency", "latency (us)") for name in POLICIES.values()),
             *(_panel(rows, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
         ],
-        notes=[
-            (
-                f"{options.repetitions} seeds; each draws every page of the destination on its "
-                f"own, in as many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and "
-                "standard deviation between the seeds' means. Slowdown is against the same "
-                "size and policy at 0 %."
-            ),
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            {options.repetitions} seeds; each draws every page of the destination on its own, in as
+            many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation
+            between the seeds' means. Slowdown is against the same size and policy at 0 %.
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "page, all"},
     )
 

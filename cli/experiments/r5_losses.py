@@ -175,24 +175,19 @@ def livelock(options: Options) -> Result:
             )
             for key, label in (("gbps", "goodput (Gb/s)"), ("sent", "data sent / payload (x)"))
         ],
-        notes=[
-            (
-                "blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a "
-                "packet is sent again at its timeout (run.timeout)."
-            ),
-            (
-                "unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same "
-                "write with all of its blocks outstanding and no timers; when one had no answer, "
-                "the bench sends all of it again, run.timeout after the time at which it would "
-                "have been complete."
-            ),
-            (
-                f"{options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and "
-                "standard deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 "
-                "attempts."
-            ),
-            ONE_HOP_NOTE,
-        ],
+        notes=f"""
+            blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a packet
+            is sent again at its timeout (run.timeout).
+
+            unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same write with
+            all of its blocks outstanding and no timers; when one had no answer, the bench sends all
+            of it again, run.timeout after the time at which it would have been complete.
+
+            {options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and standard
+            deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 attempts.
+
+            {ONE_HOP_NOTE}
+        """,
         varied={
             "impairments.packet_loss": "0 to 0.1 %",
             "unsegmented": f"run.timeout=none, firmware.window_blocks={_BLOCKS}",

@@ -104,19 +104,16 @@ def reuse(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=_panels_by_size(by_size, ended),
-        notes=[
-            (
-                "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
-                "measurement; both ends' buffers are new, used so many times; the sender has "
-                "written its own, nobody has touched the receiver's. What a strategy pins at its "
-                "start (pin-all, bounce) is not in it. Files and picture have every strategy."
-            ),
-            (
-                "ideal is what no machine does. static has all its tables on the NIC and pins when "
-                "memory is registered, which costs nothing here. Neither is ever the best. mini "
-                "pins at a miss, of a packet that is dropped and comes again by the timeout."
-            ),
-        ],
+        notes="""
+            Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each
+            measurement; both ends' buffers are new, used so many times; the sender has written its
+            own, nobody has touched the receiver's. What a strategy pins at its start (pin-all,
+            bounce) is not in it. Files and picture have every strategy.
+
+            ideal is what no machine does. static has all its tables on the NIC and pins when memory
+            is registered, which costs nothing here. Neither is ever the best. mini pins at a miss,
+            of a packet that is dropped and comes again by the timeout.
+        """,
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
@@ -181,13 +178,11 @@ def churn(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=[Panel.over_bytes("message size", "time a message (us)", series)],
-        notes=[
-            (
-                f"{num_messages} messages of each size; each in memory that was just mapped and is "
-                "unmapped after it, as allocators do with large blocks. The kernel gives the same "
-                "addresses to new pages."
-            )
-        ],
+        notes=f"""
+            {num_messages} messages of each size; each in memory that was just mapped and is
+            unmapped after it, as allocators do with large blocks. The kernel gives the same
+            addresses to new pages.
+        """,
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
@@ -236,18 +231,15 @@ def memory(chosen: Options) -> Result:
                 log_y=True,
             )
         ],
-        notes=[
-            (
-                f"Buffers of {size_text(size)} in turn, three rounds, of a model page table with "
-                f"{num_frames} frames a node; - is a strategy that was refused. Major faults, what "
-                "was given up and what was pinned are those of the last column."
-            ),
-            (
-                "pin-cache and utlb without a limit of their own: they give something up when no "
-                "frame can be pinned. Half of the frames may be held by the peer (firehose), "
-                "or in miNI's cache, which evicts nothing that it holds; static never evicts."
-            ),
-        ],
+        notes=f"""
+            Buffers of {size_text(size)} in turn, three rounds, of a model page table with
+            {num_frames} frames a node; - is a strategy that was refused. Major faults, what was
+            given up and what was pinned are those of the last column.
+
+            pin-cache and utlb without a limit of their own: they give something up when no frame
+            can be pinned. Half of the frames may be held by the peer (firehose), or in miNI's
+            cache, which evicts nothing that it holds; static never evicts.
+        """,
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )

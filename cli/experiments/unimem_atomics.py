@@ -127,19 +127,18 @@ def operations(options: Options) -> Result:
             )
             for key, label in (("latency", "latency (us)"), ("rate", "rate (k/s)"))
         ],
-        notes=[
-            (
-                "Latency: one thread of node 0, from the call to its return, mean of some one "
-                f"behind the other. Rate: {num_threads} threads of node 0 at one owner, each with "
-                "pages of its own, from the first call to the last return."
-            ),
-            (
-                "A fork is what the library does: a page at the target, its description word by "
-                "word, the request, and the page goes again; until the caller knows the child's id."
-            ),
-            ORDER_NOTE,
-            ASSUMED_NOTE,
-        ],
+        notes=f"""
+            Latency: one thread of node 0, from the call to its return, mean of some one behind the
+            other. Rate: {num_threads} threads of node 0 at one owner, each with pages of its own,
+            from the first call to the last return.
+
+            A fork is what the library does: a page at the target, its description word by word, the
+            request, and the page goes again; until the caller knows the child's id.
+
+            {ORDER_NOTE}
+
+            {ASSUMED_NOTE}
+        """,
         numbers=NUMBERS,
     )
 

@@ -123,27 +123,20 @@ def sizes_of(options: Options) -> list[int]:
     return chosen
 
 
-NOTES = (
-    (
-        "Virtual columns are times of the emulated machine, wall columns of this host: "
-        "never divide one by the other. Wall columns differ from run to run; virtual ones "
-        "do not."
-    ),
-    (
-        "One way: half a ping-pong, in the wall columns half of the median. Rate: messages "
-        "of that size one behind the other, at most 1024 or 4 MiB, until an answer of a "
-        "byte is back."
-    ),
-    (
-        "Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time "
-        "(tables.copy); system calls and what the programs compute take none. All pages "
-        "of the rings have been used before."
-    ),
-    (
-        "TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program "
-        "under `pagewire sockets`, ring 64 KiB: how long one waits for it."
-    ),
-)
+NOTES = """
+    Virtual columns are times of the emulated machine, wall columns of this host: never divide one
+    by the other. Wall columns differ from run to run; virtual ones do not.
+
+    One way: half a ping-pong, in the wall columns half of the median. Rate: messages of that size
+    one behind the other, at most 1024 or 4 MiB, until an answer of a byte is back.
+
+    Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time (tables.copy);
+    system calls and what the programs compute take none. All pages of the rings have been used
+    before.
+
+    TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program under
+    `pagewire sockets`, ring 64 KiB: how long one waits for it.
+"""
 
 
 def sockets(options: Options) -> Result:

@@ -182,6 +182,7 @@ class Result:
     rows: Sequence[Mapping[str, Any]]
     panels: Sequence[Panel]
     notes: Sequence[str] = ()
+    """Or a text, whose paragraphs they are."""
     varied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Settings that the experiment itself chooses: `section.name` and its value or values."""
     numbers: str = "virtual times of the engine, from the component costs of the platform file"
@@ -190,6 +191,11 @@ class Result:
     """In place of the experiment's, when something else than usual was run."""
     missing: Sequence[str] = ()
     """Points of an experiment that was stopped."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.notes, str):
+            notes = [" ".join(each.split()) for each in self.notes.strip().split("\n\n")]
+            object.__setattr__(self, "notes", notes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
