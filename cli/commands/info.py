@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import fabric, mpi_choice
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
@@ -83,9 +83,7 @@ def print_unimem(environ: Mapping[str, str]) -> None:
 
 
 def _print(*tables: Table) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
+    console = console_of(plain_width=200)
     for table in tables:
         console.print(table)
 
