@@ -240,8 +240,8 @@ def _bin_counts(options: Options, kernel: Kernel, which: str) -> list[int]:
     return [done.counters[f"miss_{which}_{name}"] for name in BINS]
 
 
-def _bins(options: Options, which: str, quantity: str) -> Result:
-    """Per cent of the misses in each bin."""
+def miss_times(options: Options, which: str, quantity: str) -> Result:
+    """Per cent of the misses in each bin. which: `delays`, from interrupt to thread, or `works`."""
     rows: list[dict[str, Any]] = []
     measures = {each.name: partial(_bin_counts, options, each, which) for each in _kernels(options)}
     for kernel, counts in options.points.measure(measures).items():
@@ -278,13 +278,3 @@ def _bins(options: Options, which: str, quantity: str) -> Result:
         ],
         varied={"run.translation": "mini"},
     )
-
-
-def table_4_6(options: Options) -> Result:
-    """Delay from interrupt to thread."""
-    return _bins(options, "delays", "delay")
-
-
-def table_4_7(options: Options) -> Result:
-    """The thread's work."""
-    return _bins(options, "works", "processing")

@@ -8,7 +8,7 @@ pages are pinned already: what a miss costs is delay, look-up in the driver's ta
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -153,19 +153,18 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
     }
 
 
-def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> Result:
+def over_misses(options: Options, ends: Mapping[str, str]) -> Result:
+    """Over the miss ratio; ends: titles of lines by where they miss."""
     config = as_vmmc(options, *SETTINGS)
     count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
-    cases = {
-        f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in wheres for ratio in ratios
-    }
+    cases = {f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in ends for ratio in ratios}
     measures = {label: partial(_measure, config, *case, count) for label, case in cases.items()}
     rows = list(options.points.measure(measures).values())
 
     def lines(key: str) -> list[Series]:
         return [
             Series.of(title, [row for row in rows if row["where"] == TITLES[where]], "seen", key)
-            for where, title in zip(wheres, titles, strict=True)
+            for where, title in ends.items()
         ]
 
     return Result(
@@ -197,13 +196,3 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
             "mini.vmh_*, mini.cbh_*": f"{ENTRIES} entries, {WAYS} ways, lines of one",
         },
     )
-
-
-def figure_4_1(options: Options) -> Result:
-    """Over the VMH cache's miss ratio, by the end that misses."""
-    return _result(options, (SEND, RECEIVE), ("on sending", "on arrival"))
-
-
-def figure_4_4(options: Options) -> Result:
-    """Over the CBH cache's miss ratio, of reads."""
-    return _result(options, (BUFFER,), ("buffers",))

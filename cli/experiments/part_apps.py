@@ -26,19 +26,9 @@ _RECORDED_NOTE = (
 )
 
 
-def table_2(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["lammps"])
-
-
-def table_3(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["hpl"])
-
-
-def table_4(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["hpcg"])
-
-
-def _table(options: Options, app: App) -> Result:
+def pretouch_against_part(options: Options, which: str) -> Result:
+    """which: the app, of those that --app takes."""
+    app = KINDS[options.app][which]
     rows = _rows(options, app)
     return Result(
         columns=[

@@ -135,8 +135,8 @@ def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
     return found
 
 
-def _latencies(options: Options, sides: str) -> Result:
-    """A line for each way and timeout, and one without fault."""
+def latencies(options: Options, sides: str) -> Result:
+    """A line for each way and timeout, and one without fault. sides: that fault, of SIDES."""
     sizes = _sizes(options)
     cases = {"no fault": ("no_fault", WAYS["touch_ahead"], "1ms", "none")}
     for name, way in WAYS.items():
@@ -193,21 +193,6 @@ def _latency_panels(lines: Sequence[_Line], without: Series) -> list[Panel]:
         axes(merged, title="all timeouts"),
         axes(_paired(drawn, sizes), title=f"timeout {DRAWN_TIMEOUT} only"),
     ]
-
-
-def figure_4_2(options: Options) -> Result:
-    """Latency with all pages of the destination absent."""
-    return _latencies(options, "destination")
-
-
-def figure_4_3(options: Options) -> Result:
-    """Latency with all pages of the source absent."""
-    return _latencies(options, "source")
-
-
-def figure_4_4(options: Options) -> Result:
-    """Latency with all pages of both ends absent."""
-    return _latencies(options, "both")
 
 
 STEPS = {1: "every page", 2: "every other page"}

@@ -3,6 +3,7 @@ that everybody adds to does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean, powers_of_two
 from pagewire.native import EngineError, lib
@@ -104,7 +105,9 @@ def operations(options: Options) -> Result:
     """Latency of each operation by one thread, and how many a second threads together get done."""
     num_threads = options.pick(8, 16)
     measures = {name: partial(_row, options, name, num_threads) for name in OPERATIONS}
-    rows = [{"operation": name, **row} for name, row in options.points.measure(measures).items()]
+    rows: list[dict[str, Any]] = [
+        {"operation": name, **row} for name, row in options.points.measure(measures).items()
+    ]
     texts = {0: "local", 1: "1 hop", 3: "3 hops"}
     return Result(
         columns=[
