@@ -120,12 +120,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_mini_app(
-    name: str,
-    parse: Callable[[list[str] | None], Options],
-    run: Callable[[Any, Options, Say], int],
-    argv: list[str] | None,
+    name: str, parse: Callable[[list[str] | None], Options], run: Callable[[Any, Options, Say], int]
 ) -> int:
-    """Call `run(MPI, parse(argv), say)` on all ranks of COMM_WORLD and return its exit code.
+    """Call `run(MPI, parse(None), say)` on all ranks of COMM_WORLD and return its exit code.
 
     An AppError, which all ranks raise together, is printed once and gives its exit code on all of
     them. A fault of the program itself aborts all ranks.
@@ -139,7 +136,7 @@ def run_mini_app(
             print(text, file=file, flush=True)
 
     try:
-        return run(MPI, parse(argv), say)
+        return run(MPI, parse(None), say)
     except HelpRequest as request:
         say(request)
         return 0

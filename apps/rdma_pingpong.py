@@ -180,10 +180,5 @@ def _run(mpi: Any, options: Options, say: Say) -> int:
     return 0
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run on all ranks of COMM_WORLD; 0, or 2 for bad input, alike on all ranks."""
-    return run_mini_app("rdma_pingpong", parse_options, _run, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_mini_app("rdma_pingpong", parse_options, _run))

@@ -18,6 +18,7 @@ class Team:
         self.comm = comm
         self.rank: int = comm.Get_rank()
         self.num_ranks: int = comm.Get_size()
+        self._part, self._parts = np.zeros(1), np.zeros(self.num_ranks)
 
     def gather_rows(self, row: ArrayLike) -> NDArray[np.float64]:
         """Every rank's row of doubles, by rank: shape (num_ranks, len(row))."""
@@ -45,6 +46,15 @@ class Team:
         total: NDArray[np.float64] = rows[0].copy()
         for row in rows[1:]:
             total += row
+        return total
+
+    def sum_scalar(self, part: float) -> float:
+        """The same of one number, by buffers that are kept, as HPCG does it each iteration."""
+        self._part[0] = part
+        self.comm.Allgather(self._part, self._parts)
+        total = 0.0
+        for value in self._parts.tolist():
+            total += value
         return total
 
     def sum_integers(self, *values: int) -> list[int]:

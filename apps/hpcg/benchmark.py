@@ -16,7 +16,7 @@ from pagewire.apps.hpcg.geometry import Geometry, choose_boxes
 from pagewire.apps.hpcg.multigrid import Multigrid
 from pagewire.apps.hpcg.options import Options
 from pagewire.apps.hpcg.solver import Solution, Solver
-from pagewire.apps.hpcg.team import Team
+from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch
 
 SECTIONS = ("DDOT", "DDOT Allreduce", "WAXPBY", "SpMV", "MG")

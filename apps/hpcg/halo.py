@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pagewire.apps.hpcg.geometry import OFFSETS, Geometry, Triple
 from pagewire.apps.hpcg.kernels import Vector
-from pagewire.apps.hpcg.team import Team
 from pagewire.apps.pages import fresh
+from pagewire.apps.team import Team
 from pagewire.apps.timing import phase
 
 _TAG = 99

@@ -10,7 +10,7 @@ import dataclasses
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.operator import Operator
-from pagewire.apps.hpcg.team import Team
+from pagewire.apps.team import Team
 from pagewire.apps.timing import declare
 
 MAX_LEVELS = 4

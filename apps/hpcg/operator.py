@@ -6,7 +6,7 @@ from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.halo import Halo
 from pagewire.apps.hpcg.kernels import Vector
-from pagewire.apps.hpcg.team import Team
+from pagewire.apps.team import Team
 from pagewire.apps.timing import declare, phase
 
 BYTES_PER_ENTRY = 12

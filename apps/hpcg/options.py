@@ -4,14 +4,7 @@ import argparse
 import dataclasses
 import math
 
-from pagewire.apps.command import (
-    InputError,
-    Parser,
-    SharedOptions,
-    check_limits,
-    option,
-    require,
-)
+from pagewire.apps.command import InputError, Parser, SharedOptions, check_limits, option, require
 from pagewire.apps.hpcg.multigrid import MAX_LEVELS
 
 MAX_SHELL_POINTS = 2**31 - 1  # columns are 32-bit indices

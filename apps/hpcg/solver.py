@@ -7,7 +7,7 @@ import math
 from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.multigrid import Multigrid
-from pagewire.apps.hpcg.team import Team
+from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch, declare, phase
 
 

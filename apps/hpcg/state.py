@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from pagewire.apps.hpcg.geometry import Geometry
 from pagewire.apps.hpcg.kernels import Vector
 from pagewire.apps.hpcg.solver import Solution
-from pagewire.apps.hpcg.team import Team
 from pagewire.apps.state import write_state
+from pagewire.apps.team import Team
 
 
 def gather_grid(team: Team, geometry: Geometry, x: Vector) -> NDArray[np.float64] | None:

@@ -1,6 +1,38 @@
-"""`python -m pagewire.apps.lammps` runs the mini-app."""
+"""`python -m pagewire.apps.lammps` runs the mini-app: exit code 0; 2 for bad input
+and 1 for a run that went wrong, alike on all ranks."""
 
-from pagewire.apps.lammps.main import main
+from typing import Any
+
+from pagewire.apps.command import Say, run_mini_app
+from pagewire.apps.lammps.options import Options, parse_options
+
+
+def _run(mpi: Any, options: Options, say: Say) -> int:
+    from pagewire.apps.lammps.report import closing, opening
+    from pagewire.apps.lammps.simulation import Simulation
+    from pagewire.apps.lammps.state import dump_state
+    from pagewire.apps.lammps.thermo import HEADER
+    from pagewire.apps.team import Team
+
+    world = Team(mpi, mpi.COMM_WORLD)
+    simulation = Simulation(options, world)
+    say(f"{opening(options, simulation.domain)}\n{HEADER}")
+    simulation.run(say)
+    say(
+        closing(
+            options,
+            simulation.team,
+            stopwatch=simulation.stopwatch,
+            atoms=simulation.atoms,
+            lists=simulation.lists,
+            trigger=simulation.trigger,
+        )
+    )
+    if options.dump_state is not None:
+        dump_state(options.dump_state, simulation.team, simulation.atoms)
+    simulation.close()
+    return 0
+
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_mini_app("lammps", parse_options, _run))

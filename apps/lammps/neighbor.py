@@ -64,10 +64,7 @@ class NeighborLists:
             self._neighbors = np.zeros(int(needed * GROWTH_FACTOR), dtype=np.int32)
         self.num_neighbors = needed
         declare_lists(
-            self.options,
-            num_local=atoms.num_local,
-            num_atoms=atoms.num_all,
-            num_neighbors=needed,
+            self.options, num_local=atoms.num_local, num_atoms=atoms.num_all, num_neighbors=needed
         )
 
     def _choose_grid(self, atoms: Atoms) -> kernels.Grid:

@@ -4,14 +4,7 @@ import argparse
 import dataclasses
 import math
 
-from pagewire.apps.command import (
-    Parser,
-    SharedOptions,
-    check_limits,
-    flag,
-    option,
-    require,
-)
+from pagewire.apps.command import Parser, SharedOptions, check_limits, flag, option, require
 
 MAX_ATOMS = 2**31 - 1  # neighbour lists hold 32-bit indices
 MAX_SEED = 2**63 - 1
@@ -99,8 +92,4 @@ def parse_options(argv: list[str] | None) -> Options:
     nx, ny, nz = given.pop("cells")
     if "size" in given:
         nx = ny = nz = given.pop("size")
-    return Options(
-        cells=(nx, ny, nz),
-        newton=given.pop("newton") == "on",
-        **given,
-    )
+    return Options(cells=(nx, ny, nz), newton=given.pop("newton") == "on", **given)

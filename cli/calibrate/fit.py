@@ -19,14 +19,7 @@ from pagewire.cli.calibrate import parameters as costs
 from pagewire.cli.calibrate.machine import Machine
 from pagewire.cli.calibrate.parameters import Parameter
 from pagewire.cli.calibrate.points import Point
-from pagewire.cli.calibrate.solve import (
-    FLOOR,
-    Array,
-    Directions,
-    directions_of,
-    factors,
-    groups_of,
-)
+from pagewire.cli.calibrate.solve import FLOOR, Array, Directions, directions_of, factors, groups_of
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import Platform
 

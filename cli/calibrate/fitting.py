@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from pagewire.cli.calibrate import parameters, points
@@ -20,12 +19,12 @@ from pagewire.cli.calibrate.fit import FACTOR_MAX, FACTOR_MIN, Fit, Group
 from pagewire.cli.calibrate.fit import fit as fit_points
 from pagewire.cli.calibrate.points import Point
 from pagewire.cli.calibrate.solve import Array, sums
+from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_file
 from pagewire.run.settings.config import Config
 
-_PLAIN_WIDTH = 100
 _FAR_OFF = 0.1
 """Deviation from which on the model is not the machine."""
 
@@ -124,9 +123,7 @@ def entries(
 
 def show(found: Fit, verdict: Verdict, measured: Sequence[Point], base: platform.Platform) -> None:
     """What was found, and what cannot be."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH)
+    console = console_of()
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False)
@@ -203,10 +200,7 @@ def _alone_table(found: Fit, verdict: Verdict, base: platform.Platform) -> Table
         unit = np.zeros(len(found.groups))
         unit[idx] = 1
         table.add_row(
-            sum_of(group),
-            f"{group.base_ns:.0f}",
-            f"{group.fitted_ns:.0f}",
-            _doubt(found, unit),
+            sum_of(group), f"{group.base_ns:.0f}", f"{group.fitted_ns:.0f}", _doubt(found, unit)
         )
     return table
 

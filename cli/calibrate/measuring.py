@@ -10,16 +10,14 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pagewire.cli.calibrate import constants, host
 from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples
+from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_file
-
-_PLAIN_WIDTH = 100
 
 
 def measure(base: str, output: str, *, is_quick: bool, folder: str) -> int:
@@ -57,9 +55,7 @@ def measure(base: str, output: str, *, is_quick: bool, folder: str) -> int:
 
 def show(found: host.Found, measured: constants.Measured, before: platform.Platform) -> None:
     """Tables of the samples, and of the costs that come of them."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH)
+    console = console_of()
     console.print(_samples_table(found))
     for name, line in measured.lines.items():
         console.print(

@@ -190,8 +190,7 @@ def calibrate(
         bool, typer.Option("--quick", help="try the command; too short to mean anything")
     ] = False,
     folder: Annotated[
-        str,
-        typer.Option(metavar="DIR", help="of a file whose pages are read back from its disk"),
+        str, typer.Option(metavar="DIR", help="of a file whose pages are read back from its disk")
     ] = "",
     *,
     given: Given,

@@ -187,11 +187,7 @@ def _result(
     documents: list[dict[str, Any]] = []
     by_choice: dict[Choice, dict[str, Any]] = {}
     for choice, reference in refer_to.items():
-        named = {
-            "name": choice.name,
-            "sweep": dict(choice.point),
-            "baseline": reference.name,
-        }
+        named = {"name": choice.name, "sweep": dict(choice.point), "baseline": reference.name}
         own = {key: getattr(choice, key) for key in ("memory", "policy", "translation")}
         if choice in ended.failures:
             entries.append({**named, **own, "failure": ended.failures[choice]})

@@ -9,12 +9,12 @@ import pathlib
 import platform as host
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import fabric, mpi_choice
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
@@ -32,67 +32,71 @@ _CHECKS_WRITE_PROTECTION = 2
 def print_all(environ: Mapping[str, str]) -> None:
     """Everything, as tables."""
     current = config.load(environ=environ)
+    extensions = [
+        _extensions_table(each, current.value(each.setting)) for each in config.EXTENSIONS
+    ]
     machine = platform.load(current.run.platform)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(_settings_table(current))
-    for registry in config.EXTENSIONS:
-        console.print(_extensions_table(registry, current.value(registry.setting)))
-    console.print(_costs_table(machine))
-    console.print(_host_table())
+    _print(_settings_table(current), *extensions, _costs_table(machine), _host_table())
 
 
 def print_smmu(environ: Mapping[str, str]) -> None:
     """Settings of the SMMU, what they mean for its banks, and the layout of a bank's registers."""
     current = config.load(environ=environ)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(_settings_table(current, "smmu"))
-    console.print(_settings_table(current, "driver"))
-    console.print(_registers_table(current))
+    smmu = current.smmu
+    title = (
+        f"registers of each of the {smmu.num_context_banks} context banks; SCTLR of a bank in use: "
+        f"{registers.describe(registers.sctlr_of(smmu.mode, smmu.hupcf))}"
+    )
+    fields = ((each.register, each.name, each.bits, each.meaning) for each in registers.LAYOUT)
+    layout = _table(title, ("register", "field", "bits", "meaning"), fields)
+    _print(_settings_table(current, "smmu"), _settings_table(current, "driver"), layout)
 
 
 def print_mini(environ: Mapping[str, str]) -> None:
     """Settings of miNI, and what stands in the NIC's memory with each translation unit."""
     current = config.load(environ=environ)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(_settings_table(current, "mini"))
-    console.print(_memory_table(current))
+    _print(_settings_table(current, "mini"), _memory_table(current))
 
 
 def print_unimem(environ: Mapping[str, str]) -> None:
     """Settings of Unimem, register maps of mailbox and packetizer, operations, limits."""
     current = config.load(environ=environ)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(_settings_table(current, "unimem"))
-    maps = Table(title="registers; offsets in a page", title_justify="left")
-    for head in ("page", "offset", "register", "bits", "access", "meaning"):
-        maps.add_column(head, overflow="fold")
-    for each in unimem.LAYOUT:
-        offset = f"{each.offset:#05x}"
-        maps.add_row(each.page, offset, each.name, each.bits, each.access, each.meaning)
-    operations = Table(
-        title="operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "
-        "8, address 64, arguments 64 + 64; response of 128 bits = error 64, result 64",
-        title_justify="left",
+    maps = _table(
+        "registers; offsets in a page",
+        ("page", "offset", "register", "bits", "access", "meaning"),
+        (
+            (each.page, f"{each.offset:#05x}", each.name, each.bits, each.access, each.meaning)
+            for each in unimem.LAYOUT
+        ),
     )
-    for head in ("operation", "opcode", "argument 1", "argument 2", "result", "bits lost"):
-        operations.add_column(head, overflow="fold")
-    for name, opcode, *rest in unimem.OPERATIONS:
-        operations.add_row(name, str(opcode), *rest, str(unimem.ignored_bits(opcode)))
-    bounds = Table(title="limits", title_justify="left")
-    for head in ("what", "prototype", "here"):
-        bounds.add_column(head, overflow="fold")
-    for row in unimem.limits(current):
-        bounds.add_row(*row)
-    for table in (maps, operations, bounds):
+    operations = _table(
+        "operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "
+        "8, address 64, arguments 64 + 64; response of 128 bits = error 64, result 64",
+        ("operation", "opcode", "argument 1", "argument 2", "result", "bits lost"),
+        (
+            (name, str(opcode), *rest, str(unimem.ignored_bits(opcode)))
+            for name, opcode, *rest in unimem.OPERATIONS
+        ),
+    )
+    bounds = _table("limits", ("what", "prototype", "here"), unimem.limits(current))
+    _print(_settings_table(current, "unimem"), maps, operations, bounds)
+
+
+def _print(*tables: Table) -> None:
+    console = console_of(plain_width=200)
+    for table in tables:
         console.print(table)
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]] = (), **more: Any
+) -> Table:
+    table = Table(title=title, title_justify="left", **more)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_plain, row))
+    return table
 
 
 def _memory_table(current: config.Config) -> Table:
@@ -136,24 +140,9 @@ def _toml(declaration: Declaration, value: object, text: str) -> str:
     return f'"{escaped}"'
 
 
-def _registers_table(current: config.Config) -> Table:
-    smmu = current.smmu
-    title = (
-        f"registers of each of the {smmu.num_context_banks} context banks; SCTLR of a bank in use: "
-        f"{registers.describe(registers.sctlr_of(smmu.mode, smmu.hupcf))}"
-    )
-    table = Table(title=title, title_justify="left")
-    for head in ("register", "field", "bits", "meaning"):
-        table.add_column(head, overflow="fold")
-    for field in registers.LAYOUT:
-        table.add_row(field.register, field.name, field.bits, field.meaning)
-    return table
-
-
 def _settings_table(current: config.Config, section: str = "") -> Table:
-    table = Table(title="settings", title_justify="left")
-    for head in ("setting", "value", "default", "unit", "comes from", "help"):
-        table.add_column(head, overflow="fold")
+    heads = ("setting", "value", "default", "unit", "comes from", "help")
+    table = _table("settings", heads)
     for each in current.settings():
         if section and each.declaration.section != section:
             continue
@@ -168,9 +157,7 @@ def _settings_table(current: config.Config, section: str = "") -> Table:
 def _extensions_table(registry: Registry[Any], chosen: str) -> Table:
     """The names that a setting takes, and the user's class when that is chosen."""
     kind = registry.base.__name__
-    table = Table(title=f"{kind} ({registry.setting})", title_justify="left")
-    for head in ("name", "is", "runs in"):
-        table.add_column(head, overflow="fold")
+    table = _table(f"{kind} ({registry.setting})", ("name", "is", "runs in"))
     for name, each in registry.entries().items():
         where = "C" if each.cls is None else "Python"
         table.add_row(name, _plain(each.help), where, style="bold" if name == chosen else None)
@@ -186,31 +173,26 @@ def _extensions_table(registry: Registry[Any], chosen: str) -> Table:
 
 def _costs_table(machine: platform.Platform) -> Table:
     title = f"platform {machine.name}: {machine.description}"
-    table = Table(title=title, title_justify="left")
-    for head in ("cost", "value", "unit", "stands in", "source", "assumed because"):
-        table.add_column(head, overflow="fold")
+    heads = ("cost", "value", "unit", "stands in", "source", "assumed because")
+    costs = []
     values = {**machine.costs.as_dict(), **dataclasses.asdict(machine.rates)}
     if machine.comparison:
         values |= dataclasses.asdict(machine.comparison)
     for name, value in values.items():
         origin = machine.cost_origins[name]
         given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"
-        cells = (name, given, origin.unit, origin.platform, origin.source, origin.assumed)
-        table.add_row(*(_plain(cell) for cell in cells))
-    table.add_section()
-    for name, origin in machine.table_origins.items():
-        cells = (
-            name, origin.value, origin.unit, origin.platform, origin.source, origin.assumed
-        )  # fmt: skip
-        table.add_row(*(_plain(cell) for cell in cells))
+        costs.append((name, given, origin))
+    table = _table(title, heads)
+    for rows in costs, [(name, each.value, each) for name, each in machine.table_origins.items()]:
+        for name, given, each in rows:
+            cells = (name, given, each.unit, each.platform, each.source, each.assumed)
+            table.add_row(*map(_plain, cells))
+        table.add_section()
     return table
 
 
 def _host_table() -> Table:
-    table = Table(title="versions and host", title_justify="left", show_header=False)
-    for name, text in host_facts().items():
-        table.add_row(name, _plain(text))
-    return table
+    return _table("versions and host", ("", ""), host_facts().items(), show_header=False)
 
 
 def host_facts() -> dict[str, str]:

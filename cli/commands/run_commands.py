@@ -70,14 +70,7 @@ def run(words: Words = None, *, given: Given) -> int:
 
 @app.command()
 @takes_settings(
-    "timeout",
-    "err",
-    "eager_limit",
-    "platform",
-    "strict",
-    "trace",
-    "transport",
-    *_OF_MPIEXEC,
+    "timeout", "err", "eager_limit", "platform", "strict", "trace", "transport", *_OF_MPIEXEC
 )
 def compare(ranks: Ranks, words: Words = None, *, asked: Wanted, given: Given) -> int:
     """Run PROGRAM with each memory strategy, and each value of swept settings, and print a table
@@ -207,8 +200,7 @@ def report(
         str | None, typer.Option("--json", metavar="FILE", help="write the report to this file")
     ] = None,
     html: Annotated[
-        str | None,
-        typer.Option("--html", metavar="FILE", help="write it as a page for a browser"),
+        str | None, typer.Option("--html", metavar="FILE", help="write it as a page for a browser")
     ] = None,
 ) -> int:
     """Print the report of a run that `pagewire env` prepared in DIR (pagewire-run); or make the

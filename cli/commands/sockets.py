@@ -170,12 +170,7 @@ def _why_unreached(path: str) -> str:
 def _facts(ring_bytes: int, settings: list[str], commands: list[list[str]]) -> str:
     """What was asked for, as the members of the JSON that the agent writes."""
     memory = [each.partition("=")[2] for each in settings if each.startswith("run.memory=")][-1]
-    asked = {
-        "memory": memory,
-        "ring_bytes": ring_bytes,
-        "settings": settings,
-        "programs": commands,
-    }
+    asked = {"memory": memory, "ring_bytes": ring_bytes, "settings": settings, "programs": commands}
     return json.dumps(asked)[1:-1]
 
 

@@ -18,15 +18,6 @@ STREAM_NOTE = (
     "Page-level streams of kernels with the same communication, not SPLASH-2 itself: "
     "cli/experiments/mini_streams.py says what is alike and what is not."
 )
-MEASURED_AS = {
-    "FFT": "fft",
-    "Radix": "radix",
-    "LU": "lu",
-    "Ocean": "ocean",
-    "Water-nsquared": "water-nsquared",
-    "Volrend": "volrend",
-}
-"""The thesis's application that each kernel stands for, as `mini.miss_times` names it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,10 +91,8 @@ def _sweep(options: Options) -> list[dict[str, Any]]:
         for kernel in _kernels(options)
         for shape in _shapes(options)
     }
-    return [
-        options.points.take(label, partial(_sweep_row, options, *cases[label]))
-        for label in options.points.plan(cases)
-    ]
+    measures = {label: partial(_sweep_row, options, *case) for label, case in cases.items()}
+    return list(options.points.measure(measures).values())
 
 
 def _sweep_row(options: Options, kernel: Kernel, shape: Shape) -> dict[str, Any]:
@@ -126,23 +115,15 @@ def _sweep_row(options: Options, kernel: Kernel, shape: Shape) -> dict[str, Any]
 
 def _panels(rows: Sequence[dict[str, Any]], key: str, label: str) -> list[Panel]:
     """One for each quantity, over the default of the two others."""
+    order = list(KERNELS)
     default = {"entries": 16384, "line": 64, "ways": 4}
     titles = {"entries": "entries", "line": "pages of a line", "ways": "ways"}
-    kernels = list(dict.fromkeys(str(row["kernel"]) for row in rows))
     panels = []
     for varied, title in titles.items():
         fixed = {name: value for name, value in default.items() if name != varied}
-        lines = []
-        for kernel in kernels:
-            chosen = [
-                row
-                for row in rows
-                if row["kernel"] == kernel
-                and all(row[name] == value for name, value in fixed.items())
-            ]
-            chosen.sort(key=lambda row: float(row[varied]))
-            lines.append(Series.of(kernel, chosen, varied, key))
-        panels.append(Panel(title, label, lines, log_x=True))
+        chosen = [row for row in rows if fixed.items() <= row.items()]
+        chosen.sort(key=lambda row: (order.index(row["kernel"]), row[varied]))
+        panels.append(Panel(title, label, Series.by("kernel", chosen, varied, key), log_x=True))
     return panels
 
 
@@ -154,59 +135,47 @@ _SHAPE_COLUMNS = (
 )
 
 
-def figure_4_2(options: Options) -> Result:
-    """Miss ratio by path, cold and not cold."""
+def _swept(options: Options, key: str, label: str, columns: Sequence[Column], note: str) -> Result:
     rows = _sweep(options)
-    parts = {
-        "cold_send": "cold, send",
-        "cold_receive": "cold, receive",
-        "rest_send": "not cold, send",
-        "rest_receive": "not cold, receive",
-    }
     return Result(
-        columns=[
-            *_SHAPE_COLUMNS,
-            *(Column(key, title, "%", 3) for key, title in parts.items()),
-            Column("ratio", "misses", "%", 3),
-        ],
+        columns=[*_SHAPE_COLUMNS, *columns, Column("ratio", "misses", "%", 3)],
         rows=rows,
-        panels=_panels(rows, "ratio", "misses of all look-ups (%)"),
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Look-ups count the pages of each block that is sent or arrives, again when it "
-                "is sent again; cold: the page was never in this NIC's cache before."
-            ),
-        ],
+        panels=_panels(rows, key, label),
+        notes=[STREAM_NOTE, _scale_note(options), note],
         varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
     )
+
+
+def figure_4_2(options: Options) -> Result:
+    """Miss ratio by path, cold and not cold."""
+    columns = [
+        Column("cold_send", "cold, send", "%", 3),
+        Column("cold_receive", "cold, receive", "%", 3),
+        Column("rest_send", "not cold, send", "%", 3),
+        Column("rest_receive", "not cold, receive", "%", 3),
+    ]
+    note = (
+        "Look-ups count the pages of each block that is sent or arrives, again when it is sent "
+        "again; cold: the page was never in this NIC's cache before."
+    )
+    return _swept(options, "ratio", "misses of all look-ups (%)", columns, note)
 
 
 def figure_4_3(options: Options) -> Result:
     """Speedup of four nodes against one."""
-    rows = _sweep(options)
-    return Result(
-        columns=[*_SHAPE_COLUMNS, Column("speedup", "speedup"), Column("ratio", "misses", "%", 3)],
-        rows=rows,
-        panels=_panels(rows, "speedup", "speedup of four nodes"),
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Speedup: the kernel's flops at the platform's rate on one node, over the time "
-                "of four nodes with their accesses."
-            ),
-        ],
-        varied={"run.translation": "mini", "mini.vmh_*": "see the rows"},
+    note = (
+        "Speedup: the kernel's flops at the platform's rate on one node, over the time of four "
+        "nodes with their accesses."
     )
+    columns = [Column("speedup", "speedup")]
+    return _swept(options, "speedup", "speedup of four nodes", columns, note)
 
 
 def _against_base(options: Options, kernel: Kernel) -> dict[str, Any]:
     shape = Shape().settings(_shrink(options))
     base = _run(options, kernel, "static")
     costs = _run(options, kernel, "mini", *shape)
-    measured = f"mini.miss_times={MEASURED_AS[kernel.name]}"
+    measured = f"mini.miss_times={kernel.name.lower()}"  # the thesis's application of that name
     drawn = _run(options, kernel, "mini", *shape, measured)
     return {
         "kernel": kernel.name,
@@ -223,10 +192,8 @@ def _against_base(options: Options, kernel: Kernel) -> dict[str, Any]:
 def table_4_5(options: Options) -> Result:
     """Slowdown against the base system, misses in the time of costs and as measured."""
     kernels = {kernel.name: kernel for kernel in _kernels(options)}
-    rows: list[dict[str, Any]] = [
-        options.points.take(name, partial(_against_base, options, kernels[name]))
-        for name in options.points.plan(kernels)
-    ]
+    measures = {name: partial(_against_base, options, each) for name, each in kernels.items()}
+    rows = list(options.points.measure(measures).values())
     names = [str(row["kernel"]) for row in rows]
     places = list(range(len(rows)))
     return Result(
@@ -273,16 +240,14 @@ def _bin_counts(options: Options, kernel: Kernel, which: str) -> list[int]:
     return [done.counters[f"miss_{which}_{name}"] for name in BINS]
 
 
-def _bins(options: Options, which: str, quantity: str) -> Result:
-    """Per cent of the misses in each bin."""
+def miss_times(options: Options, which: str, quantity: str) -> Result:
+    """Per cent of the misses in each bin. which: `delays`, from interrupt to thread, or `works`."""
     rows: list[dict[str, Any]] = []
-    kernels = {kernel.name: kernel for kernel in _kernels(options)}
-    for name in options.points.plan(kernels):
-        kernel = kernels[name]
-        counts = options.points.take(name, partial(_bin_counts, options, kernel, which))
+    measures = {each.name: partial(_bin_counts, options, each, which) for each in _kernels(options)}
+    for kernel, counts in options.points.measure(measures).items():
         total = max(sum(counts), 1)
         shares = {name: 100 * count / total for name, count in zip(BINS, counts, strict=True)}
-        rows.append({"kernel": kernel.name, "misses": sum(counts), **shares})
+        rows.append({"kernel": kernel, "misses": sum(counts), **shares})
     return Result(
         columns=[
             Column("kernel", "kernel"),
@@ -313,13 +278,3 @@ def _bins(options: Options, which: str, quantity: str) -> Result:
         ],
         varied={"run.translation": "mini"},
     )
-
-
-def table_4_6(options: Options) -> Result:
-    """Delay from interrupt to thread."""
-    return _bins(options, "delays", "delay")
-
-
-def table_4_7(options: Options) -> Result:
-    """The thread's work."""
-    return _bins(options, "works", "processing")

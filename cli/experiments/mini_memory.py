@@ -49,19 +49,14 @@ def table_1_1(options: Options) -> Result:
                 stacks=[(PARTS[part], [float(row[part]) for row in rows]) for part in stacked],
             )
         ],
-        notes=[
-            (
-                "Entries are counted with the thesis's sizes (4 B a page, 36 B and 26 B a "
-                "buffer, 16 B an imported buffer, 4096 of them a process, 16 KB of post queue a "
-                "process)."
-            ),
-            (
-                "Assumed, and the same for static and miNI: 128 KiB of code, 256 KiB of buffers; "
-                "8 B of tag for each line of miNI. The SMMU's row counts TLBs, NI FIFO, "
-                "transaction table and scratchpad pages; its code is in the R5's own memory and "
-                "not counted."
-            ),
-        ],
+        notes="""
+            Entries are counted with the thesis's sizes (4 B a page, 36 B and 26 B a buffer, 16 B an
+            imported buffer, 4096 of them a process, 16 KB of post queue a process).
+
+            Assumed, and the same for static and miNI: 128 KiB of code, 256 KiB of buffers; 8 B of
+            tag for each line of miNI. The SMMU's row counts TLBs, NI FIFO, transaction table and
+            scratchpad pages; its code is in the R5's own memory and not counted.
+        """,
         varied={
             "run.translation": "smmu, mini, static",
             "mini.static_pages": "512 MB and 4 GB of pages",

@@ -8,7 +8,7 @@ pages are pinned already: what a miss costs is delay, look-up in the driver's ta
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ SETTINGS = (
 )
 AS_VMMC = ("run.timeout=250us", "firmware.block=4KiB")
 SEND, RECEIVE, BUFFER = "send", "receive", "buffer"
+COUNTERS = {SEND: "vmh_misses_send", RECEIVE: "vmh_misses_receive", BUFFER: "cbh_misses"}
 TITLES = {
     SEND: "page misses on sending (write)",
     RECEIVE: "page misses on arrival (write)",
@@ -134,15 +135,6 @@ def _choices(count: int, ratio: float, seed: int) -> list[int]:
     return pages
 
 
-def _misses(counters: dict[str, int], where: str) -> int:
-    names = {
-        SEND: "vmh_misses_send",
-        RECEIVE: "vmh_misses_receive",
-        BUFFER: "cbh_misses",
-    }
-    return counters[names[where]]
-
-
 def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, float | str]:
     transfers = _Transfers(config, where)
     choices = _choices(2 * count, ratio, 1)
@@ -153,7 +145,7 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
     return {
         "where": TITLES[where],
         "made": 100 * ratio,
-        "seen": 100 * (_misses(after, where) - _misses(before, where)) / count,
+        "seen": 100 * (after[COUNTERS[where]] - before[COUNTERS[where]]) / count,
         "latency_us": latency_us,
         "mbps": transfers.stream_mbps(streamed),
         "retried": (after["blocks_dropped"] - before["blocks_dropped"])
@@ -161,21 +153,18 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
     }
 
 
-def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> Result:
+def over_misses(options: Options, ends: Mapping[str, str]) -> Result:
+    """Over the miss ratio; ends: titles of lines by where they miss."""
     config = as_vmmc(options, *SETTINGS)
     count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
-    cases = {
-        f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in wheres for ratio in ratios
-    }
-    rows = [
-        options.points.take(label, partial(_measure, config, *cases[label], count))
-        for label in options.points.plan(cases)
-    ]
+    cases = {f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in ends for ratio in ratios}
+    measures = {label: partial(_measure, config, *case, count) for label, case in cases.items()}
+    rows = list(options.points.measure(measures).values())
 
     def lines(key: str) -> list[Series]:
         return [
             Series.of(title, [row for row in rows if row["where"] == TITLES[where]], "seen", key)
-            for where, title in zip(wheres, titles, strict=True)
+            for where, title in ends.items()
         ]
 
     return Result(
@@ -192,32 +181,18 @@ def _result(options: Options, wheres: Sequence[str], titles: Sequence[str]) -> R
             Panel("miss ratio (%)", "mean latency of 4 KB (us)", lines("latency_us")),
             Panel("miss ratio (%)", "bandwidth (MB/s)", lines("mbps")),
         ],
-        notes=[
-            (
-                f"Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver "
-                f"has the bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time."
-            ),
-            (
-                f"A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of "
-                f"a round of {ROUND} pages or buffers. Pages are pinned already."
-            ),
-            (
-                f"Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival "
-                "comes again then, and what that node sent behind it. On sending the block waits."
-            ),
-        ],
+        notes=f"""
+            Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver has the
+            bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time.
+
+            A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of a round
+            of {ROUND} pages or buffers. Pages are pinned already.
+
+            Timer {(config.run.timeout_ns or 0) // 1000} us: what was dropped on arrival comes again
+            then, and what that node sent behind it. On sending the block waits.
+        """,
         varied={
             "run.translation": "mini",
             "mini.vmh_*, mini.cbh_*": f"{ENTRIES} entries, {WAYS} ways, lines of one",
         },
     )
-
-
-def figure_4_1(options: Options) -> Result:
-    """Over the VMH cache's miss ratio, by the end that misses."""
-    return _result(options, (SEND, RECEIVE), ("on sending", "on arrival"))
-
-
-def figure_4_4(options: Options) -> Result:
-    """Over the CBH cache's miss ratio, of reads."""
-    return _result(options, (BUFFER,), ("buffers",))

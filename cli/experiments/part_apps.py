@@ -7,15 +7,7 @@ from typing import Any
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.kit.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-)
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, deviation, mean
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4, 8, 16)
@@ -34,19 +26,9 @@ _RECORDED_NOTE = (
 )
 
 
-def table_2(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["lammps"])
-
-
-def table_3(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["hpl"])
-
-
-def table_4(options: Options) -> Result:
-    return _table(options, KINDS[options.app]["hpcg"])
-
-
-def _table(options: Options, app: App) -> Result:
+def pretouch_against_part(options: Options, which: str) -> Result:
+    """which: the app, of those that --app takes."""
+    app = KINDS[options.app][which]
     rows = _rows(options, app)
     return Result(
         columns=[
@@ -224,8 +206,5 @@ def table_5(options: Options) -> Result:
 
 def _panel_of_apps(rows: Sequence[Mapping[str, Any]], key: str, label: str, title: str) -> Panel:
     """A line an app, over ranks."""
-    names = dict.fromkeys(str(row["app"]) for row in rows)
-    lines = [
-        Series.of(name, [row for row in rows if row["app"] == name], "ranks", key) for name in names
-    ]
+    lines = Series.by("app", rows, "ranks", key)
     return Panel("ranks", label, lines, log_x=True, log_y=True, title=title)

@@ -6,15 +6,8 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import components
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
-from pagewire.cli.kit.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    powers_of_two,
-    size_text,
-)
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, powers_of_two, size_text
 from pagewire.lab import Lab
 from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import INITIATOR, TARGET
@@ -141,27 +134,22 @@ def figure_10(options: Options) -> Result:
                 marks=[("measured total", [total_us])],
             )
         ],
-        notes=[
-            (
-                f"Measured total {total_us:.3f} us; at the receiver (notification) "
-                f"{outcome.arrival_ns / 1e3:.3f} us; the same write without fault {plain_us:.3f} "
-                f"us; the fault adds {total_us - plain_us:.3f} us."
-            ),
-            (
-                "PART gives about 38 us for a page fault of 4 KB. The sum of its components as "
-                "they stand in the platform file is what comes out here; nothing was fitted."
-            ),
-            (
-                f"{outcome.counters['fault_interrupts']} handler invocations: packets of the block "
-                "that keep arriving raise the interrupt again once the handler has cleared FSR."
-            ),
-            (
-                "Boundaries are the trace's time stamps; within the tasklet FIFO, other work, "
-                "page-in and Netlink are the platform's costs, and the rest are handlers that "
-                "interrupted it."
-            ),
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            Measured total {total_us:.3f} us; at the receiver (notification)
+            {outcome.arrival_ns / 1000.0:.3f} us; the same write without fault {plain_us:.3f} us;
+            the fault adds {total_us - plain_us:.3f} us.
+
+            PART gives about 38 us for a page fault of 4 KB. The sum of its components as they stand
+            in the platform file is what comes out here; nothing was fitted.
+
+            {outcome.counters["fault_interrupts"]} handler invocations: packets of the block that
+            keep arriving raise the interrupt again once the handler has cleared FSR.
+
+            Boundaries are the trace's time stamps; within the tasklet FIFO, other work, page-in and
+            Netlink are the platform's costs, and the rest are handlers that interrupted it.
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "page"},
     )
 
@@ -278,13 +266,14 @@ def stacked_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
 def figure_13(options: Options) -> Result:
     """Writes with policy all: the components on top of each other beside the measured total."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    rows: list[dict[str, Any]] = []
     lines = {
         "timeout 1 ms": ("run.policy=all",),
         "none (NTO)": ("run.policy=all", "run.nack_cancels_timer=true"),
     }
-    for name in options.points.plan(lines):
-        rows += options.points.take(name, partial(_rows_all, options, name, lines[name], sizes))
+    found = options.points.measure(
+        {name: partial(_rows_all, options, name, each, sizes) for name, each in lines.items()}
+    )
+    rows = [row for some in found.values() for row in some]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
     without = [
         (

@@ -1,12 +1,13 @@
 """PART figure 14: latency when each page of the destination is absent with some probability."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -33,12 +34,13 @@ def figure_14(options: Options) -> Result:
     """Fault probability x policy x size; one seed a repetition."""
     sizes = options.pick(SIZES[:3], SIZES)
     percents = options.pick((0, 20, 100), PERCENT)
-    rows: list[dict[str, Any]] = []
-    finished = options.points.plan(f"policy {name}" for name in POLICIES.values())
-    for policy, name in POLICIES.items():
-        if f"policy {name}" in finished:
-            measure = partial(_rows, options, policy, sizes, percents)
-            rows += options.points.take(f"policy {name}", measure)
+    found = options.points.measure(
+        {
+            f"policy {name}": partial(_rows, options, policy, sizes, percents)
+            for policy, name in POLICIES.items()
+        }
+    )
+    rows = [row for some in found.values() for row in some]
     return Result(
         columns=[
             Column("policy", "policy"),
@@ -52,18 +54,16 @@ def figure_14(options: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            *(_panel(rows, sizes, name, "latency", "latency (us)") for name in POLICIES.values()),
-            *(_panel(rows, sizes, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
+            *(_panel(rows, name, "latency", "latency (us)") for name in POLICIES.values()),
+            *(_panel(rows, name, "slowdown", "slowdown (x)") for name in POLICIES.values()),
         ],
-        notes=[
-            (
-                f"{options.repetitions} seeds; each draws every page of the destination on its "
-                f"own, in as many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and "
-                "standard deviation between the seeds' means. Slowdown is against the same "
-                "size and policy at 0 %."
-            ),
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            {options.repetitions} seeds; each draws every page of the destination on its own, in as
+            many transfers as it takes to draw {PAGES_A_SEED} pages. Mean, and standard deviation
+            between the seeds' means. Slowdown is against the same size and policy at 0 %.
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "page, all"},
     )
 
@@ -107,19 +107,9 @@ def _transfers(lab: Lab, num_bytes: int, fraction: float, seed: int) -> list[Out
     ]
 
 
-def _panel(
-    rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], policy: str, key: str, label: str
-) -> Panel:
-    series = []
-    for num_bytes in sizes:
-        part = [row for row in rows if row["policy"] == policy and row["num_bytes"] == num_bytes]
-        series.append(
-            Series.of(
-                size_text(num_bytes),
-                part,
-                "percent",
-                key,
-                deviation="deviation" if key == "latency" else "",
-            )
-        )
-    return Panel("fault probability (%)", label, series, log_y=True, title=policy)
+def _panel(rows: Sequence[dict[str, Any]], policy: str, key: str, label: str) -> Panel:
+    """A line a size."""
+    part = [row | {"size": size_text(row["num_bytes"])} for row in rows if row["policy"] == policy]
+    bars = "deviation" if key == "latency" else ""
+    lines = Series.by("size", part, "percent", key, deviation=bars)
+    return Panel("fault probability (%)", label, lines, log_y=True, title=policy)

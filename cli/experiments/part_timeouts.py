@@ -1,8 +1,8 @@
 """PART figure 15: policy all under several timeouts, and what overlapping page-in and transfer
 gives."""
 
-from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, SIZE, Lines, measure
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, Lines, measure
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.transfer import all_pages
 
@@ -17,11 +17,7 @@ def _fault(lab: Lab, num_bytes: int) -> Outcome:
 LINES: Lines = {
     "timeout_1ms": ("timeout 1 ms", _fault, ("run.policy=all", "run.timeout=1ms")),
     "timeout_500us": ("timeout 500 us", _fault, ("run.policy=all", "run.timeout=500us")),
-    "timeout_100us": (
-        "timeout 100 us",
-        _fault,
-        ("run.policy=all", f"run.timeout={TIMEOUT_US}us"),
-    ),
+    "timeout_100us": ("timeout 100 us", _fault, ("run.policy=all", f"run.timeout={TIMEOUT_US}us")),
     "none": ("none (NTO)", _fault, ("run.policy=all", "run.nack_cancels_timer=true")),
     "transfer": ("T(n), no fault", lambda lab, num_bytes: lab.write(num_bytes), ()),
 }
@@ -73,11 +69,8 @@ def _add_formula(options: Options, rows: list[dict[str, float]]) -> None:
 
 
 def _panels(rows: list[dict[str, float]]) -> list[Panel]:
-    latency = [
-        Series.of(title, rows, "num_bytes", key, dashed=key == "transfer")
-        for key, (title, _, _) in LINES.items()
-        if key in rows[0]
-    ]
+    titles = {key: title for key, (title, _, _) in LINES.items()}
+    latency = Series.over_sizes(rows, titles, dashed="transfer")
     full = [row for row in rows if "speedup" in row]
     above = [row for row in full if row["page_in"] > TIMEOUT_US]
     speedup = [

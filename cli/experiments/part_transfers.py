@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -15,7 +16,6 @@ from pagewire.cli.kit.result import (
 )
 from pagewire.lab import Lab, Outcome
 
-SIZE = Column("num_bytes", "size", "B")
 LATENCY_NOTE = (
     "Latency: virtual time from the user's call, touch or pin included, to the completion at the "
     "initiator (last acknowledgement at the source's R5). Source resident; TLBs warm but for pages "
@@ -40,53 +40,40 @@ def measure(
     options: Options, lines: Lines, sizes: Sequence[int]
 ) -> tuple[list[dict[str, float]], float]:
     """A row for each size, in us, and the largest deviation between repetitions."""
-    rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
-    largest = 0.0
-    finished = options.points.plan(title for title, _, _ in lines.values())
-    for key, (title, once, settings) in lines.items():
-        if title not in finished:
-            continue
-        found = options.points.take(title, partial(_line, options, once, settings, sizes))
-        for row, times in zip(rows, found, strict=True):
-            row[key] = mean(times)
-            largest = max(largest, deviation(times))
-    return rows, largest
 
+    def times_us(once: Callable[[Lab, int], Outcome], settings: Sequence[str]) -> list[list[float]]:
+        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+        return [
+            [once(lab, num_bytes).latency_ns / 1e3 for _ in range(options.repetitions)]
+            for num_bytes in sizes
+        ]
 
-def _line(
-    options: Options,
-    once: Callable[[Lab, int], Outcome],
-    settings: Sequence[str],
-    sizes: Sequence[int],
-) -> list[list[float]]:
-    """Times of each size, in us."""
-    lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
-    return [
-        [once(lab, num_bytes).latency_ns / 1e3 for _ in range(options.repetitions)]
-        for num_bytes in sizes
+    keys = {title: key for key, (title, _, _) in lines.items()}
+    found = options.points.measure(
+        {title: partial(times_us, once, settings) for title, once, settings in lines.values()}
+    )
+    rows = [
+        {"num_bytes": size, **{keys[title]: mean(times[idx]) for title, times in found.items()}}
+        for idx, size in enumerate(sizes)
     ]
+    return rows, max((deviation(each) for times in found.values() for each in times), default=0.0)
 
 
-def as_result(
-    options: Options, lines: Lines, sizes: Sequence[int], *notes: str, log_x: bool = True
-) -> Result:
+def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
     rows, largest = measure(options, lines, sizes)
     lines = {key: line for key, line in lines.items() if key in rows[0]}
-    series = [Series.of(title, rows, "num_bytes", key) for key, (title, _, _) in lines.items()]
-    varied = {title: ", ".join(settings) for title, _, settings in lines.values() if settings}
+    titles = {key: title for key, (title, _, _) in lines.items()}
     return Result(
-        columns=[SIZE, *(Column(key, title, "us") for key, (title, _, _) in lines.items())],
+        columns=[SIZE, *(Column(key, title, "us") for key, title in titles.items())],
         rows=rows,
-        panels=[
-            Panel("transfer size", "latency (us)", series, log_x=log_x, log_y=True, x_is_bytes=True)
-        ],
+        panels=[Panel.over_bytes("transfer size", "latency (us)", Series.over_sizes(rows, titles))],
         notes=[
             *notes,
             LATENCY_NOTE,
             f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
         ],
-        varied=varied,
+        varied={title: ", ".join(each) for title, _, each in lines.values() if each},
     )
 
 
@@ -108,19 +95,17 @@ def figure_11(options: Options) -> Result:
     """Writes of up to a page to an absent destination, by what sends the block again."""
     sizes = powers_of_two(16, 4096)
     sizes = sizes[::4] if options.quick else sizes
-    fault = _with("part", absent=True)
     lines: Lines = {
-        "err": ("ERR", fault, ("run.policy=page", "run.err=true", "run.timeout=1ms")),
-        "timeout_100us": (
-            "timeout 100 us",
-            fault,
-            ("run.policy=page", "run.err=false", "run.timeout=100us"),
-        ),
-        "timeout_1ms": (
-            "timeout 1 ms",
-            fault,
-            ("run.policy=page", "run.err=false", "run.timeout=1ms"),
-        ),
+        key: (
+            title,
+            _with("part", absent=True),
+            ("run.policy=page", f"run.err={err}", f"run.timeout={timeout}"),
+        )
+        for key, title, err, timeout in (
+            ("err", "ERR", "true", "1ms"),
+            ("timeout_100us", "timeout 100 us", "false", "100us"),
+            ("timeout_1ms", "timeout 1 ms", "false", "1ms"),
+        )
     }
     return as_result(
         options, lines, sizes, "ERR: the timer of 1 ms runs too, and never expires here."

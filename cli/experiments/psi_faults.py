@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -128,25 +128,20 @@ def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
         agree = all(line.y == own[0].y for line in own)
         found += [
             Series(
-                f"{'either way' if agree else line.way}, {what}",
-                sizes,
-                line.y,
-                dashed=what == BOTH,
+                f"{'either way' if agree else line.way}, {what}", sizes, line.y, dashed=what == BOTH
             )
             for line in (own[:1] if agree else own)
         ]
     return found
 
 
-def _latencies(options: Options, sides: str) -> Result:
-    """A line for each way and timeout, and one without fault."""
+def latencies(options: Options, sides: str) -> Result:
+    """A line for each way and timeout, and one without fault. sides: that fault, of SIDES."""
     sizes = _sizes(options)
-    rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
-    columns = [SIZE]
-    deviations = [0.0]
-
-    labels = [f"{way.title} {text}" for way in WAYS.values() for text in TIMEOUTS.values()]
-    finished = options.points.plan(["no fault", *labels])
+    cases = {"no fault": ("no_fault", WAYS["touch_ahead"], "1ms", "none")}
+    for name, way in WAYS.items():
+        for timeout, text in TIMEOUTS.items():
+            cases[f"{way.title} {text}"] = (f"{name}_{timeout}", way, timeout, sides)
 
     def times_of(way: Way, timeout: str, faulting: str) -> list[list[float]]:
         lab = _lab(options, way, timeout, sizes)
@@ -158,37 +153,29 @@ def _latencies(options: Options, sides: str) -> Result:
             for num_bytes in sizes
         ]
 
-    def measure(way: Way, timeout: str, key: str, title: str, faulting: str) -> list[float]:
-        found = options.points.take(title, partial(times_of, way, timeout, faulting))
-        for row, times in zip(rows, found, strict=True):
-            row[key] = mean(times)
-            deviations.append(deviation(times))
-        columns.append(Column(key, title, "us", 1))
-        return [row[key] for row in rows]
-
-    no_fault = measure(WAYS["touch_ahead"], "1ms", "no_fault", "no fault", "none")
-    lines = [
-        _Line(
-            way.title,
-            text,
-            measure(way, timeout, f"{name}_{timeout}", f"{way.title} {text}", sides),
-        )
-        for name, way in WAYS.items()
-        for timeout, text in TIMEOUTS.items()
-        if f"{way.title} {text}" in finished
+    found = options.points.measure(
+        {title: partial(times_of, *case[1:]) for title, case in cases.items()}
+    )
+    rows = [
+        {"num_bytes": size, **{cases[title][0]: mean(times[idx]) for title, times in found.items()}}
+        for idx, size in enumerate(sizes)
     ]
+    largest = max(deviation(each) for times in found.values() for each in times)
+    lines = [
+        _Line(way.title, TIMEOUTS[timeout], [row[key] for row in rows])
+        for title, (key, way, timeout, _) in cases.items()
+        if title in found and key != "no_fault"
+    ]
+    no_fault = Series.of("no fault", rows, "num_bytes", "no_fault", dashed=True)
     return Result(
-        columns=columns,
+        columns=[SIZE, *(Column(cases[title][0], title, "us", 1) for title in found)],
         rows=rows,
-        panels=_latency_panels(lines, Series("no fault", sizes, no_fault, dashed=True)),
+        panels=_latency_panels(lines, no_fault),
         notes=[
             MACHINE_NOTE,
             LATENCY_NOTE,
             WAYS_NOTE,
-            (
-                f"{options.repetitions} repetitions; largest standard deviation "
-                f"{max(deviations):.3f} us."
-            ),
+            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
         ],
         varied=_varied(TIMEOUTS.values()),
     )
@@ -206,21 +193,6 @@ def _latency_panels(lines: Sequence[_Line], without: Series) -> list[Panel]:
         axes(merged, title="all timeouts"),
         axes(_paired(drawn, sizes), title=f"timeout {DRAWN_TIMEOUT} only"),
     ]
-
-
-def figure_4_2(options: Options) -> Result:
-    """Latency with all pages of the destination absent."""
-    return _latencies(options, "destination")
-
-
-def figure_4_3(options: Options) -> Result:
-    """Latency with all pages of the source absent."""
-    return _latencies(options, "source")
-
-
-def figure_4_4(options: Options) -> Result:
-    """Latency with all pages of both ends absent."""
-    return _latencies(options, "both")
 
 
 STEPS = {1: "every page", 2: "every other page"}
@@ -253,8 +225,11 @@ def figure_4_6(options: Options) -> Result:
     rows: list[dict[str, int | str]] = []
     lines: dict[int, list[_Line]] = {step: [] for step in STEPS}
     cases = list(itertools.product(STEPS, ends.items()))
-    labels = [f"{way.title} {text}" for way in WAYS.values() for text in TIMEOUTS.values()]
-    finished = options.points.plan(labels)
+    labels = {
+        f"{way.title} {text}": (way, timeout)
+        for way in WAYS.values()
+        for timeout, text in TIMEOUTS.items()
+    }
 
     def counts_of(way: Way, timeout: str) -> list[list[int]]:
         lab = _lab(options, way, timeout, sizes)
@@ -263,20 +238,18 @@ def figure_4_6(options: Options) -> Result:
             for step, (sides, _) in cases
         ]
 
-    for way in WAYS.values():
-        for timeout, text in TIMEOUTS.items():
-            if f"{way.title} {text}" not in finished:
-                continue
-            taken = options.points.take(f"{way.title} {text}", partial(counts_of, way, timeout))
-            added: list[dict[str, int | str]] = [
-                {"way": way.title, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
-            ]
-            rows += added
-            for (step, (sides, what)), counts in zip(cases, taken, strict=True):
-                for row, count in zip(added, counts, strict=True):
-                    row[f"{sides}_{step}"] = count
-                if text == DRAWN_TIMEOUT:
-                    lines[step].append(_Line(way.title, what, [float(count) for count in counts]))
+    measures = {label: partial(counts_of, *case) for label, case in labels.items()}
+    for label, taken in options.points.measure(measures).items():
+        way, text = labels[label][0].title, TIMEOUTS[labels[label][1]]
+        added: list[dict[str, int | str]] = [
+            {"way": way, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
+        ]
+        rows += added
+        for (step, (sides, what)), counts in zip(cases, taken, strict=True):
+            for row, count in zip(added, counts, strict=True):
+                row[f"{sides}_{step}"] = count
+            if text == DRAWN_TIMEOUT:
+                lines[step].append(_Line(way, what, [float(count) for count in counts]))
     columns = [Column("way", "way"), Column("timeout", "timeout"), SIZE]
     for step, (sides, what) in cases:
         columns.append(Column(f"{sides}_{step}", f"{what}, {STEPS[step]}"))
@@ -307,7 +280,6 @@ def figure_4_7(options: Options) -> Result:
     ]
     columns = [Column("faults", "faults at"), SIZE]
     times, invocations = [], []
-    finished = options.points.plan(way.title for way in WAYS.values())
 
     def counters_of(way: Way) -> dict[str, list[list[int]]]:
         """By the ends that fault: driver time and handlers of each size."""
@@ -318,15 +290,15 @@ def figure_4_7(options: Options) -> Result:
             found[sides] = [[each["page_in_ns"], each["fault_interrupts"]] for each in counters]
         return found
 
+    found = options.points.measure({way.title: partial(counters_of, way) for way in WAYS.values()})
     for name, way in WAYS.items():
-        if way.title not in finished:
+        if way.title not in found:
             continue
-        taken = options.points.take(way.title, partial(counters_of, way))
         columns.append(Column(f"{name}_time", f"{way.title} driver", "us", 1))
         columns.append(Column(f"{name}_handlers", f"{way.title} handlers"))
         for sides, text in SIDES.items():
-            time_us = [time_ns / 1e3 for time_ns, _ in taken[sides]]
-            handlers = [count for _, count in taken[sides]]
+            time_us = [time_ns / 1e3 for time_ns, _ in found[way.title][sides]]
+            handlers = [count for _, count in found[way.title][sides]]
             own = [row for row in rows if row["faults"] == text]
             for row, time, count in zip(own, time_us, handlers, strict=True):
                 row |= {f"{name}_time": time, f"{name}_handlers": count}

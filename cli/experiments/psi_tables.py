@@ -1,7 +1,6 @@
 """PSI table 4.1: what mmap, munmap, pin, unpin and touch cost. Inputs, not outcomes."""
 
-from pagewire.cli.experiments.part_transfers import SIZE
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
 
 TABLES = {
     "mmap": "mmap",
@@ -22,29 +21,19 @@ def table_4_1(options: Options) -> Result:
         {"num_bytes": size, **{key: platform.table(key).cost_ns(size) / 1e3 for key in TABLES}}
         for size in sizes
     ]
+    origins = {key: platform.table_origins[key] for key in TABLES}
     return Result(
         columns=[SIZE, *(Column(key, title, "us") for key, title in TABLES.items())],
         rows=rows,
-        panels=[
-            Panel.over_bytes(
-                "buffer size",
-                "time (us)",
-                [Series.of(title, rows, "num_bytes", key) for key, title in TABLES.items()],
-            )
-        ],
+        panels=[Panel.over_bytes("buffer size", "time (us)", Series.over_sizes(rows, TABLES))],
         notes=[
             (
                 "These are inputs: the platform file's tables, linear between the points that the "
                 "sources give. Nothing here is measured."
             ),
             *(
-                f"{key}: {platform.table_origins[key].source}"
-                + (
-                    f" (assumed: {platform.table_origins[key].assumed})"
-                    if platform.table_origins[key].assumed
-                    else ""
-                )
-                for key in TABLES
+                f"{key}: {each.source}" + (f" (assumed: {each.assumed})" if each.assumed else "")
+                for key, each in origins.items()
             ),
         ],
         numbers="inputs: the cost tables of the platform file, with the sources in the notes",

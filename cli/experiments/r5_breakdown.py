@@ -67,16 +67,12 @@ def figure_3_8(options: Options) -> Result:
                 marks=[("measured total", totals)],
             )
         ],
-        notes=[
-            (
-                "From the user's call until the notification is in the receiver's memory; pages "
-                "resident, TLBs warm, the R5 idle. Boundaries are the trace's; the R5's own steps "
-                "are the platform's costs, and the completion message is what remains of its time."
-            ),
-            (
-                "The acknowledgement reaches the initiator's R5 "
-                f"{bench.platform.costs.r5_ack_read_ns} ns plus NIs and hop behind the write; it "
-                "is not in the picture."
-            ),
-        ],
+        notes=f"""
+            From the user's call until the notification is in the receiver's memory; pages resident,
+            TLBs warm, the R5 idle. Boundaries are the trace's; the R5's own steps are the
+            platform's costs, and the completion message is what remains of its time.
+
+            The acknowledgement reaches the initiator's R5 {bench.platform.costs.r5_ack_read_ns} ns
+            plus NIs and hop behind the write; it is not in the picture.
+        """,
     )

@@ -4,20 +4,13 @@ livelock.
 Losses are injected (docs/impairments.md) at the initiator's NI, in the measured transfer alone.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
-from pagewire.cli.experiments.r5_transfers import (
-    BOTH,
-    LATENCY,
-    ONE_HOP_NOTE,
-    THROUGHPUT,
-    Quantity,
-)
+from pagewire.cli.experiments.r5_transfers import BOTH, LATENCY, ONE_HOP_NOTE, THROUGHPUT, Quantity
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -96,46 +89,30 @@ UNITS = {"block": "blocks of 16 KiB", "whole": "unsegmented 1 MiB"}
 _PACKETS_OF = {"block": _PACKETS // _BLOCKS, "whole": _PACKETS}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Outcome:
-    duration_ns: int
-    num_sent: float
-    """data sent over payload"""
-
-
-def _segmented(bench: Bench, loss: str) -> _Outcome:
-    """The firmware's way: blocks whose packets got lost are sent again at their timeouts."""
+def _segmented(bench: Bench, loss: str) -> tuple[int, float]:
+    """Duration in ns, and data sent over payload, the firmware's way: blocks whose packets got
+    lost are sent again at their timeouts."""
     times = bench.transfer(PAYLOAD_BYTES, loss=loss)
-    return _Outcome(times.done_ns, 1 + times.counters["retransmitted_blocks"] / _BLOCKS)
+    return times.done_ns, 1 + times.counters["retransmitted_blocks"] / _BLOCKS
 
 
-def _unsegmented(bench: Bench, loss: str, clean_ns: int, timeout_ns: int) -> _Outcome:
-    """All of it at once, and all of it again a timeout after the end of each attempt that lost a
-    packet."""
+def _unsegmented(bench: Bench, loss: str, clean_ns: int, timeout_ns: int) -> tuple[int, float]:
+    """The same when all of it is sent at once, and again a timeout after the end of each attempt
+    that lost a packet."""
     duration_ns = 0
     bench.lose(loss)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         if bench.arrives_whole(PAYLOAD_BYTES, clean_ns + timeout_ns):
             bench.lose()
-            return _Outcome(duration_ns + clean_ns, attempt)
+            return duration_ns + clean_ns, attempt
         duration_ns += clean_ns + timeout_ns
     raise EngineError(
         int(lib.PW_ERR_UNRECOVERABLE), f"1 MiB unsegmented: {MAX_ATTEMPTS} attempts in vain"
     )
 
 
-def _outcomes(options: Options) -> dict[tuple[str, int], list[list[_Outcome]]]:
-    """By unit and loss: for each seed some payloads."""
-    # Of two benches, whose state goes on from loss to loss: one point.
-    taken = options.points.take("every loss", partial(_measure, options))
-    return {
-        (unit, loss): [[_Outcome(*each) for each in some] for some in by_seed]
-        for unit, loss, by_seed in taken
-    }
-
-
 def _measure(options: Options) -> list[tuple[str, int, list[list[tuple[int, float]]]]]:
-    """Unit, loss, and for each seed duration and data sent over payload."""
+    """By unit and loss: for each seed duration and data sent over payload of some payloads."""
     count, losses = options.pick(1, 5), options.pick((0, 1000), LOSSES)
     blocks = Bench(options.settings(), PAYLOAD_BYTES)
     # Nothing of the firmware's may send a block again, and no window may hold one back.
@@ -143,7 +120,7 @@ def _measure(options: Options) -> list[tuple[str, int, list[list[tuple[int, floa
     whole = Bench(config, PAYLOAD_BYTES)
     clean_ns = whole.transfer(PAYLOAD_BYTES).done_ns
     timeout_ns = options.settings().run.timeout_ns or 0
-    found: dict[tuple[str, int], list[list[_Outcome]]] = {}
+    found: dict[tuple[str, int], list[list[tuple[int, float]]]] = {}
     for loss in losses:
         for seed in range(1, options.repetitions + 1 if loss else 2):
             seeds = [f"{loss}:{_MILLION}:{seed * count + i}" for i in range(count)]
@@ -151,22 +128,20 @@ def _measure(options: Options) -> list[tuple[str, int, list[list[tuple[int, floa
             found.setdefault(("whole", loss), []).append(
                 [_unsegmented(whole, s, clean_ns, timeout_ns) for s in seeds]
             )
-    return [
-        (unit, loss, [[(each.duration_ns, each.num_sent) for each in some] for some in by_seed])
-        for (unit, loss), by_seed in found.items()
-    ]
+    return [(unit, loss, by_seed) for (unit, loss), by_seed in found.items()]
 
 
 def livelock(options: Options) -> Result:
     """Goodput of 1 MiB over packet loss: failing blocks sent again, against all of it sent
     again."""
     rows: list[dict[str, float | str]] = []
-    for (unit, loss), by_seed in _outcomes(options).items():
+    # Of two benches, whose state goes on from loss to loss: one point.
+    for unit, loss, by_seed in options.points.take("every loss", partial(_measure, options)):
         gbps = [
-            PAYLOAD_BYTES * 8 * len(some) / sum(each.duration_ns for each in some)
+            PAYLOAD_BYTES * 8 * len(some) / sum(duration_ns for duration_ns, _ in some)
             for some in by_seed
         ]
-        sent = [mean([each.num_sent for each in some]) for some in by_seed]
+        sent = [mean([num_sent for _, num_sent in some]) for some in by_seed]
         rows.append(
             {
                 "unit": UNITS[unit],
@@ -178,6 +153,7 @@ def livelock(options: Options) -> Result:
                 "expected": (1 - loss / _MILLION) ** -_PACKETS_OF[unit],
             }
         )
+    lossy = [row for row in rows if row["loss"]]
     return Result(
         columns=[
             Column("unit", "sent again"),
@@ -190,37 +166,30 @@ def livelock(options: Options) -> Result:
         ],
         rows=rows,
         panels=[
-            _panel(rows, "gbps", "goodput (Gb/s)"),
-            _panel(rows, "sent", "data sent / payload (x)"),
+            Panel(
+                "packet loss (%)",
+                label,
+                Series.by("unit", lossy, "loss", key, deviation=f"{key}_deviation"),
+                log_x=True,
+                log_y=True,
+            )
+            for key, label in (("gbps", "goodput (Gb/s)"), ("sent", "data sent / payload (x)"))
         ],
-        notes=[
-            (
-                "blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a "
-                "packet is sent again at its timeout (run.timeout)."
-            ),
-            (
-                "unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same "
-                "write with all of its blocks outstanding and no timers; when one had no answer, "
-                "the bench sends all of it again, run.timeout after the time at which it would "
-                "have been complete."
-            ),
-            (
-                f"{options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and "
-                "standard deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 "
-                "attempts."
-            ),
-            ONE_HOP_NOTE,
-        ],
+        notes=f"""
+            blocks of 16 KiB: a write of 1 MiB as the firmware does it; a block that lost a packet
+            is sent again at its timeout (run.timeout).
+
+            unsegmented 1 MiB: no mechanism of the machine, but what it avoids: the same write with
+            all of its blocks outstanding and no timers; when one had no answer, the bench sends all
+            of it again, run.timeout after the time at which it would have been complete.
+
+            {options.repetitions} seeds, {options.pick(1, 5)} transfers each; mean, and standard
+            deviation between the seeds' means. Expected: (1-p)^-64 and (1-p)^-4096 attempts.
+
+            {ONE_HOP_NOTE}
+        """,
         varied={
             "impairments.packet_loss": "0 to 0.1 %",
             "unsegmented": f"run.timeout=none, firmware.window_blocks={_BLOCKS}",
         },
     )
-
-
-def _panel(rows: Sequence[dict[str, float | str]], key: str, label: str) -> Panel:
-    series = []
-    for title in UNITS.values():
-        part = [row for row in rows if row["unit"] == title and row["loss"]]
-        series.append(Series.of(title, part, "loss", key, deviation=f"{key}_deviation"))
-    return Panel("packet loss (%)", label, series, log_x=True, log_y=True)

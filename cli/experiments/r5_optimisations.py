@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.r5_transfers import (
     BOTH,
@@ -13,7 +12,7 @@ from pagewire.cli.experiments.r5_transfers import (
     Quantity,
     measure,
 )
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
 
 SWITCHES = {
     "fast_path": "fast path (scratchpad word)",
@@ -78,7 +77,6 @@ def _measure(
     options: Options, sizes: Sequence[int], quantities: Sequence[Quantity]
 ) -> list[dict[str, float]]:
     rows: list[dict[str, float]] = [{"num_bytes": num_bytes} for num_bytes in sizes]
-    finished = options.points.plan(title for title, _ in variants().values())
 
     def line(settings: Sequence[str]) -> list[list[float]]:
         bench = Bench(options.settings(*settings), max(sizes))
@@ -86,10 +84,10 @@ def _measure(
             [measure(options, bench, quantity, size) for size in sizes] for quantity in quantities
         ]
 
-    for key, (title, settings) in variants().items():
-        if title not in finished:
-            continue
-        found = options.points.take(title, partial(line, settings))
+    keys = {title: key for key, (title, _) in variants().items()}
+    measures = {title: partial(line, settings) for title, settings in variants().values()}
+    for title, found in options.points.measure(measures).items():
+        key = keys[title]
         for quantity, values in zip(quantities, found, strict=True):
             for row, value in zip(rows, values, strict=True):
                 row[quantity.key(key, quantities)] = value

@@ -9,9 +9,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import NUM_OUTSTANDING, READ, WRITE, Bench
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.platform import Comparison
 

@@ -1,8 +1,8 @@
 """Every experiment by its name."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from pagewire.cli.experiments import (
     mini_caches,
@@ -52,18 +52,21 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
          part_timeouts.figure_15, REPEATS),
         ("fig16", "duration of Isend alone, with and without pre-touch",
          part_isend.figure_16, REPEATS),
-        ("table2", "LAMMPS-like app: pre-touch against PART", part_apps.table_2, REPEATS),
-        ("table3", "HPL-like app: pre-touch against PART", part_apps.table_3, REPEATS),
-        ("table4", "HPCG-like app: pre-touch against PART", part_apps.table_4, REPEATS),
+        ("table2", "LAMMPS-like app: pre-touch against PART",
+         partial(part_apps.pretouch_against_part, which="lammps"), REPEATS),
+        ("table3", "HPL-like app: pre-touch against PART",
+         partial(part_apps.pretouch_against_part, which="hpl"), REPEATS),
+        ("table4", "HPCG-like app: pre-touch against PART",
+         partial(part_apps.pretouch_against_part, which="hpcg"), REPEATS),
         ("table5", "what the apps send by MPI", part_apps.table_5, ONCE),
     ),
     "psi": (
         ("fig4.2", "loopback, destination absent: Touch-A-Page against Touch-Ahead",
-         psi_faults.figure_4_2, REPEATS),
+         partial(psi_faults.latencies, sides="destination"), REPEATS),
         ("fig4.3", "loopback, source absent: Touch-A-Page against Touch-Ahead",
-         psi_faults.figure_4_3, REPEATS),
+         partial(psi_faults.latencies, sides="source"), REPEATS),
         ("fig4.4", "loopback, both ends absent: Touch-A-Page against Touch-Ahead",
-         psi_faults.figure_4_4, REPEATS),
+         partial(psi_faults.latencies, sides="both"), REPEATS),
         ("fig4.6", "loopback, timeouts: faults at the source only against both ends",
          psi_faults.figure_4_6, ONCE),
         ("fig4.7", "loopback, driver time and handler invocations", psi_faults.figure_4_7, ONCE),
@@ -83,15 +86,20 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     "mini": (
         ("table1.1", "memory of the NIC, by part and translation unit",
          mini_memory.table_1_1, ONCE),
-        ("fig4.1", "4 KB writes over the miss ratio of pages", mini_ratios.figure_4_1, ONCE),
+        ("fig4.1", "4 KB writes over the miss ratio of pages", partial(
+            mini_ratios.over_misses,
+            ends={mini_ratios.SEND: "on sending", mini_ratios.RECEIVE: "on arrival"}), ONCE),
         ("fig4.2", "miss ratio of six kernels over size, line and ways of the cache",
          mini_caches.figure_4_2, ONCE),
         ("fig4.3", "speedup of six kernels over size, line and ways of the cache",
          mini_caches.figure_4_3, ONCE),
-        ("fig4.4", "4 KB reads over the miss ratio of buffers", mini_ratios.figure_4_4, ONCE),
+        ("fig4.4", "4 KB reads over the miss ratio of buffers",
+         partial(mini_ratios.over_misses, ends={mini_ratios.BUFFER: "buffers"}), ONCE),
         ("table4.5", "six kernels: miNI against its base system", mini_caches.table_4_5, ONCE),
-        ("table4.6", "delay of a miss until the thread runs", mini_caches.table_4_6, ONCE),
-        ("table4.7", "the thread's work for a miss", mini_caches.table_4_7, ONCE),
+        ("table4.6", "delay of a miss until the thread runs",
+         partial(mini_caches.miss_times, which="delays", quantity="delay"), ONCE),
+        ("table4.7", "the thread's work for a miss",
+         partial(mini_caches.miss_times, which="works", quantity="processing"), ONCE),
     ),
     "unimem": (
         ("operations", "GSAS operations: latency and rate, local, one hop, three hops",
@@ -109,7 +117,7 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
 """By paper."""
 
 _PAIRS: tuple[tuple[int, str, Callable[..., Result]], ...] = (
-    (1, "{} of writes over size, loopback", functools.partial(r5_transfers.writes, loopback=True)),
+    (1, "{} of writes over size, loopback", partial(r5_transfers.writes, loopback=True)),
     (3, "{} of writes over size, one hop", r5_transfers.writes),
     (5, "{} of reads against writes", r5_transfers.reads),
     (7, "{}: user-level against kernel-initiated", r5_transfers.kernel),
@@ -166,7 +174,7 @@ def _pairs() -> Iterator[Experiment]:
                 name=f"r5-fig5.{number}",
                 title=title.format(quantity.name),
                 source=f"R5, figure 5.{number}",
-                run=functools.partial(run, quantities=(quantity,)),
+                run=partial(run, quantities=(quantity,)),
                 panel_of=pair.name,
             )
 

@@ -2,15 +2,11 @@
 and freed between messages (rivals-churn), more memory in use than there is (rivals-memory)."""
 
 import dataclasses
-import json
-import pathlib
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, size_text
-from pagewire.cli.launch import launch, options, program
+from pagewire.cli.experiments import two_ranks
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, size_text
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.built_in import REGISTRY
 
@@ -24,16 +20,8 @@ BOUNDS = (BOUND, "static")
 """Never the best: static's pins were paid for when the program registered its memory."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Case:
-    """One measurement of the program."""
-
-    num_bytes: int
-    count: int
-
-    @property
-    def word(self) -> str:
-        return f"{self.num_bytes}:{self.count}"
+Case = tuple[int, int]
+"""One measurement of the program: bytes, and how many of what it counts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,51 +45,21 @@ def _take(
     cases: Sequence[Case],
     settings: Sequence[str] = (),
 ) -> Outcome | None:
-    """What _run gives, as a point of the experiment."""
+    """A launch, as a point of the experiment; None: the strategy was refused, or failed."""
 
     def measure() -> list[dict[str, Any]]:
-        outcome = _run(chosen, kind, memory, cases, settings)
-        return [dataclasses.asdict(outcome)] if outcome else []
+        chosen_by = [f"run.memory={memory}"]
+        if memory in UNITS:
+            chosen_by = ["run.memory=part", f"run.translation={memory}"]
+        failure, seconds, totals = two_ranks.run(
+            chosen, kind, memory, cases, [*chosen_by, "run.policy=all", *settings]
+        )
+        if failure:
+            chosen.say(f"rivals-{kind}: {memory}: {failure}")
+            return []
+        return [{"times_us": [round(each * 1e9) / 1e3 for each in seconds], "totals": totals}]
 
     return next((Outcome(**each) for each in chosen.points.take(label, measure)), None)
-
-
-def _run(
-    chosen: Options, kind: str, memory: str, cases: Sequence[Case], settings: Sequence[str]
-) -> Outcome | None:
-    """None: the strategy was refused, or failed."""
-    chosen_by = (
-        ["run.memory=part", f"run.translation={memory}"]
-        if memory in UNITS
-        else [f"run.memory={memory}"]
-    )
-    with guarded_folder("pagewire-rivals-") as folder:
-        times, report = pathlib.Path(folder, "times.json"), pathlib.Path(folder, "report.json")
-        words = [str(times), kind, *(case.word for case in cases)]
-        command = program.parse(["-m", "pagewire.cli.experiments.rivals_program", *words])
-        environ = dict(chosen.environ)
-        texts = [
-            *chosen_by,
-            "run.policy=all",
-            "run.compute=none",
-            "run.quiet=true",
-            f"run.json={report}",
-            *settings,
-        ]
-        options.apply(options.as_environment(texts), environ)
-        outcome = launch.launch(
-            2,
-            command,
-            environ,
-            stdout=subprocess.DEVNULL,
-            group=chosen.group(environ, f"{kind}, {memory}"),
-        )
-        if outcome.failure:
-            chosen.say(f"rivals-{kind}: {memory}: {outcome.failure}")
-            return None
-        seconds = json.loads(times.read_text(encoding="utf-8"))
-        totals = json.loads(report.read_text(encoding="utf-8"))["totals"]
-        return Outcome([round(each * 1e9) / 1e3 for each in seconds], totals)
 
 
 def best(times_us: dict[str, float | None]) -> str:
@@ -122,23 +80,23 @@ def reuse(chosen: Options) -> Result:
     """Time a message over how often its buffers are used, by size."""
     sizes = chosen.pick([4 << 10, 1 << 20], [4 << 10, 64 << 10, 1 << 20, 4 << 20])
     counts = chosen.pick([1, 16], [1, 4, 16, 64], [1 << idx for idx in range(11)])
-    cases = [Case(size, count) for size in sizes for count in counts]
+    cases = [(size, count) for size in sizes for count in counts]
     names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
     names = chosen.points.plan(names)
     outcomes = {name: _take(chosen, name, "reuse", name, cases) for name in names}
     rows: list[dict[str, Any]] = []
-    for idx, case in enumerate(cases):
+    for idx, (num_bytes, count) in enumerate(cases):
         times = {name: each.times_us[idx] if each else None for name, each in outcomes.items()}
         first = best(times)
         rows.append(
-            {"num_bytes": case.num_bytes, "times": case.count, "best": first}
+            {"num_bytes": num_bytes, "times": count, "best": first}
             | {"best_us": times[first], **times}
         )
     by_size = {size: [row for row in rows if row["num_bytes"] == size] for size in sizes}
     ended = [name for name, each in outcomes.items() if each]
     return Result(
         columns=[
-            Column("num_bytes", "size", "B"),
+            SIZE,
             Column("times", "times used"),
             Column("best", "best"),
             Column("best_us", "takes", "us", 1),
@@ -146,19 +104,16 @@ def reuse(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=_panels_by_size(by_size, ended),
-        notes=[
-            (
-                "Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each "
-                "measurement; both ends' buffers are new, used so many times; the sender has "
-                "written its own, nobody has touched the receiver's. What a strategy pins at its "
-                "start (pin-all, bounce) is not in it. Files and picture have every strategy."
-            ),
-            (
-                "ideal is what no machine does. static has all its tables on the NIC and pins when "
-                "memory is registered, which costs nothing here. Neither is ever the best. mini "
-                "pins at a miss, of a packet that is dropped and comes again by the timeout."
-            ),
-        ],
+        notes="""
+            Time a message at rank 0, Send to a Recv, one answer of a byte at the end of each
+            measurement; both ends' buffers are new, used so many times; the sender has written its
+            own, nobody has touched the receiver's. What a strategy pins at its start (pin-all,
+            bounce) is not in it. Files and picture have every strategy.
+
+            ideal is what no machine does. static has all its tables on the NIC and pins when memory
+            is registered, which costs nothing here. Neither is ever the best. mini pins at a miss,
+            of a packet that is dropped and comes again by the timeout.
+        """,
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
@@ -195,7 +150,7 @@ def churn(chosen: Options) -> Result:
     """Memory mapped and unmapped for each message: what is kept of a buffer is worth nothing."""
     sizes = chosen.pick([256 << 10], [16 << 10, 64 << 10, 256 << 10, 1 << 20])
     num_messages = chosen.pick(4, 32, 128)
-    cases = [Case(size, num_messages) for size in sizes]
+    cases = [(size, num_messages) for size in sizes]
     names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
     names = chosen.points.plan(names)
     outcomes = {name: _take(chosen, name, "churn", name, cases) for name in names}
@@ -203,20 +158,15 @@ def churn(chosen: Options) -> Result:
     for name, outcome in outcomes.items():
         totals = outcome.totals if outcome else {}
         row: dict[str, Any] = {"memory": name}
-        for idx, case in enumerate(cases):
-            row[f"us_{case.num_bytes}"] = outcome.times_us[idx] if outcome else None
+        for idx, size in enumerate(sizes):
+            row[f"us_{size}"] = outcome.times_us[idx] if outcome else None
         for key in ("translation_faults", "strategy_misses", "strategy_invalidations"):
             row[key] = totals.get(key)
         rows.append(row)
-    ended = [name for name, each in outcomes.items() if each]
     series = [
-        Series(
-            name,
-            sizes,
-            [outcomes[name].times_us[idx] for idx in range(len(sizes))],  # type: ignore[union-attr]
-            dashed=name in BOUNDS,
-        )
-        for name in ended
+        Series(name, sizes, outcome.times_us, dashed=name in BOUNDS)
+        for name, outcome in outcomes.items()
+        if outcome
     ]
     return Result(
         columns=[
@@ -228,13 +178,11 @@ def churn(chosen: Options) -> Result:
         ],
         rows=rows,
         panels=[Panel.over_bytes("message size", "time a message (us)", series)],
-        notes=[
-            (
-                f"{num_messages} messages of each size; each in memory that was just mapped and is "
-                "unmapped after it, as allocators do with large blocks. The kernel gives the same "
-                "addresses to new pages."
-            ),
-        ],
+        notes=f"""
+            {num_messages} messages of each size; each in memory that was just mapped and is
+            unmapped after it, as allocators do with large blocks. The kernel gives the same
+            addresses to new pages.
+        """,
         varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )
@@ -246,9 +194,9 @@ def memory(chosen: Options) -> Result:
     num_frames = chosen.pick(512, 2048, 8192)
     fractions = chosen.pick([0.5, 1.5], [0.5, 0.9, 1.25, 2.0])
     pages = size >> 12
-    cases = [Case(size, max(1, int(num_frames * each) // pages)) for each in fractions]
+    cases = [(size, max(1, int(num_frames * each) // pages)) for each in fractions]
     more = _settings_of_frames(num_frames)
-    names = chosen.pick(["part", "pin", "pin-cache"], [name for name in strategies()])
+    names = chosen.pick(["part", "pin", "pin-cache"], strategies())
     labels = {
         (name, fraction): f"{name}, {fraction:g} of the frames"
         for name in names
@@ -281,20 +229,17 @@ def memory(chosen: Options) -> Result:
                 "time a message (us)",
                 _lines_over_fractions(rows, fractions),
                 log_y=True,
-            ),
+            )
         ],
-        notes=[
-            (
-                f"Buffers of {size_text(size)} in turn, three rounds, of a model page table with "
-                f"{num_frames} frames a node; - is a strategy that was refused. Major faults, what "
-                "was given up and what was pinned are those of the last column."
-            ),
-            (
-                "pin-cache and utlb without a limit of their own: they give something up when no "
-                "frame can be pinned. Half of the frames may be held by the peer (firehose), "
-                "or in miNI's cache, which evicts nothing that it holds; static never evicts."
-            ),
-        ],
+        notes=f"""
+            Buffers of {size_text(size)} in turn, three rounds, of a model page table with
+            {num_frames} frames a node; - is a strategy that was refused. Major faults, what was
+            given up and what was pinned are those of the last column.
+
+            pin-cache and utlb without a limit of their own: they give something up when no frame
+            can be pinned. Half of the frames may be held by the peer (firehose), or in miNI's
+            cache, which evicts nothing that it holds; static never evicts.
+        """,
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
         numbers="MPI.Wtime of the emulated node, from the platform's costs",
     )

@@ -3,16 +3,9 @@ that everybody adds to does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from pagewire.cli.kit.result import (
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean, powers_of_two
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
 from pagewire.unimem.machine import Machine
@@ -22,10 +15,10 @@ Operation = Callable[[Thread, int], object]
 """Done to the page of an address."""
 
 OPERATIONS: Mapping[str, Operation] = {
-    "read8": lambda thread, page: thread.read8(page),
-    "read32": lambda thread, page: thread.read32(page),
-    "read64": lambda thread, page: thread.read64(page),
-    "read4k": lambda thread, page: thread.read4k(page),
+    "read8": Thread.read8,
+    "read32": Thread.read32,
+    "read64": Thread.read64,
+    "read4k": Thread.read4k,
     "write8": lambda thread, page: thread.write8(page, 1),
     "write32": lambda thread, page: thread.write32(page, 1),
     "write64": lambda thread, page: thread.write64(page, 1),
@@ -34,7 +27,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "faa": lambda thread, page: thread.faa(page, 1),
     "swap": lambda thread, page: thread.swap(page, 1),
     "alloc": lambda thread, page: thread.alloc(node=page >> 48),
-    "free": lambda thread, page: thread.free(page),
+    "free": Thread.free,
     "fork": lambda thread, page: thread.fork(_child, node=page >> 48),
 }
 
@@ -111,10 +104,10 @@ def _row(options: Options, name: str, num_threads: int) -> dict[str, float]:
 def operations(options: Options) -> Result:
     """Latency of each operation by one thread, and how many a second threads together get done."""
     num_threads = options.pick(8, 16)
-    rows: list[dict[str, float | str]] = []
-    for name in options.points.plan(OPERATIONS):
-        found = options.points.take(name, partial(_row, options, name, num_threads))
-        rows.append({"operation": name, **found})
+    measures = {name: partial(_row, options, name, num_threads) for name in OPERATIONS}
+    rows: list[dict[str, Any]] = [
+        {"operation": name, **row} for name, row in options.points.measure(measures).items()
+    ]
     texts = {0: "local", 1: "1 hop", 3: "3 hops"}
     return Result(
         columns=[
@@ -137,19 +130,18 @@ def operations(options: Options) -> Result:
             )
             for key, label in (("latency", "latency (us)"), ("rate", "rate (k/s)"))
         ],
-        notes=[
-            (
-                "Latency: one thread of node 0, from the call to its return, mean of some one "
-                f"behind the other. Rate: {num_threads} threads of node 0 at one owner, each with "
-                "pages of its own, from the first call to the last return."
-            ),
-            (
-                "A fork is what the library does: a page at the target, its description word by "
-                "word, the request, and the page goes again; until the caller knows the child's id."
-            ),
-            ORDER_NOTE,
-            ASSUMED_NOTE,
-        ],
+        notes=f"""
+            Latency: one thread of node 0, from the call to its return, mean of some one behind the
+            other. Rate: {num_threads} threads of node 0 at one owner, each with pages of its own,
+            from the first call to the last return.
+
+            A fork is what the library does: a page at the target, its description word by word, the
+            request, and the page goes again; until the caller knows the child's id.
+
+            {ORDER_NOTE}
+
+            {ASSUMED_NOTE}
+        """,
         numbers=NUMBERS,
     )
 
@@ -201,12 +193,11 @@ def contention(options: Options) -> Result:
     counts = powers_of_two(1, 64)[:: options.pick(3, 1)]
     labels = {f"{PLACES[kind]}, threads: {count}": (count, kind) for kind in PLACES
               for count in counts}  # fmt: skip
-    rows: list[dict[str, float | str]] = []
-    for label in options.points.plan(labels):
-        count, kind = labels[label]
-        found = options.points.take(label, partial(_count, options, count, kind))
-        rows.append({"words": PLACES[kind], "threads": count, **found})
-    kinds = {kind: [row for row in rows if row["words"] == kind] for kind in PLACES.values()}
+    measures = {label: partial(_count, options, *case) for label, case in labels.items()}
+    rows = [
+        {"words": PLACES[labels[label][1]], "threads": labels[label][0], **row}
+        for label, row in options.points.measure(measures).items()
+    ]
     return Result(
         columns=[
             Column("words", "words"),
@@ -218,11 +209,7 @@ def contention(options: Options) -> Result:
         rows=rows,
         panels=[
             Panel(
-                "threads",
-                label,
-                [Series.of(kind, part, "threads", key) for kind, part in kinds.items() if part],
-                log_x=True,
-                log_y=True,
+                "threads", label, Series.by("words", rows, "threads", key), log_x=True, log_y=True
             )
             for key, label in (("latency", "latency (us)"), ("rate", "rate (M/s)"))
         ],

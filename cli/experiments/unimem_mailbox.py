@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.unimem_atomics import NUMBERS
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -77,42 +77,30 @@ def _bytes(words: Sequence[tuple[int, int]]) -> list[bytes]:
     return [low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words]
 
 
-def _of_bursts(words: Sequence[tuple[int, int]]) -> bytes:
-    return b"".join(_bytes(words))
-
-
 def _of_packets(words: Sequence[tuple[int, int]]) -> bytes:
     pairs = zip(_bytes(words[::2]), _bytes(words[1::2]), strict=True)
     return b"".join(first[_ID_BITS // 8 :] + second for first, second in pairs)
 
 
-def _words_of_bursts(num_bytes: int) -> int:
-    return -(-num_bytes // _WORD_BYTES)
-
-
-def _words_of_packets(num_bytes: int) -> int:
-    return 2 * -(-num_bytes // _PACKET_BYTES)
-
-
-WAYS: dict[
-    str, tuple[str, Send, Callable[[int], int], Callable[[Sequence[tuple[int, int]]], bytes]]
-] = {
-    "bursts": ("mailbox, bursts", send_bursts, _words_of_bursts, _of_bursts),
-    "packets": ("mailbox, packets", send_packets, _words_of_packets, _of_packets),
-}
-"""Title, how it is sent, how many words of the FIFO it takes, and what they hold."""
+WAYS: dict[str, tuple[str, Send, int, int, Callable[[Sequence[tuple[int, int]]], bytes]]] = {
+    "bursts": (
+        "mailbox, bursts", send_bursts, _WORD_BYTES, 1, lambda words: b"".join(_bytes(words))
+    ),
+    "packets": ("mailbox, packets", send_packets, _PACKET_BYTES, 2, _of_packets),
+}  # fmt: skip
+"""Title, how it is sent, bytes of a part and words of the FIFO for it, and what these hold."""
 
 
 def _through_mailbox(options: Options, way: str, sizes: Sequence[int]) -> list[float]:
     """Until the receiver's core has read all of it, in us."""
-    _, send, num_words, data_of = WAYS[way]
+    _, send, part_bytes, part_words, data_of = WAYS[way]
     found = []
     with Machine(2, settings=options.settings()) as machine:
         for num_bytes in sizes:
             data = bytes((i * 7 + 1) % 251 for i in range(num_bytes))
             (begin_ns,) = machine.run((0, lambda thread: thread.now_ns))
             _, (words, end_ns) = machine.run(
-                (0, send, data), (1, receive, num_words(num_bytes)), raw=True
+                (0, send, data), (1, receive, -(-num_bytes // part_bytes) * part_words), raw=True
             )
             if data_of(words)[:num_bytes] != data:
                 raise EngineError(int(lib.PW_ERR_HOST), f"{num_bytes} bytes by {way}: wrong data")
@@ -144,18 +132,12 @@ def sizes_of(options: Options) -> list[int]:
 def mailbox(options: Options) -> Result:
     """Mailbox by bursts and by packets, against an RDMA write, by size."""
     sizes = sizes_of(options)
-    titles = {**{key: way[0] for key, way in WAYS.items()}, "rdma": "RDMA write"}
-    keys = {title: key for key, title in titles.items()}
-    found = {
-        keys[title]: options.points.take(
-            title,
-            partial(_by_rdma, options, sizes)
-            if keys[title] == "rdma"
-            else partial(_through_mailbox, options, keys[title], sizes),
-        )
-        for title in options.points.plan(keys)
-    }
-    titles = {key: titles[key] for key in found}
+    keys = {way[0]: key for key, way in WAYS.items()}
+    measures = {title: partial(_through_mailbox, options, keys[title], sizes) for title in keys}
+    keys["RDMA write"] = "rdma"
+    measures["RDMA write"] = partial(_by_rdma, options, sizes)
+    found = {keys[title]: each for title, each in options.points.measure(measures).items()}
+    titles = {key: title for title, key in keys.items() if key in found}
     rows = [
         {"num_bytes": size, **{key: times[place] for key, times in found.items()}}
         for place, size in enumerate(sizes)
@@ -168,13 +150,7 @@ def mailbox(options: Options) -> Result:
     return Result(
         columns=[SIZE, *(Column(key, title, "us", 3) for key, title in titles.items())],
         rows=rows,
-        panels=[
-            Panel.over_bytes(
-                "size",
-                "latency (us)",
-                [Series.of(title, rows, "num_bytes", key) for key, title in titles.items()],
-            )
-        ],
+        panels=[Panel.over_bytes("size", "latency (us)", Series.over_sizes(rows, titles))],
         notes=[
             *crossovers,
             (

@@ -332,44 +332,34 @@ COLUMNS = (
     Column("pinned", "pinned", "MiB", 2),
     Column("resident", "resident", "MiB", 2),
 )
-NOTES = (
-    (
-        f"{NUM_CLIENTS} client nodes with {CONNECTIONS_PER_CLIENT} connections each to one "
-        f"server node; {UNDER_WAY} requests of each are under way all the time. A request "
-        f"has {_HEADER.size} B, a key of {_KEY_BYTES} B and, when it sets, the value; "
-        "values that come back are checked. Latency: from the client's call until it has "
-        "read the whole answer."
-    ),
-    (
-        "small: 30 of 31 requests get; value sizes from Facebook's ETC pool, generalised "
-        "Pareto with scale 214.476 and shape 0.348238, from 15 B on (Atikoglu et al. "
-        "2012); rings of 16 KiB. large, assumed: half of the requests get, sizes from "
-        "64 B to 64 KiB, each octave equally often; rings of 64 KiB."
-    ),
-    (
-        "Copies into and out of the rings take the CPUs time (tables.copy), and so do "
-        "their own faults there. The server's hashing and parsing, its store and its "
-        "system calls take none."
-    ),
-    (
-        "Rings fresh: no page was ever touched. In use: each has been gone through "
-        "before. Frames 3/4, 0.45: the server has memory for that share of its "
-        "rings' pages alone; what was used least recently goes to swap. Clients have all "
-        "they need."
-    ),
-    (
-        "Rings that a peer writes to are registered memory: pretouch touches them and pin "
-        "pins them at the connection's set-up. What goes out is touched or pinned by the "
-        "write. - is a strategy that was refused: its pins need more frames than there "
-        "are; or a write failed. part-prefetch is the same as part, since nothing is "
-        "matched. pin-all would pin the emulator's own memory, which these nodes share."
-    ),
-    (
-        "Faults: blocks that faulted when they arrived at the server. From swap: pages, "
-        "whoever wanted them. Set-up: of a connection, mean. Pinned at most, resident at "
-        "the end: the server's, of 0.5 MiB (small) and 2 MiB (large) of rings."
-    ),
-)
+NOTES = f"""
+    {NUM_CLIENTS} client nodes with {CONNECTIONS_PER_CLIENT} connections each to one server node;
+    {UNDER_WAY} requests of each are under way all the time. A request has {_HEADER.size} B, a key
+    of {_KEY_BYTES} B and, when it sets, the value; values that come back are checked. Latency: from
+    the client's call until it has read the whole answer.
+
+    small: 30 of 31 requests get; value sizes from Facebook's ETC pool, generalised Pareto with
+    scale 214.476 and shape 0.348238, from 15 B on (Atikoglu et al. 2012); rings of 16 KiB. large,
+    assumed: half of the requests get, sizes from 64 B to 64 KiB, each octave equally often; rings
+    of 64 KiB.
+
+    Copies into and out of the rings take the CPUs time (tables.copy), and so do their own faults
+    there. The server's hashing and parsing, its store and its system calls take none.
+
+    Rings fresh: no page was ever touched. In use: each has been gone through before. Frames 3/4,
+    0.45: the server has memory for that share of its rings' pages alone; what was used least
+    recently goes to swap. Clients have all they need.
+
+    Rings that a peer writes to are registered memory: pretouch touches them and pin pins them at
+    the connection's set-up. What goes out is touched or pinned by the write. - is a strategy that
+    was refused: its pins need more frames than there are; or a write failed. part-prefetch is the
+    same as part, since nothing is matched. pin-all would pin the emulator's own memory, which these
+    nodes share.
+
+    Faults: blocks that faulted when they arrived at the server. From swap: pages, whoever wanted
+    them. Set-up: of a connection, mean. Pinned at most, resident at the end: the server's, of 0.5
+    MiB (small) and 2 MiB (large) of rings.
+"""
 
 
 def memcached(options: Options) -> Result:

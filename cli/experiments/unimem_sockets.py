@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import unimem_loopback
-from pagewire.cli.experiments.part_transfers import SIZE
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.result import (
+    SIZE,
     Column,
     Options,
     Panel,
@@ -102,18 +102,14 @@ def _run(command: Sequence[str], options: Options, sizes: Sequence[int], path: s
     return [[seconds * 1e6, rate / 1e6] for _, seconds, rate in measured]
 
 
-def kernel(options: Options, sizes: Sequence[int]) -> Found:
-    """By the kernel's TCP over loopback, wall time."""
-    with guarded_folder("pagewire-loopback-") as folder:
-        path = f"{folder}/times.json"
-        return _run([sys.executable, "-m", _PROGRAM, path, "both"], options, sizes, path)
-
-
-def emulated(options: Options, sizes: Sequence[int]) -> Found:
-    """The same program by `pagewire sockets`, wall time: how quick the emulator is."""
+def by_wall_clock(options: Options, sizes: Sequence[int], *, is_emulated: bool) -> Found:
+    """By the kernel's TCP over loopback; or the same program by `pagewire sockets`: how quick the
+    emulator is."""
     with guarded_folder("pagewire-loopback-") as folder:
         path = f"{folder}/times.json"
         program = [sys.executable, "-m", _PROGRAM, path]
+        if not is_emulated:
+            return _run([*program, "both"], options, sizes, path)
         command = [sys.executable, "-m", "pagewire", "sockets", "-n", "2"]
         for name, text in options.settings().not_default().items():
             command += ["--set", f"{name}={text}"]
@@ -127,27 +123,20 @@ def sizes_of(options: Options) -> list[int]:
     return chosen
 
 
-NOTES = (
-    (
-        "Virtual columns are times of the emulated machine, wall columns of this host: "
-        "never divide one by the other. Wall columns differ from run to run; virtual ones "
-        "do not."
-    ),
-    (
-        "One way: half a ping-pong, in the wall columns half of the median. Rate: messages "
-        "of that size one behind the other, at most 1024 or 4 MiB, until an answer of a "
-        "byte is back."
-    ),
-    (
-        "Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time "
-        "(tables.copy); system calls and what the programs compute take none. All pages "
-        "of the rings have been used before."
-    ),
-    (
-        "TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program "
-        "under `pagewire sockets`, ring 64 KiB: how long one waits for it."
-    ),
-)
+NOTES = """
+    Virtual columns are times of the emulated machine, wall columns of this host: never divide one
+    by the other. Wall columns differ from run to run; virtual ones do not.
+
+    One way: half a ping-pong, in the wall columns half of the median. Rate: messages of that size
+    one behind the other, at most 1024 or 4 MiB, until an answer of a byte is back.
+
+    Virtual: node 0 to node 1, one hop. Copies into and out of the rings take time (tables.copy);
+    system calls and what the programs compute take none. All pages of the rings have been used
+    before.
+
+    TCP: two Python processes over 127.0.0.1 of this host. Emulator: the same program under
+    `pagewire sockets`, ring 64 KiB: how long one waits for it.
+"""
 
 
 def sockets(options: Options) -> Result:
@@ -157,26 +146,24 @@ def sockets(options: Options) -> Result:
         f"virtual, ring {size_text(ring)}": partial(virtual, options, ring, sizes)
         for ring in options.pick(RINGS[1:2], RINGS)
     }
-    measures["TCP loopback, wall"] = partial(kernel, options, sizes)
-    measures["emulator, wall"] = partial(emulated, options, sizes)
-    found = {
-        title: options.points.take(title, measures[title])
-        for title in options.points.plan(measures)
-    }
+    measures["TCP loopback, wall"] = partial(by_wall_clock, options, sizes, is_emulated=False)
+    measures["emulator, wall"] = partial(by_wall_clock, options, sizes, is_emulated=True)
+    found = options.points.measure(measures)
     keys = {title: _key(title) for title in found}
     rows: list[dict[str, Any]] = [{"num_bytes": size} for size in sizes]
     for title, outcome in found.items():
         for row, (latency, rate) in zip(rows, outcome, strict=True):
             row[f"latency_{keys[title]}"] = latency
             row[f"rate_{keys[title]}"] = rate
-    columns = [SIZE]
-    for what, unit, decimals in (("latency", "us", 2), ("rate", "MB/s", 1)):
-        columns += [
-            Column(f"{what}_{key}", f"{what}, {title}", unit, decimals)
-            for title, key in keys.items()
-        ]
     return Result(
-        columns=columns,
+        columns=[
+            SIZE,
+            *(
+                Column(f"{what}_{key}", f"{what}, {title}", unit, decimals)
+                for what, unit, decimals in (("latency", "us", 2), ("rate", "MB/s", 1))
+                for title, key in keys.items()
+            ),
+        ],
         rows=rows,
         panels=[
             Panel.over_bytes(

@@ -17,15 +17,16 @@ from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
 from pagewire.run.report.report import write_json
 
-_PLAIN_WIDTH = 100
-"""Columns of the table when standard output is no terminal."""
+
+def console_of(plain_width: int = 100) -> Console:
+    """Standard output for tables, so wide when it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=plain_width)
 
 
 def print_result(experiment: Experiment, result: Result) -> None:
     """Table and notes on standard output."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH)
+    console = console_of()
     console.print(f"\n{_heading(experiment, result)}", style="bold", highlight=False, markup=False)
     table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
     columns = [column for column in result.columns if column.in_table]

@@ -160,6 +160,10 @@ class Points:
         value = found
         return value
 
+    def measure(self, measures: Mapping[str, Callable[[], Value]]) -> dict[str, Value]:
+        """The values of points by their labels; of a stopped experiment of those measured."""
+        return {label: self.take(label, measures[label]) for label in self.plan(measures)}
+
     def _num_skipped(self) -> int:
         """Points from the store since the last one that was measured."""
         assert self._display is not None

@@ -88,6 +88,9 @@ class Column:
         return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+SIZE = Column("num_bytes", "size", "B")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Series:
     """One line of a panel; `deviation` draws bars."""
@@ -112,6 +115,28 @@ class Series:
         """The line through a table's columns x and y."""
         bars = [row[deviation] for row in rows] if deviation else ()
         return cls(label, [row[x] for row in rows], [row[y] for row in rows], bars, dashed)
+
+    @classmethod
+    def by(
+        cls, column: str, rows: Sequence[Mapping[str, Any]], x: str, y: str, *, deviation: str = ""
+    ) -> list[Self]:
+        """A line for each name in a column."""
+        names = dict.fromkeys(str(row[column]) for row in rows)
+        return [
+            cls.of(name, [row for row in rows if row[column] == name], x, y, deviation=deviation)
+            for name in names
+        ]
+
+    @classmethod
+    def over_sizes(
+        cls, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str], dashed: str = ""
+    ) -> list[Self]:
+        """A line for each titled column that the rows have, over SIZE; one of them dashed."""
+        return [
+            cls.of(title, rows, SIZE.key, key, dashed=key == dashed)
+            for key, title in titles.items()
+            if key in rows[0]
+        ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,6 +182,7 @@ class Result:
     rows: Sequence[Mapping[str, Any]]
     panels: Sequence[Panel]
     notes: Sequence[str] = ()
+    """Or a text, whose paragraphs they are."""
     varied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Settings that the experiment itself chooses: `section.name` and its value or values."""
     numbers: str = "virtual times of the engine, from the component costs of the platform file"
@@ -165,6 +191,11 @@ class Result:
     """In place of the experiment's, when something else than usual was run."""
     missing: Sequence[str] = ()
     """Points of an experiment that was stopped."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.notes, str):
+            notes = [" ".join(each.split()) for each in self.notes.strip().split("\n\n")]
+            object.__setattr__(self, "notes", notes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ import dataclasses
 import itertools
 import json
 import math
-import os
 import pathlib
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from app_runs import PAGEWIRE, assert_same_bits, load, run, run_to_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,10 +29,9 @@ from pagewire.apps.hpcg.geometry import Geometry, Triple
 from pagewire.apps.hpcg.options import Options, parse_options
 from pagewire.apps.hpcg.report import report
 from pagewire.apps.hpcg.solver import Solution
-from pagewire.apps.hpcg.team import Team
 from pagewire.apps.kernels import KernelError
+from pagewire.apps.team import Team
 
-MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
 SMALL = ["--nx", "8", "--ny", "16", "--nz", "8", "--iterations", "12"]
 
 
@@ -45,39 +43,6 @@ def serial(command_line: str) -> Benchmark:
 def run_serial(command_line: str) -> tuple[Benchmark, Result]:
     benchmark = serial(command_line)
     return benchmark, benchmark.run(lambda line: None)
-
-
-def run(command: list[object]) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-    return subprocess.run(
-        [str(part) for part in command], env=environ, cwd="/", capture_output=True, check=False,
-        text=True, timeout=100,
-    )  # fmt: skip
-
-
-def run_mpi(num_ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    if not MPIEXEC.exists():
-        pytest.skip(f"no mpiexec beside {sys.executable}")
-    program = [sys.executable, "-P", "-m", "pagewire.apps.hpcg", "--plain"]
-    return run([MPIEXEC, "-n", num_ranks, *program, *arguments])
-
-
-def load(path: pathlib.Path) -> dict[str, np.ndarray]:
-    with np.load(path) as file:
-        return {name: file[name] for name in file.files}
-
-
-def run_to_state(num_ranks: int, path: pathlib.Path, *arguments: str) -> dict[str, np.ndarray]:
-    done = run_mpi(num_ranks, *arguments, "--dump-state", str(path))
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "HPCG result is VALID" in done.stdout
-    return load(path)
-
-
-def assert_same_bits(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
-    assert left.keys() == right.keys()
-    for name, values in left.items():
-        assert values.tobytes() == right[name].tobytes(), name
 
 
 def dense(num_points: Triple) -> np.ndarray:
@@ -298,12 +263,22 @@ def test_rank_counts_solve_the_same_system(tmp_path: pathlib.Path) -> None:
     """The smoother is each rank's own, so that ways differ; the first residual and the end do
     not."""
     alone = run_to_state(
-        1, tmp_path / "1.npz", "--nx", "32", "--ny", "16", "--nz", "16", "--iterations", "40"
+        "hpcg",
+        1,
+        tmp_path / "1.npz",
+        "--nx",
+        "32",
+        "--ny",
+        "16",
+        "--nz",
+        "16",
+        "--iterations",
+        "40",
     )
     assert np.abs(alone["x"] - 1).max() < 1e-11
     for num_ranks, nx, ny, nz in ((2, 16, 16, 16), (4, 16, 8, 16), (8, 16, 8, 8)):
         many = run_to_state(
-            num_ranks, tmp_path / f"{num_ranks}.npz",
+            "hpcg", num_ranks, tmp_path / f"{num_ranks}.npz",
             "--nx", str(nx), "--ny", str(ny), "--nz", str(nz), "--iterations", "40", "--sets", "1",
         )  # fmt: skip
         assert many["x"].shape == alone["x"].shape == (16, 16, 32)
@@ -312,19 +287,19 @@ def test_rank_counts_solve_the_same_system(tmp_path: pathlib.Path) -> None:
 
 
 def test_plain_runs_repeat_and_fresh_buffers_give_the_same_bits(tmp_path: pathlib.Path) -> None:
-    kept = run_to_state(4, tmp_path / "a.npz", *SMALL)
+    kept = run_to_state("hpcg", 4, tmp_path / "a.npz", *SMALL)
     assert kept["num_iterations"].tolist() == [12, 12] and kept["residuals"].shape == (26,)
-    assert_same_bits(kept, run_to_state(4, tmp_path / "b.npz", *SMALL, "--fresh-buffers"))
+    assert_same_bits(kept, run_to_state("hpcg", 4, tmp_path / "b.npz", *SMALL, "--fresh-buffers"))
 
 
 @pytest.mark.parametrize("num_ranks", [3, 4])
 def test_ni_gives_the_bits_of_plain_mpi(num_ranks: int, tmp_path: pathlib.Path) -> None:
-    plain = run_to_state(num_ranks, tmp_path / "plain.npz", *SMALL)
+    plain = run_to_state("hpcg", num_ranks, tmp_path / "plain.npz", *SMALL)
     faults = []
     for buffers in ([], ["--fresh-buffers"]):
         path, summary = tmp_path / "ni.npz", tmp_path / "report.json"
         done = run(
-            [sys.executable, "-P", "-m", "pagewire", "launch", "-n", num_ranks, "--memory", "part",
+            [*PAGEWIRE, "launch", "-n", num_ranks, "--memory", "part",
              "--json", summary, "--quiet", "hpcg", *SMALL, *buffers, "--dump-state", path]
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -349,27 +324,3 @@ def test_report_has_the_lines_of_hpcg() -> None:
         result, solutions=(result.solutions[0], Solution(residuals=(1.0, 0.5)))
     )
     assert "HPCG result is INVALID with" in report(benchmark, broken)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--size", "12"], 2, "--nx is 12; allowed: multiples of 8"),
-        (["--nonsense"], 2, "unrecognized arguments"),
-        (["--size", "8", "--sets", "1", "--dump-state", "/no/such/folder/f"], 2, "No such file"),
-    ],
-)
-def test_error_is_printed_once_and_ends_all_ranks(
-    arguments: list[str], code: int, message: str
-) -> None:
-    done = run_mpi(2, *arguments)
-    assert done.returncode == code
-    assert done.stderr.count("hpcg: error:") == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_help_is_printed_once() -> None:
-    done = run_mpi(2, "--help")
-    assert done.returncode == 0 and done.stdout.count("usage:") == 1
-    assert "--fresh-buffers" in done.stdout

@@ -5,15 +5,14 @@ MPI runs are tiny: with more ranks than cores plain MPICH spins. Bits of x depen
 products of other shapes are rounded another way; they must not depend on anything else.
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from app_runs import PAGEWIRE, load, run, run_mpi, run_to_state
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +31,6 @@ from pagewire.apps.hpl.swap_plan import plan_swaps
 from pagewire.apps.hpl.triangular import invert_diagonal_blocks, solve_unit_lower, solve_upper
 from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch
-
-MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
 
 
 def system(n: int, seed: int = 42) -> tuple[np.ndarray, np.ndarray]:
@@ -60,29 +56,8 @@ def solve_serial(command_line: str, spoil=None) -> tuple[np.ndarray, float]:
     return solution, residual
 
 
-def run_mpi(num_ranks: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    if not MPIEXEC.exists():
-        pytest.skip(f"no mpiexec beside {sys.executable}")
-    # Without the launcher's OMP_NUM_THREADS: the app itself must see to its bits.
-    environ = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
-    return subprocess.run(
-        [str(MPIEXEC), "-n", str(num_ranks), sys.executable, "-P", "-m", "pagewire.apps.hpl"]
-        + ["--plain", *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        cwd="/",
-        env={**environ, "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"},
-        text=True,
-        timeout=100,
-    )
-
-
 def solve_mpi(num_ranks: int, path: pathlib.Path, *arguments: object) -> np.ndarray:
-    done = run_mpi(num_ranks, *arguments, "--dump-state", path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("PASSED") == 1
-    with np.load(path) as file:
-        return file["x"]
+    return run_to_state("hpl", num_ranks, path, *arguments)["x"]
 
 
 # Options and grid
@@ -313,7 +288,7 @@ def test_bits_do_not_depend_on_broadcast_depth_buffers(num_ranks, p, tmp_path) -
 
 
 def test_log_has_the_line_of_hpl() -> None:
-    done = run_mpi(2, "--N", 64, "--NB", 16, "--seed", 1)
+    done = run_mpi("hpl", 2, "--N", 64, "--NB", 16, "--seed", 1)
     assert done.returncode == 0, done.stderr
     head = "T/V                N    NB     P     Q               Time                 Gflops"
     assert head in done.stdout.splitlines()
@@ -328,23 +303,6 @@ def test_log_has_the_line_of_hpl() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--N", 0], "--N is 0; allowed: 1 .. 1048576"),
-        (["--P", 2, "--Q", 2], "2 x 2 = 4; allowed: 2, the number of ranks"),
-        (["--bcast", "tree"], "invalid choice"),
-        (["--N", 10, "--dump-state", "/no/such/folder/f"], "No such file"),
-    ],
-)
-def test_error_is_printed_once_and_ends_all_ranks(arguments, message: str) -> None:
-    done = run_mpi(2, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.count("hpl: error:") == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 # On the emulated NI
 
 
@@ -352,11 +310,9 @@ def test_ni_gives_the_bits_of_plain_mpi(tmp_path: pathlib.Path) -> None:
     size = ["--N", "600", "--NB", "96"]
     expected = solve_mpi(4, tmp_path / "plain", *size)
     for options in ([], ["--fresh-buffers", "--bcast", "binomial"]):
-        done = subprocess.run(
-            [*PAGEWIRE, "launch", "-n", "4", "--memory", "part", "--quiet", "hpl", *size, *options]
-            + ["--dump-state", str(tmp_path / "ni")],
-            capture_output=True, check=False, cwd="/", text=True, timeout=100,
+        done = run(
+            [*PAGEWIRE, "launch", "-n", "4", "--memory", "part", "--quiet", "hpl", *size, *options,
+             "--dump-state", tmp_path / "ni"]
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        with np.load(tmp_path / "ni") as file:
-            assert file["x"].tobytes() == expected.tobytes()
+        assert load(tmp_path / "ni")["x"].tobytes() == expected.tobytes()

@@ -7,11 +7,10 @@ the energy to 1e-4 and the time step's own O(dt^2) error is larger than that dur
 
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from app_runs import assert_same_bits, run_mpi, run_to_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +28,6 @@ from pagewire.apps.lammps.state import gather_state
 from pagewire.apps.lammps.thermo import ThermoRow
 from pagewire.apps.team import Team
 
-MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
 FCC_PAIR_ENERGY = -6.7733681  # LAMMPS' logs of examples/melt and bench/in.lj, step 0
 
 
@@ -39,32 +37,6 @@ def run_serial(command_line: str) -> tuple[Simulation, list[ThermoRow]]:
     rows: list[ThermoRow] = []
     simulation.run(rows.append)
     return simulation, rows
-
-
-def run_mpi(num_ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    if not MPIEXEC.exists():
-        pytest.skip(f"no mpiexec beside {sys.executable}")
-    command = [MPIEXEC, "-n", str(num_ranks), sys.executable, "-m", "pagewire.apps.lammps"]
-    return subprocess.run(
-        [str(part) for part in command] + ["--plain", *arguments],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=100,
-    )
-
-
-def run_to_state(num_ranks: int, path: pathlib.Path, *arguments: str) -> dict[str, np.ndarray]:
-    done = run_mpi(num_ranks, *arguments, "--dump-state", str(path))
-    assert done.returncode == 0, done.stderr
-    with np.load(path) as file:
-        return {name: file[name] for name in file.files}
-
-
-def assert_same_bits(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
-    assert left.keys() == right.keys()
-    for name, values in left.items():
-        assert values.tobytes() == right[name].tobytes(), name
 
 
 def brute_force(
@@ -322,11 +294,11 @@ def test_without_check_lists_are_rebuilt_on_the_clock(options: str, num_rebuilds
 def test_rank_counts_agree(tmp_path: pathlib.Path, newton: str) -> None:
     """Early on, before chaos lifts rounding: 25 steps, with rebuilds and migration."""
     command_line = ["--size", "4", "--steps", "25", "--newton", newton]
-    alone = run_to_state(1, tmp_path / "1.npz", *command_line)
+    alone = run_to_state("lammps", 1, tmp_path / "1.npz", *command_line)
     assert alone["ids"].tolist() == list(range(256))
     length = Options(cells=(4, 4, 4)).box_lengths[0]
     for num_ranks in (2, 3, 4, 8):
-        many = run_to_state(num_ranks, tmp_path / f"{num_ranks}.npz", *command_line)
+        many = run_to_state("lammps", num_ranks, tmp_path / f"{num_ranks}.npz", *command_line)
         assert many["ids"].tolist() == alone["ids"].tolist()
         moved = many["positions"] - alone["positions"]
         moved -= length * np.round(moved / length)
@@ -336,8 +308,10 @@ def test_rank_counts_agree(tmp_path: pathlib.Path, newton: str) -> None:
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_start_does_not_depend_on_the_rank_count(num_ranks: int, tmp_path: pathlib.Path) -> None:
-    alone = run_to_state(1, tmp_path / "1.npz", "--cells", "4", "5", "6", "--steps", "0")
-    many = run_to_state(num_ranks, tmp_path / "n.npz", "--cells", "4", "5", "6", "--steps", "0")
+    alone = run_to_state("lammps", 1, tmp_path / "1.npz", "--cells", "4", "5", "6", "--steps", "0")
+    many = run_to_state(
+        "lammps", num_ranks, tmp_path / "n.npz", "--cells", "4", "5", "6", "--steps", "0"
+    )
     assert_same_bits(alone, many)
 
 
@@ -346,22 +320,22 @@ def test_repeats_and_fresh_buffers_give_the_same_bits(
     num_ranks: int, tmp_path: pathlib.Path
 ) -> None:
     command_line = ["--size", "4", "--steps", "60"]
-    reused = run_to_state(num_ranks, tmp_path / "a.npz", *command_line)
-    assert_same_bits(reused, run_to_state(num_ranks, tmp_path / "b.npz", *command_line))
-    fresh = run_to_state(num_ranks, tmp_path / "c.npz", *command_line, "--fresh-buffers")
+    reused = run_to_state("lammps", num_ranks, tmp_path / "a.npz", *command_line)
+    assert_same_bits(reused, run_to_state("lammps", num_ranks, tmp_path / "b.npz", *command_line))
+    fresh = run_to_state("lammps", num_ranks, tmp_path / "c.npz", *command_line, "--fresh-buffers")
     assert_same_bits(reused, fresh)
 
 
 def test_sub_domains_thinner_than_the_cutoff_work(tmp_path: pathlib.Path) -> None:
     """4 ranks in a box of 2 cells: each ghost shell is two sub-domains deep, and holds images."""
     command_line = ["--size", "2", "--steps", "20"]
-    alone = run_to_state(1, tmp_path / "1.npz", *command_line)
-    many = run_to_state(4, tmp_path / "4.npz", *command_line)
+    alone = run_to_state("lammps", 1, tmp_path / "1.npz", *command_line)
+    many = run_to_state("lammps", 4, tmp_path / "4.npz", *command_line)
     assert np.abs(many["velocities"] - alone["velocities"]).max() < 1e-11
 
 
 def test_log_has_energy_loop_time_and_breakdown() -> None:
-    done = run_mpi(2, "--size", "4", "--steps", "10")
+    done = run_mpi("lammps", 2, "--size", "4", "--steps", "10")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^ +0 +3\.0000000 +-6\.7733681 ", done.stdout, re.MULTILINE)
     assert re.search(
@@ -371,23 +345,3 @@ def test_log_has_energy_loop_time_and_breakdown() -> None:
         assert re.search(
             rf"^{section} +\|( +\S+ +\|){{3}} +\d+\.\d\d$", done.stdout, re.MULTILINE
         ), section
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--size", "0"], 2, "--cells NX is 0; allowed: at least 1"),
-        (["--nonsense"], 2, "unrecognized arguments"),
-        (["--size", "1", "--skin", "3"], 2, "sigma wide in x"),
-        (["--size", "4", "--timestep", "0.1"], 1, "atoms at step"),
-        (["--size", "2", "--steps", "1", "--dump-state", "/no/such/folder/f"], 2, "No such file"),
-    ],
-)
-def test_error_is_printed_once_and_ends_all_ranks(
-    arguments: list[str], code: int, message: str
-) -> None:
-    done = run_mpi(2, *arguments)
-    assert done.returncode == code
-    assert done.stderr.count("lammps: error:") == 1
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

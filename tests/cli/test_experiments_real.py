@@ -112,7 +112,7 @@ def test_table_of_lammps_itself(monkeypatch):
         return run(chosen, app, num_ranks, settings, what)
 
     monkeypatch.setattr(app_runs, "_run", watched)
-    result = part_apps.table_2(options())
+    result = part_apps.pretouch_against_part(options(), "lammps")
     assert begun == ["run.compute=measured", *["run.compute=replay"] * 2] * 2
     assert [(row["ranks"], row["memory"]) for row in result.rows] == [
         (1, "pre-touch"),

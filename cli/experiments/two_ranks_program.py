@@ -1,9 +1,10 @@
-"""The two ranks of the rivals experiments: rank 0 times messages to rank 1 by MPI.Wtime (virtual)
-and writes JSON: the list of its measurements in the order of the words.
+"""Rank 0 times messages to rank 1 by MPI.Wtime (virtual) and writes JSON: the list of its
+measurements in the order of the words.
 
-rivals_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
-rivals_program PATH churn SIZE:MESSAGES ...   buffers mapped and unmapped for each message
-rivals_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three rounds
+two_ranks_program PATH isend SIZE:CALLS ...      Isend alone, each call; resident buffers
+two_ranks_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
+two_ranks_program PATH churn SIZE:MESSAGES ...   buffers mapped and unmapped for each message
+two_ranks_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three rounds
 """
 
 import json
@@ -69,7 +70,29 @@ def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
     return float((MPI.Wtime() - start_s) / num_messages)
 
 
-def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float:
+def isend(world: MPI.Intracomm, num_bytes: int, num_calls: int) -> list[float]:
+    """Seconds that each Isend takes at rank 0; nothing at rank 1. One warm-up before."""
+    # Page-aligned; ones, so that every page is written and resident.
+    room = np.ones(num_bytes + mmap.PAGESIZE, np.uint8)
+    start = -room.ctypes.data % mmap.PAGESIZE
+    buffer = room[start : start + num_bytes]
+    found: list[float] = []
+    for _ in range(num_calls + 1):
+        request = world.Irecv(buffer, 0) if world.Get_rank() == 1 else None
+        world.Barrier()
+        if world.Get_rank() == 0:
+            start_s = MPI.Wtime()
+            request = world.Isend(buffer, 1)
+            found.append(MPI.Wtime() - start_s)
+        assert request is not None
+        request.Wait()
+        world.Barrier()
+    return found[1:]
+
+
+def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float | list[float]:
+    if kind == "isend":
+        return isend(world, num_bytes, count)
     if kind == "reuse":
         return time_of(world, [fresh(num_bytes)], count)
     if kind == "churn":
