@@ -74,9 +74,4 @@ static inline void pw_mpi_status_set(const pw_mpi_library *mpi, void *status, in
     memcpy((uint8_t *)status + mpi->source_offset, &source, sizeof source);
     memcpy((uint8_t *)status + mpi->tag_offset, &tag, sizeof tag);
 }
-
-static inline int pw_mpi_tag(const pw_mpi_library *mpi, const pw_mpi_status *status)
-{
-    return pw_mpi_status_word(status, mpi->tag_offset);
-}
 #endif

@@ -5,7 +5,6 @@ the length from the envelope; a buffer offered to it is not used.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -16,7 +15,6 @@ from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
     Operation,
-    describe_match,
     exchange_within,
     receive_within,
     request_for,
@@ -32,18 +30,11 @@ from pagewire.transport.facade.point_to_point import (
     start_buffered,
     start_request,
 )
-from pagewire.transport.facade.probing import (
-    Improbe,
-    Mprobe,
-    receive,
-    receive_matched,
-)
-from pagewire.transport.facade.progress import turn
+from pagewire.transport.facade.probing import mprobe, receive, receive_matched
 from pagewire.transport.facade.rank import here
 
 _irecv = native(MPI.Comm, "irecv")
 _native_recv = native(MPI.Comm, "recv")
-_native_improbe = native(MPI.Comm, "improbe")
 _message_recv = native(MPI.Message, "recv")
 _message_irecv = native(MPI.Message, "irecv")
 
@@ -112,7 +103,7 @@ def recv(
     state = here.states.get(self.handle)
     if state is None and source != MPI.PROC_NULL:
         here.calls.go_around(0)
-        return _message_recv(_mprobe(self, source, tag), status)
+        return _message_recv(mprobe(self, source, tag), status)
     if state is None or not receivable(state.point_to_point, source, tag):
         return _native_recv(self, buf, source, tag, status)
     return loaded(receive_within(state.point_to_point, source, tag, status))
@@ -170,43 +161,6 @@ def message_irecv(self: MPI.Message) -> MPI.Request:
     return request_for(receive_matched(here.matched.take(self), None, ObjectReceive))
 
 
-def _mprobe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> Any:
-    if self.handle in here.states or source == MPI.PROC_NULL:
-        return Mprobe(self, source, tag, status)
-    while (message := _native_improbe(self, source, tag, status)) is None:
-        turn(partial(describe_match, source, tag))
-    return message
-
-
-def _improbe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> Any:
-    if self.handle in here.states:
-        return Improbe(self, source, tag, status)
-    return _native_improbe(self, source, tag, status)
-
-
-def _class_probe(probe: Callable[..., Any]) -> Callable[..., Any]:
-    def class_probe(
-        cls: Any,
-        comm: MPI.Comm,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: MPI.Status | None = None,
-    ) -> Any:
-        return probe(comm, source, tag, status)
-
-    return class_probe
-
-
 def install() -> None:
     kinds = {"send": "standard", "ssend": "synchronous", "bsend": "buffered"}
     replacements = {
@@ -218,8 +172,6 @@ def install() -> None:
         "recv": bracket("recv", recv),
         "irecv": bracket("irecv", irecv),
         "sendrecv": bracket("sendrecv", sendrecv),
-        "mprobe": bracket("Mprobe", _mprobe),
-        "improbe": bracket("Improbe", _improbe),
     }
     replace_all(MPI.Comm, replacements)
     replace_all(
@@ -227,7 +179,5 @@ def install() -> None:
         {
             "recv": bracket("Message.recv", message_recv),
             "irecv": bracket("Message.irecv", message_irecv),
-            "probe": _class_probe(bracket("Mprobe", _mprobe)),
-            "iprobe": _class_probe(bracket("Improbe", _improbe)),
         },
     )

@@ -3,6 +3,7 @@
 A `Message` has a real handle: that of an empty message from this rank to itself.
 """
 
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -29,10 +30,7 @@ from pagewire.transport.facade.point_to_point import receivable
 from pagewire.transport.facade.progress import test_turn, turn
 from pagewire.transport.facade.rank import here
 
-_probe = native(MPI.Comm, "Probe")
-_iprobe = native(MPI.Comm, "Iprobe")
 _mprobe = native(MPI.Comm, "Mprobe")
-_improbe = native(MPI.Comm, "Improbe")
 _isend = native(MPI.Comm, "Isend")
 _wait = native(MPI.Request, "Wait")
 _message_recv = native(MPI.Message, "Recv")
@@ -70,14 +68,6 @@ class Matched:
         return found
 
 
-def _channel(comm: MPI.Comm, source: int, tag: int) -> Channel | None:
-    """The channel to probe, None if the call is MPI's own."""
-    state = here.states.get(comm.handle)
-    if state is None or not receivable(state.point_to_point, source, tag):
-        return None
-    return state.point_to_point
-
-
 def _look(channel: Channel, source: int, tag: int, flags: int) -> Any:
     """What a probe finds (pw_found), None when there is nothing."""
     found = ffi.new("pw_found *")
@@ -95,84 +85,46 @@ def describe(found: Any, status: MPI.Status | None) -> None:
         status.Set_error(MPI.SUCCESS)
 
 
-def await_arrival(channel: Channel, source: int, tag: int, flags: int = 0) -> Any:
-    """Wait for a matching message; the clock goes on to its arrival."""
-    while (found := _look(channel, source, tag, flags | _WAIT)) is None:
-        turn(partial(describe_match, source, tag))
-    return found
+def _prober(name: str) -> Callable[..., Any]:
+    """Probe, Iprobe, Mprobe, Improbe, and the lower-case ones, which answer as they do."""
+    kind = name.lower()
+    is_matching, is_waiting = "m" in kind, not kind.startswith("i")
+    original = native(MPI.Comm, name)
+    once = native(MPI.Comm, ("I" if name[0].isupper() else "i") + kind) if is_waiting else original
+    flags = (_TAKE if is_matching else 0) | (_WAIT if is_waiting else 0)
 
-
-def _message_of(found: Any, status: MPI.Status | None) -> MPI.Message:
-    describe(found, status)
-    return here.matched.add(found.taken)
-
-
-def Probe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> bool:
-    source, tag = c_int(source), c_int(tag)
-    channel = _channel(self, source, tag)
-    if channel is None:
-        if self.handle in here.states:
-            return _probe(self, source, tag, status)
-        while not _iprobe(self, source, tag, status):
+    def probe(
+        self: MPI.Comm,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> Any:
+        source, tag = c_int(source), c_int(tag)
+        state = here.states.get(self.handle)
+        is_ours = state is not None and receivable(state.point_to_point, source, tag)
+        if not is_ours and not is_waiting:
+            test_turn()
+        if state is not None and not is_ours:
+            return original(self, source, tag, status)
+        while True:
+            if state is None:
+                found = once(self, source, tag, status)
+            else:
+                found = _look(state.point_to_point, source, tag, flags)
+            if found or not is_waiting:
+                break
             turn(partial(describe_match, source, tag))
-        return True
-    describe(await_arrival(channel, source, tag), status)
-    return True
+        if state is None:
+            return found
+        if found is None:
+            return None if is_matching else False
+        describe(found, status)
+        return here.matched.add(found.taken) if is_matching else True
+
+    return probe
 
 
-def Iprobe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> bool:
-    source, tag = c_int(source), c_int(tag)
-    channel = _channel(self, source, tag)
-    if channel is None:
-        test_turn()
-        return _iprobe(self, source, tag, status)
-    found = _look(channel, source, tag, 0)
-    if found is None:
-        return False
-    describe(found, status)
-    return True
-
-
-def Mprobe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> MPI.Message:
-    source, tag = c_int(source), c_int(tag)
-    channel = _channel(self, source, tag)
-    if channel is None:
-        if self.handle in here.states:
-            return _mprobe(self, source, tag, status)
-        while (message := _improbe(self, source, tag, status)) is None:
-            turn(partial(describe_match, source, tag))
-        return message
-    return _message_of(await_arrival(channel, source, tag, _TAKE), status)
-
-
-def Improbe(
-    self: MPI.Comm,
-    source: int = ANY_SOURCE,
-    tag: int = ANY_TAG,
-    status: MPI.Status | None = None,
-) -> MPI.Message | None:
-    source, tag = c_int(source), c_int(tag)
-    channel = _channel(self, source, tag)
-    if channel is None:
-        test_turn()
-        return _improbe(self, source, tag, status)
-    found = _look(channel, source, tag, _TAKE)
-    return None if found is None else _message_of(found, status)
+mprobe = _prober("mprobe")
 
 
 def receive_matched(found: Any, span: Any, kind: type[Operation] = Operation) -> Operation:
@@ -210,7 +162,7 @@ def Message_Irecv(self: MPI.Message, buf: Any) -> MPI.Request:
     return request_for(receive_matched(found, span))
 
 
-def _probing(name: str) -> Any:
+def _class_probe(name: str) -> Callable[..., Any]:
     def probe(
         cls: Any,
         comm: MPI.Comm,
@@ -225,23 +177,18 @@ def _probing(name: str) -> Any:
 
 def install() -> None:
     here.matched = Matched()
-    replace_all(
-        MPI.Comm,
-        {
-            "Probe": bracket("Probe", Probe),
-            "Iprobe": bracket("Iprobe", Iprobe),
-            "Mprobe": bracket("Mprobe", Mprobe),
-            "Improbe": bracket("Improbe", Improbe),
-            "probe": bracket("Probe", Probe),
-            "iprobe": bracket("Iprobe", Iprobe),
-        },
-    )
+    names = ("Probe", "Iprobe", "Mprobe", "Improbe")
+    probes = {name: bracket(name, _prober(name)) for name in names}
+    probes |= {name.lower(): bracket(name, _prober(name.lower())) for name in names}
+    replace_all(MPI.Comm, probes)
     replace_all(
         MPI.Message,
         {
             "Recv": bracket("Message.Recv", Message_Recv),
             "Irecv": bracket("Message.Irecv", Message_Irecv),
-            "Probe": _probing("Mprobe"),
-            "Iprobe": _probing("Improbe"),
+            "Probe": _class_probe("Mprobe"),
+            "Iprobe": _class_probe("Improbe"),
+            "probe": _class_probe("mprobe"),
+            "iprobe": _class_probe("improbe"),
         },
     )
