@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define PACKETS_AT_ONCE 4
+#define FOUR_BYTES ((size_t)4 * PW_PACKET_BYTES)
 /* Below, moving the lanes together takes as long as the instruction. */
 #define WIDE_FROM_BYTES 192
 
@@ -76,10 +76,10 @@ uint32_t pw_crc32c_tables(uint32_t seed, const void *data, size_t num_bytes)
 
 /* destination may be NULL: no copy. */
 static void tables_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
-                           size_t packet_bytes, uint32_t *crcs)
+                           uint32_t *crcs)
 {
     while (num_bytes > 0) {
-        size_t length = num_bytes < packet_bytes ? num_bytes : packet_bytes;
+        size_t length = num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES;
         *crcs++ = ~tables_register(~0u, source, length);
         if (destination) {
             memcpy(destination, source, length); /* the source is in the L1 cache now */
@@ -131,14 +131,12 @@ HARDWARE static uint32_t hardware_crc32c(uint32_t seed, const void *data, size_t
 
 /* Four whole packets; `copies` is a constant in each caller, so the test is gone after inlining. */
 HARDWARE static inline __attribute__((always_inline)) void four_packets(
-    uint8_t *restrict destination, const uint8_t *restrict source, size_t packet_bytes,
-    uint32_t *crcs, bool copies)
+    uint8_t *restrict destination, const uint8_t *restrict source, uint32_t *crcs, bool copies)
 {
-    const uint8_t *s0 = source, *s1 = s0 + packet_bytes, *s2 = s1 + packet_bytes,
-                  *s3 = s2 + packet_bytes;
+    const uint8_t *s0 = source, *s1 = s0 + PW_PACKET_BYTES, *s2 = s1 + PW_PACKET_BYTES,
+                  *s3 = s2 + PW_PACKET_BYTES;
     uint32_t c0 = ~0u, c1 = ~0u, c2 = ~0u, c3 = ~0u;
-    size_t i = 0;
-    for (; i + 8 <= packet_bytes; i += 8) {
+    for (size_t i = 0; i < PW_PACKET_BYTES; i += 8) {
         uint64_t w0, w1, w2, w3;
         memcpy(&w0, s0 + i, 8);
         memcpy(&w1, s1 + i, 8);
@@ -151,22 +149,9 @@ HARDWARE static inline __attribute__((always_inline)) void four_packets(
         if (copies) {
             uint8_t *d = destination + i;
             memcpy(d, &w0, 8);
-            memcpy(d + packet_bytes, &w1, 8);
-            memcpy(d + 2 * packet_bytes, &w2, 8);
-            memcpy(d + 3 * packet_bytes, &w3, 8);
-        }
-    }
-    for (; i < packet_bytes; i++) {
-        c0 = crc_of_1(c0, s0[i]);
-        c1 = crc_of_1(c1, s1[i]);
-        c2 = crc_of_1(c2, s2[i]);
-        c3 = crc_of_1(c3, s3[i]);
-        if (copies) {
-            uint8_t *d = destination + i;
-            d[0] = s0[i];
-            d[packet_bytes] = s1[i];
-            d[2 * packet_bytes] = s2[i];
-            d[3 * packet_bytes] = s3[i];
+            memcpy(d + PW_PACKET_BYTES, &w1, 8);
+            memcpy(d + 2 * PW_PACKET_BYTES, &w2, 8);
+            memcpy(d + 3 * PW_PACKET_BYTES, &w3, 8);
         }
     }
     crcs[0] = ~c0;
@@ -176,21 +161,17 @@ HARDWARE static inline __attribute__((always_inline)) void four_packets(
 }
 
 HARDWARE static void hardware_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
-                                      size_t packet_bytes, uint32_t *crcs)
+                                      uint32_t *crcs)
 {
-    /* A division, so that a packet_bytes near SIZE_MAX cannot overflow. */
-    while (num_bytes / PACKETS_AT_ONCE >= packet_bytes) {
-        if (destination && packet_bytes == PW_PACKET_BYTES)
-            four_packets(destination, source, PW_PACKET_BYTES, crcs, true);
-        else if (destination) four_packets(destination, source, packet_bytes, crcs, true);
-        else four_packets(NULL, source, packet_bytes, crcs, false);
-        if (destination) destination += PACKETS_AT_ONCE * packet_bytes;
-        source += PACKETS_AT_ONCE * packet_bytes;
-        crcs += PACKETS_AT_ONCE;
-        num_bytes -= PACKETS_AT_ONCE * packet_bytes;
+    for (; num_bytes >= FOUR_BYTES; num_bytes -= FOUR_BYTES) {
+        if (destination) four_packets(destination, source, crcs, true);
+        else four_packets(NULL, source, crcs, false);
+        if (destination) destination += FOUR_BYTES;
+        source += FOUR_BYTES;
+        crcs += 4;
     }
     while (num_bytes > 0) {
-        size_t length = num_bytes < packet_bytes ? num_bytes : packet_bytes;
+        size_t length = num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES;
         *crcs++ = ~hardware_register(~0u, source, length);
         if (destination) {
             memcpy(destination, source, length);
@@ -329,22 +310,20 @@ static uint32_t wide_crc32c(uint32_t seed, const void *data, size_t num_bytes)
 }
 
 static void wide_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
-                         size_t packet_bytes, uint32_t *crcs)
+                         uint32_t *crcs)
 {
-    size_t num_whole = packet_bytes == PW_PACKET_BYTES ? num_bytes / PW_PACKET_BYTES : 0;
+    size_t num_whole = num_bytes / PW_PACKET_BYTES;
     size_t whole_bytes = num_whole * PW_PACKET_BYTES;
     copy_whole_packets(destination, source, num_whole, crcs);
     if (destination) destination += whole_bytes;
-    hardware_packets(destination, source + whole_bytes, num_bytes - whole_bytes, packet_bytes,
-                     crcs + num_whole);
+    hardware_packets(destination, source + whole_bytes, num_bytes - whole_bytes, crcs + num_whole);
 }
 #endif
 
 struct implementation {
     const char *name;
     uint32_t (*crc32c)(uint32_t seed, const void *data, size_t num_bytes);
-    void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes,
-                    size_t packet_bytes, uint32_t *crcs);
+    void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes, uint32_t *crcs);
 };
 
 static const struct implementation with_tables = {"tables", pw_crc32c_tables, tables_packets};
@@ -374,18 +353,9 @@ uint32_t pw_crc32c(uint32_t seed, const void *data, size_t num_bytes)
     return chosen->crc32c(seed, data, num_bytes);
 }
 
-void pw_crc32c_copy_packets(void *destination, const void *source, size_t num_bytes,
-                            size_t packet_bytes, uint32_t *crcs)
+void pw_crc32c_packets(void *destination, const void *source, size_t num_bytes, uint32_t *crcs)
 {
-    if (num_bytes > 0)
-        chosen->packets(destination, source, num_bytes, packet_bytes > 0 ? packet_bytes : num_bytes,
-                        crcs);
-}
-
-void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes, uint32_t *crcs)
-{
-    if (num_bytes > 0)
-        chosen->packets(NULL, source, num_bytes, packet_bytes > 0 ? packet_bytes : num_bytes, crcs);
+    chosen->packets(destination, source, num_bytes, crcs);
 }
 
 const char *pw_crc32c_implementation(void) { return chosen->name; }

@@ -10,13 +10,10 @@
 uint32_t pw_crc32c(uint32_t seed, const void *data, size_t num_bytes);
 /* The same by tables, whatever the CPU has: the reference that tests compare with. */
 uint32_t pw_crc32c_tables(uint32_t seed, const void *data, size_t num_bytes);
-/* Copy num_bytes and compute the CRC of each packet of packet_bytes (the last may be shorter) on
- * the way: crcs[i] for packet i. Several packets are in flight at once to hide the instruction's
- * latency. The two ranges must not overlap. packet_bytes = 0: all of it is one packet. */
-void pw_crc32c_copy_packets(void *destination, const void *source, size_t num_bytes,
-                            size_t packet_bytes, uint32_t *crcs);
-/* The same without the copy. */
-void pw_crc32c_packets(const void *source, size_t num_bytes, size_t packet_bytes, uint32_t *crcs);
+/* The CRC of each packet of PW_PACKET_BYTES (the last may be shorter), crcs[i] for packet i, while
+ * num_bytes are copied to destination; NULL: no copy. Several packets are in flight at once to hide
+ * the instruction's latency. The two ranges must not overlap. */
+void pw_crc32c_packets(void *destination, const void *source, size_t num_bytes, uint32_t *crcs);
 /* "avx512", "sse4.2", "armv8" or "tables". */
 const char *pw_crc32c_implementation(void);
 /* cdef end */

@@ -9,11 +9,11 @@ static int copy_run(const pw_residency *walk, uint8_t *payload, const uint8_t *s
                     uint32_t num_bytes, uint32_t *crcs)
 {
     if (!walk->may_vanish) {
-        pw_crc32c_copy_packets(payload, source, num_bytes, PW_PACKET_BYTES, crcs);
+        pw_crc32c_packets(payload, source, num_bytes, crcs);
         return PW_OK;
     }
     int code = pw_safe_copy_in(payload, source, num_bytes);
-    if (code == PW_OK) pw_crc32c_packets(payload, num_bytes, PW_PACKET_BYTES, crcs);
+    if (code == PW_OK) pw_crc32c_packets(NULL, payload, num_bytes, crcs);
     return code;
 }
 

@@ -307,7 +307,7 @@ static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
     const pw_block_frame *block = way->arrival.block;
     uint32_t computed[PW_BLOCK_PACKETS];
     uint64_t corrupt = 0;
-    pw_crc32c_packets(way->payload, block->block_bytes, PW_PACKET_BYTES, computed);
+    pw_crc32c_packets(NULL, way->payload, block->block_bytes, computed);
     for (uint32_t packet = 0; packet < block->num_packets; packet++)
         corrupt |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
     corrupt &= block->packet_mask;

@@ -127,7 +127,7 @@ static void seal(uint8_t *data, uint32_t num_bytes, bool with_packets)
         if (with_packets && num_packets <= PW_BLOCK_PACKETS &&
             block->block_bytes <= num_bytes - payload_at &&
             block->block_bytes <= num_packets * PW_PACKET_BYTES)
-            pw_crc32c_packets(data + payload_at, block->block_bytes, PW_PACKET_BYTES,
+            pw_crc32c_packets(NULL, data + payload_at, block->block_bytes,
                               (uint32_t *)(void *)(data + covered_bytes));
         covered_bytes = payload_at;
     }

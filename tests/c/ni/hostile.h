@@ -247,7 +247,7 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
     if (pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes) == 1)
         block->header.flags = PW_FLAG_NOTIFY;
     block->last_packet_ns = block->header.time_ns + 1000;
-    pw_crc32c_packets(payload, block_bytes, PW_PACKET_BYTES, (uint32_t *)(block + 1));
+    pw_crc32c_packets(NULL, payload, block_bytes, (uint32_t *)(block + 1));
     return block;
 }
 
