@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from types import TracebackType
 from typing import Self
 
 
@@ -13,12 +12,7 @@ class Closing(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @abc.abstractmethod

@@ -214,18 +214,13 @@ static bool answer_is_sane(const pw_frame_header *header)
             frame->code != PW_NACK_RESERVED);
 }
 
-static uint64_t identity_of(const pw_control_frame *frame)
-{
-    return pw_identity(frame->header.stream, frame->block_idx);
-}
-
 static pw_answer answer_of(const pw_control_frame *frame, enum pw_event_kind kind)
 {
     return (pw_answer){.kind = kind,
                        .transaction_id = frame->transaction_id,
                        .sequence = frame->sequence,
                        .code = kind == PW_EVENT_NACK ? frame->code : 0,
-                       .identity = identity_of(frame),
+                       .identity = pw_identity(frame->header.stream, frame->block_idx),
                        .peer = frame->header.source_node,
                        .is_behind = frame->header.flags & PW_FLAG_BEHIND,
                        .err_follows = frame->header.flags & PW_FLAG_ERR_FOLLOWS,
@@ -260,12 +255,6 @@ static int on_err_later(pw_ni *ni, const pw_frame_header *header)
     if (answer.err_follows) pw_firmware_err_later(&ni->firmware, &answer);
     else pw_firmware_errs_later(&ni->firmware, header->source_node, header->stream, answer.err_ns);
     pw_bounds_want(ni, frame);
-    return PW_OK;
-}
-
-static int on_bound(pw_ni *ni, const pw_frame_header *header)
-{
-    pw_bounds_on_frame(ni, header);
     return PW_OK;
 }
 
@@ -409,12 +398,6 @@ static int on_close(pw_ni *ni, const pw_frame_header *header)
     return PW_OK;
 }
 
-static int on_grant(pw_ni *ni, const pw_frame_header *header)
-{
-    pw_lookahead_accept(ni, (const pw_grant_frame *)header);
-    return PW_OK;
-}
-
 static int on_dropped(pw_ni *ni, const pw_frame_header *header)
 {
     losses_note(ni, header->source_node);
@@ -439,9 +422,9 @@ static const frame_kind kinds[PW_FRAME_KINDS] = {
     [PW_FRAME_COMPLETION] = {sizeof(pw_control_frame), NULL, on_completion},
     [PW_FRAME_CLOSE] = {sizeof(pw_control_frame), NULL, on_close},
     [PW_FRAME_ABORT] = {sizeof(pw_control_frame), NULL, on_failure},
-    [PW_FRAME_GRANT] = {sizeof(pw_grant_frame), NULL, on_grant},
+    [PW_FRAME_GRANT] = {sizeof(pw_grant_frame), NULL, pw_lookahead_on_grant},
     [PW_FRAME_ERR_LATER] = {sizeof(pw_control_frame), answer_is_sane, on_err_later},
-    [PW_FRAME_BOUND] = {sizeof(pw_control_frame), NULL, on_bound},
+    [PW_FRAME_BOUND] = {sizeof(pw_control_frame), NULL, pw_bounds_on_frame},
     [PW_FRAME_DROPPED] = {sizeof(pw_control_frame), NULL, on_dropped},
 };
 

@@ -122,15 +122,14 @@ void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns)
     if (inbound->has_page_ins) pw_bounds_send_errs(ni, at_ns);
 }
 
-void pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
+int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
 {
     pw_inbound *inbound = pw_inbound_find(ni, frame->source_node, frame->stream);
-    if (!inbound) {
-        ni->counters.stale_frames++;
-        return;
-    }
+    ni->counters.stale_frames += !inbound;
+    if (!inbound) return PW_OK;
     pw_bounds_note(ni, inbound, frame->time_ns);
     pw_bounds_tell_later(ni, inbound);
+    return PW_OK;
 }
 
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound)
@@ -234,10 +233,12 @@ static pw_grant_frame *grant_slot(pw_ni *ni, uint32_t peer, uint32_t stream)
     return &ni->grants[(peer * 31 + stream) % PW_GRANTS_KEPT];
 }
 
-void pw_lookahead_accept(pw_ni *ni, const pw_grant_frame *grant)
+int pw_lookahead_on_grant(pw_ni *ni, const pw_frame_header *frame)
 {
-    if (grant->num_blocks > PW_GRANT_BLOCKS) return;
-    *grant_slot(ni, grant->header.source_node, grant->header.stream) = *grant;
+    const pw_grant_frame *grant = (const pw_grant_frame *)frame;
+    if (grant->num_blocks <= PW_GRANT_BLOCKS)
+        *grant_slot(ni, frame->source_node, frame->stream) = *grant;
+    return PW_OK;
 }
 
 bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction,

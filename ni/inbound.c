@@ -33,11 +33,6 @@ bool pw_senders_admit(pw_ni *ni, uint32_t peer, uint32_t stream)
     return true;
 }
 
-/* An inbound of it was made, and is gone. */
-static void senders_opened(pw_ni *ni, uint32_t peer) { ni->senders[peer]->num_open++; }
-
-static void senders_closed(pw_ni *ni, uint32_t peer) { ni->senders[peer]->num_open--; }
-
 void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream)
 {
     if (stream & PW_STREAM_READ) return; /* known by its request alone */
@@ -97,13 +92,13 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->next = ni->inbounds[home];
     ni->inbounds[home] = inbound;
     ni->num_inbounds++;
-    if (!inbound->is_read) senders_opened(ni, peer);
+    if (!inbound->is_read) ni->senders[peer]->num_open++;
     return inbound;
 }
 
 static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
 {
-    if (!inbound->is_read) senders_closed(ni, inbound->peer);
+    if (!inbound->is_read) ni->senders[inbound->peer]->num_open--;
     pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;

@@ -105,7 +105,8 @@ void pw_bounds_announce(pw_ni *ni);
 void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns);
 /* Destination: say before when none of the transfer's ERRs comes, when one is still to come. */
 void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound);
-void pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame);
+/* PW_FRAME_BOUND came. PW_OK. */
+int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame);
 /* Destination: nothing of the transfer arrives any more. */
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound);
 /* Destination: send the ERRs that are final, of those before known_ns. */
@@ -300,8 +301,8 @@ void pw_lookahead_grant(pw_ni *ni, pw_inbound *inbound);
 /* Destination: may the block still be written as it was granted? Not when the OS has changed its
  * pages since. */
 bool pw_lookahead_holds(pw_ni *ni, pw_inbound *inbound, const pw_block_frame *block);
-/* Source: keep the grant; the last one of a stream counts. */
-void pw_lookahead_accept(pw_ni *ni, const pw_grant_frame *grant);
+/* Source: PW_FRAME_GRANT came, and is kept; the last one of a stream counts. PW_OK. */
+int pw_lookahead_on_grant(pw_ni *ni, const pw_frame_header *frame);
 /* Source: when the block's ACK will be here, if that is certain but for other flows at the
  * destination: it has translated the pages, and an idle receive engine takes packets as they come.
  */

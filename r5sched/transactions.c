@@ -8,13 +8,11 @@ void pw_transactions_init(pw_transactions *table, bool ticket_queue)
 {
     *table = (pw_transactions){.ticket_queue = ticket_queue,
                                .num_free = PW_TRANSACTIONS,
-                               .oldest = PW_NO_TRANSACTION,
-                               .newest = PW_NO_TRANSACTION,
                                .first_unanswered = PW_NO_TRANSACTION,
                                .earliest_answer_ns = PW_NEVER};
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         table->tickets[i] = table->entries[i].id = (uint16_t)i;
-        table->entries[i].older = table->entries[i].newer = PW_NO_TRANSACTION;
+        table->entries[i].deadline_ns = PW_NEVER;
     }
 }
 
@@ -47,8 +45,6 @@ pw_transaction *pw_transactions_claim(pw_transactions *table)
         .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next,
         .deadline_ns = PW_NEVER,
         .answer_ns = INT64_MIN,
-        .older = PW_NO_TRANSACTION,
-        .newer = PW_NO_TRANSACTION,
     };
     return transaction;
 }
@@ -71,22 +67,8 @@ pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id)
     return transaction->state != PW_TRANSACTION_FREE && transaction->id == id ? transaction : NULL;
 }
 
-static bool is_armed(const pw_transactions *table, const pw_transaction *transaction)
-{
-    uint16_t slot = transaction->id & SLOT_MASK;
-    return transaction->older != PW_NO_TRANSACTION || table->oldest == slot;
-}
-
 void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
 {
-    if (!is_armed(table, transaction)) return;
-    if (transaction->older != PW_NO_TRANSACTION)
-        table->entries[transaction->older].newer = transaction->newer;
-    else table->oldest = transaction->newer;
-    if (transaction->newer != PW_NO_TRANSACTION)
-        table->entries[transaction->newer].older = transaction->older;
-    else table->newest = transaction->older;
-    transaction->older = transaction->newer = PW_NO_TRANSACTION;
     table->num_armed -= transaction->deadline_ns != PW_NEVER;
     transaction->deadline_ns = PW_NEVER;
 }
@@ -94,14 +76,9 @@ void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
 void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw_time deadline_ns)
 {
     pw_transactions_disarm(table, transaction);
-    uint16_t slot = transaction->id & SLOT_MASK;
     transaction->deadline_ns = deadline_ns;
     transaction->arm_number = table->next_arm_number++;
     table->num_armed += deadline_ns != PW_NEVER;
-    transaction->older = table->newest;
-    if (table->newest != PW_NO_TRANSACTION) table->entries[table->newest].newer = slot;
-    else table->oldest = slot;
-    table->newest = slot;
 }
 
 void pw_transactions_await(pw_transactions *table, pw_transaction *transaction,

@@ -1,5 +1,5 @@
 /* Pending-transaction table of the R5: 1024 entries, 14-bit ids from a circular ticket queue, and
- * the timeout list (doubly linked, in time order, head oldest) [R5 3.4]. The low 10 bits of an id
+ * the timeouts of the entries, in the order of their arming [R5 3.4]. The low 10 bits of an id
  * name the entry, the upper 4 count its reuse, so a late answer to an earlier holder is seen. Not
  * thread-safe. */
 #ifndef PW_R5SCHED_TRANSACTIONS_H
@@ -35,7 +35,6 @@ typedef struct {
     pw_time deadline_ns; /* PW_NEVER without a timeout */
     pw_time answer_ns;   /* latest answer to this attempt that is known, PW_NEVER: none will come */
     pw_time sending_until_ns; /* retransmission bit: the block leaves this NI until then */
-    uint16_t older, newer;    /* timeout list */
     uint16_t arm_number;      /* order of arming, for those that expire together */
     bool awaits_err;          /* an ERR follows, not before earliest_answer_ns */
     bool unanswered;          /* sent, and the peer's answer is not physically here */
@@ -57,9 +56,8 @@ typedef struct {
     uint16_t tickets[PW_TRANSACTIONS];
     bool ticket_queue; /* false: a free id is searched for from the start of the table */
     uint32_t next_ticket, num_free;
-    uint32_t num_armed; /* in the timeout list, with a deadline */
+    uint32_t num_armed; /* with a deadline */
     uint16_t next_arm_number;
-    uint16_t oldest, newest; /* ends of the timeout list */
     uint16_t first_unanswered;
     pw_overtaken *overtaken;
     uint32_t num_overtaken, overtaken_capacity;
@@ -70,11 +68,11 @@ void pw_transactions_init(pw_transactions *table, bool ticket_queue);
 void pw_transactions_destroy(pw_transactions *table);
 /* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending. */
 pw_transaction *pw_transactions_claim(pw_transactions *table);
-/* Return the ticket; unlinks the timeout. */
+/* Return the ticket; the timer stops. */
 void pw_transactions_release(pw_transactions *table, pw_transaction *transaction);
 /* The entry of an id, or NULL when that id is not pending (a late answer). */
 pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id);
-/* (Re-)link at the list's tail with a deadline. */
+/* The timer runs from now on, behind all that do. */
 void pw_transactions_arm(pw_transactions *table, pw_transaction *transaction, pw_time deadline_ns);
 /* The block went out; its answer arrives at earliest_answer_ns or later. Nothing behind that time
  * may be decided before the answer is physically here: earliest_answer_ns of the table is that
