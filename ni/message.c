@@ -24,7 +24,7 @@ static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, u
 {
     envelope->magic = PW_ENVELOPE_MAGIC;
     envelope->source_node = ni->node;
-    if (envelope->payload_bytes) {
+    if (payload && envelope->payload_bytes) {
         memcpy(frame + sizeof *envelope, payload, envelope->payload_bytes);
         envelope->payload_crc = pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes);
     }
