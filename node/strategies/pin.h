@@ -8,7 +8,6 @@
  * unpinned when the last that pinned it releases it. Costs O(log n) for each interval that a range
  * meets, and what the kernel takes for the pages. One thread at a time. */
 
-/* cdef begin */
 typedef struct pw_pins pw_pins;
 
 /* memory lives longer. */
@@ -25,7 +24,6 @@ int pw_pins_acquire(pw_pins *pins, uint64_t first_page, uint64_t num_pages, uint
 int pw_pins_release(pw_pins *pins, uint64_t first_page, uint64_t num_pages, uint64_t pin);
 /* Pages that anybody has pinned. */
 uint64_t pw_pins_num_pages(const pw_pins *pins);
-/* cdef end */
 
 /* Memory strategy `pin`, for those that pin some spans as a whole as it does. */
 

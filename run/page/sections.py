@@ -7,6 +7,8 @@ from pagewire.run.page import charts, warnings
 from pagewire.run.page.markup import Html, element, join
 from pagewire.run.report.counters import (
     COUNTER_GROUPS,
+    LABELS,
+    REGION_COUNTS,
     TIME_KEYS,
     longest_regions,
     other_keys,
@@ -14,33 +16,16 @@ from pagewire.run.report.counters import (
 
 Report = Mapping[str, Any]
 
-_PARTS = {"compute_ns": "compute", "mpi_ns": "MPI", "sleep_ns": "sleep"}
+_PARTS = {key: TIME_KEYS[key] for key in ("compute_ns", "mpi_ns", "sleep_ns")}
 """What a rank's virtual time consists of."""
 _WITHIN = ("page_in_ns", "touch_ns", "pin_ns", "copy_ns")
-_OF_REGION = {
-    "mpi_sends": "sends",
-    "mpi_bytes": "bytes",
-    "blocks": "blocks",
-    "translation_faults": "faults",
-    "nacks": "NACKs",
-    "err_messages": "ERRs",
-    "retransmitted_blocks": "sent again",
-    "pages_paged_in": "pages in",
-}
-"""What the table of regions counts."""
 _MAX_ROWS = 32
 _MAX_HOTTEST = 10
 _MAX_MAPS = 8
-_TILES = {
-    "translation_faults": "translation faults",
-    "pages_paged_in": "pages paged in",
-    "nacks": "NACKs",
-    "err_messages": "ERRs",
-    "timeouts": "timeouts",
-    "retransmitted_blocks": "retransmitted blocks",
-    "blocks": "blocks",
-    "mpi_bytes": "bytes sent by MPI",
-}
+_TILES = (
+    "translation_faults", "pages_paged_in", "nacks", "err_messages", "timeouts",
+    "retransmitted_blocks", "blocks", "mpi_bytes",
+)  # fmt: skip
 _OLD = "The report has no such counts: an older pagewire wrote it."
 
 
@@ -80,7 +65,7 @@ def summary(report: Report) -> Html:
     tiles = [
         _tile(milliseconds(total["virtual_time_ns"]), "virtual time", total["virtual_time_ns"]),
         _tile(f"{len(ranks)}", "ranks", len(ranks)),
-        *(_tile(f"{total[key]:,}", label, total[key]) for key, label in _TILES.items()),
+        *(_tile(f"{total[key]:,}", LABELS[key], total[key]) for key in _TILES),
         _tile(f"{total['wall_time_s']:.3f} s", "wall time of this host", total["wall_time_s"]),
     ]
     chosen = report["summary"]
@@ -134,13 +119,13 @@ def regions(report: Report) -> Html:
         parts = [sum(row.get(key, 0) for row in of_ranks) / len(ranks) for key in _PARTS]
         mean_ns = region["virtual_time_sum_ns"] / len(ranks)
         rows.append(charts.Bar(region["name"], parts, milliseconds(mean_ns)))
-        values = [region["entries"], *(region.get(key, 0) for key in _OF_REGION)]
+        values = [region["entries"], *(region.get(key, 0) for key in REGION_COUNTS)]
         cells.append(element(
             "tr", element("td", region["name"]),
             *(element("td", f"{value:,}", data_value=value) for value in values),
         ))  # fmt: skip
     head = element("tr", *(element("th", each) for each in
-                           ("region", "entries", *_OF_REGION.values())))  # fmt: skip
+                           ("region", "entries", *REGION_COUNTS.values())))  # fmt: skip
     return section(
         "regions",
         "Virtual time by region",
@@ -320,8 +305,7 @@ def settings(report: Report) -> Html:
 def counters(report: Report) -> Html:
     """Every counter that is not zero."""
     total, made = report["totals"], []
-    grouped = {key for group in COUNTER_GROUPS.values() for key in group}
-    others = {key: key for key in other_keys(report["ranks"]) if key not in grouped}
+    others = {key: key for key in other_keys(report["ranks"]) if key not in LABELS}
     for title, group in {**COUNTER_GROUPS, "other": others}.items():
         rows = [
             element("tr", element("td", label.strip()),

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pagewire.run.report.counters import lacking_sources
+
 Report = Mapping[str, Any]
 
 
@@ -40,9 +42,7 @@ def of_run(report: Report, *, replayed: bool = False) -> list[str]:
             f"MPI calls were not marked on rank {ranks}: compute is the time between the "
             "provider's calls, and MPI_Wtime is the host's."
         )
-    sources = total["page_sources"]
-    lacking = [name for name in ("pagemap", "PROCMAP_QUERY") if sources and name not in sources]
-    if lacking:
+    if lacking := lacking_sources(total):
         found.append(
             f"The kernel refuses {' and '.join(lacking)}: pages that a write would copy, and "
             "forbidden writes, are not seen."

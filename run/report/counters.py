@@ -242,6 +242,11 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
 }
 """Counters that are summed over ranks, with the label of their line."""
 
+LABELS: Mapping[str, str] = {
+    key: label for group in COUNTER_GROUPS.values() for key, label in group.items()
+}
+"""The same without groups."""
+
 ALWAYS_SHOWN = frozenset(
     {
         "mpi_sends",
@@ -275,6 +280,13 @@ TIME_KEYS: Mapping[str, str] = {
     "copy_ns": "copy",
 }
 """Virtual times of a rank, in ns."""
+
+REGION_COUNTS: Mapping[str, str] = {
+    "mpi_sends": "sends", "mpi_bytes": "bytes", "blocks": "blocks", "translation_faults": "faults",
+    "nacks": "NACKs", "err_messages": "ERRs", "retransmitted_blocks": "resent",
+    "pages_paged_in": "paged in",
+}  # fmt: skip
+"""Counters of a region that its row shows, with the heads of their columns."""
 
 PINNED_KEYS: Mapping[str, str] = {
     "pinned_peak_bytes": "at most",
@@ -312,10 +324,15 @@ _NOT_COUNTERS = frozenset(
 )
 
 
+def lacking_sources(total: Mapping[str, Any]) -> list[str]:
+    """What this host's kernel does not tell of pages, and a newer one would."""
+    found = total["page_sources"]
+    return [name for name in ("pagemap", "PROCMAP_QUERY") if found and name not in found]
+
+
 def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counters summed over ranks; times and memory as the maximum over ranks."""
-    keys = [key for group in COUNTER_GROUPS.values() for key in group]
-    keys += [key for key in other_keys(per_rank) if key not in keys]
+    keys = [*LABELS, *(key for key in other_keys(per_rank) if key not in LABELS)]
     result: dict[str, Any] = {key: sum(each.get(key, 0) for each in per_rank) for key in keys}
     for key in _MAXIMUM_KEYS:
         result[key] = max((each.get(key, 0) for each in per_rank), default=0)

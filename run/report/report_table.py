@@ -6,9 +6,12 @@ from typing import Any
 from pagewire.run.report.counters import (
     ALWAYS_SHOWN,
     COUNTER_GROUPS,
+    LABELS,
     NACK_NAMES,
     PINNED_KEYS,
+    REGION_COUNTS,
     TIME_KEYS,
+    lacking_sources,
     longest_regions,
     other_keys,
     totals,
@@ -18,18 +21,6 @@ from pagewire.run.settings.config import Config
 MAX_REGION_LINES = 32
 MAX_RANK_COLUMNS = 8
 """With more ranks the table shows minimum, mean and maximum instead of a column for each."""
-
-
-_REGION_TIMES = {
-    "compute_ns": "compute", "mpi_ns": "MPI", "sleep_ns": "sleep", "page_in_ns": "page-in",
-    "touch_ns": "touch", "pin_ns": "pin", "copy_ns": "copy",
-}  # fmt: skip
-_REGION_COUNTS = {
-    "mpi_sends": "sends", "mpi_bytes": "bytes", "blocks": "blocks", "translation_faults": "faults",
-    "nacks": "NACKs", "err_messages": "ERRs", "retransmitted_blocks": "resent",
-    "pages_paged_in": "paged in",
-}  # fmt: skip
-"""Columns of the table of regions, by key; one of zeros is left out."""
 
 
 class _Table:
@@ -112,8 +103,7 @@ def _add_nacks(made: _Table) -> None:
 
 
 def _add_others(made: _Table) -> None:
-    grouped = {key for group in COUNTER_GROUPS.values() for key in group}
-    keys = made.shown(key for key in other_keys(made.per_rank) if key not in grouped)
+    keys = made.shown(key for key in other_keys(made.per_rank) if key not in LABELS)
     if keys:
         made.add_title("other")
     for key in keys:
@@ -169,8 +159,10 @@ def _regions(regions: Sequence[Mapping[str, Any]]) -> list[str]:
         "ms": [_milliseconds(region["virtual_time_ns"]) for region in regions],
         "share": [f"{100 * region['virtual_time_sum_ns'] / whole_ns:.1f}%" for region in regions],
     }
-    for heads, show in ((_REGION_TIMES, _milliseconds), (_REGION_COUNTS, _count)):
+    for heads, show in ((TIME_KEYS, _milliseconds), (REGION_COUNTS, _count)):
         for key, head in heads.items():
+            if key == "virtual_time_ns":
+                continue
             values = [region.get(key, 0) for region in regions]
             if any(values):
                 columns[head] = [show(value) for value in values]
@@ -212,8 +204,7 @@ def _without_marks(total: Mapping[str, Any]) -> list[str]:
 
 def _page_sources(total: Mapping[str, Any]) -> list[str]:
     """A line when this host's kernel tells less of pages than a newer one would."""
-    found = total["page_sources"]
-    lacking = [name for name in ("pagemap", "PROCMAP_QUERY") if found and name not in found]
+    found, lacking = total["page_sources"], lacking_sources(total)
     if not lacking:
         return []
     return [

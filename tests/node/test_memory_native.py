@@ -89,81 +89,6 @@ def test_platform_file_with_too_many_points_names_the_limit():
         cost_table("tables.unpin", entry, points_max=16)
 
 
-# Pins.
-
-
-class Pins:
-    def __init__(self, memory) -> None:
-        out = ffi.new("pw_pins **")
-        check(lib.pw_pins_create(memory, out), "pins")
-        self.memory, self.pins = memory, out[0]
-        self.num_absent, self.token = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-
-    def acquire(self, first: int, num_pages: int) -> tuple[int, int]:
-        check(lib.pw_pins_acquire(self.pins, first, num_pages, self.num_absent, self.token), "pin")
-        return self.num_absent[0], self.token[0]
-
-
-class CountingPins:
-    """The reference: a set of holders for each page."""
-
-    def __init__(self) -> None:
-        self.holders: dict[int, set[int]] = {page: set() for page in range(NUM_PAGES)}
-
-    def acquire(self, first: int, num_pages: int, token: int) -> int:
-        pages = range(first, first + num_pages)
-        num_absent = sum(not self.holders[page] for page in pages)
-        for page in pages:
-            self.holders[page].add(token)
-        return num_absent
-
-    def release(self, first: int, num_pages: int, token: int) -> int:
-        pages = [p for p in range(first, first + num_pages) if token in self.holders[p]]
-        for page in pages:
-            self.holders[page].discard(token)
-        return sum(not self.holders[page] for page in pages)
-
-
-RANGE = st.integers(0, NUM_PAGES - 1).flatmap(
-    lambda first: st.tuples(st.just(first), st.integers(1, NUM_PAGES - first))
-)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("acquire"), RANGE),
-        st.tuples(st.just("acquire"), RANGE),
-        st.tuples(st.just("release"), st.integers(0, 1000)),
-        st.tuples(st.just("release"), st.integers(0, 1000)),
-    ),
-    max_size=60,
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(steps=STEPS)
-def test_pins_are_those_of_a_set_of_holders_for_each_page(steps):
-    memory = model()
-    pins, reference = Pins(memory), CountingPins()
-    held: list[tuple[int, int, int]] = []
-    counters = ffi.new("pw_memory_counters *")
-    num_unpinned = 0
-    for kind, argument in steps:
-        if kind == "acquire":
-            first, num_pages = argument
-            num_absent, token = pins.acquire(first, num_pages)
-            assert reference.acquire(first, num_pages, token) == num_absent
-            held.append((first, num_pages, token))
-        elif kind == "release" and held:
-            gone = held.pop(argument % len(held))
-            num_unpinned += reference.release(*gone)
-            assert lib.pw_pins_release(pins.pins, *gone) == 0
-        for page, holders in reference.holders.items():
-            assert is_pinned(memory, page) == bool(holders)
-        lib.pw_memory_read_counters(memory, counters)
-        assert counters.unpinned_pages == num_unpinned  # each page by its last holder, once
-    lib.pw_pins_destroy(pins.pins)
-    assert not any(is_pinned(memory, page) for page in range(NUM_PAGES))
-
-
 # Strategies.
 
 
@@ -239,11 +164,16 @@ HOOKS = st.lists(
 )
 
 
+def pages_of(lease: Lease) -> set[int]:
+    return set(range(lease.span.first_page, lease.span.first_page + lease.span.num_pages))
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 @settings(max_examples=60, deadline=None)
 @given(steps=HOOKS)
 def test_strategy_in_c_costs_and_does_what_its_reference_does(name, steps):
     native, reference = bound(NativeStrategy(name)), bound(REFERENCES[name]())
+    num_unpinned, counters = 0, ffi.new("pw_memory_counters *")
     for kind, *arguments in steps:
         costs = []
         for each in (native, reference):
@@ -259,6 +189,10 @@ def test_strategy_in_c_costs_and_does_what_its_reference_does(name, steps):
             else:
                 each.strategy.invalidated(first_page=0, num_pages=2**52)
         assert costs[:1] == costs[1:]
+        if kind == "release" and costs and name == "pin":
+            num_unpinned += len(pages_of(lease) - set().union(*map(pages_of, native.leases)))
+            lib.pw_memory_read_counters(native.memory, counters)
+            assert counters.unpinned_pages == num_unpinned, "each by its last holder, once"
     pinned = [
         [is_pinned(each.memory, page) for page in range(NUM_PAGES)] for each in (native, reference)
     ]
