@@ -74,9 +74,8 @@ def print_unimem(environ: Mapping[str, str]) -> None:
     maps = Table(title="registers; offsets in a page", title_justify="left")
     for head in ("page", "offset", "register", "bits", "access", "meaning"):
         maps.add_column(head, overflow="fold")
-    for each in unimem.LAYOUT:
-        offset = f"{each.offset:#05x}"
-        maps.add_row(each.page, offset, each.name, each.bits, each.access, each.meaning)
+    for page, offset, *rest in unimem.LAYOUT:
+        maps.add_row(page, f"{offset:#05x}", *rest)
     operations = Table(
         title="operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "
         "8, address 64, arguments 64 + 64; response of 128 bits = error 64, result 64",
