@@ -66,8 +66,8 @@ class Dma:
         made = ffi.new("unim_dma **")
         here.node.check(lib.unim_dma_init(memory.c, made), "DMA library")
         self._dma = made[0]  # as long as the process
-        self._told: set[_Told] = set()
-        """Transfers that are not over, of which C tells."""
+        self._told: set[Any] = set()
+        """Handles of (this, callback, memory that must stay) for transfers of which C tells."""
         self._num_arrays: dict[int, int] = {}
         """Arrays that are alive, by the buffer's id."""
 
@@ -225,10 +225,10 @@ class Dma:
         _check_range(what, "size", size, 2**64)
         for offset in offsets:
             _check_range(what, "offset", offset, 2**64)
-        told = _Told(self, callback, kept)
+        told = ffi.new_handle((self, callback, kept))
         end = (ffi.NULL, ffi.NULL)
         if callback is not None or kept is not None:
-            end = (lib.pw_host_dma_ended, told.handle)
+            end = (lib.pw_host_dma_ended, told)
             self._told.add(told)
 
         def posted() -> int:
@@ -241,30 +241,20 @@ class Dma:
             self._told.discard(told)
             raise
 
-    def ended(self, told: _Told, id: int, status: int) -> None:
+    def ended(self, told: Any, callback: Callback | None, id: int, status: int) -> None:
         """A transfer of which C tells is over."""
         self._told.discard(told)
-        if told.callback is not None:
+        if callback is not None:
             try:
-                told.callback(id, Status(status))
+                callback(id, Status(status))
             except BaseException as error:  # noqa: BLE001, the call that is under way raises it
                 self._memory.fail(error)
 
 
-class _Told:
-    """Who wants to know of a transfer's end, and memory that must stay until then."""
-
-    def __init__(self, dma: Dma, callback: Callback | None, kept: Any) -> None:
-        self.dma = dma
-        self.callback = callback
-        self.kept = kept
-        self.handle = ffi.new_handle(self)
-
-
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def pw_host_dma_ended(id: int, status: int, arg: Any) -> None:
-    told = ffi.from_handle(arg)
-    told.dma.ended(told, id, status)
+    dma, callback, _kept = ffi.from_handle(arg)
+    dma.ended(arg, callback, id, status)
 
 
 def _c_of(buffer: Buffer) -> Any:

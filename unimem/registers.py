@@ -5,22 +5,8 @@ Offsets and bits are those of the engine's headers; what the prototype had: D3.6
 
 from __future__ import annotations
 
-import dataclasses
-
 from pagewire.native import lib
 from pagewire.run.settings.config import Config
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Register:
-    """A register of a page, or a field of it."""
-
-    page: str
-    offset: int
-    name: str
-    bits: str
-    access: str
-    meaning: str
 
 
 def _bit(flag: int) -> str:
@@ -32,30 +18,30 @@ _PIF = "packetizer interface (PIF), one page each"
 _TIF = "trusted page (TIF), the driver's"
 
 LAYOUT = (
-    Register(_FIFO, lib.PW_MAILBOX_REGISTER, "DATA", "127:0", "rw",
-             "a write enqueues a word, a read takes one out; empty: CAFEFEBEDEADBEAF twice"),
-    Register(_PIF, lib.PW_PIF_PAYLOAD0, "PAYLOAD0", "127:48", "w",
-             "80 bits; bits 47:0 give way to the sender's id"),
-    Register(_PIF, lib.PW_PIF_PAYLOAD1, "PAYLOAD1", "127:0", "w", "128 bits"),
-    Register(_PIF, lib.PW_PIF_DESTINATION, "DEST", "39:0", "w",
-             "node, base 33:18, FIFO 17:12; the third of the three writes sends"),
-    Register(_PIF, lib.PW_PIF_STATUS, "PEND", _bit(lib.PW_PIF_PEND), "r",
-             "a packet is on its way: wait"),
-    Register(_PIF, lib.PW_PIF_STATUS, "ILLEGAL", _bit(lib.PW_PIF_ILLEGAL), "r",
-             "the destination is outside of BASE_DEST; nothing was sent"),
-    Register(_PIF, lib.PW_PIF_STATUS, "NACK", _bit(lib.PW_PIF_NACK), "r",
-             "refused; cleared by the next packet"),
-    Register(_PIF, lib.PW_PIF_STATUS, "ACK", _bit(lib.PW_PIF_ACK), "r",
-             "taken; cleared by the next packet"),
-    Register(_PIF, lib.PW_PIF_STATUS, "OVERWR_BUF", _bit(lib.PW_PIF_OVERWR_BUF), "r",
-             "written while a packet was prepared or on its way"),
-    Register(_TIF, lib.PW_TIF_IDS, "ID", "47:0", "rw", "of interface i, at 8 i"),
-    Register(_TIF, lib.PW_TIF_BASE_DEST, "BASE_DEST", "33:18", "rw", "base of destinations"),
-    Register(_TIF, lib.PW_TIF_PID_CONF, "PID_CONF", "63:0", "rw",
-             "one valid bit an interface; without it nothing is sent"),
-    Register(_TIF, lib.PW_TIF_CLR_REQ, "CLR_REQ", "63:0", "w",
-             "one bit an interface: forget what was written"),
+    (_FIFO, lib.PW_MAILBOX_REGISTER, "DATA", "127:0", "rw",
+     "a write enqueues a word, a read takes one out; empty: CAFEFEBEDEADBEAF twice"),
+    (_PIF, lib.PW_PIF_PAYLOAD0, "PAYLOAD0", "127:48", "w",
+     "80 bits; bits 47:0 give way to the sender's id"),
+    (_PIF, lib.PW_PIF_PAYLOAD1, "PAYLOAD1", "127:0", "w", "128 bits"),
+    (_PIF, lib.PW_PIF_DESTINATION, "DEST", "39:0", "w",
+     "node, base 33:18, FIFO 17:12; the third of the three writes sends"),
+    (_PIF, lib.PW_PIF_STATUS, "PEND", _bit(lib.PW_PIF_PEND), "r", "a packet is on its way: wait"),
+    (_PIF, lib.PW_PIF_STATUS, "ILLEGAL", _bit(lib.PW_PIF_ILLEGAL), "r",
+     "the destination is outside of BASE_DEST; nothing was sent"),
+    (_PIF, lib.PW_PIF_STATUS, "NACK", _bit(lib.PW_PIF_NACK), "r",
+     "refused; cleared by the next packet"),
+    (_PIF, lib.PW_PIF_STATUS, "ACK", _bit(lib.PW_PIF_ACK), "r",
+     "taken; cleared by the next packet"),
+    (_PIF, lib.PW_PIF_STATUS, "OVERWR_BUF", _bit(lib.PW_PIF_OVERWR_BUF), "r",
+     "written while a packet was prepared or on its way"),
+    (_TIF, lib.PW_TIF_IDS, "ID", "47:0", "rw", "of interface i, at 8 i"),
+    (_TIF, lib.PW_TIF_BASE_DEST, "BASE_DEST", "33:18", "rw", "base of destinations"),
+    (_TIF, lib.PW_TIF_PID_CONF, "PID_CONF", "63:0", "rw",
+     "one valid bit an interface; without it nothing is sent"),
+    (_TIF, lib.PW_TIF_CLR_REQ, "CLR_REQ", "63:0", "w",
+     "one bit an interface: forget what was written"),
 )  # fmt: skip
+"""Page, offset, name, bits, access and meaning of each register, or of a field of it."""
 
 OPERATIONS = (
     ("alloc", lib.PW_UNIMEM_ALLOC, "pages", "rights denied", "address"),

@@ -64,10 +64,7 @@ def print_unimem(environ: Mapping[str, str]) -> None:
     maps = _table(
         "registers; offsets in a page",
         ("page", "offset", "register", "bits", "access", "meaning"),
-        (
-            (each.page, f"{each.offset:#05x}", each.name, each.bits, each.access, each.meaning)
-            for each in unimem.LAYOUT
-        ),
+        ((page, f"{offset:#05x}", *rest) for page, offset, *rest in unimem.LAYOUT),
     )
     operations = _table(
         "operations of the atomic service: request of 256 bits = id 48, reserved 8, opcode "

@@ -141,13 +141,10 @@ def test_view_is_the_ranks_own_memory(comm, memory):
     mine = memory.alloc(3)
     theirs = comm.sendrecv(mine, (comm.rank + 1) % comm.size, source=(comm.rank - 1) % comm.size)
     view = memory.view(mine + 4096)
-    assert view.size == 2 * 4096 and not view.any()
     comm.Barrier()
     memory.write64(theirs + 4104, 77 + comm.rank)
     comm.Barrier()
     assert view.view("u8")[1] == 77 + (comm.rank + 1) % comm.size
-    with pytest.raises(ValueError, match="read-only"):
-        view[0] = 1
     if comm.size > 1:
         with pytest.raises(GsasError, match="view of 0x"):
             memory.view(theirs)

@@ -139,14 +139,3 @@ def test_mpich_with_libfabric_starts_without_ucx_on_one_host(tmp_path):
     assert without.defaults("") == {"MPIR_CVAR_CH4_NETMOD": "ofi"}
     assert without.defaults("node1,node2") == {}
     assert Mpi("mpiexec", str(tmp_path), "openmpi").defaults("") == {}
-
-
-def test_logs_differ_by_their_steps_and_by_their_times_alone():
-    first = "(100, 0, 'send', 'zeros', 4096)\n(2000, 1, 'probe', 'fresh', 64)"
-    moved = "(101, 0, 'send', 'zeros', 9999)\n(2000, 1, 'probe', 'fresh', 64)"
-    other = "(100, 0, 'isend', 'zeros', 4096)\n(2000, 1, 'probe', 'fresh', 64)"
-    assert unlike([first, moved], 1) == []
-    assert unlike([first, moved], 0.5) == [
-        ((100, 0, "send", "zeros", 4096), (101, 0, "send", "zeros", 9999))
-    ]
-    assert len(unlike([first, first, other], 1)) == 1

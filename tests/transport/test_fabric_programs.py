@@ -153,29 +153,33 @@ def test_large_messages(tmp_path):
     assert report["totals"]["rdma_bytes"] >= 2 * (4 << 20) * 2 + 2 * (16 << 20)
 
 
-@pytest.mark.parametrize("num_ranks", [2, 3])
-def test_threads_on_plain_mpich(num_ranks):
-    done = plain(num_ranks, programs(), "--threads", "threads", "collectives", "one_sided_locks")
-    assert done.stdout.splitlines() == ok("threads", "collectives", "one_sided_locks")
+THREADS = ("threads", "collectives", "one_sided_locks")
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "words", "names"),
+    [
+        (2, ("--threads", *THREADS), THREADS),
+        (3, ("--threads", *THREADS), THREADS),
+        (2, ("spawn",), ("spawn", "spawned")),
+    ],
+)
+def test_threads_and_spawned_processes_on_plain_mpich(num_ranks, words, names):
+    done = plain(num_ranks, programs(), *words)
+    assert sorted(done.stdout.splitlines()) == sorted(ok(*names))
 
 
 @needs_provider
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_threads_over_the_ni(num_ranks, tmp_path):
-    names = ("threads", "collectives", "one_sided_locks")
-    lines, _ = launch_with_report(tmp_path, num_ranks, programs(), "--threads", *names)
-    assert lines == ok(*names)
-
-
-def test_spawned_processes_on_plain_mpich():
-    done = plain(2, programs(), "spawn")
-    assert sorted(done.stdout.splitlines()) == ok("spawn", "spawned")
-
-
-@needs_provider
-def test_spawned_processes_over_the_ni(tmp_path):
-    lines, _ = launch_with_report(tmp_path, 2, programs(), "spawn")
-    assert sorted(lines) == ok("spawn", "spawned")
+@pytest.mark.parametrize(
+    ("num_ranks", "words", "names"),
+    [
+        *((num_ranks, ("--threads", *THREADS), THREADS) for num_ranks in (1, 2, 3)),
+        (2, ("spawn",), ("spawn", "spawned")),
+    ],
+)
+def test_threads_and_spawned_processes_over_the_ni(num_ranks, words, names, tmp_path):
+    lines, _ = launch_with_report(tmp_path, num_ranks, programs(), *words)
+    assert sorted(lines) == sorted(ok(*names))
 
 
 needs_fortran = pytest.mark.skipif(not shutil.which("gfortran"), reason="needs gfortran")

@@ -240,30 +240,21 @@ PW_MARKS_EXPORTED double MPI_Wtick(void)
     return ((reader *)pw_marks_own(&own, "MPI_Wtick\0PMPI_Wtick\0"))();
 }
 
-#define FORTRAN(name, c_name) PW_MARKS_EXPORTED reader name __attribute__((alias(#c_name)));
-FORTRAN(mpi_wtime_, MPI_Wtime)
-FORTRAN(mpi_wtime__, MPI_Wtime)
-FORTRAN(mpi_wtime, MPI_Wtime)
-FORTRAN(MPI_WTIME, MPI_Wtime)
-FORTRAN(mpi_wtime_f08_, MPI_Wtime)
-FORTRAN(ompi_wtime_f, MPI_Wtime)
-FORTRAN(mpi_wtick_, MPI_Wtick)
-FORTRAN(mpi_wtick__, MPI_Wtick)
-FORTRAN(mpi_wtick, MPI_Wtick)
-FORTRAN(MPI_WTICK, MPI_Wtick)
-FORTRAN(mpi_wtick_f08_, MPI_Wtick)
-FORTRAN(ompi_wtick_f, MPI_Wtick)
-
-/* Open MPI's `use mpi` reads them through these. */
-PW_MARKS_EXPORTED void mpi_wtime_f90_(double *now) { *now = MPI_Wtime(); }
-
-PW_MARKS_EXPORTED void mpi_wtick_f90_(double *tick) { *tick = MPI_Wtick(); }
+#define EXPORTED_ALIAS(type, name, own) PW_MARKS_EXPORTED type name __attribute__((alias(#own)));
 
 typedef void writer(double *value);
-#define FORTRAN_90(name, own) PW_MARKS_EXPORTED writer name __attribute__((alias(#own)));
-FORTRAN_90(mpi_wtime_f90__, mpi_wtime_f90_)
-FORTRAN_90(mpi_wtime_f90, mpi_wtime_f90_)
-FORTRAN_90(MPI_WTIME_F90, mpi_wtime_f90_)
-FORTRAN_90(mpi_wtick_f90__, mpi_wtick_f90_)
-FORTRAN_90(mpi_wtick_f90, mpi_wtick_f90_)
-FORTRAN_90(MPI_WTICK_F90, mpi_wtick_f90_)
+
+/* The last four: Open MPI's `use mpi` reads them through these. */
+#define FORTRAN(lower, UPPER, own)                                               \
+    EXPORTED_ALIAS(reader, mpi_##lower##_, own)                                  \
+    EXPORTED_ALIAS(reader, mpi_##lower##__, own)                                 \
+    EXPORTED_ALIAS(reader, mpi_##lower, own)                                     \
+    EXPORTED_ALIAS(reader, MPI_##UPPER, own)                                     \
+    EXPORTED_ALIAS(reader, mpi_##lower##_f08_, own)                              \
+    EXPORTED_ALIAS(reader, ompi_##lower##_f, own)                                \
+    PW_MARKS_EXPORTED void mpi_##lower##_f90_(double *value) { *value = own(); } \
+    EXPORTED_ALIAS(writer, mpi_##lower##_f90__, mpi_##lower##_f90_)              \
+    EXPORTED_ALIAS(writer, mpi_##lower##_f90, mpi_##lower##_f90_)                \
+    EXPORTED_ALIAS(writer, MPI_##UPPER##_F90, mpi_##lower##_f90_)
+FORTRAN(wtime, WTIME, MPI_Wtime)
+FORTRAN(wtick, WTICK, MPI_Wtick)

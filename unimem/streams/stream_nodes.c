@@ -233,8 +233,6 @@ pw_streams *pw_stream_nodes_streams(const pw_stream_nodes *nodes, uint32_t node)
 
 /* ---- a node */
 
-pw_streams *pw_node_streams_of(pw_node_streams *self) { return self->streams; }
-
 const char *pw_node_streams_refusal(const pw_node_streams *self)
 {
     return self->refusal[0] ? self->refusal : NULL;

@@ -57,7 +57,6 @@ bool pw_stream_nodes_are_quiet(const pw_stream_nodes *nodes);
 /* One of them. */
 typedef struct pw_node_streams pw_node_streams;
 pw_node_streams *pw_stream_nodes_on_node(pw_stream_nodes *nodes, uint32_t node);
-pw_streams *pw_node_streams_of(pw_node_streams *self);
 /* Bytes that are here, as pw_streams_here: the node learns of them. */
 uint32_t pw_node_streams_here(pw_node_streams *self, uint32_t connection, const uint8_t **data);
 /* What has arrived and what is over. 1: something happened, 0: nothing, or a code. */

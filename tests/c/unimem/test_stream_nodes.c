@@ -23,7 +23,7 @@ static void move_both(joined_streams *self)
 
 static pw_streams *streams_of(joined_streams *self, int i)
 {
-    return pw_node_streams_of(self->ends[i]);
+    return pw_stream_nodes_streams(self->all, (uint32_t)i);
 }
 
 static joined_streams start(const char *const *settings, uint32_t ring_bytes)

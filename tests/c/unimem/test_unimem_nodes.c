@@ -141,6 +141,12 @@ static void hardware_is_driven_by_the_program(void)
     assert(unimem_read_status(memory[0], 2) == UNIMEM_STATUS_PEND);
     while (unimem_read_status(memory[0], 2) & UNIMEM_STATUS_PEND) continue;
     assert(unimem_read_status(memory[0], 2) == UNIMEM_STATUS_ACK);
+    const unimem_word librarys = {unimem_destination(1, 1), 0};
+    assert(unimem_write_register(memory[0], 2, UNIMEM_PAYLOAD0, payload) == PAGEWIRE_OK);
+    assert(unimem_write_register(memory[0], 2, UNIMEM_PAYLOAD1, payload) == PAGEWIRE_OK);
+    assert(unimem_write_register(memory[0], 2, UNIMEM_DESTINATION, librarys) == PAGEWIRE_OK);
+    while (unimem_read_status(memory[0], 2) & UNIMEM_STATUS_PEND) continue;
+    assert(unimem_read_status(memory[0], 2) == UNIMEM_STATUS_NACK);
     assert(pagewire_clock_observe(p.nodes[1], pagewire_clock_ns(p.nodes[0])) == PAGEWIRE_OK);
     assert(unimem_read_fifo(memory[1], 2, words, 4) == 4);
     assert(words[0].low == 1 && words[1].high == 4);

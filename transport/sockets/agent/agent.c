@@ -43,8 +43,6 @@ typedef struct {
 } plan;
 
 static pw_stream_nodes *all;
-static pagewire_node *nodes[NODES_MAX];
-static pw_node_streams *streams[NODES_MAX];
 static pw_programs *programs[NODES_MAX];
 static pw_children children;
 
@@ -103,9 +101,7 @@ static void create_nodes(const plan *wanted, int epoll)
     int code = pw_stream_nodes_create(&options, reason, sizeof reason, &all);
     if (code < 0) fail("--ring or node", *reason ? reason : pw_status_text(code));
     for (uint32_t i = 0; i < wanted->num_nodes; i++) {
-        nodes[i] = pw_stream_nodes_door(all, i);
-        streams[i] = pw_stream_nodes_on_node(all, i);
-        code = pw_programs_create(i, streams[i], epoll, &programs[i]);
+        code = pw_programs_create(all, i, epoll, &programs[i]);
         if (code < 0) fail("node", pw_status_text(code));
     }
 }
@@ -132,7 +128,8 @@ static void prepare_programs(const plan *wanted)
 static void check(uint32_t node, int code)
 {
     if (code >= 0) return;
-    fprintf(stderr, "pagewire-sockets: node %u: %s\n", node, pagewire_reason(nodes[node]));
+    fprintf(stderr, "pagewire-sockets: node %u: %s\n", node,
+            pagewire_reason(pw_stream_nodes_door(all, node)));
     fail("node", pw_status_text(code));
 }
 
@@ -141,7 +138,8 @@ static bool move_nodes(uint32_t num_nodes)
 {
     bool has_moved = false;
     for (uint32_t i = 0; i < num_nodes; i++) {
-        int moved = i ? pw_node_streams_take_all(streams[i]) : pw_node_streams_move(streams[i]);
+        pw_node_streams *streams = pw_stream_nodes_on_node(all, i);
+        int moved = i ? pw_node_streams_take_all(streams) : pw_node_streams_move(streams);
         check(i, moved);
         check(i, pw_programs_move(programs[i]));
         has_moved = has_moved || moved;
@@ -212,9 +210,10 @@ typedef struct {
 
 static row_facts read_row(uint32_t i)
 {
-    row_facts read = {.virtual_ns = pagewire_clock_ns(nodes[i])};
-    pw_streams_read_counters(pw_node_streams_of(streams[i]), &read.counted);
-    pagewire_read_counter(nodes[i], "translation_faults_destination", &read.num_faults);
+    pagewire_node *node = pw_stream_nodes_door(all, i);
+    row_facts read = {.virtual_ns = pagewire_clock_ns(node)};
+    pw_streams_read_counters(pw_stream_nodes_streams(all, i), &read.counted);
+    pagewire_read_counter(node, "translation_faults_destination", &read.num_faults);
     return read;
 }
 

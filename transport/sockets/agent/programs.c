@@ -675,14 +675,14 @@ int pw_programs_look_late(pw_programs *self, int64_t now_ns)
     return code;
 }
 
-int pw_programs_create(uint32_t node, pw_node_streams *streams, int epoll, pw_programs **out)
+int pw_programs_create(pw_stream_nodes *all, uint32_t node, int epoll, pw_programs **out)
 {
     char text[64];
     pw_programs *made = calloc(1, sizeof *made);
     if (!made) return PW_ERR_NOMEM;
     made->node = node;
-    made->on_node = streams;
-    made->streams = pw_node_streams_of(streams);
+    made->on_node = pw_stream_nodes_on_node(all, node);
+    made->streams = pw_stream_nodes_streams(all, node);
     made->epoll = epoll;
     made->spare = open_spare();
     int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

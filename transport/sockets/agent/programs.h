@@ -8,7 +8,7 @@ typedef struct pw_programs pw_programs;
 typedef struct pw_endpoint pw_endpoint; /* what epoll's data.ptr points to */
 
 /* Programs of the node reach it from now on. PW_ERR_HOST: see errno. */
-int pw_programs_create(uint32_t node, pw_node_streams *streams, int epoll, pw_programs **out);
+int pw_programs_create(pw_stream_nodes *all, uint32_t node, int epoll, pw_programs **out);
 /* epoll says that the descriptor is ready. */
 int pw_programs_ready(pw_endpoint *endpoint, uint32_t events);
 uint32_t pw_programs_node_of(const pw_endpoint *endpoint);
