@@ -9,19 +9,13 @@ from collections import OrderedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mappings import map_at
+from mappings import LIBC, READ_WRITE, map_at
 
 from pagewire.native import EngineError, check, ffi, lib
 
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
 HUGE_PAGES = lib.PW_HUGE_PAGES
 WRITE_PROTECTED, FORBIDDEN = lib.PW_PAGE_WRITE_PROTECTED, lib.PW_PAGE_FORBIDDEN
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.mmap.restype = ctypes.c_void_p
-LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Memory:
@@ -103,14 +97,8 @@ class Mapping:
 
     def __init__(self, num_pages: int) -> None:
         self.num_pages = num_pages
-        self.address = LIBC.mmap(
-            None,
-            num_pages * 4096,
-            mmap.PROT_READ | mmap.PROT_WRITE,
-            mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.address = LIBC.mmap(None, num_pages * 4096, READ_WRITE, flags, -1, 0)
         assert self.address not in (None, ctypes.c_void_p(-1).value)
         LIBC.madvise(self.address, num_pages * 4096, mmap.MADV_NOHUGEPAGE)
         self.first = self.address >> 12

@@ -1,12 +1,12 @@
 """What must be refused is refused and counted, both ends hear of it, and both live on."""
 
-import ctypes
 import mmap
 
 import pytest
 from engine_pair import BLOCK, PAGE, Event, Pair, resident
+from mappings import LIBC, READ_WRITE, map_at, unmap
 
-from pagewire.native import EngineError, ffi, lib
+from pagewire.native import EngineError, lib
 from pagewire.native.domains import open_domain
 
 DONE = lib.PW_HOST_WRITE_DONE
@@ -16,20 +16,6 @@ EXPOSED = lib.PW_HOST_EXPOSE_DONE
 NOWHERE = 0x10_0000  # below what the kernel lets a process map
 DECODE, NO_CONTEXT, PROTECTION = 2, 3, 5
 CHECKS_ACCESS = bool(lib.pw_memory_checks_access(Pair().memories[0]))
-
-
-def munmap(address: int, num_bytes: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(num_bytes)) == 0
-
-
-def map_again(address: int, num_bytes: int) -> None:
-    """Close the hole, so that unmapping the whole takes nobody else's pages."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    fixed_noreplace = 0x100000 | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    arguments = (num_bytes, mmap.PROT_READ, fixed_noreplace, -1, ctypes.c_long(0))
-    assert libc.mmap(ctypes.c_void_p(address), *arguments) == address
 
 
 def by_kind(events: list[Event]) -> dict[int, int]:
@@ -50,47 +36,16 @@ def assert_lives_on(pair: Pair) -> None:
     pair.assert_quiet()
 
 
-@pytest.mark.parametrize("num_bytes", [1, PAGE, 5 * BLOCK])
-def test_write_to_an_unmapped_address_is_nack_2(num_bytes: int) -> None:
-    pair = Pair()
-    source, _ = resident(num_bytes)
-    pair.write_raw(source.address, NOWHERE, num_bytes)
-    assert by_kind(pair.run()) == {DONE: lib.PW_ERR_ADDRESS, ARRIVED: lib.PW_ERR_ADDRESS}
-    assert pair.counters(0).nacks[DECODE] > 0
-    assert pair.counters(0).transfers_failed == 1
-    assert_lives_on(pair)
-
-
-@pytest.mark.parametrize("num_bytes", [1, PAGE, 5 * BLOCK])
-def test_write_from_an_unmapped_address_is_an_error(num_bytes: int) -> None:
-    pair = Pair()
-    _, destination = resident(num_bytes)
-    before = destination.read()
-    pair.write_raw(NOWHERE, destination.address, num_bytes)
-    assert by_kind(pair.run()) == {DONE: lib.PW_ERR_ADDRESS}  # not a byte left, so none to tell
-    assert destination.read() == before
-    assert_lives_on(pair)
-
-
 @pytest.mark.parametrize("hole_at", ["source", "destination"])
 def test_hole_in_the_mapping_fails_the_transfer_in_the_middle(hole_at: str) -> None:
     pair = Pair()
     source, destination = resident(8 * BLOCK)
     holed = source if hole_at == "source" else destination
-    munmap(holed.address + 5 * BLOCK, PAGE)
+    unmap(holed.address + 5 * BLOCK, PAGE)
     pair.write(source, destination)
     assert set(by_kind(pair.run()).values()) == {lib.PW_ERR_ADDRESS}
     assert pair.counters(0).acks > 0
-    map_again(holed.address + 5 * BLOCK, PAGE)
-    assert_lives_on(pair)
-
-
-def test_read_to_an_unmapped_address_fails_at_both_ends() -> None:
-    pair = Pair()
-    source, _ = resident(3 * BLOCK)
-    key = pair.expose(source)
-    pair.fetch_raw(source.address, key, NOWHERE, source.num_bytes)
-    assert by_kind(pair.run()) == {FETCHED: lib.PW_ERR_ADDRESS, EXPOSED: lib.PW_ERR_ADDRESS}
+    map_at(holed.address + 5 * BLOCK, PAGE)
     assert_lives_on(pair)
 
 
@@ -264,22 +219,6 @@ def test_transfer_that_fails_while_it_is_queued_leaves_its_channel_clean() -> No
     pair.assert_quiet()
 
 
-def test_read_only_destination_page_is_refused() -> None:
-    pair = Pair()
-    source, _ = resident(PAGE)
-    locked = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-    view = ffi.from_buffer(locked)
-    pair.write_raw(source.address, int(ffi.cast("uintptr_t", view)), PAGE)
-    assert by_kind(pair.run()) == {DONE: lib.PW_ERR_PROTECTION, ARRIVED: lib.PW_ERR_PROTECTION}
-    assert pair.counters(0).nacks[PROTECTION] == 1
-    assert_lives_on(pair)
-
-
-def protect(address: int, num_bytes: int, protection: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(num_bytes), protection) == 0
-
-
 @pytest.mark.skipif(not CHECKS_ACCESS, reason="permissions of resident pages: Linux 6.11 or newer")
 @pytest.mark.parametrize("side", ["source", "destination"])
 def test_resident_page_whose_mapping_forbids_the_access_is_refused(side: str) -> None:
@@ -290,10 +229,10 @@ def test_resident_page_whose_mapping_forbids_the_access_is_refused(side: str) ->
     allowed = mmap.PROT_READ if side == "destination" else 0
     # The last page alone: the first blocks go through, the whole transfer fails.
     last_page = (locked.address + locked.num_bytes - 1) // PAGE * PAGE
-    protect(last_page, PAGE, allowed)
+    assert LIBC.mprotect(last_page, PAGE, allowed) == 0
     pair.write(source, destination)
     events = by_kind(pair.run())
-    protect(last_page, PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
+    assert LIBC.mprotect(last_page, PAGE, READ_WRITE) == 0
     assert events[DONE] == lib.PW_ERR_PROTECTION
     assert destination.read()[-PAGE:] == before[-PAGE:]
     assert_lives_on(pair)

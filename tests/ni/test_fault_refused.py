@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 
 import pytest
-from engine_pair import ARRIVED, BLOCK, DONE, Pair, resident
+from engine_pair import ARRIVED, BLOCK, DONE, FETCHED, Pair, resident
 from faulting_pair import (
     ABSENT,
     CHECKS,
@@ -109,6 +109,11 @@ def test_unmapped_address_is_a_decode_error_and_both_sides_live_on(
         map_at(buffer.address, buffer.num_bytes)
     assert set(found.values()) == {lib.PW_ERR_ADDRESS}
     assert (pair.counters(0).nacks[DECODE] > 0) == (ends == "destination")
+    assert pair.counters(0).transfers_failed == 1
+    if not is_read:  # from nowhere not a byte left, so that there is nobody to tell
+        assert set(found) == ({DONE, ARRIVED} if ends == "destination" else {DONE})
+    elif ends == "destination":
+        assert set(found) == {FETCHED, lib.PW_HOST_EXPOSE_DONE}
     assert_both_live_on(pair)
 
 

@@ -7,18 +7,29 @@ from typing import Any
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, NOWHERE, PACKET, PAGE, PDID, Buffer, Event, Pair, resident
+from engine_pair import (
+    ARRIVED,
+    BLOCK,
+    DONE,
+    NOWHERE,
+    PACKET,
+    PAGE,
+    PDID,
+    POLICY_BLOCK,
+    Buffer,
+    Event,
+    Pair,
+    resident,
+    times,
+)
 from page_in_policies import twin
-from test_frames import KIND_AT, frames
 
 from pagewire.native import ffi, lib
 from pagewire.native.impairments import SITES, Site
 
-DONE, ARRIVED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED
 PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
 KIND_ERR = 4
 TIMEOUT_NS = 200_000
-POLICY_BLOCK = 1
 
 
 def write(
@@ -35,12 +46,7 @@ def write(
     source, destination = buffers or resident(num_bytes)
     if absent:
         destination.drop()
-    pair.write(source, destination)
-    events = pair.run()
-    assert all(event.error == 0 for event in events), events
-    assert destination.read() == source.read()
-    pair.assert_quiet()
-    return pair, {event.kind: event.time_ns for event in events}
+    return pair, times(pair.carry(source, destination))
 
 
 def restarted_at(pair: Pair, attempt: int = 1) -> int:
@@ -385,24 +391,6 @@ def test_lost_err_is_found_by_the_timeout() -> None:
     assert pair.counters(1).errs_sent == pair.injected(1)["lost_err"]["injected"] == 1
 
 
-def test_duplicate_err_is_ignored() -> None:
-    pair, hits = Pair(), []
-    source, destination = resident(5 * BLOCK)
-    destination.drop()
-
-    def double(node: int, peer: int, burst: bytearray) -> None:
-        for start in frames(burst):
-            if burst[start + KIND_AT] == KIND_ERR:
-                burst += burst[start : start + 64]
-                hits.append(start)
-
-    pair.tamper = double
-    pair.carry(source, destination)
-    counters = pair.counters(0)
-    assert counters.err_messages == counters.retransmitted_blocks
-    assert counters.err_messages + counters.stale_answers == 2 * len(hits) > 0
-
-
 def test_late_tasklet_is_late_by_the_amount() -> None:
     plain, before = write(PAGE, None, absent=True)
     pair, ended = write(
@@ -490,10 +478,7 @@ def test_a_copy_of_an_ended_read_is_dropped_when_a_waiting_read_got_its_channel(
     buffers = [resident(PAGE) for _ in range(num_reads)]
     for source, destination in buffers:
         pair.read(source, destination)
-    events = pair.run()
-    assert all(event.error == 0 for event in events)
-    assert all(destination.read() == source.read() for source, destination in buffers)
+    pair.finish(*buffers)
     assert pair.counters(0).reads_queued > 0
     assert pair.counters(1).stale_frames == 0
     assert pair.counters(1).blocks_refused_protection == 0
-    pair.assert_quiet()

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PACKET, PAGE, Buffer, Pair, resident
+from engine_pair import BLOCK, PACKET, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_properties import JOBS, SETTINGS, Job, prepare, run
+from test_properties import JOBS, SETTINGS, Job, drop_again, prepare, run
 
 from pagewire.native import EngineError, lib
 
@@ -25,11 +25,7 @@ def transfer(num_bytes: int, interleave: int, absent: bool = True, **values: int
     source, destination = resident(num_bytes)
     if absent:
         destination.drop()
-    pair.write(source, destination)
-    events = pair.run()
-    assert [event.error for event in events] == [0] * len(events)
-    assert destination.read() == source.read()
-    pair.assert_quiet()
+    pair.carry(source, destination)
     return pair
 
 
@@ -237,19 +233,9 @@ def test_two_runs_give_the_same_log(jobs: list[Job], values: dict[str, int]) -> 
     logs = []
     buffers = [prepare(job, seed, with_faults=False) for seed, job in enumerate(jobs)]
     for _ in range(2):
-        for job, (source, destination, _) in zip(jobs, buffers, strict=True):
-            source.touch()
-            destination.touch()
-            drop(source, job.absent_at_source)
-            drop(destination, job.absent_at_destination)
+        drop_again(jobs, buffers)
         pair = Pair(3, **values)
         pair.trace(50_000)
         run(pair, jobs, buffers, None, 0)
         logs.append((pair.log(), pair.events))
     assert logs[0] == logs[1]
-
-
-def drop(buffer: Buffer, pages: frozenset[int]) -> None:
-    for page in sorted(pages):
-        if page < buffer.num_pages:
-            buffer.drop(page)

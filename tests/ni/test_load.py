@@ -27,17 +27,6 @@ def test_write_without_a_free_channel_is_full_until_one_ends() -> None:
     pair.finish(*buffers)
 
 
-def test_full_transaction_table_loses_nothing() -> None:
-    pair = Pair(window_blocks=64)
-    buffers = [resident(70 * BLOCK + i) for i in range(24)]
-    for source, destination in buffers:
-        pair.write(source, destination)
-    ends(pair.run(), DONE)
-    assert pair.counters(0).table_full > 0
-    assert pair.counters(0).blocks == pair.counters(0).acks == 70 * 24 + 23
-    pair.finish(*buffers)
-
-
 def test_more_blocks_than_transaction_ids() -> None:
     """14-bit ids come round after 16384 blocks; an id's next holder meets no trace of the last."""
     pair = Pair(window_blocks=64)

@@ -82,24 +82,6 @@ def read_at_source(steps: Steps, at_ns: int) -> int:
     return at_ns + steps.latency() + steps.read_mailbox()
 
 
-def test_write_of_one_block() -> None:
-    pair, steps, _ = traced_write()
-    noticed = noticed_at(steps)
-    started = started_at(steps, noticed)
-    arrival_rows, _, last = arrival(steps, started + steps.walk(), FIRST)
-    written = last + steps.walk()
-    acked = written + steps.acknowledged()
-    assert pair.log() == [
-        (noticed, SOURCE, "transfer_noticed", CHANNEL, PACKET),
-        (started, SOURCE, "block_started", BLOCK_0, FIRST),
-        *arrival_rows,
-        (written, DESTINATION, "ack_sent", BLOCK_0, FIRST),
-        (written, DESTINATION, "notified", STREAM, PACKET),
-        (acked, SOURCE, "ack", BLOCK_0, FIRST),
-        (acked, SOURCE, "transfer_done", STREAM, PACKET),
-    ]
-
-
 def three_blocks(
     steps: Steps, ready_ns: int, stream: int, num_bytes: int
 ) -> tuple[list[Row], dict[str, int]]:

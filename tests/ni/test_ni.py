@@ -131,16 +131,6 @@ def test_nothing_to_move_still_notifies(read: bool) -> None:
     assert pair.counters(0).blocks == 0
 
 
-@pytest.mark.parametrize("nodes", [2, 1])
-def test_single_block_notifies_at_half_a_round_trip(nodes: int) -> None:
-    pair = Pair(nodes)
-    pair.trace()
-    source, destination = resident(PAGE)
-    pair.write(source, destination, peer=nodes - 1)
-    times = {event.kind: event.time_ns for event in pair.run()}
-    assert times[ARRIVED] == pair.time_of("ack_sent")
-
-
 def test_several_blocks_notify_after_the_penultimate_acknowledgement() -> None:
     pair = Pair()
     source, destination = resident(2 * BLOCK)
@@ -212,22 +202,3 @@ def test_second_level_hit_costs_its_own_clocks() -> None:
     started, last = pair.time_of("block_started"), pair.time_of("block_last_packet")
     assert last == started + l2_hit + steps.wire(1) + steps.latency()
     assert pair.time_of("ack_sent") == last + l2_hit
-
-
-def test_same_program_gives_the_same_log() -> None:
-    buffers = []
-    for i in range(6):
-        buffers.append(resident(50_000 + i * 7_001, i, 3 * i))
-
-    def log() -> list[tuple[int, int, str, int, int]]:
-        pair = Pair(3)
-        pair.trace()
-        for i, (source, destination) in enumerate(buffers):
-            destination.drop(i % 4)
-            pair.write(source, destination, node=i % 3, peer=(i + 1) % 3, at_ns=i * 1_000)
-        pair.run()
-        return pair.log()
-
-    first = log()
-    assert len(first) > 100
-    assert log() == first

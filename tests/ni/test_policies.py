@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import mmap
 from collections.abc import Callable
 
+import mappings
 import pytest
 from engine_pair import BLOCK, FOREVER, PAGE, PDID, Buffer, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mappings import LIBC, READ_WRITE
 from page_in_policies import twin
-from test_properties import JOBS, SETTINGS, TRACE, Job, prepare, run
+from test_properties import JOBS, SETTINGS, TRACE, Job, drop_again, prepare, run
 
 from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.driver.policy_host import PolicyError
@@ -41,19 +42,6 @@ def counted(pair: Pair) -> list[dict[str, object]]:
         }
         for node in range(len(pair.nis))
     ]
-
-
-def drop_again(jobs: list[Job], buffers: list[tuple[Buffer, Buffer, bytes]]) -> None:
-    """The pages as they were before the run; contents do not matter."""
-    for job, (source, destination, _) in zip(jobs, buffers, strict=True):
-        source.touch()
-        destination.touch()
-        for page in sorted(job.absent_at_source):
-            if page < source.num_pages:
-                source.drop(page)
-        for page in sorted(job.absent_at_destination):
-            if page < destination.num_pages:
-                destination.drop(page)
 
 
 @given(
@@ -191,17 +179,12 @@ def test_neighbour_is_not_there_before_its_turn_in_virtual_time() -> None:
     assert pair.counters(1).pages_paged_in >= 2
 
 
-libc = ctypes.CDLL(None, use_errno=True)
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-
 def unmap(address: int) -> None:
-    assert libc.munmap(address, PAGE) == 0
+    mappings.unmap(address, PAGE)
 
 
 def forbid(address: int) -> None:
-    assert libc.mprotect(address, PAGE, 0) == 0
+    assert LIBC.mprotect(address, PAGE, 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -242,7 +225,7 @@ def test_page_that_is_forbidden_fails_the_transfer_as_with_a_built_in_policy(
         events = pair.run()
         assert {event.error for event in events} == {lib.PW_ERR_PROTECTION}
         seen.append((pair.log(), events, counted(pair)))
-        assert libc.mprotect(faulty.address + 5 * PAGE, PAGE, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        assert LIBC.mprotect(faulty.address + 5 * PAGE, PAGE, READ_WRITE) == 0
         pair.assert_quiet()
     assert seen[0] == seen[1]
 

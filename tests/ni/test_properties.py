@@ -131,6 +131,21 @@ def prepare(job: Job, seed: int, with_faults: bool = True) -> tuple[Buffer, Buff
     return source, destination, bytes(expected)
 
 
+def lose(buffer: Buffer, pages: frozenset[int]) -> None:
+    """Only these pages are absent; contents do not matter."""
+    buffer.touch()
+    for page in sorted(pages):
+        if page < buffer.num_pages:
+            buffer.drop(page)
+
+
+def drop_again(jobs: list[Job], buffers: list[tuple[Buffer, Buffer, bytes]]) -> None:
+    """The pages as they were before the run."""
+    for job, (source, destination, _) in zip(jobs, buffers, strict=True):
+        lose(source, job.absent_at_source)
+        lose(destination, job.absent_at_destination)
+
+
 def run(pair: Pair, jobs: list[Job], buffers: list, order: int | None, step_ns: int) -> list[Event]:
     """Post everything, then run: with an order, bursts of different pairs come in a random one."""
     if order is not None:
@@ -341,15 +356,7 @@ def test_two_runs_give_the_same_log(jobs: list[Job], values: dict[str, int]) -> 
     logs = []
     buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
     for _ in range(2):
-        for job, (source, destination, _) in zip(jobs, buffers, strict=True):
-            source.touch()
-            destination.touch()
-            for page in sorted(job.absent_at_source):
-                if page < source.num_pages:
-                    source.drop(page)
-            for page in sorted(job.absent_at_destination):
-                if page < destination.num_pages:
-                    destination.drop(page)
+        drop_again(jobs, buffers)
         pair = Pair(3, **values)
         pair.trace(TRACE)
         run(pair, jobs, buffers, None, 0)

@@ -54,7 +54,7 @@ def test_word_that_was_not_read_leaves_the_next_transfer_to_the_mailbox() -> Non
     first = steps.post_write() + steps.notice()
     for at_ns, (source, destination) in zip((0, 0, 10**6), buffers, strict=True):
         pair.write(source, destination, at_ns=at_ns)
-    ends(pair)
+    pair.finish(*buffers)
     # The first one's start and the drop of its duplicate come before the second's notice.
     issued = first + steps.start_single()
     second = issued + c.r5_ack_read_ns + c.r5_mailbox_notice_ns
@@ -62,7 +62,6 @@ def test_word_that_was_not_read_leaves_the_next_transfer_to_the_mailbox() -> Non
     counters = pair.counters(0)
     assert counters.fast_path_hits == counters.mailbox_duplicates == 2
     assert counters.transfers == 3
-    pair.finish(*buffers)
 
 
 def test_without_counters_empty_queues_are_read_in_each_pass() -> None:
@@ -112,9 +111,8 @@ def test_bypasses_are_counted(bypass: int) -> None:
     buffers = [resident(PAGE), resident(BLOCK), resident(BLOCK + 1)]
     for i, (source, destination) in enumerate(buffers):
         pair.write(source, destination, at_ns=i * 10**6)
-    ends(pair)
-    assert pair.counters(0).scheduler_bypasses == 2 * bypass
     pair.finish(*buffers)
+    assert pair.counters(0).scheduler_bypasses == 2 * bypass
 
 
 def test_hints_override_the_class_by_size() -> None:
@@ -154,13 +152,12 @@ def test_window_of_one_transfer(window: int, read: bool) -> None:
         pair.read(source, destination, key=key)
     else:
         pair.write(source, destination, window_blocks=window)
-    ends(pair)
+    pair.finish((source, destination))
     outstanding = most = 0
     for row in pair.log("block_started", "ack"):
         outstanding += 1 if row[2] == "block_started" else -1
         most = max(most, outstanding)
     assert most == window
-    pair.finish((source, destination))
 
 
 def test_hint_and_window_out_of_range_are_invalid() -> None:
@@ -194,10 +191,9 @@ def test_queue_that_is_entered_again(
     pair = Pair(**values)
     source, destination = resident(40 * BLOCK)
     pair.write(source, destination, hint=hint)
-    ends(pair)
+    pair.finish((source, destination))
     own = pair.counters(0)
     assert (own.requeues_high, own.requeues_medium, own.requeues_low) == expected
-    pair.finish((source, destination))
 
 
 def end_of_two(num_blocks: tuple[int, int], **values: int) -> list[int]:
@@ -254,11 +250,10 @@ def test_ids_come_from_the_queue_or_from_the_tables_start(
     pair.trace()
     source, destination = resident(6 * BLOCK)
     pair.write(source, destination)
-    ends(pair)
+    pair.finish((source, destination))
     ids = [row[3] for row in pair.log("block_started")]
     assert [each % 1024 for each in ids] == slots
     assert len(set(ids)) == 6  # an id is not its predecessor's in the same entry
-    pair.finish((source, destination))
 
 
 @pytest.mark.parametrize("ticket_queue", [0, 1])
@@ -269,6 +264,7 @@ def test_full_table_waits_and_loses_nothing(ticket_queue: int) -> None:
         pair.write(source, destination)
     assert len(ends(pair)) == 20
     assert pair.counters(0).table_full > 0
+    assert pair.counters(0).blocks == pair.counters(0).acks == 66 * 20 + 19
     pair.finish(*buffers)
 
 

@@ -1,8 +1,6 @@
 """Stall mode: faulting accesses wait for RESUME. And all four terminate/stall x HUPCF side by
 side."""
 
-import mmap
-
 import pytest
 from engine_costs import Steps
 from engine_pair import (
@@ -192,19 +190,6 @@ def test_resume_terminates_the_access_to_an_address_without_mapping(at_source: b
     assert pair.counters(0 if at_source else 1).resumes_terminate == 1
     assert destination.read() == bytes(PAGE)
     pair.carry(source, destination)
-
-
-def test_resume_terminates_a_write_to_a_read_only_page() -> None:
-    pair = Pair(stall=1)
-    source, _ = resident(PAGE)
-    file = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-    view = ffi.from_buffer(file)
-    assert file[:] == bytes(PAGE)  # the page is there
-    pair.write_raw(source.address, int(ffi.cast("uintptr_t", view)), PAGE)
-    assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
-    assert file[:] == bytes(PAGE)
-    assert pair.counters(1).resumes_terminate == 1
-    pair.assert_quiet()
 
 
 def test_timeout_that_is_shorter_than_the_stall_sends_again_and_writes_once() -> None:

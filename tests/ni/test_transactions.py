@@ -67,19 +67,6 @@ def run(pair: Pair, tamper: Tamper, num_bytes: int = PAGE) -> tuple[Buffer, Buff
     return source, destination, {event.kind: event.error for event in pair.run()}
 
 
-def test_one_block_may_be_nacked_64_times() -> None:
-    """A NACK from each of its packets: the first one starts it again, 63 are of the older
-    attempt."""
-    pair = Pair()
-    source, destination, errors = run(pair, Tamper(1, KIND_NACK, 63))
-    assert set(errors.values()) == {0}
-    assert destination.read() == source.read()
-    own = pair.counters(0)
-    assert (own.nacks[CORRUPT], own.retransmitted_blocks, own.stale_answers) == (1, 1, 63)
-    assert own.acks == own.blocks == 1
-    pair.assert_quiet()
-
-
 def test_64_page_fault_nacks_wait_for_one_err() -> None:
     pair = Pair()
     pair.tamper = Tamper(kind=KIND_NACK, num_copies=63)

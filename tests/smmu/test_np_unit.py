@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, NOWHERE, PAGE, PDID, Pair, resident, write
+from engine_pair import BLOCK, PAGE, PDID, Pair, resident, write
 
 from pagewire.native import lib
 from pagewire.native.settings import ConfigError
@@ -114,16 +114,6 @@ def test_timeout_below_the_retry_comes_first_and_the_late_word_is_stale() -> Non
     destination.drop()
     write(pair, source, destination)
     assert pair.counters(0).timeouts > 0 and pair.counters(0).stale_answers > 0
-
-
-def test_unmapped_page_ends_the_transfer_at_either_end() -> None:
-    for ends in (0, 1):
-        pair = np_pair()
-        whole, _ = resident(PAGE)
-        addresses = (NOWHERE, whole.address) if ends else (whole.address, NOWHERE)
-        pair.write_raw(*addresses, PAGE)
-        assert lib.PW_ERR_ADDRESS in {event.error for event in pair.run()}
-        pair.assert_quiet()
 
 
 def test_shootdown_is_of_no_consequence_to_what_is_in_memory() -> None:

@@ -116,9 +116,10 @@ def test_read_only_source_is_entered_read_only_and_a_write_there_is_refused() ->
         assert lib.PW_ERR_PROTECTION in {event.error for event in pair.run()}
 
 
-def test_unmapped_page_ends_the_transfer_at_either_end() -> None:
+@pytest.mark.parametrize("translation", [lib.PW_TRANSLATION_ODP, lib.PW_TRANSLATION_NP])
+def test_unmapped_page_ends_the_transfer_at_either_end(translation: int) -> None:
     for ends in (0, 1):
-        pair = odp_pair()
+        pair = Pair(translation=translation)
         whole, _ = resident(PAGE)
         addresses = (NOWHERE, whole.address) if ends else (whole.address, NOWHERE)
         pair.write_raw(*addresses, PAGE)
