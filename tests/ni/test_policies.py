@@ -303,13 +303,16 @@ def test_nothing_goes_on_before_the_answer() -> None:
 
 
 class Mallinfo2(ctypes.Structure):
-    """glibc's `struct mallinfo2`; `hblkhd` is what malloc maps on its own, `uordblks` the rest that is
-    in use."""
+    """glibc's `struct mallinfo2`: `hblkhd` is what malloc maps on its own, `uordblks` the rest that
+    is in use."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
-        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
-    )
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+            "fordblks", "keepcost",
+        )
+    )  # fmt: skip
 
 
 def allocated_bytes() -> int:
