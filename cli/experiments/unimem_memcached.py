@@ -75,32 +75,12 @@ STATES: Mapping[str, State] = {
 }
 
 
-@dataclasses.dataclass(slots=True)
-class _Message:
-    """What is read of a stream, until a whole message is here."""
-
-    data: bytearray = dataclasses.field(default_factory=bytearray)
-
-    def take(self, has_key: bool) -> tuple[int, int, int, bytes] | None:
-        """Kind, key, number and value of the next message that is whole."""
-        head = _HEADER.size + (_KEY_BYTES if has_key else 0)
-        if len(self.data) < head:
-            return None
-        kind, num_bytes, key, number = _HEADER.unpack_from(self.data)
-        if len(self.data) < head + num_bytes:
-            return None
-        value = bytes(self.data[head : head + num_bytes])
-        del self.data[: head + num_bytes]
-        return kind, key, number, value
-
-
 class _End:
     """One end of a connection: what is to be sent, and what has come."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.received = _Message()
-        self._out = bytearray()
+        self._in, self._out = bytearray(), bytearray()
 
     def send(self, data: bytes) -> None:
         self._out += data
@@ -111,8 +91,20 @@ class _End:
             del self._out[: self.stream.send(bytes(self._out))]
 
     def read(self) -> None:
-        self.received.data += self.stream.receive()
+        self._in += self.stream.receive()
         self.flush()
+
+    def take(self, has_key: bool) -> tuple[int, int, int, bytes] | None:
+        """Kind, key, number and value of the next message that is whole."""
+        head = _HEADER.size + (_KEY_BYTES if has_key else 0)
+        if len(self._in) < head:
+            return None
+        kind, num_bytes, key, number = _HEADER.unpack_from(self._in)
+        if len(self._in) < head + num_bytes:
+            return None
+        value = bytes(self._in[head : head + num_bytes])
+        del self._in[: head + num_bytes]
+        return kind, key, number, value
 
 
 class _Client(_End):
@@ -163,7 +155,7 @@ class _Client(_End):
     def move(self) -> None:
         """Take the answers that are here, and ask again for each."""
         self.read()
-        while (answer := self.received.take(has_key=False)) is not None:
+        while (answer := self.take(has_key=False)) is not None:
             number, expected, asked_ns = self._under_way.popleft()
             if answer[2] != number or answer[3] != expected:
                 raise EngineError(int(lib.PW_ERR_HOST), f"answer to request {number}: wrong data")
@@ -183,7 +175,7 @@ class _Server:
     def move(self, stream: Stream) -> None:
         end = self._ends.setdefault(stream, _End(stream))
         end.read()
-        while (request := end.received.take(has_key=True)) is not None:
+        while (request := end.take(has_key=True)) is not None:
             kind, key, number, value = request
             if kind == _SET:
                 self._store[key] = value
@@ -378,7 +370,7 @@ def memcached(options: Options) -> Result:
         load, state, memory = cases[label]
         found = _take(options, LOADS[load], STATES[state], memory, label)
         row = {"load": load, "pages": STATES[state].title, "memory": memory}
-        rows.append(row | (found or dict.fromkeys(_KEYS)))
+        rows.append(row | (found or dict.fromkeys(each.key for each in COLUMNS[3:])))
     return Result(
         columns=COLUMNS,
         rows=rows,
@@ -406,10 +398,6 @@ def memcached(options: Options) -> Result:
         },
         numbers="clocks of the nodes' CPUs, from the component costs of the platform file",
     )
-
-
-_KEYS = ("rate", "p50", "p99", "faults", "client_faults", "major_faults", "set_up", "pinned",
-         "resident")  # fmt: skip
 
 
 def _measured(rows: Sequence[dict[str, Any]], load: str, memory: str) -> list[dict[str, Any]]:

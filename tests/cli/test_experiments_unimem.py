@@ -197,13 +197,13 @@ def test_memory_that_is_short_is_slow_with_faults_and_refused_with_pins():
 
 
 def test_changed_values_of_a_store_are_an_error(monkeypatch):
-    take = unimem_memcached._Message.take
+    take = unimem_memcached._End.take
 
     def take_wrong(self, has_key):
         found = take(self, has_key)
         return found if found is None or not found[3] or has_key else (*found[:3], b"x")
 
-    monkeypatch.setattr(unimem_memcached._Message, "take", take_wrong)
+    monkeypatch.setattr(unimem_memcached._End, "take", take_wrong)
     memcached.cache_clear()
     with pytest.raises(EngineError, match="wrong data"):
         memcached("large", "fresh", "part")
