@@ -85,3 +85,36 @@ class Steps:
     def acknowledged(self) -> int:
         """An acknowledgement travels, is read and its table entry freed."""
         return self.latency() + self.read_mailbox() + self.c.r5_queue_op_ns
+
+
+class Core:
+    """The destination's core while one run of the tasklet goes on."""
+
+    def __init__(self, pair: Any, faults: list[int]) -> None:
+        """Every access to an absent page, in time order: each that finds FSR clear is an
+        interrupt."""
+        self.c = pair.costs
+        self.interrupts: list[int] = []
+        for fault in faults:
+            if not self.interrupts or fault >= self.interrupts[-1] + self.c.handler_ns:
+                self.interrupts.append(fault)
+
+    def in_run(self, work_ns: int) -> int:
+        """When so much of the run's work is done: it begins with the first handler's end, and a
+        handler that begins before then delays it."""
+        at_ns = self.interrupts[0] + self.c.handler_ns + work_ns
+        for interrupt in self.interrupts[1:]:
+            if interrupt < at_ns:
+                at_ns += self.c.handler_ns
+        return at_ns
+
+    def until_present(self, num_absent: int) -> int:
+        """An entry's work until its pages are there: two words of the FIFO, other work,
+        get_user_pages."""
+        c = self.c
+        page_in = c.page_in_fixed_ns + num_absent * c.page_in_page_ns
+        return 2 * c.core_register_read_ns + c.tasklet_other_ns + page_in
+
+    def entry(self, num_absent: int) -> int:
+        """The whole of it, with the message."""
+        return self.until_present(num_absent) + self.c.netlink_ns

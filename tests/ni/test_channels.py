@@ -7,14 +7,23 @@ import struct
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, PDID, Buffer, Event, Pair, make_descriptor, resident
+from engine_pair import (
+    ARRIVED,
+    BLOCK,
+    DONE,
+    FETCHED,
+    PAGE,
+    PDID,
+    Buffer,
+    Event,
+    Pair,
+    make_descriptor,
+    resident,
+)
 
 from pagewire.native import EngineError, ffi, lib
 
-DONE = lib.PW_HOST_WRITE_DONE
-ARRIVED = lib.PW_HOST_ARRIVED
 NOTIFIED = lib.PW_HOST_NOTIFIED
-FETCHED = lib.PW_HOST_FETCH_DONE
 NOWHERE = 0x10_0000
 WORDS = (0x1122334455667788, 2**64 - 1)
 NO_WORDS = (0, 0)

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from mappings import LIBC, unmap
 from test_frames import KIND_AT, KIND_BLOCK, frames, seal
 
 from pagewire.native import EngineError, ffi, lib
@@ -20,7 +21,6 @@ ADDRESS, PROTECTION, UNRECOVERABLE = (
     lib.PW_ERR_PROTECTION,
     lib.PW_ERR_UNRECOVERABLE,
 )
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def errors(pair: Pair) -> set[int]:
@@ -181,21 +181,9 @@ def test_address_that_the_host_does_not_allow_ends_the_transfer(
     )
     source, destination = resident(2 * BLOCK)
     buffer = source if end == "source" else destination
-    pages = LIBC.mmap
-    pages.restype = ctypes.c_void_p
-    address = pages(
-        None,
-        ctypes.c_size_t(2 * BLOCK),
-        mmap.PROT_READ | mmap.PROT_WRITE,
-        0x22,
-        -1,
-        ctypes.c_long(0),
-    )
-    where, length = ctypes.c_void_p(address), ctypes.c_size_t(2 * BLOCK)
+    address = LIBC.mmap(None, 2 * BLOCK, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if gone == "unmapped":
-        assert LIBC.munmap(where, length) == 0
-    else:
-        assert LIBC.mprotect(where, length, 0) == 0
+        unmap(address, 2 * BLOCK)
     try:
         if buffer is source:
             pair.write_raw(address, destination.address, 2 * BLOCK)
@@ -204,7 +192,7 @@ def test_address_that_the_host_does_not_allow_ends_the_transfer(
         assert errors(pair) == {ADDRESS if gone == "unmapped" else PROTECTION}
     finally:
         if gone != "unmapped":
-            LIBC.munmap(where, length)
+            unmap(address, 2 * BLOCK)
     assert lib.pw_ni_num_transactions(pair.nis[0]) == 0
 
 
@@ -283,14 +271,17 @@ def test_file_that_is_truncated_under_its_mapping_is_a_bad_address(
 PAGE_WISE, BLOCK_WISE, WHOLE = lib.PW_POLICY_PAGE, lib.PW_POLICY_BLOCK, lib.PW_POLICY_ALL
 
 
-def assert_ends_short_of_frames(pair: Pair) -> None:
+def ends_short_of_frames(num_frames: int, policy: int, **settings: int) -> Pair:
     """A write of 20 blocks ends with errors, and the shortage is told."""
+    frames_short = {"model_frame_limit_pages": num_frames, "model_fault_millionths": 1_000_000}
+    pair = Pair(memory_backend=MODEL, policy=policy, **frames_short, **settings)
     source, destination = resident(20 * BLOCK, 100, 300)
     pair.write(source, destination)
     events = pair.run(limit=20_000)
     told = [event for event in events if event.kind == lib.PW_HOST_FRAMES_SHORT]
     assert [event.error for event in told] == [lib.PW_ERR_FRAMES] * len(told) != []
     assert all(event.error < 0 for event in events)
+    return pair
 
 
 @pytest.mark.parametrize(
@@ -301,14 +292,7 @@ def assert_ends_short_of_frames(pair: Pair) -> None:
 def test_fewer_frames_than_the_blocks_under_way_need_end_the_transfer_by_name(
     policy: int, num_frames: int
 ) -> None:
-    pair = Pair(
-        memory_backend=MODEL,
-        model_frame_limit_pages=num_frames,
-        model_fault_millionths=1_000_000,
-        policy=policy,
-        timeout_ns=1_000_000,
-    )
-    assert_ends_short_of_frames(pair)
+    pair = ends_short_of_frames(num_frames, policy, timeout_ns=1_000_000)
     assert lib.pw_ni_num_transactions(pair.nis[0]) == 0
 
 
@@ -316,15 +300,7 @@ def test_fewer_frames_than_the_blocks_under_way_need_end_the_transfer_by_name(
 def test_fewer_frames_than_the_policy_brings_in_end_a_stalled_transfer_by_name(
     num_frames: int,
 ) -> None:
-    pair = Pair(
-        memory_backend=MODEL,
-        model_frame_limit_pages=num_frames,
-        model_fault_millionths=1_000_000,
-        policy=WHOLE,
-        stall=1,
-        timeout_ns=100_000_000,
-    )
-    assert_ends_short_of_frames(pair)
+    ends_short_of_frames(num_frames, WHOLE, stall=1, timeout_ns=100_000_000)
 
 
 def test_frames_for_the_blocks_under_way_are_enough() -> None:

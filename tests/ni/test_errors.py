@@ -3,18 +3,15 @@
 import mmap
 
 import pytest
-from engine_pair import BLOCK, PAGE, Event, Pair, resident
+from engine_pair import BLOCK, DONE, FETCHED, PAGE, Event, Pair, resident
 from mappings import LIBC, READ_WRITE, map_at, unmap
 
 from pagewire.native import EngineError, lib
 from pagewire.native.domains import open_domain
 
-DONE = lib.PW_HOST_WRITE_DONE
-ARRIVED = lib.PW_HOST_ARRIVED
-FETCHED = lib.PW_HOST_FETCH_DONE
 EXPOSED = lib.PW_HOST_EXPOSE_DONE
 NOWHERE = 0x10_0000  # below what the kernel lets a process map
-DECODE, NO_CONTEXT, PROTECTION = 2, 3, 5
+NO_CONTEXT = 3
 CHECKS_ACCESS = bool(lib.pw_memory_checks_access(Pair().memories[0]))
 
 

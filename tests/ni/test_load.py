@@ -1,13 +1,9 @@
 """Many transfers at once: channels, the transaction table, shared engines, classes, the horizon."""
 
 import pytest
-from engine_pair import BLOCK, FOREVER, PAGE, PDID, Event, Pair, resident
+from engine_pair import ARRIVED, BLOCK, DONE, FOREVER, PAGE, PDID, Event, Pair, resident
 
 from pagewire.native import EngineError, ffi, lib
-
-DONE = lib.PW_HOST_WRITE_DONE
-ARRIVED = lib.PW_HOST_ARRIVED
-FETCHED = lib.PW_HOST_FETCH_DONE
 
 
 def ends(events: list[Event], kind: int) -> dict[int, int]:

@@ -2,13 +2,10 @@
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from engine_pair import ARRIVED, BLOCK, DONE, FETCHED, PAGE, Buffer, Pair, resident
 
 from pagewire.native import lib
 
-DONE = lib.PW_HOST_WRITE_DONE
-ARRIVED = lib.PW_HOST_ARRIVED
-FETCHED = lib.PW_HOST_FETCH_DONE
 EXPOSED = lib.PW_HOST_EXPOSE_DONE
 
 

@@ -6,7 +6,7 @@ import mmap
 import tempfile
 
 import pytest
-from engine_costs import Steps
+from engine_costs import Core, Steps
 from engine_pair import (
     ARRIVED,
     BLOCK,
@@ -62,21 +62,12 @@ class Driver:
     def handlers(self, first_fault_ns: int, num_packets: int) -> None:
         """Each packet faults, but a fault while FSR is not clear raises no interrupt."""
         steps = Steps(self.c)
-        self.interrupts: list[int] = []
-        for packet in range(num_packets):
-            at_ns = first_fault_ns + steps.packet_offset(packet)
-            if not self.interrupts or at_ns >= self.interrupts[-1] + self.c.handler_ns:
-                page = self.first_page + packet // 16
-                self.rows.append((at_ns, "handler", page, lib.PW_FSR_TF))
-                self.interrupts.append(at_ns)
-
-    def in_run(self, work_ns: int) -> int:
-        """When so much of the tasklet's work is done."""
-        at_ns = self.interrupts[0] + self.c.handler_ns + work_ns
-        for interrupt in self.interrupts[1:]:
-            if interrupt < at_ns:
-                at_ns += self.c.handler_ns
-        return at_ns
+        faults = [first_fault_ns + steps.packet_offset(packet) for packet in range(num_packets)]
+        core = Core(self.pair, faults)
+        self.in_run, self.interrupts = core.in_run, core.interrupts
+        for at_ns in self.interrupts:
+            page = self.first_page + faults.index(at_ns) // 16
+            self.rows.append((at_ns, "handler", page, lib.PW_FSR_TF))
 
     def entries(self, way: int, wanted: list[int]) -> None:
         c = self.c

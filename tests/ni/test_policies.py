@@ -20,8 +20,6 @@ from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.driver.policy_host import PolicyError
 from pagewire.native import EngineError, ffi, lib
 
-ARRIVED = lib.PW_HOST_ARRIVED
-
 
 def answering(decide: Callable[[PageFault], range], asked: list[PageFault]) -> type[PageInPolicy]:
     class Answering(PageInPolicy):

@@ -5,13 +5,12 @@ import random
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, FOREVER, PAGE, Buffer, Event, Pair, resident
+from engine_pair import BLOCK, FETCHED, FOREVER, PAGE, Buffer, Event, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagewire.native import lib
 
-FETCHED = lib.PW_HOST_FETCH_DONE
 DEADLOCK = lib.PW_HOST_DEADLOCK
 CHANNELS = 32
 SHARED, SEPARATE = 0, 1

@@ -3,13 +3,12 @@ costs."""
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, Pair, resident
+from engine_pair import BLOCK, DONE, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagewire.native import EngineError, lib
 
-DONE = lib.PW_HOST_WRITE_DONE
 EXPOSED = lib.PW_HOST_EXPOSE_DONE
 HIGH, MEDIUM, LOW = lib.PW_HINT_HIGH, lib.PW_HINT_MEDIUM, lib.PW_HINT_LOW
 

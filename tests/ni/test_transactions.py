@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PAGE, PDID, Buffer, Pair, resident
+from engine_pair import BLOCK, DONE, PAGE, PDID, Buffer, Pair, resident
 from test_frames import (
     FRAME_BYTES_AT,
     KIND_AT,
@@ -17,10 +17,9 @@ from test_frames import (
 
 from pagewire.native import lib
 
-DONE = lib.PW_HOST_WRITE_DONE
 KIND_NACK, KIND_ERR = 3, 4
 CODE_AT, ARGUMENT0_AT = 40, 48
-PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
+PAGE_FAULT, BUFFER_FULL = 1, 7
 
 
 def damage(burst: bytearray, start: int) -> None:

@@ -289,12 +289,18 @@ static inline void seal_read(pw_read_request_frame *frame)
     pw_frame_seal(&frame->header, sizeof *frame);
 }
 
-/* Send what was added, in the name of a node; what the victim's engine says. */
-static inline int deliver(rig *all, uint32_t source)
+/* Send what was added, in the name of a node; what the victim's engine says, before it runs. */
+static inline int hand_over(rig *all, uint32_t source)
 {
     pw_ni_enter(all->nis[VICTIM]);
     int code = pw_ni_rx_burst(all->nis[VICTIM], source, all->burst, all->burst_bytes);
     all->burst_bytes = 0;
+    return code;
+}
+
+static inline int deliver(rig *all, uint32_t source)
+{
+    int code = hand_over(all, source);
     rest(all);
     return code;
 }

@@ -118,9 +118,7 @@ static void test_answers_to_blocks_of_others(rig *all)
             frame->header.source_node = in_other_domain ? FRIEND : HOSTILE;
             if (in_other_domain) frame->header.pdid = OTHER_PDID;
             seal_control(frame);
-            assert(pw_ni_rx_burst(all->nis[VICTIM], frame->header.source_node, all->burst,
-                                  all->burst_bytes) == PW_OK);
-            all->burst_bytes = 0;
+            assert(hand_over(all, frame->header.source_node) == PW_OK);
             run_alone(all, VICTIM, FRIEND, &kept);
         }
         assert(all->num_events == num_events);
@@ -156,8 +154,7 @@ static void test_answers_before_their_blocks(rig *all)
             frame->header.time_ns = posted_ns + 60 * i;
             seal_control(frame);
         }
-        assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) == PW_OK);
-        all->burst_bytes = 0;
+        assert(hand_over(all, HOSTILE) == PW_OK);
         int64_t now_ns = all->now_ns;
         all->now_ns = posted_ns;
         post_write(all, VICTIM, all->honest[VICTIM], all->honest[FRIEND], 1000);
@@ -192,9 +189,7 @@ static void test_news_of_transfers_of_others(rig *all)
         pw_control_frame *frame = add_control(all, kinds[tries % 5], stream);
         frame->code = PW_NACK_PROTECTION;
         seal_control(frame);
-        pw_ni_enter(all->nis[VICTIM]);
-        assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) == PW_OK);
-        all->burst_bytes = 0;
+        assert(hand_over(all, HOSTILE) == PW_OK);
     }
     assert(counters(all).stale_frames == stale + TRIES / 5 * 4);
     rest(all);
@@ -342,8 +337,7 @@ static void test_a_file_that_is_truncated_between_two_blocks(rig *all)
         assert(deliver(all, HOSTILE) == PW_OK && all->told.acks == tries + 1);
         assert(ftruncate(file, 0) == 0);
         seal_block(add_block(all, address, BYTES, 1));
-        assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) == PW_OK);
-        all->burst_bytes = 0;
+        assert(hand_over(all, HOSTILE) == PW_OK);
         rest(all);
         abort_transfer(all);
         look(all, tries);

@@ -81,10 +81,17 @@ static void add_promise(rig *all, const pw_block_frame *block, bool with_nack, i
     seal_control(frame);
 }
 
-static void say(rig *all)
+static void say(rig *all) { assert(hand_over(all, HOSTILE) == PW_OK); }
+
+/* Post a write to the hostile node, and see its block come so many times. */
+static void post(rig *all, seen *sent, uint32_t num_copies)
 {
-    assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) == PW_OK);
-    all->burst_bytes = 0;
+    uint64_t id;
+    uint32_t stream;
+    pw_ni_enter(all->nis[VICTIM]);
+    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
+                       1000, NULL, all->now_ns, &id, &stream) == PW_OK);
+    assert(!run_victim(all, sent) && sent->count == num_copies);
 }
 
 /* One write to the hostile node, which answers in one of the ways. */
@@ -93,12 +100,7 @@ static void write_to_hostile(rig *all, uint32_t way)
     const int64_t behind_timeout_ns = platform_settings.timeout_ns * 3 / 2;
     const bool with_nack = way & 1;
     seen sent = {.count = 0};
-    uint64_t id;
-    uint32_t stream;
-    pw_ni_enter(all->nis[VICTIM]);
-    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
-                       1000, NULL, all->now_ns, &id, &stream) == PW_OK);
-    assert(!run_victim(all, &sent) && sent.count == 1);
+    post(all, &sent, 1);
     const pw_block_frame first = sent.block;
     switch (way / 2) {
     case 0: /* the same promise again, when its ERR is here but virtual time is not so far */
@@ -135,12 +137,7 @@ static void write_to_hostile(rig *all, uint32_t way)
 static void promise_for_no_copy(rig *all)
 {
     seen sent = {.count = 0};
-    uint64_t id;
-    uint32_t stream;
-    pw_ni_enter(all->nis[VICTIM]);
-    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
-                       1000, NULL, all->now_ns, &id, &stream) == PW_OK);
-    assert(!run_victim(all, &sent) && sent.count == 2);
+    post(all, &sent, 2);
     assert(sent.block.header.flags & PW_FLAG_COPY);
     add_ack(all, &sent.block, 5000); /* to the block itself, which was the first of the two */
     add_promise(all, &sent.block, true, 1000, 2000);
@@ -148,9 +145,7 @@ static void promise_for_no_copy(rig *all)
     promise->sequence++;
     promise->header.flags |= PW_FLAG_COPY;
     seal_control(promise);
-    assert(pw_ni_rx_burst(all->nis[VICTIM], HOSTILE, all->burst, all->burst_bytes) ==
-           PW_ERR_MALFORMED);
-    all->burst_bytes = 0;
+    assert(hand_over(all, HOSTILE) == PW_ERR_MALFORMED);
     assert(run_victim(all, &sent));
 }
 
