@@ -82,10 +82,12 @@ def test_the_program_makes_every_call():
     }  # fmt: skip
     neighbours = {f"neighbor_{name}" for name in
                   ("allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw")}  # fmt: skip
+    of_objects = {"bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce"}
     modes = {"blocking", "nonblocking", "persistent"}
     sends = {*draw.BLOCKING, *draw.STARTED}
     receives = {"Recv", "Irecv", "Probe", "Iprobe", "Mprobe", "Improbe"}
     assert shown >= {(False, call, mode) for call in calls for mode in modes}
+    assert shown >= {(False, "object_collective", "name", name) for name in of_objects}
     assert shown >= {(False, name, mode) for name in neighbours for mode in modes - {"persistent"}}
     assert shown >= {
         (send, receive) for send in sends - {"Rsend", "Irsend"} for receive in receives
