@@ -123,57 +123,10 @@ def objects(comm, tag, thread, i, count):
 
 
 @pytest.mark.parametrize("exchange", [blocking, nonblocking, probed, objects])
-def test_point_to_point_on_own_communicators(own, exchange):
-    def work(thread):
-        for i in range(60):
-            exchange(own[thread], i % 4, thread, i, COUNTS[i % len(COUNTS)])
-
-    in_threads(work)
-
-
-@pytest.mark.parametrize("exchange", [blocking, nonblocking, probed, objects])
 def test_point_to_point_on_one_communicator_with_own_tags(comm, exchange):
     def work(thread):
         for i in range(60):
             exchange(comm, 10 + thread, thread, i, COUNTS[(i + thread) % len(COUNTS)])
-
-    in_threads(work)
-
-
-@pytest.mark.parametrize("count", [1, 1000, 40_000])
-def test_collectives_on_own_communicators(own, count):
-    def work(thread):
-        comm = own[thread]
-        size = comm.size
-        for i in range(12):
-            root = i % size
-            data = pattern(count, comm.rank, thread, i)
-            total = np.empty_like(data)
-            comm.Allreduce(data, total)
-            assert (total == sum(pattern(count, rank, thread, i) for rank in range(size))).all()
-            shared = data.copy()
-            comm.Bcast(shared, root)
-            assert (shared == pattern(count, root, thread, i)).all()
-            everybody = np.empty((size, count), int)
-            comm.Allgather(data, everybody)
-            assert all(
-                (row == pattern(count, rank, thread, i)).all() for rank, row in enumerate(everybody)
-            )
-            comm.Barrier()
-            assert comm.allgather((thread, i)) == [(thread, i)] * size
-
-    in_threads(work)
-
-
-def test_one_thread_in_collectives_and_one_in_point_to_point(own):
-    def work(thread):
-        for i in range(60):
-            if thread:
-                blocking(own[1], 3, 1, i, COUNTS[i % len(COUNTS)])
-            else:
-                total = np.empty(2000)
-                own[0].Allreduce(np.full(2000, i + 1.0), total)
-                assert (total == (i + 1) * own[0].size).all()
 
     in_threads(work)
 
@@ -218,23 +171,6 @@ def test_threads_share_messages_received_by_wildcard(comm):
     in_threads(work)
     assert sorted(seen[0] + seen[1]) == list(range(NUM_THREADS * per_thread))
     MPI.Request.Waitall(requests)
-
-
-def test_persistent_requests_of_two_threads(own):
-    def work(thread):
-        comm = own[thread]
-        dest, source = ring(comm)
-        sent, received = np.zeros(3000, int), np.zeros(3000, int)
-        both = [comm.Send_init(sent, dest, 1), comm.Recv_init(received, source, 1)]
-        for i in range(25):
-            sent[:] = pattern(3000, comm.rank, thread, i)
-            MPI.Prequest.Startall(both)
-            MPI.Request.Waitall(both)
-            assert (received == pattern(3000, source, thread, i)).all()
-        for request in both:
-            request.Free()
-
-    in_threads(work)
 
 
 def test_a_thread_that_waits_leaves_the_node_to_the_other(comm):

@@ -135,7 +135,7 @@ def test_hosts_may_have_different_numbers_of_ranks(hosts, spread, tmp_path):
 
 
 def test_programs_pass_between_hosts(hosts, tmp_path):
-    names = ["pingpong", "order", "collectives", "one_sided_fence", "one_sided_locks", "atomics"]
+    names = ["pingpong", "order", "reductions", "one_sided_fence", "one_sided_locks", "atomics"]
     done = launch(hosts, tmp_path, 3, hosts.names(), "--", programs(), *names)
     assert [line for line in done.stdout.splitlines() if line.startswith("ok")] == [
         f"ok {name}" for name in names

@@ -7,7 +7,6 @@ has posted or begins, a held step only what needs nobody else to go on.
 import dataclasses
 import math
 import random
-from collections.abc import Collection
 from typing import Any
 
 EDGES = (1, 63, 64, 65, 4095, 4096, 4097, 16_383, 16_384, 16_385, 65_536, 524_288, 1 << 20)
@@ -47,19 +46,13 @@ class Program:
     steps: list[Step]
 
 
-POINT_TO_POINT = ("message", "burst", "exchange", "persistent", "object_message")
-"""Kinds of steps of messages from rank to rank."""
-
-
-def program(seed: int, num_ranks: int, max_bytes: int, kinds: Collection[str] = ()) -> Program:
-    """max_bytes: largest message, and largest buffer of a collective. kinds: of steps, or all."""
+def program(seed: int, num_ranks: int, max_bytes: int) -> Program:
+    """max_bytes: largest message, and largest buffer of a collective."""
     rng = random.Random(seed)
     # Most programs are many small steps; a few carry what takes long.
     sizes = (4096, 1 << 18, 1 << 20, 4 << 20, MAX_BYTES)
     most = min(max_bytes, rng.choices(sizes, (6, 10, 5, 2, 1))[0])
     drawing = _Drawing(rng, num_ranks, most)
-    if kinds:
-        drawing.weights = {kind: _WEIGHTS[kind] for kind in kinds}
     num_steps = rng.randint(3, 30) if most <= 1 << 20 else rng.randint(2, 8)
     steps = [drawing.step() for _ in range(num_steps)]
     return Program(seed, num_ranks, steps)
@@ -71,7 +64,6 @@ class _Drawing:
         self.num_ranks = num_ranks
         self.max_bytes = max_bytes
         self.number = 0
-        self.weights = _WEIGHTS
         self.is_threaded = False
         """The step is one of a thread's."""
 
@@ -79,7 +71,7 @@ class _Drawing:
         rng = self.rng
         self.number += 1
         number = self.number
-        kinds = _THREAD_WEIGHTS if self.is_threaded else self.weights
+        kinds = _THREAD_WEIGHTS if self.is_threaded else _WEIGHTS
         kind = rng.choices(list(kinds), list(kinds.values()))[0]
         on: list[Any] = ["world"] if self.is_threaded else self.communicator()
         size = len(on[1]) if len(on) > 1 and isinstance(on[1], list) else self.num_ranks

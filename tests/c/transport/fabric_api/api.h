@@ -90,11 +90,24 @@ void api_check_silent(struct fid_cq *cq);
 void api_fill(void *data, size_t num_bytes, uint32_t seed);
 bool api_is_filled(const void *data, size_t num_bytes, uint32_t seed);
 
-typedef struct {
+typedef struct api_case {
     const char *name;
     uint32_t num_processes;
+    bool is_bare; /* it begins and ends by itself */
     void (*run)(api *self);
+    struct api_case *next;
 } api_case;
-extern const api_case api_names_cases[], api_messages_cases[], api_matching_cases[],
-    api_looks_cases[], api_rma_cases[], api_atomics_cases[], api_lifetimes_cases[];
+void api_register(api_case *registered);
+
+#define API_CASE_OF(case_name, num_processes, is_bare)                                       \
+    static void run_##case_name(api *self);                                                  \
+    static api_case case_##case_name = {#case_name, num_processes, is_bare, run_##case_name, \
+                                        NULL};                                               \
+    __attribute__((constructor)) static void register_##case_name(void)                      \
+    {                                                                                        \
+        api_register(&case_##case_name);                                                     \
+    }                                                                                        \
+    static void run_##case_name(api *self)
+#define API_CASE(name, num_processes) API_CASE_OF(name, num_processes, false)
+#define API_BARE_CASE(name, num_processes) API_CASE_OF(name, num_processes, true)
 #endif

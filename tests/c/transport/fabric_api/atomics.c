@@ -258,11 +258,10 @@ static void operate(api *self, int type, int operation, enum form form, const pl
     check(type, operation, form, found, wanted, "the new values");
 }
 
-static void operations(api *self)
+API_CASE(operations, 2)
 {
     static _Alignas(32) char memory[NUM_ELEMENTS * ELEMENT_BYTES];
     struct fid_mr *region = NULL;
-    api_begin(self);
     const place at =
         open_place(self, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, &region);
     if (self->rank == 0)
@@ -272,7 +271,6 @@ static void operations(api *self)
                     operate(self, type, operation, form_of(operation, turn), &at);
     api_barrier(self);
     if (region) SAME(fi_close(&region->fid), 0);
-    api_end(self);
 }
 
 static void error_of(api *self, const place *at)
@@ -286,13 +284,12 @@ static void error_of(api *self, const place *at)
     CHECK(error.err == FI_EACCES || error.err == FI_EFAULT);
 }
 
-static void forbidden_atomics(api *self)
+API_CASE(forbidden_atomics, 2)
 {
     static uint64_t memory[512];
     struct fid_mr *region = NULL, *read_only = NULL;
     uint64_t operand[600] = {0}, result[600];
     size_t count = 0;
-    api_begin(self);
     const place at = open_place(self, memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE,
                                 &region),
                 reading = open_place(self, memory, sizeof memory, FI_REMOTE_READ, &read_only);
@@ -357,18 +354,16 @@ static void forbidden_atomics(api *self)
         SAME(fi_close(&region->fid), 0);
         SAME(fi_close(&read_only->fid), 0);
     }
-    api_end(self);
 }
 
 /* Of several processes, the owner among them: each sum is seen once. */
-static void concurrent_atomics(api *self)
+API_CASE(concurrent_atomics, 3)
 {
     enum { NUM_STEPS = 400 };
     static uint64_t memory;
     static uint64_t seen[NUM_STEPS];
     const uint64_t one = 1;
     struct fid_mr *region = NULL;
-    api_begin(self);
     const place at =
         open_place(self, &memory, sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, &region);
     for (uint32_t i = 0; i < NUM_STEPS; i++) {
@@ -384,12 +379,4 @@ static void concurrent_atomics(api *self)
         SAME(memory, self->num_processes * NUM_STEPS);
         SAME(fi_close(&region->fid), 0);
     }
-    api_end(self);
 }
-
-const api_case api_atomics_cases[] = {
-    {"operations", 2, operations},
-    {"forbidden_atomics", 2, forbidden_atomics},
-    {"concurrent_atomics", 3, concurrent_atomics},
-    {0},
-};

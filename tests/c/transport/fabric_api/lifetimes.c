@@ -10,12 +10,11 @@
 #define NUM_ROUNDS 60
 
 /* Two endpoints a process: what is sent to one is not the other's. */
-static void two_endpoints(api *self)
+API_CASE(two_endpoints, 2)
 {
     char name[API_NAME_BYTES], names[API_PROCESSES_MAX][API_NAME_BYTES], landed[2] = {0};
     fi_addr_t others[2], source;
     api_endpoint second;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){0}, &second);
     api_name(&second, name);
     api_gather(self, name, sizeof name, names);
@@ -40,31 +39,27 @@ static void two_endpoints(api *self)
         api_barrier(self);
     }
     api_close_endpoint(&second);
-    api_end(self);
 }
 
-static void every_number(api *self)
+API_CASE(every_number, 1)
 {
     struct fid_ep *eps[100];
     int num_open = 0, code;
-    api_begin(self);
     while ((code = fi_endpoint(self->domain, self->info, &eps[num_open], NULL)) == 0)
         CHECK(++num_open < 100);
     SAME(code, -FI_EMFILE);
     SAME(num_open + 1, self->info->domain_attr->ep_cnt);
     while (num_open) SAME(fi_close(&eps[--num_open]->fid), 0);
-    api_end(self);
 }
 
 /* An endpoint closes amid everything; its process and the peer's go on with others. */
-static void closing(api *self)
+API_CASE(closing, 2)
 {
     static char out[40][BYTES], in[4][BYTES], room[4 * BYTES];
     char name[API_NAME_BYTES], names[API_PROCESSES_MAX][API_NAME_BYTES];
     uint64_t target[2] = {(uintptr_t)in[3], 0}, targets[API_PROCESSES_MAX][2];
     struct fid_mr *region;
     api_endpoint second;
-    api_begin(self);
     SAME(fi_mr_reg(self->domain, in[3], BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &region,
                    NULL),
          0);
@@ -115,16 +110,14 @@ static void closing(api *self)
         api_barrier(self);
     }
     SAME(fi_close(&region->fid), 0);
-    api_end(self);
 }
 
 /* An atomic operation for an endpoint that has closed ends with an error. */
-static void closed_peer(api *self)
+API_CASE(closed_peer, 2)
 {
     char name[API_NAME_BYTES], names[API_PROCESSES_MAX][API_NAME_BYTES];
     const uint64_t one = 1;
     api_endpoint second;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){0}, &second);
     api_name(&second, name);
     api_gather(self, name, sizeof name, names);
@@ -137,7 +130,6 @@ static void closed_peer(api *self)
     }
     api_barrier(self);
     if (self->rank == 0) api_close_endpoint(&second);
-    api_end(self);
 }
 
 /* ---- messages that nobody receives */
@@ -150,7 +142,7 @@ static double wall_s(void)
 }
 
 /* The process must not wait for long for a receive that never comes. */
-static void unread(api *self)
+API_BARE_CASE(unread, 1)
 {
     static char message[100000];
     api_begin(self);
@@ -197,25 +189,13 @@ static void *exchange(void *argument)
     return NULL;
 }
 
-static void threads(api *self)
+API_CASE(threads, 2)
 {
     pthread_t ids[NUM_THREADS];
-    api_begin(self);
     shared = self;
     for (uintptr_t i = 0; i < NUM_THREADS; i++)
         CHECK(!pthread_create(&ids[i], NULL, exchange, (void *)i));
     for (int i = 0; i < NUM_THREADS; i++) pthread_join(ids[i], NULL);
     SAME(fi_cntr_read(self->main.sent), NUM_THREADS * NUM_ROUNDS);
     SAME(fi_cntr_read(self->main.received), NUM_THREADS * NUM_ROUNDS);
-    api_end(self);
 }
-
-const api_case api_lifetimes_cases[] = {
-    {"two_endpoints", 2, two_endpoints},
-    {"every_number", 1, every_number},
-    {"closing", 2, closing},
-    {"closed_peer", 2, closed_peer},
-    {"unread", 1, unread},
-    {"threads", 2, threads},
-    {0},
-};

@@ -116,9 +116,8 @@ static void sender(const look_at *at)
     for (uint32_t i = 0; i < NUM_MESSAGES; i++) free(buffers[i]);
 }
 
-static void looks(api *self)
+API_CASE(looks, 2)
 {
-    api_begin(self);
     const size_t sizes[] = {8, self->info->tx_attr->inject_size, 200000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const look_at at = {self, sizes[i], malloc(sizes[i])};
@@ -130,17 +129,15 @@ static void looks(api *self)
         SAME(fi_cntr_read(self->main.received), 3 * 3);
         SAME(fi_cntr_readerr(self->main.received), 3 * 3);
     }
-    api_end(self);
 }
 
 /* A message that one endpoint has claimed is not another's, though the contexts are equal. */
-static void claims_of_two(api *self)
+API_CASE(claims_of_two, 1)
 {
     char name[API_NAME_BYTES], room[4] = {0};
     int context;
     struct fi_cq_tagged_entry entry;
     api_endpoint with;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){0}, &with);
     api_name(&with, name);
     const fi_addr_t to = api_insert(&self->main, name);
@@ -161,11 +158,4 @@ static void claims_of_two(api *self)
     SAME(api_wait(self->main.rx, NULL).len, 4);
     CHECK(!strcmp(room, "one"));
     api_close_endpoint(&with);
-    api_end(self);
 }
-
-const api_case api_looks_cases[] = {
-    {"looks", 2, looks},
-    {"claims_of_two", 1, claims_of_two},
-    {0},
-};

@@ -9,18 +9,20 @@
 
 #define HANG_S 60 /* sanitizers on a busy machine included */
 
-static const api_case *const groups[] = {api_names_cases,    api_messages_cases, api_matching_cases,
-                                         api_looks_cases,    api_rma_cases,      api_atomics_cases,
-                                         api_lifetimes_cases};
+static api_case *cases;
 static int pipes[API_PROCESSES_MAX][API_PROCESSES_MAX][2]; /* from, to */
+
+void api_register(api_case *registered)
+{
+    registered->next = cases;
+    cases = registered;
+}
 
 static const api_case *find(const char *name)
 {
-    for (size_t group = 0; group < sizeof groups / sizeof *groups; group++)
-        for (const api_case *each = groups[group]; each->name; each++)
-            if (!name) printf("%s\n", each->name);
-            else if (!strcmp(each->name, name)) return each;
-    return NULL;
+    const api_case *each = cases;
+    while (each && strcmp(each->name, name)) each = each->next;
+    return each;
 }
 
 static void open_pipes(uint32_t num_processes)
@@ -51,15 +53,19 @@ static int run_process(const api_case *chosen, uint32_t rank)
     setenv("PMI_RANK", text, 1);
     alarm(HANG_S);
     take_pipes(&self);
+    if (!chosen->is_bare) api_begin(&self);
     chosen->run(&self);
+    if (!chosen->is_bare) api_end(&self);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    const api_case *chosen = find(argc > 1 ? argv[1] : NULL);
+    const api_case *chosen = argc > 1 ? find(argv[1]) : NULL;
     pid_t pids[API_PROCESSES_MAX];
     int failed = 0;
+    if (argc < 2)
+        for (const api_case *each = cases; each; each = each->next) puts(each->name);
     if (!chosen) return argc > 1 ? 2 : 0;
     open_pipes(chosen->num_processes);
     for (uint32_t rank = 0; rank < chosen->num_processes; rank++)

@@ -17,7 +17,6 @@ static void inject(api *self, uint32_t to, uint64_t tag, uint32_t value)
 static void tags(api *self, bool is_posted_first)
 {
     uint32_t values[4] = {0};
-    api_begin(self);
     if (self->rank == 0) {
         if (is_posted_first) api_barrier(self);
         inject(self, 1, 0x1100, 1);
@@ -39,16 +38,14 @@ static void tags(api *self, bool is_posted_first)
         const uint32_t wanted[] = {3, 2, 1, 4};
         for (int i = 0; i < 4; i++) SAME(values[i], wanted[i]);
     }
-    api_end(self);
 }
 
-static void tags_posted(api *self) { tags(self, true); }
-static void tags_unexpected(api *self) { tags(self, false); }
+API_CASE(tags_posted, 2) { tags(self, true); }
+API_CASE(tags_unexpected, 2) { tags(self, false); }
 
 /* Messages of every way of travelling, all with one tag: taken in the order of sending. */
-static void order(api *self)
+API_CASE(order, 2)
 {
-    api_begin(self);
     const size_t limit = self->info->tx_attr->inject_size, sizes[] = {4, limit, limit + 1, 40000};
     uint32_t *buffers[MANY];
     for (uint32_t i = 0; i < MANY; i++) {
@@ -71,14 +68,12 @@ static void order(api *self)
         SAME(buffers[i][0], i);
         free(buffers[i]);
     }
-    api_end(self);
 }
 
-static void directed(api *self)
+API_CASE(directed, 3)
 {
     uint32_t values[3] = {0};
     fi_addr_t source;
-    api_begin(self);
     if (self->rank == 0) {
         SAME(receive(self, &values[2], 4, self->main.peers[2], 1, 0, &values[2]), 0);
         SAME(receive(self, &values[1], 4, self->main.peers[1], 1, 0, &values[1]), 0);
@@ -109,13 +104,11 @@ static void directed(api *self)
         inject(self, 0, 2, 200 + self->rank);
         api_barrier(self);
     }
-    api_end(self);
 }
 
 /* Shorter buffers than messages: what fits is there, the rest is told. */
-static void truncation(api *self)
+API_CASE(truncation, 2)
 {
-    api_begin(self);
     const size_t sizes[] = {8, self->info->tx_attr->inject_size, 100000};
     for (size_t i = 0; i < 3; i++)
         for (size_t parts = 1; parts <= 2; parts++) {
@@ -141,7 +134,6 @@ static void truncation(api *self)
             }
             free(buffer);
         }
-    api_end(self);
 }
 
 static struct fi_msg multi_message(const struct iovec *iov, void *context)
@@ -150,13 +142,12 @@ static struct fi_msg multi_message(const struct iovec *iov, void *context)
 }
 
 /* A buffer for many messages: eager ones and those that are read, before and after it is posted. */
-static void multi(api *self)
+API_CASE(multi, 2)
 {
     enum { NUM_MESSAGES = 7, ROOM = 19999, MINIMUM = 1000 };
     const size_t sizes[NUM_MESSAGES] = {4, 5000, 0, 60, 9000, 4936, 7};
     static char room[ROOM + 1], next[100], buffers[NUM_MESSAGES][9000];
     size_t minimum = MINIMUM;
-    api_begin(self);
     if (self->rank == 0) {
         for (uint32_t i = 0; i < NUM_MESSAGES; i++) {
             if (i == 3) api_barrier(self); /* those before come unexpected */
@@ -196,17 +187,15 @@ static void multi(api *self)
         api_check_silent(self->main.rx);
         SAME(fi_cntr_read(self->main.received), NUM_MESSAGES);
     }
-    api_end(self);
 }
 
 /* The released buffer has nobody to be told but a counter. */
-static void multi_counted(api *self)
+API_CASE(multi_counted, 1)
 {
     char name[API_NAME_BYTES], room[8];
     const struct iovec iov = {room, sizeof room};
     const struct fi_msg message = multi_message(&iov, room);
     api_endpoint with;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){.has_no_receive_queue = true}, &with);
     api_name(&with, name);
     const fi_addr_t own = api_insert(&with, name);
@@ -215,15 +204,13 @@ static void multi_counted(api *self)
     SAME(fi_cntr_wait(with.received, 1, -1), 0);
     CHECK(!memcmp(room, "12345678", 8));
     api_close_endpoint(&with);
-    api_end(self);
 }
 
 /* Taken back while a message of its is being read: the message is told, then the buffer. */
-static void multi_cancelled(api *self)
+API_CASE(multi_cancelled, 2)
 {
     enum { ROOM = 3000000, BYTES = 1000000 };
     char *room = calloc(1, ROOM);
-    api_begin(self);
     if (self->rank == 0) {
         api_fill(room, BYTES, 1);
         SAME(fi_send(self->main.ep, room, BYTES, NULL, self->main.peers[1], NULL), 0);
@@ -243,15 +230,13 @@ static void multi_cancelled(api *self)
         api_check_silent(self->main.rx);
         SAME(fi_cancel(&self->main.ep->fid, room), -FI_ENOENT);
     }
-    api_end(self);
     free(room);
 }
 
-static void cancel(api *self)
+API_CASE(cancel, 1)
 {
     uint32_t values[2] = {0};
     char *big = calloc(1, 100000);
-    api_begin(self);
     struct fid *ep = &self->main.ep->fid;
     SAME(fi_cancel(ep, &values[0]), -FI_ENOENT);
     SAME(receive(self, &values[0], 4, FI_ADDR_UNSPEC, 1, 0, &values[0]), 0);
@@ -268,19 +253,5 @@ static void cancel(api *self)
     inject(self, 0, 1, 9);
     CHECK(api_wait(self->main.rx, NULL).op_context == &values[1]);
     CHECK(values[1] == 9 && values[0] == 0);
-    api_end(self);
     free(big);
 }
-
-const api_case api_matching_cases[] = {
-    {"tags_posted", 2, tags_posted},
-    {"tags_unexpected", 2, tags_unexpected},
-    {"order", 2, order},
-    {"directed", 3, directed},
-    {"truncation", 2, truncation},
-    {"multi", 2, multi},
-    {"multi_counted", 1, multi_counted},
-    {"multi_cancelled", 2, multi_cancelled},
-    {"cancel", 1, cancel},
-    {0},
-};

@@ -125,7 +125,6 @@ static void exchange(api *self, bool is_tagged, enum form form, size_t num_bytes
 static void forms(api *self, bool is_tagged)
 {
     uint32_t seed = 0;
-    api_begin(self);
     const size_t limit = self->info->tx_attr->inject_size;
     const size_t sizes[] = {0, 1, limit, limit + 1, 100000, BIG_BYTES};
     for (int form = 0; form < NUM_FORMS; form++)
@@ -145,17 +144,15 @@ static void forms(api *self, bool is_tagged)
     SAME(self->rank ? num_sent : num_received, 0);
     api_check_silent(self->main.tx);
     api_check_silent(self->main.rx);
-    api_end(self);
 }
 
-static void messages(api *self) { forms(self, false); }
-static void tagged_messages(api *self) { forms(self, true); }
+API_CASE(messages, 2) { forms(self, false); }
+API_CASE(tagged_messages, 2) { forms(self, true); }
 
-static void refused(api *self)
+API_CASE(refused, 1)
 {
     char buffer[8] = {0};
     struct iovec iov[API_IOV_MAX + 1] = {{buffer, SIZE_MAX - 3}, {buffer, 5}};
-    api_begin(self);
     struct fid_ep *ep = self->main.ep;
     const fi_addr_t own = self->main.peers[0];
     const size_t limit = self->info->tx_attr->inject_size;
@@ -175,7 +172,6 @@ static void refused(api *self)
     SAME(fi_recv(ep, buffer, 1, NULL, own, NULL), 0);
     SAME(api_wait(self->main.rx, NULL).len, 1);
     free(longer);
-    api_end(self);
 }
 
 /* From one endpoint of a process to another of it, whose queue has the format. */
@@ -210,20 +206,17 @@ static void send_to_format(api *self, enum fi_cq_format format)
     api_close_endpoint(&with);
 }
 
-static void formats(api *self)
+API_CASE(formats, 1)
 {
-    api_begin(self);
     for (int format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++)
         send_to_format(self, (enum fi_cq_format)format);
-    api_end(self);
 }
 
-static void selective(api *self)
+API_CASE(selective, 1)
 {
     char name[API_NAME_BYTES], buffer[8], landed[4];
     int contexts[4];
     api_endpoint with;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){.bind_flags = FI_SELECTIVE_COMPLETION}, &with);
     api_name(&with, name);
     const fi_addr_t own = api_insert(&with, name);
@@ -248,7 +241,6 @@ static void selective(api *self)
     SAME(fi_cntr_read(with.received), 3);
     SAME(fi_cntr_readerr(with.received), 1);
     api_close_endpoint(&with);
-    api_end(self);
 }
 
 static int64_t wall_ms(void)
@@ -258,10 +250,9 @@ static int64_t wall_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void counters(api *self)
+API_CASE(counters, 1)
 {
     char buffer[8] = {0};
-    api_begin(self);
     struct fid_ep *ep = self->main.ep;
     struct fid_cntr *received = self->main.received;
     const fi_addr_t own = self->main.peers[0];
@@ -291,14 +282,12 @@ static void counters(api *self)
     SAME(fi_close(&received->fid), -FI_EBUSY);
     SAME(fi_cntr_read(self->main.read), 0);
     SAME(fi_cntr_read(self->main.written), 0);
-    api_end(self);
 }
 
-static void waiting_reads(api *self)
+API_CASE(waiting_reads, 1)
 {
     struct fi_cq_tagged_entry entry;
     char buffer[8] = {0};
-    api_begin(self);
     struct fid_cq *rx = self->main.rx;
     const int64_t begun_ms = wall_ms();
     SAME(fi_cq_sread(rx, &entry, 1, NULL, 30), -FI_EAGAIN);
@@ -308,16 +297,4 @@ static void waiting_reads(api *self)
     SAME(fi_inject(self->main.ep, buffer, 8, self->main.peers[0]), 0);
     SAME(fi_recv(self->main.ep, buffer, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
     SAME(fi_cq_sread(rx, &entry, 1, NULL, -1), 1);
-    api_end(self);
 }
-
-const api_case api_messages_cases[] = {
-    {"messages", 2, messages},
-    {"tagged_messages", 2, tagged_messages},
-    {"refused", 1, refused},
-    {"formats", 1, formats},
-    {"selective", 1, selective},
-    {"counters", 1, counters},
-    {"waiting_reads", 1, waiting_reads},
-    {0},
-};

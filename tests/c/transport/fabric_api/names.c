@@ -26,7 +26,7 @@ static int ask(struct fi_info *hints)
         SAME(ask(with), -FI_ENODATA);       \
     } while (0)
 
-static void hints(api *self)
+API_CASE(hints, 1)
 {
     (void)self;
     OFFERED((void)with);
@@ -76,7 +76,7 @@ static void hints(api *self)
     REFUSED(with->addr_format = FI_SOCKADDR_IN);
 }
 
-static void unready(api *self)
+API_CASE(unready, 1)
 {
     struct fid_ep *ep;
     struct fid_av *av;
@@ -86,7 +86,6 @@ static void unready(api *self)
     struct fi_cntr_attr counter_with_file = {.wait_obj = FI_WAIT_FD};
     uint64_t value = 0, result = 0;
     char name[API_NAME_BYTES] = {0};
-    api_begin(self);
     SAME(fi_cq_open(self->domain, &with_file, &cq, NULL), -FI_ENOSYS);
     SAME(fi_cntr_open(self->domain, &counter_with_file, &counter, NULL), -FI_ENOSYS);
     SAME(fi_endpoint(self->domain, self->info, &ep, NULL), 0);
@@ -124,7 +123,6 @@ static void unready(api *self)
     SAME(fi_trywait(self->fabric, NULL, 0), -FI_ENOSYS);
     SAME(fi_close(&ep->fid), 0);
     SAME(fi_close(&av->fid), 0);
-    api_end(self);
 }
 
 static void addresses(api *self, enum fi_av_type type)
@@ -136,7 +134,6 @@ static void addresses(api *self, enum fi_av_type type)
     fi_addr_t address[3], again;
     int errors[3];
     api_endpoint with;
-    api_begin(self);
     api_open_endpoint(self, &(api_options){.av_type = type}, &with);
     SAME(fi_getname(&with.ep->fid, found, &num_bytes), -FI_ETOOSMALL);
     SAME(num_bytes, API_NAME_BYTES);
@@ -180,19 +177,16 @@ static void addresses(api *self, enum fi_av_type type)
         CHECK(errors[i] > 0);
     }
     api_close_endpoint(&with);
-    api_end(self);
 }
 
-static void address_table(api *self) { addresses(self, FI_AV_TABLE); }
-static void address_map(api *self) { addresses(self, FI_AV_MAP); }
+API_CASE(address_table, 1) { addresses(self, FI_AV_TABLE); }
+API_CASE(address_map, 1) { addresses(self, FI_AV_MAP); }
 
-static void options(api *self)
+API_CASE(options, 1)
 {
     size_t minimum = 77, num_bytes = sizeof minimum;
     uint64_t flags = FI_TRANSMIT | FI_COMPLETION;
     struct fid_ep *ep = self->main.ep;
-    api_begin(self);
-    ep = self->main.ep;
     SAME(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &minimum, sizeof minimum), 0);
     minimum = 0;
     SAME(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &minimum, &num_bytes), 0);
@@ -205,14 +199,4 @@ static void options(api *self)
     flags = FI_TRANSMIT;
     SAME(fi_control(&ep->fid, FI_GETOPSFLAG, &flags), 0);
     SAME(flags, FI_COMPLETION);
-    api_end(self);
 }
-
-const api_case api_names_cases[] = {
-    {"hints", 1, hints},
-    {"unready", 1, unready},
-    {"address_table", 1, address_table},
-    {"address_map", 1, address_map},
-    {"options", 1, options},
-    {0},
-};

@@ -67,9 +67,8 @@ static void check_there(api *self, const window *open, size_t num_bytes, uint32_
     api_barrier(self);
 }
 
-static void transfers(api *self)
+API_CASE(transfers, 2)
 {
-    api_begin(self);
     const window open = open_window(self);
     const size_t limit = self->info->tx_attr->inject_size;
     const size_t sizes[] = {0, 1, limit, 65536, 100001, 5u << 20};
@@ -132,14 +131,12 @@ static void transfers(api *self)
     }
     if (self->rank == 0) api_check_silent(self->main.tx);
     close_window(&open);
-    api_end(self);
 }
 
 /* The data that a write brings comes after its bytes. */
-static void remote_data(api *self)
+API_CASE(remote_data, 2)
 {
     static char buffer[100000];
-    api_begin(self);
     const window open = open_window(self);
     struct fid_ep *ep = self->main.ep;
     const fi_addr_t peer = self->main.peers[1];
@@ -168,16 +165,14 @@ static void remote_data(api *self)
     }
     SAME(fi_cntr_read(self->main.received), 0); /* a write is no message */
     close_window(&open);
-    api_end(self);
 }
 
 /* More than the NI has channels; some of those that wait cannot be done at all. */
-static void many(api *self)
+API_CASE(many, 2)
 {
     enum { NUM_WRITES = 100, BYTES = 60000 };
     static char buffers[NUM_WRITES][BYTES];
     bool seen[NUM_WRITES] = {false};
-    api_begin(self);
     const window open = open_window(self);
     if (self->rank == 0) {
         uint32_t num_failed = 0;
@@ -214,7 +209,6 @@ static void many(api *self)
             if (i % 30 != 20) CHECK(api_is_filled(open.memory + i * BYTES, BYTES, i));
     api_barrier(self);
     close_window(&open);
-    api_end(self);
 }
 
 static void read_fails(api *self, void *buffer, size_t num_bytes, uint64_t address, uint64_t key)
@@ -238,12 +232,11 @@ static void write_fails(api *self, void *buffer, size_t num_bytes, uint64_t addr
     CHECK(error.err == FI_EACCES || error.err == FI_EFAULT);
 }
 
-static void forbidden(api *self)
+API_CASE(forbidden, 2)
 {
     static char buffer[100000];
     struct fid_mr *region = NULL;
     place closed = {0}, absent = {0};
-    api_begin(self);
     const window open = open_window(self);
     if (self->rank == 1) {
         SAME(fi_mr_reg(self->domain, open.memory, 4096, FI_REMOTE_READ, 0, 0, 0, &region, NULL), 0);
@@ -290,19 +283,17 @@ static void forbidden(api *self)
     check_there(self, &open, sizeof buffer, 5);
     if (region) SAME(fi_close(&region->fid), 0);
     close_window(&open);
-    api_end(self);
 }
 
 /* Reads of somebody who has no right key, or has one for other bytes: TRIES of them, A_TIME under
  * way together. */
-static void thief(api *self)
+API_CASE(thief, 2)
 {
     enum { TRIES = 10000, A_TIME = 50 };
     static char buffer[A_TIME][64];
     place unreadable = {0};
     struct fid_mr *region = NULL;
     uint64_t drawn = 1;
-    api_begin(self);
     const window open = open_window(self);
     if (self->rank == 1) { /* peers may write to it, and no more */
         SAME(fi_mr_reg(self->domain, open.memory, WINDOW_BYTES, FI_REMOTE_WRITE, 0, 0, 0, &region,
@@ -345,16 +336,14 @@ static void thief(api *self)
     check_there(self, &open, WINDOW_BYTES, 9);
     if (region) SAME(fi_close(&region->fid), 0);
     close_window(&open);
-    api_end(self);
 }
 
 /* Buffers that the program gives back under their own messages. */
-static void unmapped(api *self)
+API_CASE(unmapped, 2)
 {
     enum { BYTES = 5 << 20 };
-    char *buffer = malloc(BYTES);
+    char *buffer = calloc(1, BYTES);
     struct fi_cq_tagged_entry entry;
-    api_begin(self);
     /* What peers map at their first message shall not take the place of what goes. */
     SAME(fi_tinject(self->main.ep, buffer, 1, self->main.peers[1 - self->rank], 1), 0);
     SAME(fi_trecv(self->main.ep, buffer, 1, NULL, FI_ADDR_UNSPEC, 1, 0, buffer), 0);
@@ -386,16 +375,5 @@ static void unmapped(api *self)
         SAME(fi_tsend(self->main.ep, buffer, BYTES, NULL, self->main.peers[1], 3, buffer), 0);
     else SAME(fi_trecv(self->main.ep, buffer, BYTES, NULL, FI_ADDR_UNSPEC, 3, 0, buffer), 0);
     api_wait(self->rank ? self->main.rx : self->main.tx, NULL);
-    api_end(self);
     free(buffer);
 }
-
-const api_case api_rma_cases[] = {
-    {"transfers", 2, transfers},
-    {"remote_data", 2, remote_data},
-    {"many", 2, many},
-    {"forbidden", 2, forbidden},
-    {"thief", 2, thief},
-    {"unmapped", 2, unmapped},
-    {0},
-};

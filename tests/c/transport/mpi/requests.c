@@ -1,10 +1,8 @@
-/* Requests of all kinds: modes of sending, persistent and partitioned ones, ways of completing. */
+/* Requests: when a synchronous send ends, and all ways of completing. */
 #include "check.h"
 #include <stdlib.h>
-#include <string.h>
 
-static const int lengths[] = {0, 1, 200, 5000, 60000};
-enum { NUM_LENGTHS = sizeof lengths / sizeof *lengths, MAX_INTS = 60000, NUM = 40 };
+enum { NUM = 40 };
 
 static void put_elements(int *values, int count, int first)
 {
@@ -23,42 +21,6 @@ static int *ints(size_t count)
     return values;
 }
 
-CHECK_PROGRAM(send_modes)
-{
-    int *out = ints(MAX_INTS), *in = ints(MAX_INTS), partner = check_partner(), space_bytes;
-    MPI_Request request, sent;
-    MPI_Pack_size(MAX_INTS, MPI_INT, MPI_COMM_WORLD, &space_bytes);
-    space_bytes = 2 * (space_bytes + MPI_BSEND_OVERHEAD);
-    void *space = malloc((size_t)space_bytes), *detached;
-    MPI_Buffer_attach(space, space_bytes);
-    for (int i = 0; i < NUM_LENGTHS; i++)
-        for (int mode = 0; mode < 7; mode++) {
-            int count = lengths[i], first = 1000 * i + mode;
-            put_elements(out, count, first);
-            if (mode == 2 || mode == 5) /* a ready send needs its receive */
-                MPI_Irecv(in, count, MPI_INT, partner, mode, MPI_COMM_WORLD, &request);
-            if (mode == 2 || mode == 5) MPI_Barrier(MPI_COMM_WORLD);
-            if (mode == 1) MPI_Irecv(in, count, MPI_INT, partner, 1, MPI_COMM_WORLD, &request);
-            if (mode == 0) MPI_Bsend(out, count, MPI_INT, partner, mode, MPI_COMM_WORLD);
-            if (mode == 0) memset(out, 0, MAX_INTS * sizeof *out); /* the buffered is apart */
-            if (mode == 1) MPI_Ssend(out, count, MPI_INT, partner, mode, MPI_COMM_WORLD);
-            if (mode == 2) MPI_Rsend(out, count, MPI_INT, partner, mode, MPI_COMM_WORLD);
-            if (mode == 3) MPI_Ibsend(out, count, MPI_INT, partner, 3, MPI_COMM_WORLD, &sent);
-            if (mode == 4) MPI_Issend(out, count, MPI_INT, partner, 4, MPI_COMM_WORLD, &sent);
-            if (mode == 5) MPI_Irsend(out, count, MPI_INT, partner, 5, MPI_COMM_WORLD, &sent);
-            if (mode == 6) MPI_Isend(out, count, MPI_INT, partner, 6, MPI_COMM_WORLD, &sent);
-            if (mode == 1 || mode == 2 || mode == 5) MPI_Wait(&request, MPI_STATUS_IGNORE);
-            else MPI_Recv(in, count, MPI_INT, partner, mode, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            if (mode > 2) MPI_Wait(&sent, MPI_STATUS_IGNORE);
-            check_elements(in, count, first, "message");
-        }
-    MPI_Buffer_detach(&detached, &space_bytes);
-    CHECK(detached == space, "another buffer than was attached");
-    free(space);
-    free(out);
-    free(in);
-}
-
 /* A synchronous send does not end before its receive is there. */
 CHECK_PROGRAM(synchronous)
 {
@@ -73,89 +35,6 @@ CHECK_PROGRAM(synchronous)
     MPI_Recv(&got, 1, MPI_INT, partner, 70, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
     CHECK_INT(got, 4, "value");
-}
-
-CHECK_PROGRAM(persistent)
-{
-    int *out = ints(NUM_LENGTHS * MAX_INTS), *in = ints(NUM_LENGTHS * MAX_INTS);
-    int partner = check_partner();
-    MPI_Request requests[2 * NUM_LENGTHS];
-    for (int i = 0; i < NUM_LENGTHS; i++) {
-        MPI_Recv_init(in + i * MAX_INTS, lengths[i], MPI_INT, partner, i, MPI_COMM_WORLD,
-                      &requests[i]);
-        if (i % 2)
-            MPI_Ssend_init(out + i * MAX_INTS, lengths[i], MPI_INT, partner, i, MPI_COMM_WORLD,
-                           &requests[NUM_LENGTHS + i]);
-        else
-            MPI_Send_init(out + i * MAX_INTS, lengths[i], MPI_INT, partner, i, MPI_COMM_WORLD,
-                          &requests[NUM_LENGTHS + i]);
-    }
-    for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < NUM_LENGTHS; i++)
-            put_elements(out + i * MAX_INTS, lengths[i], round * 7 + i);
-        MPI_Startall(2 * NUM_LENGTHS, requests);
-        MPI_Waitall(2 * NUM_LENGTHS, requests, MPI_STATUSES_IGNORE);
-        for (int i = 0; i < NUM_LENGTHS; i++)
-            check_elements(in + i * MAX_INTS, lengths[i], round * 7 + i, "persistent receive");
-    }
-    for (int i = 0; i < 2 * NUM_LENGTHS; i++) MPI_Request_free(&requests[i]);
-    free(out);
-    free(in);
-}
-
-CHECK_PROGRAM(partitioned)
-{
-    enum { PARTS = 8, EACH = 3000 };
-    int *out = ints(PARTS * EACH), *in = ints(PARTS * EACH), partner = check_partner();
-    MPI_Request send, receive;
-    MPI_Psend_init(out, PARTS, EACH, MPI_INT, partner, 80, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
-    MPI_Precv_init(in, PARTS, EACH, MPI_INT, partner, 80, MPI_COMM_WORLD, MPI_INFO_NULL, &receive);
-    for (int round = 0; round < 4; round++) {
-        MPI_Start(&receive);
-        MPI_Start(&send);
-        for (int i = 0; i < PARTS; i++) {
-            int part = i * 3 % PARTS; /* in no order */
-            put_elements(out + part * EACH, EACH, round * 100000 + part * EACH);
-            MPI_Pready(part, send);
-        }
-        for (int part = 0; part < PARTS; part++) {
-            int flag = 0;
-            while (!flag) MPI_Parrived(receive, part, &flag);
-            check_elements(in + part * EACH, EACH, round * 100000 + part * EACH, "part");
-        }
-        MPI_Wait(&receive, MPI_STATUS_IGNORE);
-        MPI_Wait(&send, MPI_STATUS_IGNORE);
-    }
-    MPI_Request_free(&send);
-    MPI_Request_free(&receive);
-    free(out);
-    free(in);
-}
-
-CHECK_PROGRAM(sendrecv)
-{
-    int *values = ints(MAX_INTS), *in = ints(MAX_INTS);
-    int above = (check_rank + 1) % check_size, below = (check_rank + check_size - 1) % check_size;
-    MPI_Request request;
-    for (int i = 0; i < NUM_LENGTHS; i++) {
-        put_elements(values, lengths[i], check_rank);
-        MPI_Sendrecv(values, lengths[i], MPI_INT, above, 1, in, MAX_INTS, MPI_INT, below, 1,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        check_elements(in, lengths[i], below, "Sendrecv");
-        MPI_Sendrecv_replace(values, lengths[i], MPI_INT, above, 2, below, 2, MPI_COMM_WORLD,
-                             MPI_STATUS_IGNORE);
-        check_elements(values, lengths[i], below, "Sendrecv_replace");
-        MPI_Isendrecv(values, lengths[i], MPI_INT, below, 3, in, lengths[i], MPI_INT, above, 3,
-                      MPI_COMM_WORLD, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        check_elements(in, lengths[i], check_rank, "Isendrecv");
-        MPI_Isendrecv_replace(values, lengths[i], MPI_INT, below, 4, above, 4, MPI_COMM_WORLD,
-                              &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        check_elements(values, lengths[i], check_rank, "Isendrecv_replace");
-    }
-    free(values);
-    free(in);
 }
 
 /* Takes some of what is open, in one of six ways; loops around tests must end. How many. */
