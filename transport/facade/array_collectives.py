@@ -136,11 +136,10 @@ def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         if channel is None or pair is None:
             return otherwise(self, sendbuf, recvbuf, op)
         send, receive = pair
-        vectors = (
-            send.address, receive.address, recvbuf.size, recvbuf.itemsize, _HANDLES[recvbuf.dtype],
-            operation, 0,
+        whole_call(
+            lib.pw_collective_allreduce, call, began_ns, channel, pair, send.address,
+            receive.address, recvbuf.size, recvbuf.itemsize, _HANDLES[recvbuf.dtype], operation, 0,
         )  # fmt: skip
-        whole_call(lib.pw_collective_allreduce, call, began_ns, channel, pair, vectors)
 
     return Allreduce
 

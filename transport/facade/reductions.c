@@ -179,10 +179,14 @@ static void store(const reduction *all, const uint8_t *result, uint64_t num_byte
 }
 
 int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                                pw_channel *channel, pw_vectors vectors)
+                                pw_channel *channel, uint64_t send_address,
+                                uint64_t receive_address, uint64_t count, uint64_t element_bytes,
+                                pw_mpi_handle datatype, pw_mpi_handle op, uint32_t op_traits)
 {
+    const pw_vectors vectors = {send_address, receive_address, count, element_bytes, datatype,
+                                op,           op_traits};
+    const uint64_t num_bytes = count * element_bytes;
     reduction all;
-    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
     int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
     if (result == PW_OK) result = allreduce(&all);
     if (result == PW_OK) store(&all, all.mine->bytes, all.num_bytes);
