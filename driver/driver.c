@@ -1,5 +1,6 @@
 /* Handler and tasklet of the driver: what a fault leaves, the tasklet's runs, page-in. */
 #include "driver/driver.h"
+#include "native/array.h"
 #include <stdlib.h>
 
 /* --- page-in policies --- */
@@ -48,13 +49,8 @@ static void mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind k
     pw_trace_add(trace, time_ns, kind, a, b);
     if (lost != trace->lost) return;
     uint64_t record = pw_trace_next(trace) - 1;
-    if (driver->num_marks == driver->marks_capacity) {
-        uint32_t capacity = driver->marks_capacity ? 2 * driver->marks_capacity : 256;
-        pw_trace_mark *bigger = realloc(driver->marks, capacity * sizeof *bigger);
-        if (!bigger) return; /* the record keeps the time that it has */
-        driver->marks = bigger;
-        driver->marks_capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(driver->marks, driver->num_marks, driver->marks_capacity, 256) < 0)
+        return; /* the record keeps the time that it has */
     driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
 }
 
@@ -179,13 +175,7 @@ static pw_cpu_instant work(pw_driver *driver, const pw_tasklet_job *job, pw_time
 /* The run has brought the page in. PW_ERR_NOMEM. */
 static int note_page(pw_tasklet_run *run, uint64_t page)
 {
-    if (run->num_pages == run->capacity) {
-        uint32_t capacity = run->capacity ? 2 * run->capacity : 64;
-        uint64_t *bigger = realloc(run->pages, capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        run->pages = bigger;
-        run->capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(run->pages, run->num_pages, run->capacity, 64) < 0) return PW_ERR_NOMEM;
     run->pages[run->num_pages++] = page;
     return PW_OK;
 }

@@ -1,5 +1,6 @@
 /* The Netlink message, the table of faulting blocks, and the thread that works on both. */
 #include "driver/library_thread.h"
+#include "native/array.h"
 #include <stdlib.h>
 
 enum { SOURCE_NODE, TRANSACTION_ID, SEQUENCE, PAGE, PDID, IS_WRITE, NUM_FIELDS };
@@ -313,13 +314,8 @@ static pw_wakeup *wakeup_for(pw_library_thread *thread, pw_cpu_instant sent, pw_
 
 static pw_library_message *new_message(pw_wakeup *wakeup)
 {
-    if (wakeup->num_messages == wakeup->capacity) {
-        uint32_t capacity = wakeup->capacity ? 2 * wakeup->capacity : 16;
-        pw_library_message *bigger = realloc(wakeup->messages, capacity * sizeof *bigger);
-        if (!bigger) return NULL;
-        wakeup->messages = bigger;
-        wakeup->capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(wakeup->messages, wakeup->num_messages, wakeup->capacity, 16) < 0)
+        return NULL;
     return &wakeup->messages[wakeup->num_messages++];
 }
 

@@ -1,4 +1,5 @@
 #include "native/cpu.h"
+#include "native/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,13 +56,8 @@ static pw_time time_in(const pw_cpu *cpu, const pw_cpu_span *span, pw_time work_
 
 static int preempt(pw_cpu_span *span, pw_time at_ns)
 {
-    if (span->num_interrupts == span->capacity) {
-        uint32_t capacity = span->capacity ? 2 * span->capacity : 16;
-        pw_time *bigger = realloc(span->interrupts, capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        span->interrupts = bigger;
-        span->capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(span->interrupts, span->num_interrupts, span->capacity, 16) < 0)
+        return PW_ERR_NOMEM;
     uint32_t place = span->num_interrupts++;
     for (; place && span->interrupts[place - 1] > at_ns; place--)
         span->interrupts[place] = span->interrupts[place - 1];

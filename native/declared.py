@@ -1,13 +1,12 @@
 """Settings as the engine declares them: node/settings/setting_rows.c, read once a process.
 
-A section is a class whose fields name its settings and give them a type for the reader of the code.
-`section` makes it a frozen dataclass by the table, and refuses one that differs from that.
+`section` makes a class the frozen dataclass of the rows of a section.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pagewire.native import ffi, lib
 from pagewire.native.settings import (
@@ -18,7 +17,7 @@ from pagewire.native.settings import (
     validate,
 )
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Section")
 
 _KINDS: Mapping[int, str] = {
     lib.PW_KIND_NUMBER: "int",
@@ -65,11 +64,21 @@ def choices(name: str) -> Iterator[tuple[str, int, str]]:
         idx += 1
 
 
-def declared() -> Any:
-    """Stands behind a field of a section until `section` has read the table."""
+class Section:
+    """The settings of a section of the table, a field each."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+        def __init__(self, **values: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __post_init__(self) -> None:
+        validate(self)
 
 
-@dataclass_transform(frozen_default=True)
 def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], type[T]]:
     """Make a class the frozen dataclass of a section of settings, which checks each value.
 
@@ -78,15 +87,10 @@ def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], ty
     registries = {each.setting: each for each in extensions}
 
     def make(cls: type[T]) -> type[T]:
-        fields = [_field(row, registries) for row in rows().values() if _section(row) == name]
-        known = {field: made for field, made in fields}
-        if list(cls.__annotations__) != list(known):
-            differ = sorted(set(cls.__annotations__) ^ set(known)) or ["their order"]
-            raise TypeError(f"{cls.__name__} and setting_rows.c differ in {', '.join(differ)}")
-        for field, made in known.items():
+        fields = dict(_field(row, registries) for row in rows().values() if _section(row) == name)
+        cls.__annotations__ = dict.fromkeys(fields, Any)
+        for field, made in fields.items():
             setattr(cls, field, made)
-        if "__post_init__" not in vars(cls):
-            cls.__post_init__ = validate  # type: ignore[attr-defined]
         return dataclasses.dataclass(frozen=True, slots=True)(cls)
 
     return make

@@ -1,6 +1,7 @@
 /* Event queue: see event_queue.h. A heap of four children a node: an event is 40 bytes, so the
  * children share two or three cache lines and the heap is half as deep as a binary one. */
 #include "native/event_queue.h"
+#include "native/array.h"
 
 #include <stdlib.h>
 
@@ -46,26 +47,12 @@ void pw_event_queue_destroy(pw_event_queue *queue)
     free(queue);
 }
 
-static int grow(pw_event_queue *queue)
-{
-    if (queue->capacity > UINT32_MAX / 2) return PW_ERR_NOMEM;
-    uint32_t capacity = queue->capacity * 2;
-    pw_event *events = realloc(queue->events, (size_t)capacity * sizeof(*events));
-    if (!events) return PW_ERR_NOMEM;
-    queue->events = events;
-    queue->capacity = capacity;
-    return PW_OK;
-}
-
 int pw_event_queue_push(pw_event_queue *queue, const pw_event *event)
 {
     pw_event entered = *event;
-    if (queue->length == queue->capacity) {
-        int code = grow(queue);
-        if (code != PW_OK) {
-            queue->lost_event = true;
-            return code;
-        }
+    if (PW_ARRAY_MAKE_ROOM(queue->events, queue->length, queue->capacity, CAPACITY_MIN) < 0) {
+        queue->lost_event = true;
+        return PW_ERR_NOMEM;
     }
     entered.sequence = queue->next_sequence++;
     pw_event *events = queue->events;

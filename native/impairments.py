@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pagewire.native import check, ffi, impairment_planners, lib
-from pagewire.native.declared import declared, section, text
+from pagewire.native.declared import Section, section, text
 from pagewire.native.settings import ConfigError, validate
 
 DENOM_MAX = 1_000_000_000
@@ -65,22 +65,8 @@ class Site(NamedTuple):
 
 
 @section("impairments", (impairment_planners.REGISTRY,))
-class ImpairmentsConfig:
+class ImpairmentsConfig(Section):
     """Which events of a node fail. Fields without `planner` and durations are the sites."""
-
-    planner: str = declared()
-    packet_loss: str = declared()
-    packet_corruption: str = declared()
-    duplication: str = declared()
-    duplicate_after_ns: int = declared()
-    delay: str = declared()
-    delay_by_ns: int = declared()
-    lost_ack: str = declared()
-    lost_nack: str = declared()
-    lost_err: str = declared()
-    late_tasklet: str = declared()
-    tasklet_late_by_ns: int = declared()
-    fifo_full: str = declared()
 
     def __post_init__(self) -> None:
         validate(self)

@@ -330,12 +330,6 @@ int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *firs
     return PW_OK;
 }
 
-int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->drop(memory, first_page, num_pages) : PW_OK;
-}
-
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
 {
     bool is_state = state <= PW_PAGE_UNMAPPED || state == PW_PAGE_WRITE_PROTECTED;

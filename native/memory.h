@@ -141,10 +141,6 @@ int pw_memory_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_pag
  * tells. */
 int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *first_page,
                            uint64_t *num_pages);
-/* Take the pages away (host: MADV_DONTNEED, contents are lost; model: marks absent). For tests and
- * experiments that fault on purpose. PW_ERR_ADDRESS when part is not mapped, then nothing is
- * dropped; PW_ERR_PROTECTION when a page is pinned. */
-int pw_memory_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently
  * used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);

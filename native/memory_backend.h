@@ -79,7 +79,6 @@ struct pw_memory_ops {
     int (*pin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint64_t *num_absent);
     int (*unpin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     int (*is_pinned)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-    int (*drop)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     void (*extent)(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);
     int (*collapse)(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                     uint64_t *num_collapsed);

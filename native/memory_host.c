@@ -531,18 +531,6 @@ static int host_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_p
     return 1;
 }
 
-static int host_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    struct outlook outlook;
-    memory->brought_in.end_page = memory->small_regions.end_page = 0;
-    int code = look_ahead(memory, first_page, num_pages, false, NULL, &outlook);
-    if (code != PW_OK) return code;
-    if (outlook.num_mapped < num_pages) /* MADV_DONTNEED would drop the rest all the same */
-        return PW_ERR_ADDRESS;
-    if (madvise(address_of(first_page), bytes_of(num_pages), MADV_DONTNEED) == 0) return PW_OK;
-    return errno == EINVAL ? PW_ERR_PROTECTION : PW_ERR_HOST;
-}
-
 static void host_destroy(pw_memory *memory)
 {
     if (memory->pagemap >= 0) close(memory->pagemap);
@@ -560,7 +548,6 @@ static const struct pw_memory_ops host_ops = {
     .pin = host_pin,
     .unpin = host_unpin,
     .is_pinned = host_is_pinned,
-    .drop = host_drop,
 };
 
 int pw_memory_host_create(pw_memory **out)

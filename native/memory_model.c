@@ -480,17 +480,6 @@ static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uin
     return num_collapsed;
 }
 
-static int model_drop(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
-{
-    struct model *model = (struct model *)memory;
-    int code = check_mapped(model, first_page, num_pages);
-    if (code != PW_OK) return code;
-    for (uint64_t page = first_page; page < first_page + num_pages; page++)
-        if (model->entries[*find_bucket(model, page)].is_pinned) /* the sentinel is not pinned */
-            return PW_ERR_PROTECTION;
-    return model_set(memory, first_page, num_pages, PW_PAGE_ABSENT);
-}
-
 static void model_destroy(pw_memory *memory)
 {
     struct model *model = (struct model *)memory;
@@ -507,7 +496,6 @@ static const struct pw_memory_ops model_ops = {
     .pin = model_pin,
     .unpin = model_unpin,
     .is_pinned = model_is_pinned,
-    .drop = model_drop,
     .extent = model_extent,
     .collapse = model_collapse,
     .set = model_set,

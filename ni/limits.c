@@ -1,6 +1,7 @@
 /* What numbers an NI can be made with. */
 #include "ni/ni.h"
 #include "ni/packetizer.h"
+#include "native/fields.h"
 #include "native/tcache.h"
 #include "smmu/mini/mini.h"
 #include "smmu/odp/odp.h"
@@ -19,7 +20,7 @@ typedef struct {
 typedef struct {
     const char *name;
     int64_t value;
-    const limit *limit;  /* that the value is outside of; NULL: */
+    limit limit;         /* that the value is outside of, when there is no */
     const char *because; /* the value does not go with others */
 } refusal;
 
@@ -28,7 +29,6 @@ typedef struct {
 #define COST(field, min, max) {offsetof(pw_costs, field), min, max, #field, false}
 /* Longer than any part of a machine takes; sums and products of a run stay in range. */
 #define TIME_MAX_NS INT64_C(1000000000)
-#define TIME(field) COST(field, 0, TIME_MAX_NS)
 
 static const limit of_settings[] = {
     SETTING(window_blocks, 1, PW_WINDOW_MAX),
@@ -73,67 +73,14 @@ static const limit of_settings[] = {
     SETTING(shared_memory_bytes, PW_PAGE_BYTES, INT64_C(1) << 40),
 };
 
+/* All others are times. */
 static const limit of_costs[] = {
-    COST(nodes_per_qfdb, 1, INT32_MAX),
-    COST(link_mbps, 1, INT32_MAX),
-    COST(link_between_mbps, 1, INT32_MAX),
-    COST(link_coding_permille, 1, 1000),
-    COST(receive_engine_mbps, 1, INT32_MAX),
-    COST(packetizer_payload_bytes, 1, INT32_MAX),
-    COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX),
-    COST(packetizer_writes, 0, 1000),
-    COST(packet_header_bytes, 0, 1000000),
-    COST(smmu_clock_ps, 0, 1000000000),
-    COST(tlb_l1_hit_clocks, 0, 1000000),
-    COST(tlb_l2_hit_clocks, 0, 1000000),
-    TIME(core_register_read_ns),
-    TIME(core_register_write_ns),
-    TIME(r5_notice_transfer_ns),
-    TIME(r5_mailbox_notice_ns),
-    TIME(r5_queue_op_ns),
-    TIME(r5_id_search_ns),
-    TIME(r5_bypass_check_ns),
-    TIME(r5_start_block_ns),
-    TIME(r5_completion_message_ns),
-    TIME(r5_ack_read_ns),
-    TIME(r5_logic_round_trip_ns),
-    TIME(r5_read_request_word_ns),
-    TIME(hop_ns),
-    TIME(ni_send_ns),
-    TIME(ni_receive_ns),
-    TIME(walk_ns),
-    TIME(vmh_lookup_ns),
-    TIME(vmh_way_ns),
-    TIME(cbh_lookup_ns),
-    TIME(utlb_hit_ns),
-    TIME(utlb_miss_ns),
-    TIME(miss_delay_ns),
-    TIME(miss_fill_ns),
-    TIME(miss_pin_fixed_ns),
-    TIME(miss_pin_page_ns),
-    TIME(odp_fault_ns),
-    TIME(odp_fault_page_ns),
-    TIME(np_check_ns),
-    TIME(handler_ns),
-    TIME(tasklet_other_ns),
-    TIME(page_in_fixed_ns),
-    TIME(page_in_page_ns),
-    TIME(major_fault_ns),
-    TIME(netlink_ns),
-    TIME(user_wakeup_ns),
-    TIME(err_send_ns),
-    TIME(touch_absent_page_ns),
-    TIME(touch_resident_page_ns),
-    TIME(mailbox_read_ns),
-    TIME(mpi_call_ns),
-    TIME(poll_ns),
-    TIME(clock_read_ns),
-    TIME(lookup_ns),
-    TIME(atomic_decode_ns),
-    TIME(atomic_lookup_ns),
-    TIME(atomic_access_ns),
-    TIME(atomic_page_ns),
-    TIME(atomic_spawn_ns),
+    COST(nodes_per_qfdb, 1, INT32_MAX),           COST(link_mbps, 1, INT32_MAX),
+    COST(link_between_mbps, 1, INT32_MAX),        COST(link_coding_permille, 1, 1000),
+    COST(receive_engine_mbps, 1, INT32_MAX),      COST(packetizer_payload_bytes, 1, INT32_MAX),
+    COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX), COST(packetizer_writes, 0, 1000),
+    COST(packet_header_bytes, 0, 1000000),        COST(smmu_clock_ps, 0, 1000000000),
+    COST(tlb_l1_hit_clocks, 0, 1000000),          COST(tlb_l2_hit_clocks, 0, 1000000),
 };
 
 static bool is_refused(const limit *limit, int64_t value)
@@ -142,13 +89,30 @@ static bool is_refused(const limit *limit, int64_t value)
            (limit->power_of_two && (value & (value - 1)) != 0);
 }
 
-static bool first_outside(const void *values, const limit *limits, size_t num_limits, refusal *out)
+static bool is_outside(const void *values, const limit *limit, refusal *out)
 {
-    for (size_t i = 0; i < num_limits; i++) {
-        int64_t value = *(const int64_t *)(const void *)((const char *)values + limits[i].offset);
-        if (!is_refused(&limits[i], value)) continue;
-        *out = (refusal){limits[i].name, value, &limits[i], NULL};
-        return true;
+    int64_t value = *(const int64_t *)(const void *)((const char *)values + limit->offset);
+    if (!is_refused(limit, value)) return false;
+    *out = (refusal){limit->name, value, *limit, NULL};
+    return true;
+}
+
+static bool first_setting_outside(const pw_settings *settings, refusal *out)
+{
+    for (size_t i = 0; i < sizeof of_settings / sizeof *of_settings; i++)
+        if (is_outside(settings, &of_settings[i], out)) return true;
+    return false;
+}
+
+static bool first_cost_outside(const pw_costs *costs, refusal *out)
+{
+    const size_t num_own = sizeof of_costs / sizeof *of_costs;
+    for (uint32_t i = 0; i < pw_fields_costs.num_fields; i++) {
+        const pw_field *field = &pw_fields_costs.fields[i];
+        limit found = {field->offset, 0, TIME_MAX_NS, field->name, false};
+        for (size_t own = 0; own < num_own; own++)
+            if (of_costs[own].offset == field->offset) found = of_costs[own];
+        if (is_outside(costs, &found, out)) return true;
     }
     return false;
 }
@@ -223,14 +187,13 @@ static bool first_clash(const pw_settings *settings, refusal *out)
         name = "l2_sets", value = settings->l2_sets;
         because = "sets x ways x pages of a line are above 2^24; take smaller ones";
     } else first_clash_of_units(settings, &name, &value, &because);
-    *out = (refusal){name, value, NULL, because};
+    *out = (refusal){.name = name, .value = value, .because = because};
     return name != NULL;
 }
 
 static bool find(const pw_costs *costs, const pw_settings *settings, refusal *out)
 {
-    return first_outside(settings, of_settings, sizeof of_settings / sizeof *of_settings, out) ||
-           first_outside(costs, of_costs, sizeof of_costs / sizeof *of_costs, out) ||
+    return first_setting_outside(settings, out) || first_cost_outside(costs, out) ||
            first_clash(settings, out);
 }
 
@@ -245,11 +208,12 @@ bool pw_ni_explain_refusal(const pw_costs *costs, const pw_settings *settings, c
 {
     refusal found;
     if (!find(costs, settings, &found)) return false;
-    if (found.limit)
+    if (found.because)
+        snprintf(text, num_bytes, "%s = %" PRId64 ": %s", found.name, found.value, found.because);
+    else
         snprintf(text, num_bytes, "%s = %" PRId64 ": allowed is %s from %" PRId64 " to %" PRId64,
                  found.name, found.value,
-                 found.limit->power_of_two ? "a power of two" : "a whole number", found.limit->min,
-                 found.limit->max);
-    else snprintf(text, num_bytes, "%s = %" PRId64 ": %s", found.name, found.value, found.because);
+                 found.limit.power_of_two ? "a power of two" : "a whole number", found.limit.min,
+                 found.limit.max);
     return true;
 }

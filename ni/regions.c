@@ -1,4 +1,5 @@
 #include "ni/regions.h"
+#include "native/array.h"
 #include "native/impairments.h"
 #include <stdlib.h>
 
@@ -77,16 +78,13 @@ static uint64_t make_key(pw_regions *regions, uint32_t slot, uint32_t generation
 
 static int grow(pw_regions *regions)
 {
-    uint32_t capacity = regions->capacity ? 2 * regions->capacity : 64;
-    pw_region *list = realloc(regions->list, capacity * sizeof *list);
-    if (!list) return PW_ERR_NOMEM;
-    regions->list = list;
-    for (uint32_t slot = capacity; slot-- > regions->capacity;) {
-        list[slot] = (pw_region){.next_free = regions->first_free};
+    const uint32_t num_before = regions->capacity;
+    int code = PW_ARRAY_MAKE_ROOM(regions->list, num_before, regions->capacity, 64);
+    for (uint32_t slot = regions->capacity; slot-- > num_before;) {
+        regions->list[slot] = (pw_region){.next_free = regions->first_free};
         regions->first_free = (int32_t)slot;
     }
-    regions->capacity = capacity;
-    return PW_OK;
+    return code;
 }
 
 pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address, uint64_t num_bytes)

@@ -1,4 +1,5 @@
 #include "node/clock.h"
+#include "native/array.h"
 #include "native/trace.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,15 +93,9 @@ static int64_t replayed_ns(pw_clock *clock)
 
 static void record(pw_clock *clock, int64_t duration_ns)
 {
-    if (clock->num_recorded == clock->recorded_capacity && clock->recording_error == PW_OK) {
-        uint64_t capacity =
-            clock->recorded_capacity ? 2 * clock->recorded_capacity : FIRST_CAPACITY;
-        int64_t *grown = realloc(clock->recorded_ns, capacity * sizeof *grown);
-        if (grown) {
-            clock->recorded_ns = grown;
-            clock->recorded_capacity = capacity;
-        } else clock->recording_error = PW_ERR_NOMEM; /* the run itself can go on */
-    }
+    if (clock->recording_error == PW_OK) /* without memory the run itself can go on */
+        clock->recording_error = PW_ARRAY_MAKE_ROOM(clock->recorded_ns, clock->num_recorded,
+                                                    clock->recorded_capacity, FIRST_CAPACITY);
     if (clock->recording_error == PW_OK) clock->recorded_ns[clock->num_recorded++] = duration_ns;
 }
 

@@ -47,7 +47,7 @@ typedef struct {
     int32_t cpu_clock; /* by which other threads read it (clockid_t) */
     uint64_t next_replay, num_replay, replay_missing;
     int64_t *replay_ns, *recorded_ns;
-    uint64_t num_recorded, recorded_capacity;
+    uint32_t num_recorded, recorded_capacity;
     int64_t last_ns,
         vain_ns; /* recording: before this call; before tests in vain, to be recorded */
     double scale;

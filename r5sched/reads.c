@@ -3,6 +3,7 @@
  * last keeps these from being read [R5 4]: nothing can free a channel then, and the engine comes to
  * rest with work pending (pw_firmware_is_deadlocked). A mailbox of their own cannot deadlock. */
 #include "r5sched/firmware_parts.h"
+#include "native/array.h"
 #include <stdlib.h>
 
 #define READ_REQUEST_WORDS 8 /* 256-bit request, read 32 bits at a time [R5 3.5] */
@@ -10,15 +11,13 @@
 int pw_firmware_read_request(pw_firmware *firmware, const pw_transfer *request, pw_time at_ns)
 {
     if (firmware->free_read < 0) {
-        uint32_t capacity = firmware->reads_capacity ? 2 * firmware->reads_capacity : 64;
-        pw_read_request *reads = realloc(firmware->reads, capacity * sizeof *reads);
-        if (!reads) return PW_ERR_NOMEM;
-        firmware->reads = reads;
-        for (uint32_t i = firmware->reads_capacity; i < capacity; i++) {
-            reads[i].next = firmware->free_read;
+        uint32_t i = firmware->reads_capacity;
+        if (PW_ARRAY_MAKE_ROOM(firmware->reads, i, firmware->reads_capacity, 64) < 0)
+            return PW_ERR_NOMEM;
+        for (; i < firmware->reads_capacity; i++) {
+            firmware->reads[i].next = firmware->free_read;
             firmware->free_read = (int32_t)i;
         }
-        firmware->reads_capacity = capacity;
     }
     int32_t read = firmware->free_read;
     firmware->free_read = firmware->reads[read].next;

@@ -1,4 +1,5 @@
 #include "r5sched/transactions.h"
+#include "native/array.h"
 #include <stdlib.h>
 
 #define SLOT_MASK (PW_TRANSACTIONS - 1)
@@ -142,13 +143,9 @@ int pw_transactions_note_overtaken(pw_transactions *table, const pw_overtaken *a
         find_earliest(table);
         return PW_OK;
     }
-    if (table->num_overtaken == table->overtaken_capacity) {
-        uint32_t capacity = table->overtaken_capacity ? 2 * table->overtaken_capacity : 16;
-        pw_overtaken *bigger = realloc(table->overtaken, capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        table->overtaken = bigger;
-        table->overtaken_capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(table->overtaken, table->num_overtaken, table->overtaken_capacity, 16) <
+        0)
+        return PW_ERR_NOMEM;
     table->overtaken[table->num_overtaken++] = *attempt;
     if (attempt->earliest_answer_ns < table->earliest_answer_ns)
         table->earliest_answer_ns = attempt->earliest_answer_ns;

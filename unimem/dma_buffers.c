@@ -1,24 +1,13 @@
 /* Buffers of the DMA library: pages of this node, what its program knows of others', and what the
  * kernels of nodes ask each other about them: a packet there, a packet back. */
 #include "native/status.h"
+#include "native/array.h"
 #include "unimem/dma_state.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 typedef unsigned long long printed;
-
-/* Room for one more pointer or struct of row_bytes. */
-static int grow(void **rows, uint32_t num_rows, uint32_t *capacity, size_t row_bytes)
-{
-    if (num_rows < *capacity) return PW_OK;
-    uint32_t wanted = *capacity ? 2 * *capacity : 16;
-    void *grown = realloc(*rows, wanted * row_bytes);
-    if (!grown) return PW_ERR_NOMEM;
-    *rows = grown;
-    *capacity = wanted;
-    return PW_OK;
-}
 
 static void spend(unim_dma *dma, int table, uint64_t num_bytes)
 {
@@ -42,8 +31,7 @@ static int give_to_ni(unim_dma *dma, dma_pages *made)
  */
 static int map(unim_dma *dma, uint64_t num_bytes, uint64_t id, dma_pages **out)
 {
-    int code =
-        grow((void **)&dma->pages, dma->num_pages_rows, &dma->pages_capacity, sizeof *dma->pages);
+    int code = PW_ARRAY_MAKE_ROOM(dma->pages, dma->num_pages_rows, dma->pages_capacity, 16);
     dma_pages *made = code == PW_OK ? calloc(1, sizeof *made) : NULL;
     if (!made) return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA buffer: no memory");
     made->mapped_bytes = num_bytes + PW_BLOCK_BYTES; /* blocks end alike in every run */
@@ -119,7 +107,7 @@ int pw_dma_take_internal(unim_dma *dma, uint64_t num_bytes, dma_pages **out)
 static int know(unim_dma *dma, const dma_buffer *buffer)
 {
     if (pw_dma_find(dma, buffer->id)) return PW_OK;
-    if (grow((void **)&dma->known, dma->num_known, &dma->known_capacity, sizeof *dma->known) < 0)
+    if (PW_ARRAY_MAKE_ROOM(dma->known, dma->num_known, dma->known_capacity, 16) < 0)
         return pw_node_fail(dma->node, PW_ERR_NOMEM, "DMA buffer: no memory");
     dma->known[dma->num_known++] = *buffer;
     return PW_OK;

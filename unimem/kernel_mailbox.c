@@ -1,4 +1,5 @@
 #include "unimem/kernel_mailbox.h"
+#include "native/array.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -110,13 +111,7 @@ static int push(device *of)
 
 static int keep(device *of, const pw_kernel_message *message)
 {
-    if (of->end == of->capacity) {
-        uint32_t capacity = of->capacity ? 2 * of->capacity : 64;
-        pw_kernel_message *grown = realloc(of->waiting, capacity * sizeof *grown);
-        if (!grown) return PW_ERR_NOMEM;
-        of->waiting = grown;
-        of->capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(of->waiting, of->end, of->capacity, 64) < 0) return PW_ERR_NOMEM;
     of->waiting[of->end++] = *message;
     return PW_OK;
 }

@@ -1,6 +1,6 @@
 /* Clock, counters and names for a host in C. See pagewire.h. */
 #include "native/status.h"
-#include "node/settings/fields.h"
+#include "native/fields.h"
 #include "node/settings/platforms.h"
 #include "node/settings/setting_rows.h"
 #include "node/door/pagewire_state.h"

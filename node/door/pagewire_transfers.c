@@ -1,5 +1,6 @@
 /* Memory and transfers of a host in C, and the turns that move them. See pagewire.h. */
 #include "native/status.h"
+#include "native/array.h"
 #include "node/door/pagewire_state.h"
 #include <stdlib.h>
 
@@ -25,21 +26,10 @@ int pw_door_leave(pagewire_node *node, int result)
 
 /* ---- memory */
 
-static int grow(pagewire_node *node)
-{
-    if (node->num_registrations < node->capacity) return PW_OK;
-    uint32_t capacity = node->capacity ? 2 * node->capacity : 16;
-    pw_registration *grown = realloc(node->registrations, capacity * sizeof *grown);
-    if (!grown) return PW_ERR_NOMEM;
-    node->registrations = grown;
-    node->capacity = capacity;
-    return PW_OK;
-}
-
 static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
 {
     pw_registration made;
-    int code = grow(node);
+    int code = PW_ARRAY_MAKE_ROOM(node->registrations, node->num_registrations, node->capacity, 16);
     if (code == PW_OK)
         code = pw_ni_register(pw_node_ni(node->node), span.address, span.num_bytes, &made.key);
     if (code < 0)

@@ -1,6 +1,6 @@
-/* Files that a node leaves, as native/output.py writes them: a regular file, or one that is not
- * there yet, appears whole or not at all; a symbolic link is followed and stays; a device, a pipe
- * and what lies in /dev or /proc is written to. Stateless, thread-safe. */
+/* Files that a run leaves: a regular file, or one that is not there yet, appears whole or not at
+ * all, since it is written under a second name and renamed; a symbolic link is followed and stays;
+ * a device, a pipe and what lies in /dev or /proc is written to. Stateless, thread-safe. */
 #ifndef PW_NODE_REPORT_OUTPUT_FILE_H
 #define PW_NODE_REPORT_OUTPUT_FILE_H
 #include "native/types.h"

@@ -1,7 +1,7 @@
 /* A node's report as JSON, made of what was counted. */
 #include "node/report/call_counts.h"
 #include "node/report/report.h"
-#include "node/settings/fields.h"
+#include "native/fields.h"
 #include "node/report/output_file.h"
 #include "node/report/program_regions.h"
 #include <string.h>

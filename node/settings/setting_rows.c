@@ -1,7 +1,7 @@
 /* Every setting of a run: name, default, help; kind, the field of pw_node_config that it sets,
  * limits. C reads texts by these rows; Python makes its configuration, its checks, `pagewire info`,
- * the docs' tables and the schemas of them. A new setting is a row here, a field of the struct, and
- * its name and type in run/settings/sections.py. */
+ * the docs' tables and the schemas of them. A new setting is a row here and a field of the struct.
+ */
 #include "node/settings/setting_rows.h"
 #include "native/memory.h"
 #include "ni/packetizer.h"

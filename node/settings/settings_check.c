@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "node/settings/config.h"
-#include "node/settings/fields.h"
+#include "native/fields.h"
 #include "node/settings/setting_rows.h"
 #include "smmu/unit.h"
 

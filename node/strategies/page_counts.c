@@ -4,6 +4,7 @@
  * Neighbours with the same count and the same `since` are one interval, as far as no call cut them
  * apart: only at the two ends of a range can neighbours become equal, and there they are joined. */
 #include "node/strategies/page_counts.h"
+#include "native/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,14 +248,8 @@ void pw_page_regions_finish(pw_page_regions *all)
 
 static int reserve_one(pw_page_regions *all)
 {
-    if (all->num_regions < all->capacity) return PW_OK;
-    uint32_t capacity = all->capacity ? 2 * all->capacity : 64;
-    if (capacity > REGIONS_MAX) return PW_ERR_NOMEM;
-    pw_page_region *grown = realloc(all->regions, capacity * sizeof *grown);
-    if (!grown) return PW_ERR_NOMEM;
-    all->regions = grown;
-    all->capacity = capacity;
-    return PW_OK;
+    if (all->num_regions == REGIONS_MAX) return PW_ERR_NOMEM;
+    return PW_ARRAY_MAKE_ROOM(all->regions, all->num_regions, all->capacity, 64);
 }
 
 uint32_t pw_page_regions_from(const pw_page_regions *all, uint64_t page)

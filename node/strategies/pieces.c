@@ -1,4 +1,5 @@
 #include "node/strategies/message_way.h"
+#include "native/array.h"
 #include "node/node_state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -96,14 +97,10 @@ static int find_place(node_pieces *pieces, uint32_t *idx)
             *idx = i;
             return PW_OK;
         }
-    uint32_t grown = pieces->num_messages ? 2 * pieces->num_messages : 16;
-    piece_message **all = realloc(pieces->messages, grown * sizeof *all);
-    if (!all) return PW_ERR_NOMEM;
     *idx = pieces->num_messages;
-    for (uint32_t i = pieces->num_messages; i < grown; i++) all[i] = NULL;
-    pieces->messages = all;
-    pieces->num_messages = grown;
-    return PW_OK;
+    int code = PW_ARRAY_MAKE_ROOM(pieces->messages, *idx, pieces->num_messages, 16);
+    for (uint32_t i = *idx; i < pieces->num_messages; i++) pieces->messages[i] = NULL;
+    return code;
 }
 
 static piece_message *new_message(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns)

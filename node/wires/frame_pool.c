@@ -1,4 +1,5 @@
 #include "node/wires/frame_pool.h"
+#include "native/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,7 @@ static size_t slab_bytes(const pw_frame_pool *pool)
 
 static bool grow(pw_frame_pool *pool, pw_wire *wire)
 {
-    if (pool->num_slabs == pool->slabs_capacity) {
-        uint32_t capacity = pool->slabs_capacity ? 2 * pool->slabs_capacity : 4;
-        pw_frame_slab *grown = realloc(pool->slabs, capacity * sizeof *grown);
-        if (!grown) return false;
-        pool->slabs = grown;
-        pool->slabs_capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(pool->slabs, pool->num_slabs, pool->slabs_capacity, 4) < 0) return false;
     uint8_t *first =
         wire && wire->ops->allocate ? wire->ops->allocate(wire, slab_bytes(pool)) : NULL;
     bool is_wires = first != NULL;

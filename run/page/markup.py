@@ -1,6 +1,7 @@
 """Elements of a page as text that is well-formed XML too; whatever is no element is escaped."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -27,6 +28,25 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Html:
 def join(*children: Any) -> Html:
     """Children one behind the other."""
     return Html("".join(_child(each) for each in children if each is not None))
+
+
+def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], /, **attributes: Any) -> Html:
+    """A table with a row of heads; a cell that is no element becomes one."""
+    made = [element("tr", *(element("th", head) for head in heads))]
+    for row in rows:
+        cells = (cell if isinstance(cell, Html) else element("td", cell) for cell in row)
+        made.append(element("tr", *cells))
+    return element("table", *made, **attributes)
+
+
+def figure(value: int) -> Html:
+    """The cell of a figure, with the figure as it was counted."""
+    return element("td", f"{value:,}", data_value=value)
+
+
+def note(text: str) -> Html:
+    """A sentence beside a picture."""
+    return element("p", text, class_="dim")
 
 
 def _child(value: Any) -> str:

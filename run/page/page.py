@@ -7,7 +7,7 @@ from typing import Any
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
 from pagewire.run.page import charts, sections, warnings
-from pagewire.run.page.markup import Html, element, join
+from pagewire.run.page.markup import Html, element, figure, join, note, table
 from pagewire.run.page.style import CSS
 
 _FIGURES = {
@@ -62,7 +62,7 @@ def _run(report: Mapping[str, Any]) -> Html:
 
 
 def _title(program: str, subtitle: str) -> Html:
-    return join(element("h1", program or "program"), element("p", subtitle, class_="dim"))
+    return join(element("h1", program or "program"), note(subtitle))
 
 
 def _comparison(result: Mapping[str, Any]) -> Html:
@@ -120,22 +120,13 @@ def _slowdowns(ended: Sequence[Mapping[str, Any]], baseline: str) -> Html:
         if not is_reference and entry["slowdown"] is not None:
             text += f" ({entry['slowdown']:+.2%})"
         rows.append(charts.Bar(name_of(entry), [time_s], text))
-    head = element("tr", element("th", "run"), *(element("th", each) for each in _FIGURES.values()))
-    body = [
-        element("tr", element("td", name_of(entry)),
-                *(element("td", f"{entry[key]:,}", data_value=entry[key]) for key in _FIGURES))
-        for entry in ended
-    ]  # fmt: skip
+    cells = [[name_of(entry), *(figure(entry[key]) for key in _FIGURES)] for entry in ended]
     return sections.section(
         "slowdowns",
         "Virtual time of each run",
-        element(
-            "p",
-            f"In brackets the slowdown against {baseline or 'the first row'}.",
-            class_="dim",
-        ),
+        note(f"In brackets the slowdown against {baseline or 'the first row'}."),
         charts.bars(rows),
-        element("div", element("table", head, *body), class_="wide"),
+        element("div", table(("run", *_FIGURES.values()), cells), class_="wide"),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.run.page import charts, warnings
-from pagewire.run.page.markup import Html, element, join
+from pagewire.run.page.markup import Html, element, figure, join, note, table
 from pagewire.run.report.counters import (
     COUNTER_GROUPS,
     LABELS,
@@ -70,8 +70,7 @@ def summary(report: Report) -> Html:
     ]
     chosen = report["summary"]
     line = f"memory {chosen['memory']}, policy {chosen['policy']}, unit {chosen['translation']}"
-    return section("summary", "Summary", element("div", *tiles, class_="tiles"),
-                   element("p", line, class_="dim"))  # fmt: skip
+    return section("summary", "Summary", element("div", *tiles, class_="tiles"), note(line))
 
 
 def _tile(text: str, label: str, value: float) -> Html:
@@ -94,20 +93,20 @@ def times(report: Report) -> Html:
         for key in _WITHIN
         if report["totals"].get(key)
     ]
-    note = "" if step == 1 else f"A row is the mean of up to {step} ranks. "
+    text = "" if step == 1 else f"A row is the mean of up to {step} ranks. "
     if within:
-        note += f"Of these, and partly beside them, at most on a rank: {', '.join(within)}."
-    return section("times", "Virtual time by rank", charts.bars(rows, list(_PARTS.values())),
-                   element("p", note, class_="dim"))  # fmt: skip
+        text += f"Of these, and partly beside them, at most on a rank: {', '.join(within)}."
+    chart = charts.bars(rows, list(_PARTS.values()))
+    return section("times", "Virtual time by rank", chart, note(text))
 
 
 def regions(report: Report) -> Html:
     """Virtual time by the regions that the program marked; mean over ranks."""
     ranks, every = report["ranks"], report["totals"]["regions"]
     found = longest_regions(every, _MAX_ROWS)
-    note = "Mean over ranks; of nested regions the innermost has the time."
+    text = "Mean over ranks; of nested regions the innermost has the time."
     if len(every) > len(found):
-        note += f" {len(every) - len(found)} regions with less time are left out."
+        text += f" {len(every) - len(found)} regions with less time are left out."
     rows, cells = [], []
     for region in found:
         of_ranks = [
@@ -120,18 +119,14 @@ def regions(report: Report) -> Html:
         mean_ns = region["virtual_time_sum_ns"] / len(ranks)
         rows.append(charts.Bar(region["name"], parts, milliseconds(mean_ns)))
         values = [region["entries"], *(region.get(key, 0) for key in REGION_COUNTS)]
-        cells.append(element(
-            "tr", element("td", region["name"]),
-            *(element("td", f"{value:,}", data_value=value) for value in values),
-        ))  # fmt: skip
-    head = element("tr", *(element("th", each) for each in
-                           ("region", "entries", *REGION_COUNTS.values())))  # fmt: skip
+        cells.append([region["name"], *map(figure, values)])
+    heads = ("region", "entries", *REGION_COUNTS.values())
     return section(
         "regions",
         "Virtual time by region",
-        element("p", note, class_="dim"),
+        note(text),
         charts.bars(rows, list(_PARTS.values())),
-        element("div", element("table", head, *cells), class_="wide"),
+        element("div", table(heads, cells), class_="wide"),
     )
 
 
@@ -168,7 +163,7 @@ def fault_times(report: Report) -> Html:
     return section(
         "fault-times",
         title,
-        element("p", f"All ranks; a column is {microseconds(bin_ns)}.", class_="dim"),
+        note(f"All ranks; a column is {microseconds(bin_ns)}."),
         charts.columns(counts, names, ends),
     )
 
@@ -185,11 +180,9 @@ def fault_waits(report: Report) -> Html:
     return section(
         "fault-waits",
         "How long a fault keeps a block",
-        element(
-            "p",
+        note(
             "From the NACK of a page fault, as the source's R5 handles it, until the block is sent "
-            "again; all ranks. A column is a power of two.",
-            class_="dim",
+            "again; all ranks. A column is a power of two."
         ),
         _logarithmic(report, "fault_waits_ns", microseconds, "No block was sent again for one."),
     )
@@ -200,11 +193,7 @@ def message_sizes(report: Report) -> Html:
     return section(
         "message-sizes",
         "Sizes of messages",
-        element(
-            "p",
-            "Eager messages and RDMA transfers that left; all ranks. A column is a power of two.",
-            class_="dim",
-        ),
+        note("Eager messages and RDMA transfers that left; all ranks. A column is a power of two."),
         _logarithmic(report, "message_sizes", size, "Nothing was sent."),
     )
 
@@ -233,11 +222,11 @@ def matrix(report: Report) -> Html:
     for rank in ranks:
         for peer, traffic in rank.get("peers", {}).items():
             values[rank["rank"]][int(peer)] += traffic["bytes"]
-    table, step = charts.matrix(values, size, "from", "to")
-    note = "Bytes of eager messages and RDMA transfers."
+    cells, step = charts.matrix(values, size, "from", "to")
+    text = "Bytes of eager messages and RDMA transfers."
     if step > 1:
-        note += f" A row and a column are {step} ranks."
-    return section("matrix", title, element("p", note, class_="dim"), table)
+        text += f" A row and a column are {step} ranks."
+    return section("matrix", title, note(text), cells)
 
 
 def fault_pages(report: Report) -> Html:
@@ -253,53 +242,43 @@ def fault_pages(report: Report) -> Html:
     found.sort(key=lambda each: -sum(each[1]["faults"].values()))
     made = [_heat(rank, heat) for rank, heat in found[:_MAX_MAPS]]
     if len(found) > _MAX_MAPS:
-        made.append(element("p", f"And {len(found) - _MAX_MAPS} ranks with fewer faults.",
-                            class_="dim"))  # fmt: skip
+        made.append(note(f"And {len(found) - _MAX_MAPS} ranks with fewer faults."))
     return section("fault-pages", title, *made)
 
 
 def _heat(rank: int, heat: Report) -> Html:
-    counts = {int(address, 16): count for address, count in heat["faults"].items()}
+    counts = {int(address, 16): faults for address, faults in heat["faults"].items()}
     group_bytes = heat["group_pages"] * 4096
     hottest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MAX_HOTTEST]
-    rows = [
-        element("tr", element("td", f"{address:#x}"), element("td", f"{count:,}"))
-        for address, count in hottest
-    ]
-    head = element("tr", element("th", "address"), element("th", "faults"))
-    note = f"A cell is {size(group_bytes)}; the stronger its colour, the more faults."
+    rows = [(f"{address:#x}", f"{faults:,}") for address, faults in hottest]
+    text = f"A cell is {size(group_bytes)}; the stronger its colour, the more faults."
     return join(
         element("h3", f"rank {rank}: {sum(counts.values()):,} faults"),
-        element("p", note, class_="dim"),
+        note(text),
         charts.pages(counts, group_bytes),
-        element("details", element("summary", "Most often"), element("table", head, *rows)),
+        element("details", element("summary", "Most often"), table(("address", "faults"), rows)),
     )
 
 
 def calls(report: Report) -> Html:
     """MPI calls by name."""
-    counted = report["totals"]["mpi_calls"]
-    names = ("call", "calls", "bytes", "calls around the NI", "bytes around the NI")
-    head = element("tr", *(element("th", name) for name in names))
+    heads = ("call", "calls", "bytes", "calls around the NI", "bytes around the NI")
     keys = ("calls", "bytes", "not_carried_calls", "not_carried_bytes")
     rows = [
-        element("tr", element("td", name), *(element("td", f"{count[key]:,}") for key in keys))
-        for name, count in counted.items()
+        [name, *(f"{counted[key]:,}" for key in keys)]
+        for name, counted in report["totals"]["mpi_calls"].items()
     ]
-    body = element("div", element("table", head, *rows), class_="wide")
+    body = element("div", table(heads, rows), class_="wide")
     return section("calls", "MPI calls", body if rows else element("p", "None."))
 
 
 def settings(report: Report) -> Html:
     """Those that are not default, and who set them."""
     changed, sources = report["settings_not_default"], report["settings_sources"]
-    head = element("tr", *(element("th", each) for each in ("setting", "value", "from")))
-    rows = [
-        element("tr", *(element("td", each) for each in (name, text, sources.get(name, ""))))
-        for name, text in changed.items()
-    ]
-    body = element("table", head, *rows, class_="settings") if rows else element("p", "None.")
-    return section("settings", "Settings that are not default", body)
+    rows = [(name, text, sources.get(name, "")) for name, text in changed.items()]
+    body = table(("setting", "value", "from"), rows, class_="settings")
+    title = "Settings that are not default"
+    return section("settings", title, body if rows else element("p", "None."))
 
 
 def counters(report: Report) -> Html:

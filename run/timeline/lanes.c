@@ -1,4 +1,5 @@
 #include "run/timeline/lanes.h"
+#include "native/array.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,17 +170,9 @@ pw_span *pw_lanes_begin(pw_lanes *lanes, enum pw_track track, pw_time start_ns, 
 
 void pw_span_add_flow(pw_timeline_file *file, pw_span *span, pw_flow flow)
 {
-    if (span->num_flows == span->flows_capacity) {
-        uint32_t capacity = span->flows_capacity ? 2 * span->flows_capacity : 4;
-        pw_flow *bigger = realloc(span->flows, capacity * sizeof *bigger);
-        if (!bigger) {
-            file->failed = PW_ERR_NOMEM;
-            return;
-        }
-        span->flows = bigger;
-        span->flows_capacity = capacity;
-    }
-    span->flows[span->num_flows++] = flow;
+    if (PW_ARRAY_MAKE_ROOM(span->flows, span->num_flows, span->flows_capacity, 4) < 0)
+        file->failed = PW_ERR_NOMEM;
+    else span->flows[span->num_flows++] = flow;
 }
 
 void pw_span_prolong(pw_span *span, pw_time end_ns)

@@ -1,4 +1,5 @@
 #include "run/timeline/lifelines.h"
+#include "native/array.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -66,17 +67,9 @@ static pw_block_line *block_of(pw_story *story, pw_block_name name)
 
 static void add_flow(pw_story *story, uint64_t number, bool is_last)
 {
-    if (story->num_flows == story->flows_capacity) {
-        uint32_t capacity = story->flows_capacity ? 2 * story->flows_capacity : 16;
-        pw_flow *bigger = realloc(story->flows, capacity * sizeof *bigger);
-        if (!bigger) {
-            story->file->failed = PW_ERR_NOMEM;
-            return;
-        }
-        story->flows = bigger;
-        story->flows_capacity = capacity;
-    }
-    story->flows[story->num_flows++] = (pw_flow){number, is_last};
+    if (PW_ARRAY_MAKE_ROOM(story->flows, story->num_flows, story->flows_capacity, 16) < 0)
+        story->file->failed = PW_ERR_NOMEM;
+    else story->flows[story->num_flows++] = (pw_flow){number, is_last};
 }
 
 /* The fault's lifeline passes the step at hand. */

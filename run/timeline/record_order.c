@@ -1,4 +1,5 @@
 #include "run/timeline/record_order.h"
+#include "native/array.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -268,13 +269,8 @@ static void sift_down(const pw_record_order *order)
 
 static int push(pw_record_order *order, pw_record_run *run)
 {
-    if (order->num_runs == order->runs_capacity) {
-        size_t capacity = order->runs_capacity ? 2 * order->runs_capacity : 16;
-        pw_record_run **bigger = realloc(order->heap, capacity * sizeof(pw_record_run *));
-        if (!bigger) return PW_ERR_NOMEM;
-        order->heap = bigger;
-        order->runs_capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(order->heap, order->num_runs, order->runs_capacity, 16) < 0)
+        return PW_ERR_NOMEM;
     size_t idx = order->num_runs++;
     for (; idx && is_before(run, order->heap[(idx - 1) / 2]); idx = (idx - 1) / 2)
         order->heap[idx] = order->heap[(idx - 1) / 2];
@@ -356,13 +352,8 @@ static void advance(pw_record_order *order)
 
 int pw_record_order_add(pw_record_order *order, const char *path)
 {
-    if (order->num_ranks == order->ranks_capacity) {
-        uint32_t capacity = order->ranks_capacity ? 2 * order->ranks_capacity : 16;
-        pw_rank_records *bigger = realloc(order->ranks, capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        order->ranks = bigger;
-        order->ranks_capacity = capacity;
-    }
+    if (PW_ARRAY_MAKE_ROOM(order->ranks, order->num_ranks, order->ranks_capacity, 16) < 0)
+        return PW_ERR_NOMEM;
     uint32_t rank_idx = order->num_ranks++;
     int code = open_rank(&order->ranks[rank_idx], path);
     return code < 0 ? code : push_next(order, rank_idx);

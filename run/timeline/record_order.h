@@ -40,7 +40,7 @@ typedef struct {
     pw_rank_records *ranks;
     uint32_t num_ranks, ranks_capacity;
     pw_record_run **heap; /* by time of the next record */
-    size_t num_runs, runs_capacity;
+    uint32_t num_runs, runs_capacity;
     pw_record_run *free_runs;
     pw_record_run *current; /* whose record was given last */
     uint64_t num_held;      /* records that are in memory */

@@ -1,4 +1,4 @@
-"""Write fields.c, the tables of node/settings/fields.h, from the C headers. Run by meson alone;
+"""Write fields.c, the tables of native/fields.h, from the C headers. Run by meson alone;
 not installed.
 
 build_fields.py SOURCE_ROOT FIELDS_C: a struct that cannot be read ends the build with its name.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from build_cdef import cut
 
 STRUCTS = {
+    "costs": ("pw_costs", "native/costs.h"),
     "counters": ("pw_counters", "native/counters.h"),
     "strategy_counters": ("pw_strategy_counters", "node/strategies/strategy.h"),
     "call_count": ("pw_call_count", "node/report/call_counts.h"),
@@ -82,7 +83,7 @@ const char *pw_counter_name_at(uint32_t idx)
 
 def main(root_name: str, output: str) -> None:
     root = pathlib.Path(root_name)
-    headers = sorted({header for _, header in STRUCTS.values()} | {"node/settings/fields.h"})
+    headers = sorted({header for _, header in STRUCTS.values()} | {"native/fields.h"})
     found = SITE.findall(cut((root / "native/impairments.h").read_text(encoding="utf-8")))
     sites = "".join(f'    [PW_IMPAIRMENT_{site}] = "{site.lower()}",\n' for site in found)
     counters = ",\n".join(f'    "{name}"' for name in counter_words(root))

@@ -310,8 +310,11 @@ static void operate(input *in)
     case 7: send_burst(take_byte(in) < 240 ? burst_bytes : take_below(in, burst_bytes + 1)); break;
     case 9: {
         const uint64_t first = take(in, 2) % (OPEN_BYTES / PW_PAGE_BYTES);
-        pw_memory_drop(all.memory[0], pw_page_of((uintptr_t)open_memory) + first, 1);
-        pw_ni_invalidate(all.ni[0], PDID, pw_page_of((uintptr_t)open_memory) + first, 1);
+        const uint64_t page = pw_page_of((uintptr_t)open_memory) + first;
+        if (pw_memory_is_pinned(all.memory[0], page, 1) == 0 &&
+            pw_memory_set(all.memory[0], page, 1, PW_PAGE_ABSENT) < 0) /* the host's own */
+            madvise(open_memory + first * PW_PAGE_BYTES, PW_PAGE_BYTES, MADV_DONTNEED);
+        pw_ni_invalidate(all.ni[0], PDID, page, 1);
         break;
     }
     case 10: pw_ni_enter(all.ni[0]); break;

@@ -80,9 +80,6 @@ class Memory:
     def unpin(self, first: int, count: int) -> int:
         return lib.pw_memory_unpin(self.memory, first, count)
 
-    def drop(self, first: int, count: int) -> int:
-        return lib.pw_memory_drop(self.memory, first, count)
-
     def set(self, first: int, count: int, state: int) -> int:
         return lib.pw_memory_set(self.memory, first, count, state)
 
@@ -143,7 +140,7 @@ def test_host_fresh_pages_are_absent_and_written_ones_present(host, make_mapping
 
 
 @pytest.mark.parametrize("for_write", [True, False])
-def test_host_populate_counts_absent_and_drop_takes_away_again(
+def test_host_populate_counts_pages_that_are_absent_each_time(
     host, make_mapping, for_write
 ) -> None:
     mapping = make_mapping(8)
@@ -152,7 +149,8 @@ def test_host_populate_counts_absent_and_drop_takes_away_again(
         assert host.populate(mapping.first, 8, for_write) == (0, 7)
         assert host.probe(mapping.first, 8) == [PRESENT] * 8
         assert host.populate(mapping.first, 8, for_write) == (0, 0)
-        assert host.drop(mapping.first, 8) == 0
+        LIBC.madvise(mapping.address, 8 * 4096, mmap.MADV_DONTNEED)
+        lib.pw_memory_changed(host.memory)
         assert host.probe(mapping.first, 8) == [ABSENT] * 8
     assert host.counters()["populated_pages"] == 21
     assert host.counters()["already_present_pages"] == 3 * 9
@@ -187,7 +185,6 @@ def test_host_holes_are_unmapped(host, make_mapping, holes) -> None:
     assert host.probe(mapping.first, 16) == expected
     before = expected.index(UNMAPPED)
     assert host.pin(mapping.first, 16) == (lib.PW_ERR_ADDRESS, 0)
-    assert host.drop(mapping.first, 16) == lib.PW_ERR_ADDRESS
     assert host.probe(mapping.first, 16) == expected
     num_absent = expected[:before].count(ABSENT)
     assert host.populate(mapping.first, 16) == (lib.PW_ERR_ADDRESS, num_absent)
@@ -217,9 +214,9 @@ def test_host_pin_pages_in_and_unpin(host, make_mapping) -> None:
     mapping.write(0)
     assert host.pin(mapping.first, 4) == (0, 3)
     assert host.probe(mapping.first, 4) == [PRESENT] * 4
-    assert host.drop(mapping.first, 4) == lib.PW_ERR_PROTECTION
+    assert lib.pw_memory_is_pinned(host.memory, mapping.first, 4) == 1
     assert host.unpin(mapping.first, 4) == 0
-    assert host.drop(mapping.first, 4) == 0
+    assert lib.pw_memory_is_pinned(host.memory, mapping.first, 4) == 0
     assert host.counters()["pinned_pages"] == host.counters()["unpinned_pages"] == 4
 
 
@@ -373,14 +370,6 @@ class Reference:
                 self.frames[page] = None
         return 0
 
-    def drop(self, first: int, count: int) -> int:
-        pages = range(first, first + count)
-        if UNMAPPED in map(self.state, pages):
-            return lib.PW_ERR_ADDRESS
-        if self.pinned & set(pages):
-            return lib.PW_ERR_PROTECTION
-        return self.set(first, count, ABSENT)
-
     def set(self, first: int, count: int, state: int) -> int:
         for page in range(first, first + count):
             self.frames.pop(page, None)
@@ -400,9 +389,7 @@ class Reference:
 
 FIRST, COUNT = st.integers(0, 30), st.integers(0, 8)
 STEP = st.one_of(
-    st.tuples(
-        st.sampled_from(["probe", "populate", "populate", "pin", "unpin", "drop"]), FIRST, COUNT
-    ),
+    st.tuples(st.sampled_from(["probe", "populate", "populate", "pin", "unpin"]), FIRST, COUNT),
     st.tuples(
         st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED, WRITE_PROTECTED])
     ),
@@ -491,7 +478,7 @@ def test_model_huge_page_comes_in_whole_as_far_as_there_are_frames(limit: int) -
     assert memory.extent(600) == ((512, 512) if whole else (600, 1))
     if whole:
         assert states == [PRESENT] * 512 and effects[1] == ALONG
-        assert memory.drop(600, 1) == 0
+        assert memory.set(600, 1, ABSENT) == 0
         assert memory.extent(512 + 7) == (512 + 7, 1)
         assert memory.page_in(600, 2) == (0, [NEW, NONE])
     assert memory.probe(0, 512) == [ABSENT] * 512
@@ -634,7 +621,6 @@ def test_host_huge_page_is_found_where_the_program_has_given_small_ones_back(
     for announce in (
         lambda: lib.pw_memory_enter(host.memory),
         lambda: lib.pw_memory_changed(host.memory),
-        lambda: host.drop(region, HUGE_PAGES),
     ):
         LIBC.madvise(address, num_bytes, mmap.MADV_DONTNEED)
         LIBC.madvise(address, num_bytes, mmap.MADV_NOHUGEPAGE)

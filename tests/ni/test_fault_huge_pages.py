@@ -151,7 +151,7 @@ def test_model_of_huge_pages_brings_in_2_mb_at_the_first_touch_until_they_are_ta
     pair.carry(source, destination)
     assert pair.counters(1).pages_paged_in == 2
     lost = destination.first_page + 700
-    check(lib.pw_memory_drop(pair.memories[1], lost, 1), "drop")
+    check(lib.pw_memory_set(pair.memories[1], lost, 1, lib.PW_PAGE_ABSENT), "set")
     pair.write(source, destination, at_ns=10**9)
     pair.finish()
     assert pair.counters(1).pages_paged_in == 3

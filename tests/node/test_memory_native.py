@@ -40,9 +40,10 @@ def model(**options: int):
 
 def is_pinned(memory, page: int) -> bool:
     """A page that is not is absent afterwards."""
-    code = lib.pw_memory_drop(memory, page, 1)
-    assert code in (0, lib.PW_ERR_PROTECTION)
-    return code != 0
+    if lib.pw_memory_is_pinned(memory, page, 1) == 1:
+        return True
+    check(lib.pw_memory_set(memory, page, 1, lib.PW_PAGE_ABSENT), "set")
+    return False
 
 
 # Costs.

@@ -1,4 +1,4 @@
-"""Files that C leaves: as native/output.py writes them, and durations as Python's clock does."""
+"""Files that a run leaves, and durations, as Python's clock reads them."""
 
 import array
 import errno

@@ -191,9 +191,9 @@ def test_values_given_in_python_pass_the_same_limits():
     with pytest.raises(ConfigError, match="one of part"):
         RunConfig(memory="x")
     with pytest.raises(ConfigError, match="true or false"):
-        RunConfig(err=1)  # type: ignore[arg-type]
+        RunConfig(err=1)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        RunConfig().memory = "pin"  # type: ignore[misc]
+        RunConfig().memory = "pin"
 
 
 def test_engine_settings_are_those_of_the_engines_struct():
@@ -230,20 +230,6 @@ def test_every_choice_has_a_number_of_its_own_in_the_engine(name):
 )
 def test_setting_reaches_the_engine(assignment, field, number):
     assert load([assignment], environ={}).engine_settings()[field] == number
-
-
-@pytest.mark.parametrize(
-    ("fields", "differ"),
-    [
-        (("rnr_timer_ns", "fault_pages"), "prefetch"),
-        (("rnr_timer_ns", "fault_pages", "prefetch", "more"), "more"),
-        (("fault_pages", "rnr_timer_ns", "prefetch"), "their order"),
-    ],
-)
-def test_section_that_is_not_the_tables_is_refused_where_it_is_declared(fields, differ):
-    owner = type("Odp", (), {"__annotations__": dict.fromkeys(fields, int)})
-    with pytest.raises(TypeError, match=f"Odp and setting_rows.c differ in {differ}"):
-        declared.section("odp")(owner)
 
 
 def test_engine_settings_are_integers_in_base_units():

@@ -1,4 +1,5 @@
 #include "transport/facade/mpi_bursts.h"
+#include "native/array.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -82,9 +83,6 @@ int pw_mpi_bursts_create(const pw_mpi_library *mpi, pw_mpi_handle comm, bool has
     bursts->mpi = mpi;
     bursts->comm = comm;
     bursts->has_peers = has_peers;
-    bursts->sends = calloc(FIRST_SENDS, sizeof *bursts->sends);
-    if (!bursts->sends) return PW_ERR_NOMEM;
-    bursts->sends_room = FIRST_SENDS;
     return has_peers ? make_receives(bursts) : PW_OK;
 }
 
@@ -134,17 +132,6 @@ static int test(pw_mpi_bursts *bursts, pw_mpi_handle *request, bool *is_done, pw
     return code ? check(bursts, code, "MPI_Test") : PW_OK;
 }
 
-static bool make_room(pw_mpi_bursts *bursts)
-{
-    if (bursts->num_sends < bursts->sends_room) return true;
-    const uint32_t room = 2 * bursts->sends_room;
-    outgoing *sends = reallocarray(bursts->sends, room, sizeof *sends);
-    if (!sends) return false;
-    bursts->sends = sends;
-    bursts->sends_room = room;
-    return true;
-}
-
 int pw_mpi_bursts_send(pw_mpi_bursts *bursts, uint32_t peer, uint8_t *data, uint32_t num_bytes,
                        bool *is_free)
 {
@@ -153,7 +140,8 @@ int pw_mpi_bursts_send(pw_mpi_bursts *bursts, uint32_t peer, uint8_t *data, uint
     outgoing out = {0, data};
     if (bursts->error) return bursts->error;
     if (!bursts->has_peers || !num_bytes || num_bytes > PW_BURST_BYTES) return PW_ERR_INVALID;
-    if (!make_room(bursts)) return PW_ERR_NOMEM;
+    if (PW_ARRAY_MAKE_ROOM(bursts->sends, bursts->num_sends, bursts->sends_room, FIRST_SENDS) < 0)
+        return PW_ERR_NOMEM;
     int code =
         mpi->isend(data, (int)num_bytes, mpi->byte, (int)peer, TAG, bursts->comm, &out.request);
     if (code) return check(bursts, code, "MPI_Isend");

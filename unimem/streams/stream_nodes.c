@@ -1,5 +1,6 @@
 /* See stream_nodes.h. */
 #include "unimem/streams/stream_nodes.h"
+#include "native/array.h"
 #include "native/status.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,15 +81,9 @@ static int send_message(void *context, uint32_t peer, uint64_t word)
 static void keep_message(void *context, uint32_t source, uint64_t word, int64_t time_ns)
 {
     pw_node_streams *self = context;
-    if (self->num_messages == self->capacity) {
-        uint32_t capacity = self->capacity ? self->capacity * 2 : 256;
-        message *grown = realloc(self->inbox, capacity * sizeof *grown);
-        if (!grown) {
-            self->is_short = true;
-            return;
-        }
-        self->inbox = grown;
-        self->capacity = capacity;
+    if (PW_ARRAY_MAKE_ROOM(self->inbox, self->num_messages, self->capacity, 256) < 0) {
+        self->is_short = true;
+        return;
     }
     uint32_t at = self->num_messages++;
     for (; at > self->first && self->inbox[at - 1].time_ns > time_ns; at--)

@@ -208,7 +208,6 @@ static void test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them
     pw_clock_finish(&clock);
 }
 
-/* A call after num_vain tests that find nothing. */
 /* Another thread reads the clock during a test in vain, which then costs nothing. */
 static void test_what_was_told_during_a_call_is_not_taken_back(void)
 {
@@ -229,6 +228,7 @@ static void test_what_was_told_during_a_call_is_not_taken_back(void)
     }
 }
 
+/* A call after num_vain tests that find nothing. */
 static void call_after(pw_clock *clock, int num_vain, int64_t work_ns)
 {
     for (int i = 0; i < num_vain; i++) {

@@ -1,8 +1,8 @@
-/* The fields of those plain structs that a report holds by name: where each lies in
+/* The fields of plain structs that are known by name: where each lies in
  * its struct and what it is. The tables are generated from the headers by src/cffi/build_fields.py,
  * so that a name is written once. Constants, thread-safe. */
-#ifndef PW_NODE_SETTINGS_FIELDS_H
-#define PW_NODE_SETTINGS_FIELDS_H
+#ifndef PW_NATIVE_FIELDS_H
+#define PW_NATIVE_FIELDS_H
 #include "native/impairments.h"
 
 #define PW_FIELD_INT64 0
@@ -21,6 +21,7 @@ typedef struct {
     uint32_t num_fields;
 } pw_field_table;
 
+extern const pw_field_table pw_fields_costs;             /* pw_costs */
 extern const pw_field_table pw_fields_counters;          /* pw_counters */
 extern const pw_field_table pw_fields_call_count;        /* pw_call_count */
 extern const pw_field_table pw_fields_strategy_counters; /* pw_strategy_counters */
