@@ -8,6 +8,7 @@ import mmap
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
+from typing import Any
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.engine import NEVER, Engine, OwnPolicy
@@ -16,6 +17,7 @@ from pagewire.native import check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
+from pagewire.smmu.registers import ContextBank
 
 PAGE = 4096
 BLOCK = 16384
@@ -329,6 +331,10 @@ class Pair(Joined):
         check(lib.pw_ni_trigger(ni, channel, posted, id_), "trigger")
         return int(id_[0])
 
+    def notify(self, source: Buffer, destination: Buffer, **how: Any) -> int:
+        """Post the whole source through a channel, `how` as `post` takes it; the write's id."""
+        return self.post(source.address, destination.address, source.num_bytes, **how)
+
     def read_notified(
         self,
         source_address: int,
@@ -361,6 +367,12 @@ class Pair(Joined):
         super().run(horizon_ns, max_turns=limit)
         return self.events[start:]
 
+    def errors(self) -> dict[int, int]:
+        """Run; the error of each kind of event, of which there is one each."""
+        events = self.run()
+        assert len({event.kind for event in events}) == len(events)
+        return {event.kind: event.error for event in events}
+
     def finish(self, *moved: tuple[Buffer, Buffer]) -> list[Event]:
         """Run; nothing failed, each destination has its source's bytes, nothing is left."""
         events = self.run()
@@ -375,8 +387,21 @@ class Pair(Joined):
         self.write(source, destination, **how)
         return self.finish((source, destination))
 
+    def step(self, num_turns: int, horizon_ns: int) -> None:
+        """So many turns only: leave the transfers in the middle."""
+        for _ in range(num_turns):
+            self.deliver()
+            for engine in self.engines:
+                engine.run(horizon_ns, functools.partial(self.handle, engine.node))
+
     def counters(self, node: int) -> SimpleNamespace:
         return SimpleNamespace(**self.engines[node].counters())
+
+    def bank(self, node: int, idx: int = 0) -> ContextBank:
+        """The registers of a node's context bank."""
+        out = ffi.new("pw_context_bank *")
+        check(lib.pw_ni_read_bank(self.nis[node], idx, out), "bank")
+        return ContextBank.from_engine(idx, out)
 
     def injected(self, node: int) -> dict[str, dict[str, int]]:
         """Eligible and injected events of the impairments that are on."""
@@ -415,6 +440,22 @@ def write(pair: Pair, source: Buffer, destination: Buffer, at_ns: int = 0) -> in
     """One write until it is over: how long it took."""
     events = pair.carry(source, destination, at_ns=at_ns)
     return max(event.time_ns for event in events) - at_ns
+
+
+def written(
+    source: Buffer, destination: Buffer, content: bytes | None = None, **settings: Any
+) -> tuple[Pair, int]:
+    """A traced write of two engines until all is quiet, and when its last byte had come.
+
+    `content`: what the destination has then, when not the source's bytes.
+    """
+    pair = Pair(**settings)
+    pair.trace(50_000)
+    expected = source.read() if content is None else content
+    pair.write(source, destination)
+    arrived = times(pair.finish())[ARRIVED]
+    assert destination.read() == expected
+    return pair, arrived
 
 
 def times(events: list[Event]) -> dict[int, int]:

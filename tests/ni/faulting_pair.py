@@ -4,10 +4,9 @@ reports."""
 from __future__ import annotations
 
 import pytest
-from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Event, Pair, resident, times
+from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Pair, resident, times
 
-from pagewire.native import check, ffi, lib
-from pagewire.smmu.registers import ContextBank
+from pagewire.native import check, lib
 
 ABSENT, PRESENT, UNMAPPED = lib.PW_PAGE_ABSENT, lib.PW_PAGE_PRESENT, lib.PW_PAGE_UNMAPPED
 WRITE_PROTECTED = lib.PW_PAGE_WRITE_PROTECTED
@@ -25,16 +24,6 @@ needs_pagemap = pytest.mark.skipif(
 needs_procmap = pytest.mark.skipif(
     not CHECKS & lib.PW_CHECKS_PERMISSION, reason="PROCMAP_QUERY: Linux 6.11 or newer"
 )
-
-
-def errors(events: list[Event]) -> dict[int, int]:
-    return {event.kind: event.error for event in events}
-
-
-def bank(pair: Pair, node: int) -> ContextBank:
-    out = ffi.new("pw_context_bank *")
-    check(lib.pw_ni_read_bank(pair.nis[node], 0, out), "bank")
-    return ContextBank.from_engine(0, out)
 
 
 def faults(pair: Pair, node: int) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ import os
 import struct
 
 import pytest
-from engine_pair import BLOCK, PAGE, Buffer, Pair, resident
+from engine_pair import BLOCK, PAGE, Pair, resident
 from mappings import LIBC, unmap
 from test_frames import KIND_AT, KIND_BLOCK, frames, seal
 
@@ -196,27 +196,6 @@ def test_address_that_the_host_does_not_allow_ends_the_transfer(
     assert lib.pw_ni_num_transactions(pair.nis[0]) == 0
 
 
-def read_without_key(pair: Pair, source: Buffer, destination: Buffer) -> set[int]:
-    pair.fetch_raw(source.address, 0, destination.address, source.num_bytes)
-    return errors(pair)
-
-
-def test_read_needs_a_key() -> None:
-    pair, (source, destination) = Pair(), resident(BLOCK)
-    before = destination.read()
-    assert read_without_key(pair, source, destination) == {PROTECTION}
-    assert pair.counters(0).reads_refused == 1
-    assert destination.read() == before
-    pair.assert_quiet()
-
-
-def test_setting_opens_reads_without_key() -> None:
-    pair, (source, destination) = Pair(reads_without_key=1), resident(BLOCK)
-    assert read_without_key(pair, source, destination) == {0}
-    assert destination.read() == source.read()
-    pair.assert_quiet()
-
-
 def mapped_file(num_bytes: int, flags: int) -> tuple[int, mmap.mmap, int]:
     """A file's number, its mapping with every page here, and where that lies."""
     file = os.memfd_create("mapped")
@@ -255,10 +234,7 @@ def test_file_that_is_truncated_under_its_mapping_is_a_bad_address(
     else:
         pair.write_raw(*addresses, num_bytes)
     if when == "in the middle":
-        for _ in range(3):
-            pair.deliver()
-            for ni in pair.nis:
-                lib.pw_ni_run(ni, 100_000, ffi.new("pw_host_event[16]"), 16)
+        pair.step(3, 100_000)
     os.ftruncate(file, 0)
     try:
         assert errors(pair) == {ADDRESS}

@@ -10,6 +10,7 @@ from engine_pair import (
     POLICY_BLOCK,
     Buffer,
     Pair,
+    absent,
     resident,
     times,
 )
@@ -55,8 +56,7 @@ def test_pages_that_were_never_touched_and_dropped_ones_fault(how: str, ends: st
 def test_block_whose_pages_are_all_absent_is_looked_at_once_in_each_attempt() -> None:
     """The pages of one block are asked for at one moment, so one probe does for all of them."""
     pair = Pair(policy=POLICY_BLOCK)
-    source, destination = resident(BLOCK)
-    destination.drop()
+    source, destination = absent(BLOCK)
     counters = ffi.new("pw_memory_counters *")
     pair.carry(source, destination)
     lib.pw_memory_read_counters(pair.memories[1], counters)

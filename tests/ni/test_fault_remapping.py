@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from functools import partial
 
 import pytest
 from engine_pair import BLOCK, PDID, POLICY_ALL, Buffer, Pair, resident, times
@@ -12,7 +11,6 @@ from faulting_pair import (
     ENDS,
     MODEL,
     assert_both_live_on,
-    errors,
     faults,
     needs_procmap,
 )
@@ -73,7 +71,7 @@ def test_buffer_moved_by_mremap_keeps_its_pages_and_its_old_address_is_bad(end: 
     assert (destination if end == "source" else hole).read() == expected
     assert faults(pair, 0) == faults(pair, 1) == (0, 0, 0, 0)
     pair.write(source, destination, at_ns=2 * 10**8)
-    found = errors(pair.run())
+    found = pair.errors()
     map_at(old, 2 * BLOCK)
     assert set(found.values()) == {lib.PW_ERR_ADDRESS}
     assert_both_live_on(pair)
@@ -92,16 +90,13 @@ def test_buffer_taken_away_during_its_own_transfer_is_an_error_and_no_crash(
     source, destination = FarBuffer(num_bytes, 0), FarBuffer(num_bytes, 1)
     gone = source if end == "source" else destination
     (pair.read if is_read else pair.write)(source, destination)
-    for _ in range(4):
-        pair.deliver()
-        for engine in pair.engines:
-            engine.run(300_000, partial(pair.handle, engine.node))
+    pair.step(4, 300_000)
     assert pair.counters(0).blocks > 0 and not pair.events
     if change == "munmap":
         gone.unmap()
     else:
         gone.protect(0)
-    found = errors(pair.run())
+    found = pair.errors()
     for buffer in (source, destination):
         buffer.unmap()
     wanted = lib.PW_ERR_ADDRESS if change == "munmap" else lib.PW_ERR_PROTECTION
@@ -150,10 +145,7 @@ def test_change_in_the_middle_of_a_transfer_is_seen_by_the_next_block_when_it_is
     source, destination = resident(300 * BLOCK)
     buffer, node = (source, 0) if end == "source" else (destination, 1)
     (pair.read if is_read else pair.write)(source, destination)
-    for _ in range(4):
-        pair.deliver()
-        for engine in pair.engines:
-            engine.run(300_000, partial(pair.handle, engine.node))
+    pair.step(4, 300_000)
     assert 0 < pair.counters(0).blocks < 300
     first, count = buffer.first_page, buffer.num_pages
     last_pages = first + count - 40, 40

@@ -16,6 +16,7 @@ from engine_pair import (
     POLICY_ALL,
     POLICY_BLOCK,
     Pair,
+    absent,
     pattern,
     resident,
     times,
@@ -28,7 +29,6 @@ from faulting_pair import (
     MODEL,
     PAGE_FAULT,
     WRITE_PROTECTED,
-    bank,
     faults,
     mark,
     needs_pagemap,
@@ -45,14 +45,13 @@ from pagewire.smmu.registers import Fsr, Fsynr0
 def test_zero_page_that_is_read_and_then_written_takes_a_permission_fault() -> None:
     absent_ns, _ = one_page()
     pair = Pair()
-    source, destination = resident(PAGE)
-    destination.drop()
+    source, destination = absent(PAGE)
     assert destination.read() == bytes(PAGE)  # maps the shared zero page
     assert times(pair.carry(source, destination))[ARRIVED] == absent_ns
     assert faults(pair, 1) == (0, 0, 0, 1)
     counters = pair.counters(1)
     assert counters.pages_paged_in == counters.pages_copied == counters.shootdowns_address == 1
-    registers = bank(pair, 1)
+    registers = pair.bank(1)
     assert registers.fsr == Fsr.PF | Fsr.MULTI and registers.fsynr0 == Fsynr0.WNR
     assert registers.address == destination.address
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 1
@@ -61,8 +60,7 @@ def test_zero_page_that_is_read_and_then_written_takes_a_permission_fault() -> N
 @needs_pagemap
 def test_zero_page_is_good_enough_for_a_source() -> None:
     pair = Pair()
-    source, destination = resident(3 * BLOCK)
-    source.drop()
+    source, destination = absent(3 * BLOCK, "source")
     assert source.read() == bytes(3 * BLOCK)
     pair.write(source, destination)
     times(pair.run())

@@ -4,7 +4,7 @@ import random
 import struct
 
 import pytest
-from engine_pair import BLOCK, PAGE, Pair, pattern, resident
+from engine_pair import BLOCK, PAGE, Pair, absent, pattern, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -211,8 +211,7 @@ def test_answer_of_a_node_that_the_block_did_not_go_to_is_none(
     kind: int, flags: int, when: str
 ) -> None:
     pair = Pair(3)
-    source, destination = resident(2 * BLOCK)
-    destination.drop()
+    source, destination = absent(2 * BLOCK)
     strange: list[bytearray] = []
 
     def tamper(node: int, peer: int, burst: bytearray) -> None:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from engine_pair import Pair
 
 from pagewire.lab.engine import engine_struct
 from pagewire.native import ffi, lib
@@ -54,6 +55,7 @@ def test_defaults_are_fine() -> None:
         ("outstanding_accesses", 257),
         ("ni_fifo_depth", 513),
         ("tasklet_entries", 0),
+        ("touch_ahead_pages", 0),
         ("touch_ahead_pages", 5),
         ("l1_sets", 3),
         ("l2_ways", 1025),
@@ -91,14 +93,12 @@ def test_every_cost_has_an_upper_limit() -> None:
         assert refused({name: -1}, {}) == name
 
 
-def test_stall_with_a_policy_of_the_host_is_refused() -> None:
-    assert refused({}, {"policy": lib.PW_POLICY_HOST, "stall": 1}) == "policy"
-
-
 @pytest.mark.parametrize(
     "settings,name",
     [
+        ({"policy": lib.PW_POLICY_HOST, "stall": 1}, "policy"),
         ({"interleave": lib.PW_INTERLEAVE_PACKET, "stall": 1}, "interleave"),
+        ({"interleave": lib.PW_INTERLEAVE_PACKET, "policy": lib.PW_POLICY_HOST}, "interleave"),
         ({"page_in": lib.PW_PAGE_IN_TOUCH_A_PAGE, "stall": 1}, "page_in"),
         ({"l1_sets": 2**20, "l1_ways": 32}, "l1_sets"),
         ({"l2_sets": 2**20, "l2_ways": 16, "tlb_line_pages": 2}, "l2_sets"),
@@ -133,3 +133,4 @@ def test_plan_of_an_impairment_that_is_refused_has_a_reason(
     assert lib.pw_impairment_refused(0, fine) == ffi.NULL
     bad = ffi.new("pw_impairment_site *", {"num": 1, "denom": 1} | plan)
     assert word in ffi.string(lib.pw_impairment_refused(site, bad)).decode()
+    assert lib.pw_ni_plan_impairment(Pair(1).nis[0], site, bad) == lib.PW_ERR_INVALID

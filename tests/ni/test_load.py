@@ -1,7 +1,7 @@
 """Many transfers at once: channels, the transaction table, shared engines, classes, the horizon."""
 
 import pytest
-from engine_pair import ARRIVED, BLOCK, DONE, FOREVER, PAGE, PDID, Event, Pair, resident
+from engine_pair import ARRIVED, BLOCK, DONE, FOREVER, PAGE, PDID, Event, Pair, absent, resident
 
 from pagewire.native import EngineError, ffi, lib
 
@@ -9,18 +9,6 @@ from pagewire.native import EngineError, ffi, lib
 def ends(events: list[Event], kind: int) -> dict[int, int]:
     assert all(event.error == 0 for event in events)
     return {event.id: event.time_ns for event in events if event.kind == kind}
-
-
-def test_write_without_a_free_channel_is_full_until_one_ends() -> None:
-    pair = Pair()
-    buffers = [resident(PAGE) for _ in range(33)]
-    for source, destination in buffers[:32]:
-        pair.write(source, destination)
-    with pytest.raises(EngineError, match="FULL"):
-        pair.write(*buffers[32])
-    ends(pair.run(), DONE)
-    pair.write(*buffers[32], at_ns=10**6)
-    pair.finish(*buffers)
 
 
 def test_more_blocks_than_transaction_ids() -> None:
@@ -150,8 +138,7 @@ def test_runs_of_the_tasklet_are_forgotten_though_no_message_follows_them() -> N
     """One fault at the destination wakes the library's thread; those at the source never do."""
     num_turns = 300
     pair = Pair(timeout_ns=10**6)
-    source, destination = resident(PAGE)
-    destination.drop()
+    source, destination = absent(PAGE)
     pair.write(source, destination)
     pair.run()
     for turn in range(1, num_turns + 1):

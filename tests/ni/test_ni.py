@@ -70,29 +70,6 @@ def test_hardware_latency_is_below_1_us() -> None:
     assert steps.latency() + steps.first_packet(256) < 1_000  # [PART 4.1]
 
 
-def test_four_blocks_with_window_2_leave_one_by_one_as_answers_come() -> None:
-    pair = Pair()
-    steps, c = Steps(pair.costs), pair.costs
-    times = moved(pair, *resident(4 * BLOCK))
-    noticed = steps.post_write() + steps.notice()
-    queued = noticed + c.r5_queue_op_ns  # into the medium queue
-    scheduled = queued + c.r5_queue_op_ns  # before the duplicate's drop, which is of the next pass
-    starts = [scheduled + steps.start(), scheduled + 2 * steps.start()]
-    wire, links, acks = steps.wire(BLOCK), [], []
-    link_free = 0
-    for block in range(4):
-        # four of the block's pages are new to the TLB; only the first one's walk delays the packets
-        link = max(starts[block] + steps.walk(), link_free)
-        link_free = link + wire
-        links.append(link)
-        acks.append(link + wire + steps.latency() + steps.walk() + steps.acknowledged())
-        if block < 2:  # into the queue again, out of it, start
-            starts.append(acks[block] + 2 * c.r5_queue_op_ns + steps.start())
-    assert [row[0] for row in pair.log("block_started")] == starts
-    assert [row[0] for row in pair.log("ack")] == acks
-    assert times[DONE] == acks[3]
-
-
 def test_large_transfer_uses_the_link_well() -> None:
     pair = Pair()
     num_bytes = 9 * 2**20 + 123  # also longer than one walk's snapshot
@@ -126,21 +103,6 @@ def test_nothing_to_move_still_notifies(read: bool) -> None:
     told = noticed + c.r5_completion_message_ns + steps.latency()
     assert times == ({FETCHED: told, EXPOSED: noticed} if read else {ARRIVED: told, DONE: noticed})
     assert pair.counters(0).blocks == 0
-
-
-def test_several_blocks_notify_after_the_penultimate_acknowledgement() -> None:
-    pair = Pair()
-    source, destination = resident(2 * BLOCK)
-    destination.fill(b"\xff" * BLOCK * 2)
-    destination.drop(0)
-    destination.drop(5)  # both blocks fault, so that the notification is what comes last
-    times = moved(pair, source, destination)
-    c, steps = pair.costs, Steps(pair.costs)
-    first_ack, last_ack = (row[0] for row in pair.log("ack"))
-    notification = first_ack + c.r5_completion_message_ns + steps.latency()
-    delivered = pair.log("ack_sent")[-1][0]
-    assert times[ARRIVED] == max(notification, delivered)
-    assert times[ARRIVED] < last_ack
 
 
 def test_to_itself_a_node_needs_no_hop() -> None:

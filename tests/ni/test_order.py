@@ -10,16 +10,14 @@ import random
 import pytest
 from engine_costs import Core, Steps
 from engine_pair import (
-    ARRIVED,
     BLOCK,
     POLICY_ALL,
     POLICY_BLOCK,
     POLICY_PAGE,
-    Buffer,
     Pair,
     absent,
     resident,
-    times,
+    written,
 )
 
 from pagewire.native import lib
@@ -28,18 +26,6 @@ A_PAGE = lib.PW_PAGE_IN_TOUCH_A_PAGE
 PAGE_FAULT = 1
 MS = 1_000_000
 PAGE_PACKETS, BLOCK_PACKETS, BLOCK_PAGES = 16, 64, 4
-
-
-def written(
-    source: Buffer, destination: Buffer, *, content: bytes | None = None, **settings: int
-) -> tuple[Pair, Steps, int]:
-    """A traced write until all is quiet, and when the last byte had come."""
-    pair = Pair(**settings)
-    pair.trace()
-    pair.write(source, destination)
-    arrived = times(pair.finish())[ARRIVED]
-    assert destination.read() == (source.read() if content is None else content)
-    return pair, Steps(pair.costs), arrived
 
 
 def started_single(steps: Steps) -> int:
@@ -72,8 +58,8 @@ def column(pair: Pair, kind: str) -> list[int]:
 
 def test_err_of_the_first_block_waits_for_the_entries_of_the_second() -> None:
     source, destination = absent(2 * BLOCK)
-    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE, window_blocks=2)
-    c = pair.costs
+    pair, arrived = written(source, destination, policy=POLICY_PAGE, window_blocks=2)
+    c, steps = pair.costs, Steps(pair.costs)
     # through the scheduler's queue, then one start after the other; the second waits for the link
     queue = 2 * c.r5_queue_op_ns
     started = [steps.post_write() + steps.notice() + queue + steps.start()]
@@ -109,10 +95,8 @@ def test_on_a_core_of_its_own_the_thread_sends_the_err_while_the_tasklet_works(
 ) -> None:
     """The block's first entry brings all four pages in; three more wait in the FIFO."""
     source, destination = absent(BLOCK)
-    pair, steps, arrived = written(
-        source, destination, policy=POLICY_BLOCK, library_core=core_of_library
-    )
-    c = pair.costs
+    pair, arrived = written(source, destination, policy=POLICY_BLOCK, library_core=core_of_library)
+    c, steps = pair.costs, Steps(pair.costs)
     started = started_single(steps)
     core = Core(pair, accesses(steps, started + steps.walk()))
     first, further = core.entry(4), core.entry(0)
@@ -132,8 +116,8 @@ def test_on_a_core_of_its_own_the_thread_sends_the_err_while_the_tasklet_works(
 def test_drivers_differ_in_what_an_entry_costs_whose_page_is_brought_in(variant: int) -> None:
     """[PART] resolves each unique page by itself; [PSI] reads the entry, and is done with it."""
     source, destination = absent(BLOCK)
-    pair, steps, arrived = written(source, destination, policy=POLICY_BLOCK, driver_variant=variant)
-    c = pair.costs
+    pair, arrived = written(source, destination, policy=POLICY_BLOCK, driver_variant=variant)
+    c, steps = pair.costs, Steps(pair.costs)
     core = Core(pair, accesses(steps, started_single(steps) + steps.walk()))
     is_psi = variant == lib.PW_DRIVER_PSI
     further = 2 * c.core_register_read_ns if is_psi else core.entry(0)
@@ -153,10 +137,9 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
     that. Each further one reaches one page further, and that page's ERR comes when the source has
     touched the next."""
     source, destination = absent(BLOCK, "both")
-    pair, steps, arrived = written(
-        source, destination, content=bytes(BLOCK), page_in=A_PAGE, policy=POLICY_PAGE, timeout_ns=MS
-    )
-    c = pair.costs
+    settings = {"page_in": A_PAGE, "policy": POLICY_PAGE, "timeout_ns": MS}
+    pair, arrived = written(source, destination, bytes(BLOCK), **settings)
+    c, steps = pair.costs, Steps(pair.costs)
     started = [started_single(steps)]
     started.append(started[0] + MS + steps.restart())
     for page in range(BLOCK_PAGES):
@@ -226,8 +209,8 @@ def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:
     that attempt."""
     timeout_ns = 72_000
     source, destination = absent(BLOCK)
-    pair, steps, arrived = written(source, destination, policy=POLICY_PAGE, timeout_ns=timeout_ns)
-    c = pair.costs
+    pair, arrived = written(source, destination, policy=POLICY_PAGE, timeout_ns=timeout_ns)
+    c, steps = pair.costs, Steps(pair.costs)
     started = started_single(steps)
     second = started + timeout_ns + steps.restart()
     link = second + steps.l1_hit()

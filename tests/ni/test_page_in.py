@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import tempfile
 
@@ -15,16 +16,16 @@ from engine_pair import (
     POLICY_ALL,
     POLICY_BLOCK,
     POLICY_PAGE,
-    Buffer,
     Pair,
     absent,
     pattern,
     resident,
+    written,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagewire.native import EngineError, ffi, lib
+from pagewire.native import ffi, lib
 from pagewire.run.settings.platform import load, names
 
 UNRECOVERABLE, ADDRESS, PROTECTION = (
@@ -37,10 +38,6 @@ MS = 1_000_000
 SOURCE, DESTINATION = 0, 1
 DRIVER = ("handler", "tasklet_entry", "page_in_done", "netlink_sent", "page_touched", "err_sent")
 BLOCK_PAGES = BLOCK // PAGE
-
-
-def errors(pair: Pair) -> dict[int, int]:
-    return {event.kind: event.error for event in pair.run()}
 
 
 class Driver:
@@ -122,14 +119,8 @@ WANTED = {POLICY_PAGE: [1, 1, 1, 1], POLICY_BLOCK: [4, 3, 2, 1], POLICY_ALL: [4,
 @pytest.mark.parametrize("num_pages", [1, 4])
 def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None:
     """The log until the retransmission, which the ERR brings, and when the data are there."""
-    pair = Pair(page_in=way, policy=policy)
-    pair.trace()
-    source, destination = absent(num_pages * PAGE, "destination")
-    pair.write(source, destination)
-    events = {event.kind: event for event in pair.run()}
-    assert destination.read() == source.read()
-    pair.assert_quiet()
-
+    source, destination = absent(num_pages * PAGE)
+    pair, arrived = written(source, destination, page_in=way, policy=policy)
     steps = Steps(pair.costs)
     num_bytes = num_pages * PAGE
     started = steps.post_write() + steps.notice() + steps.start_single()
@@ -145,7 +136,7 @@ def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None
     driver.assert_logged(10 * MS)
     assert pair.counters(SOURCE).retransmitted_blocks == 1
     last_packet = restarted + steps.l1_hit() + steps.wire(num_bytes) + steps.latency()
-    assert events[ARRIVED].time_ns == last_packet + steps.walk()
+    assert arrived == last_packet + steps.walk()
     counters = pair.counters(DESTINATION)
     assert counters.tasklet_runs == counters.errs_sent == 1
     assert counters.pages_paged_in == num_pages
@@ -159,14 +150,9 @@ def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None
 def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> None:
     """No FIFO and no ERR: an attempt ends at its first absent page, from which on touch_ahead_pages
     come in (by touch one), whatever the policy; then the timeout sends the block again."""
-    pair = Pair(page_in=way, policy=policy, touch_ahead_pages=touch_ahead_pages, timeout_ns=MS)
-    pair.trace()
     source, destination = absent(BLOCK, "source")
-    pair.write(source, destination)
-    events = {event.kind: event for event in pair.run()}
-    assert destination.read() == bytes(BLOCK)
-    pair.assert_quiet()
-
+    settings = {"page_in": way, "policy": policy, "touch_ahead_pages": touch_ahead_pages}
+    pair, arrived = written(source, destination, bytes(BLOCK), timeout_ns=MS, **settings)
     steps = Steps(pair.costs)
     started = [steps.post_write() + steps.notice() + steps.start_single()]
     rows: list[tuple[int, str, int, int]] = []
@@ -189,8 +175,7 @@ def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> N
     # packets of the attempt before were at the destination, unless it had met its first page
     cached = num_timeouts > 1
     delay = steps.l1_hit() if cached else steps.walk()
-    arrived = started[-1] + delay + steps.wire(BLOCK) + steps.latency() + delay
-    assert events[ARRIVED].time_ns == arrived
+    assert arrived == started[-1] + delay + steps.wire(BLOCK) + steps.latency() + delay
     counters = pair.counters(SOURCE)
     assert counters.timeouts == counters.fault_interrupts == num_timeouts
     assert counters.faults_multi == pair.counters(DESTINATION).errs_sent == 0
@@ -204,14 +189,9 @@ def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> N
 def test_fault_at_both_ends(way: int, policy: int) -> None:
     """The source's timeout brings the block to the destination, whose ERR then needs no other
     one."""
-    pair = Pair(page_in=way, policy=policy, timeout_ns=MS)
-    pair.trace()
     source, destination = absent(PAGE, "both")
-    pair.write(source, destination)
-    events = {event.kind: event for event in pair.run()}
-    assert destination.read() == bytes(PAGE)
-    pair.assert_quiet()
-
+    settings = {"page_in": way, "policy": policy, "timeout_ns": MS}
+    pair, arrived = written(source, destination, bytes(PAGE), **settings)
     steps = Steps(pair.costs)
     started = steps.post_write() + steps.notice() + steps.start_single()
     at_source = Driver(pair, SOURCE, source.first_page)
@@ -227,16 +207,14 @@ def test_fault_at_both_ends(way: int, policy: int) -> None:
     there.assert_logged(10 * MS)
     assert there.err is not None
     third = there.err + steps.latency() + steps.read_mailbox() + steps.restart()
-    arrived = third + steps.l1_hit() + steps.wire(PAGE) + steps.latency() + steps.walk()
-    assert events[ARRIVED].time_ns == arrived
+    last_packet = third + steps.l1_hit() + steps.wire(PAGE) + steps.latency()
+    assert arrived == last_packet + steps.walk()
     assert [row[0] for row in pair.log("block_started")] == [started, again - steps.walk(), third]
     assert pair.counters(SOURCE).timeouts == pair.counters(SOURCE).err_messages == 1
 
 
 def test_touch_a_page_of_a_long_transfer_sends_a_message_for_each_page_of_each_entry() -> None:
-    pair = Pair(page_in=A_PAGE, policy=POLICY_ALL)
-    source, destination = absent(4 * BLOCK, "destination")
-    pair.carry(source, destination)
+    pair, _ = written(*absent(4 * BLOCK), page_in=A_PAGE, policy=POLICY_ALL)
     counters = pair.counters(DESTINATION)
     assert counters.pages_paged_in == 16
     # stale messages cost time too: each entry asks again for all that follows it
@@ -247,11 +225,8 @@ def test_thread_touches_one_page_after_the_other() -> None:
     """Ten messages wait when the run is over: of pages 0 to 3, 1 to 3, 2 and 3, and 3. The thread
     touches in their order, each page's first time for 30 us, and sends the ERR behind the last
     touch."""
-    pair = Pair(page_in=A_PAGE, policy=POLICY_BLOCK, costs={"touch_absent_page_ns": 30_000})
-    pair.trace()
-    source, destination = absent(BLOCK, "destination")
-    pair.write(source, destination)
-    pair.finish()
+    costs = {"touch_absent_page_ns": 30_000}
+    pair, _ = written(*absent(BLOCK), page_in=A_PAGE, policy=POLICY_BLOCK, costs=costs)
     touched = [row[0] for row in pair.log("page_touched") if row[4]]
     assert touched == [touched[0] + i * 30_000 for i in range(4)]
     run_ns = pair.log("netlink_sent")[-1][0]
@@ -274,7 +249,7 @@ def test_touch_of_a_page_that_is_gone_takes_its_turn_like_the_others() -> None:
     code = lib.pw_memory_set_at_page_in(pair.memories[DESTINATION], gone, 1, lib.PW_PAGE_UNMAPPED)
     assert code == lib.PW_OK
     pair.write(source, destination)
-    assert errors(pair) == {DONE: ADDRESS, ARRIVED: ADDRESS}
+    assert pair.errors() == {DONE: ADDRESS, ARRIVED: ADDRESS}
     c = pair.costs
     awake = pair.log("netlink_sent")[-1][0] + c.user_wakeup_ns
     first = (awake + c.touch_absent_page_ns, DESTINATION, "page_touched", destination.first_page, 1)
@@ -297,45 +272,35 @@ def test_the_threads_touch_costs_what_the_platforms_tables_say_for_one_page(name
     assert platform.costs.touch_resident_page_ns == platform.table("touch_resident").cost_ns(PAGE)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"touch_ahead_pages": 0}, {"touch_ahead_pages": 5}, {"page_in": A_PAGE, "stall": 1}]
-)
-def test_engine_refuses_settings_that_the_driver_cannot_follow(wrong: dict[str, int]) -> None:
-    with pytest.raises(EngineError, match="engine"):
-        Pair(**wrong)
-
-
-# What may bring a block through, or end it: (ERR, timeout, NTO).
-RECOVERIES = [(1, MS, 0), (0, MS, 0), (1, MS, 1), (1, -1, 0), (1, -1, 1), (0, -1, 0), (0, MS, 1)]
+Recovery = dict[str, int]
+RECOVERIES: list[Recovery] = [
+    {"err_enabled": err, "timeout_ns": timeout_ns, "nack_cancels_timer": nto}
+    for err, timeout_ns, nto in itertools.product([0, 1], [-1, MS], [0, 1])
+    if err or timeout_ns > 0 or not nto
+]
+"""What may bring a block through, or end it."""
 
 
 def set_state(pair: Pair, node: int, page: int, state: int) -> None:
     assert lib.pw_memory_set(pair.memories[node], page, 1, state) == lib.PW_OK
 
 
-def holed(sides: str, way: int, recovery: tuple[int, int, int]) -> tuple[Pair, Buffer, Buffer]:
-    """Model memory, two blocks: the first one's pages absent, a page of the second one unmapped."""
-    err, timeout_ns, nto = recovery
-    settings = {"err_enabled": err, "timeout_ns": timeout_ns, "nack_cancels_timer": nto}
-    pair = Pair(page_in=way, policy=POLICY_ALL, memory_backend=1, window_blocks=1, **settings)
-    source, destination = resident(2 * BLOCK)
-    node, buffer = (SOURCE, source) if sides == "source" else (DESTINATION, destination)
-    for page in range(BLOCK_PAGES):
-        set_state(pair, node, buffer.first_page + page, lib.PW_PAGE_ABSENT)
-    set_state(pair, node, buffer.first_page + BLOCK_PAGES + 1, lib.PW_PAGE_UNMAPPED)
-    return pair, source, destination
-
-
 @pytest.mark.parametrize("recovery", RECOVERIES)
 @pytest.mark.parametrize("way", [AHEAD, A_PAGE])
 def test_message_for_an_unmapped_page_is_a_segmentation_fault_that_the_thread_survives(
-    way: int, recovery: tuple[int, int, int]
+    way: int, recovery: Recovery
 ) -> None:
-    pair, source, destination = holed("destination", way, recovery)
+    """The first block's pages are absent, a page of the second one is unmapped."""
+    pair = Pair(page_in=way, policy=POLICY_ALL, memory_backend=1, window_blocks=1, **recovery)
+    source, destination = resident(2 * BLOCK)
+    for page in range(BLOCK_PAGES):
+        set_state(pair, DESTINATION, destination.first_page + page, lib.PW_PAGE_ABSENT)
+    hole = destination.first_page + BLOCK_PAGES + 1
+    set_state(pair, DESTINATION, hole, lib.PW_PAGE_UNMAPPED)
     pair.write(source, destination)
-    found = errors(pair)
-    err, timeout_ns, nto = recovery
-    resumes = err or (timeout_ns > 0 and not nto)
+    found = pair.errors()
+    has_timer = recovery["timeout_ns"] > 0 and not recovery["nack_cancels_timer"]
+    resumes = recovery["err_enabled"] or has_timer
     # the first block gets through where something resumes it; the walk finds the hole in the second
     expected = ADDRESS if resumes else UNRECOVERABLE
     assert found == {DONE: expected, ARRIVED: expected}
@@ -353,12 +318,10 @@ def test_message_for_an_unmapped_page_is_a_segmentation_fault_that_the_thread_su
 @pytest.mark.parametrize("recovery", RECOVERIES)
 @pytest.mark.parametrize("sides", ["source", "destination"])
 def test_page_unmapped_before_the_retransmission_ends_by_what_the_walk_finds(
-    sides: str, recovery: tuple[int, int, int]
+    sides: str, recovery: Recovery
 ) -> None:
     """The block faults; its page goes before it is sent again. It ends either way, everywhere."""
-    err, timeout_ns, nto = recovery
-    settings = {"err_enabled": err, "timeout_ns": timeout_ns, "nack_cancels_timer": nto}
-    pair = Pair(page_in=A_PAGE, memory_backend=1, **settings)
+    pair = Pair(page_in=A_PAGE, memory_backend=1, **recovery)
     source, destination = resident(PAGE)
     node, buffer = (SOURCE, source) if sides == "source" else (DESTINATION, destination)
     set_state(pair, node, buffer.first_page, lib.PW_PAGE_ABSENT)
@@ -370,8 +333,9 @@ def test_page_unmapped_before_the_retransmission_ends_by_what_the_walk_finds(
     # without a timer a source's fault ends the transfer when the engine has stopped: in the first
     # run
     found = {event.kind: event.error for event in pair.events}
-    timer = timeout_ns > 0 and (sides == "source" or not nto)
-    resumes = timer or (err and sides == "destination")
+    nto = recovery["nack_cancels_timer"]
+    timer = recovery["timeout_ns"] > 0 and (sides == "source" or not nto)
+    resumes = timer or (recovery["err_enabled"] and sides == "destination")
     expected = ADDRESS if resumes else UNRECOVERABLE
     ends = [DONE] if sides == "source" else [DONE, ARRIVED]  # no packet reached the destination
     assert found == dict.fromkeys(ends, expected)
@@ -381,13 +345,11 @@ def test_page_unmapped_before_the_retransmission_ends_by_what_the_walk_finds(
 @pytest.mark.parametrize("recovery", RECOVERIES)
 @pytest.mark.parametrize("way", [AHEAD, A_PAGE])
 def test_page_that_is_mapped_but_can_never_be_touched_ends_the_transfer(
-    way: int, recovery: tuple[int, int, int]
+    way: int, recovery: Recovery
 ) -> None:
     """A page behind its file's end: the walk finds it absent for ever, so the driver must end
     it."""
-    err, timeout_ns, nto = recovery
-    settings = {"err_enabled": err, "timeout_ns": timeout_ns, "nack_cancels_timer": nto}
-    pair = Pair(page_in=way, **settings)
+    pair = Pair(page_in=way, **recovery)
     source, _ = resident(PAGE)
     with tempfile.TemporaryFile() as file:
         file.truncate(2 * PAGE)
@@ -397,13 +359,13 @@ def test_page_that_is_mapped_but_can_never_be_touched_ends_the_transfer(
         view = ffi.from_buffer(mapping)
         address = int(ffi.cast("uintptr_t", view))
         pair.write_raw(source.address, address + PAGE, PAGE)
-        assert errors(pair) == {DONE: ADDRESS, ARRIVED: ADDRESS}
+        assert pair.errors() == {DONE: ADDRESS, ARRIVED: ADDRESS}
         assert pair.counters(DESTINATION).touch_segfaults == (way == A_PAGE)
         pair.write_raw(address + PAGE, source.address, PAGE)
-        assert set(errors(pair).values()) == {ADDRESS}
+        assert set(pair.errors().values()) == {ADDRESS}
         pair.assert_quiet()
         pair.write_raw(source.address, address, PAGE, at_ns=MS)  # both live on
-        assert set(errors(pair).values()) == {0}
+        assert set(pair.errors().values()) == {0}
         assert mapping[:PAGE] == source.read() == pattern(PAGE)
         ffi.release(view)
 
@@ -415,7 +377,7 @@ def test_absent_page_of_a_read_only_mapping_ends_the_transfer(way: int) -> None:
     locked = mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
     view = ffi.from_buffer(locked)
     pair.write_raw(source.address, int(ffi.cast("uintptr_t", view)), PAGE)
-    assert errors(pair) == {DONE: PROTECTION, ARRIVED: PROTECTION}
+    assert pair.errors() == {DONE: PROTECTION, ARRIVED: PROTECTION}
     assert pair.counters(DESTINATION).touch_segfaults == (way == A_PAGE)
     pair.assert_quiet()
     ffi.release(view)
@@ -448,20 +410,17 @@ def test_every_transfer_ends_whatever_is_mapped_and_unmapped_meanwhile(
     changes: list[tuple[int, int, int, int]],
     absent_millionths: int,
     page_in: int,
-    recovery: tuple[int, int, int],
+    recovery: Recovery,
     policy: int,
     hupcf: int,
 ) -> None:
-    err, timeout_ns, nto = recovery
     pair = Pair(
         page_in=page_in,
         policy=policy,
         hupcf=hupcf,
-        err_enabled=err,
-        timeout_ns=timeout_ns,
-        nack_cancels_timer=nto,
         memory_backend=1,
         model_fault_millionths=absent_millionths,
+        **recovery,
     )
     transfers = [resident(num_bytes) for num_bytes in sizes]
     ids = [pair.write(*both) for both in transfers]

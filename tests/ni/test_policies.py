@@ -18,7 +18,7 @@ from test_properties import JOBS, SETTINGS, TRACE, Job, drop_again, prepare, run
 
 from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.driver.policy_host import PolicyError
-from pagewire.native import EngineError, ffi, lib
+from pagewire.native import ffi, lib
 
 
 def answering(decide: Callable[[PageFault], range], asked: list[PageFault]) -> type[PageInPolicy]:
@@ -414,9 +414,3 @@ def test_touch_a_page_touches_the_answer_up_to_the_end_of_the_mapping(reach: int
         pair.counters(1).netlink_messages == pair.counters(1).pages_paged_in == (3 if reach else 1)
     )
     assert ctypes.string_at(whole.address + 4 * PAGE, PAGE) == source.read()[:PAGE]
-
-
-@pytest.mark.parametrize("values", [{"policy": 4}, {"policy": lib.PW_POLICY_HOST, "stall": 1}])
-def test_policy_that_the_engine_cannot_have_is_invalid(values: dict[str, int]) -> None:
-    with pytest.raises(EngineError, match="INVALID"):
-        Pair(**values)

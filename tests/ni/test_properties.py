@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import pytest
 from engine_pair import BLOCK, FOREVER, PAGE, Buffer, Event, Pair, pattern
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -350,14 +351,19 @@ def test_model_memory_faults_without_losing_data(
     pair.assert_quiet()
 
 
+@pytest.mark.parametrize(
+    "interleave", [{}, {"interleave": 1, "stall": 0}], ids=["by block", "by packet"]
+)
 @given(JOBS, SETTINGS)
 @settings(max_examples=30, deadline=None)
-def test_two_runs_give_the_same_log(jobs: list[Job], values: dict[str, int]) -> None:
+def test_two_runs_give_the_same_log(
+    interleave: dict[str, int], jobs: list[Job], values: dict[str, int]
+) -> None:
     logs = []
     buffers = [prepare(job, seed) for seed, job in enumerate(jobs)]
     for _ in range(2):
         drop_again(jobs, buffers)
-        pair = Pair(3, **values)
+        pair = Pair(3, **values | interleave)
         pair.trace(TRACE)
         run(pair, jobs, buffers, None, 0)
         logs.append((pair.log(), pair.events))

@@ -2,6 +2,7 @@
 into."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 from engine_costs import Steps
@@ -31,34 +32,53 @@ def assert_moved(pair: Pair, buffers: list[tuple[Buffer, Buffer]], events: list[
     pair.assert_quiet()
 
 
-@pytest.mark.parametrize("room", [0, 1, 8, 64])
-def test_separate_mailbox_serves_all_in_order_whatever_the_buffers_room(room: int) -> None:
-    pair = Pair(read_mailbox_separate=SEPARATE, read_buffer_requests=room)
+def serve_in_order(num_reads: int, **settings: int) -> SimpleNamespace:
+    """So many reads, served in their order; the counters of who serves."""
+    pair = Pair(**settings)
     pair.trace()
-    buffers = post(pair, 100, 3 * BLOCK)
+    buffers = post(pair, num_reads, 3 * BLOCK)
     assert_moved(pair, buffers, pair.run())
     served = [row[4] for row in pair.log("read_request")]
-    assert served == sorted(served) and len(served) == 100
-    own = pair.counters(0)
+    assert served == sorted(served) and len(served) == num_reads
+    return pair.counters(0)
+
+
+@pytest.mark.parametrize("room", [0, 1, 8, 64])
+def test_separate_mailbox_serves_all_in_order_whatever_the_buffers_room(room: int) -> None:
+    own = serve_in_order(100, read_mailbox_separate=SEPARATE, read_buffer_requests=room)
     assert own.reads_served == 100
     assert (own.reads_queued > 0) == (room > 0)
     assert (own.reads_held > 0) == (room < 68)
     assert own.timeouts == 0
 
 
+@pytest.mark.parametrize("retry_ns", [1_000, 10_000, 100_000])
+@pytest.mark.parametrize("design", [SHARED, SEPARATE])
+def test_periodic_retry_serves_in_order(retry_ns: int, design: int) -> None:
+    own = serve_in_order(60, read_retry_ns=retry_ns, read_mailbox_separate=design)
+    assert own.reads_queued == 28
+    assert own.read_retries >= 28
+
+
+def one_more_than_channels(at_ns: int, **settings: int) -> tuple[Pair, int]:
+    """A last request comes when every channel serves a long read; when the first of them is free
+    again."""
+    pair = Pair(high_limit_bytes=1, **settings)
+    pair.trace()
+    buffers = post(pair, CHANNELS, 4 * BLOCK)
+    buffers.append(resident(PAGE))
+    pair.read(*buffers[-1], at_ns=at_ns)
+    assert_moved(pair, buffers, pair.run())
+    freed = pair.log("transfer_done")[0][0]
+    assert freed > at_ns + 10_000
+    return pair, freed
+
+
 @pytest.mark.parametrize("room", [0, 64])
 def test_request_that_waits_in_the_mailbox_is_read_when_a_channel_is_free(room: int) -> None:
     """One that waits in the buffer was read before: it saves its eight words then."""
-    pair = Pair(read_buffer_requests=room, high_limit_bytes=1)
-    pair.trace()
+    pair, freed = one_more_than_channels(200_000, read_buffer_requests=room)
     c = pair.costs
-    buffers = [resident(4 * BLOCK) for _ in range(CHANNELS)] + [resident(PAGE)]
-    for source, destination in buffers[:-1]:
-        pair.read(source, destination)
-    pair.read(*buffers[-1], at_ns=200_000)
-    assert_moved(pair, buffers, pair.run())
-    freed = pair.log("transfer_done")[0][0]
-    assert freed > 210_000
     words = 0 if room else 8 * c.r5_read_request_word_ns
     assert pair.log("read_request")[-1][0] == freed + words + c.r5_queue_op_ns
     own = pair.counters(0)
@@ -121,31 +141,10 @@ def test_nodes_that_read_from_each_other(
     assert_moved(pair, buffers, events)
 
 
-@pytest.mark.parametrize("retry_ns", [1_000, 10_000, 100_000])
-@pytest.mark.parametrize("design", [SHARED, SEPARATE])
-def test_periodic_retry_serves_in_order(retry_ns: int, design: int) -> None:
-    pair = Pair(read_retry_ns=retry_ns, read_mailbox_separate=design)
-    pair.trace()
-    buffers = post(pair, 60, 2 * BLOCK)
-    assert_moved(pair, buffers, pair.run())
-    served = [row[4] for row in pair.log("read_request")]
-    assert served == sorted(served) and len(served) == 60
-    own = pair.counters(0)
-    assert own.reads_queued == 28
-    assert own.read_retries >= 28
-
-
 def test_retry_happens_at_whole_periods_and_costs_a_queue_operation() -> None:
     period_ns, at_ns = 50_000, 200_000
-    pair = Pair(read_retry_ns=period_ns, high_limit_bytes=1)
-    pair.trace()
+    pair, freed = one_more_than_channels(at_ns, read_retry_ns=period_ns)
     c, steps = pair.costs, Steps(pair.costs)
-    buffers = [resident(4 * BLOCK) for _ in range(CHANNELS)] + [resident(PAGE)]
-    for source, destination in buffers[:-1]:
-        pair.read(source, destination)
-    pair.read(*buffers[-1], at_ns=at_ns)
-    assert_moved(pair, buffers, pair.run())
-    freed = pair.log("transfer_done")[0][0]
     kept = at_ns + steps.post_read()
     num_looks = -(-(freed - kept) // period_ns)
     assert num_looks > 1 and pair.counters(0).read_retries == num_looks

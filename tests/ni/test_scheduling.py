@@ -189,8 +189,7 @@ def test_queue_that_is_entered_again(
     """40 blocks, two at a time: each acknowledgement but the last two puts the transfer back."""
     pair = Pair(**values)
     source, destination = resident(40 * BLOCK)
-    pair.write(source, destination, hint=hint)
-    pair.finish((source, destination))
+    pair.carry(source, destination, hint=hint)
     own = pair.counters(0)
     assert (own.requeues_high, own.requeues_medium, own.requeues_low) == expected
 
@@ -248,8 +247,7 @@ def test_ids_come_from_the_queue_or_from_the_tables_start(
     pair = Pair(ticket_queue=ticket_queue)
     pair.trace()
     source, destination = resident(6 * BLOCK)
-    pair.write(source, destination)
-    pair.finish((source, destination))
+    pair.carry(source, destination)
     ids = [row[3] for row in pair.log("block_started")]
     assert [each % 1024 for each in ids] == slots
     assert len(set(ids)) == 6  # an id is not its predecessor's in the same entry

@@ -16,18 +16,13 @@ from engine_pair import (
     absent,
     resident,
     times,
+    written,
 )
 
-from pagewire.native import ffi, lib
-from pagewire.smmu.registers import ContextBank, Fsr, Fsynr0, Resume, Sctlr
+from pagewire.native import lib
+from pagewire.smmu.registers import Fsr, Fsynr0, Resume, Sctlr
 
 BUFFER_FULL = 7
-
-
-def bank_of(pair: Pair, node: int) -> ContextBank:
-    out = ffi.new("pw_context_bank *")
-    assert lib.pw_ni_read_bank(pair.nis[node], 0, out) == 0
-    return ContextBank.from_engine(0, out)
 
 
 def service(pair: Pair, num_pages: int) -> int:
@@ -52,10 +47,8 @@ def first_access(pair: Pair, num_bytes: int) -> int:
 
 
 def test_a_stalled_write_goes_on_at_resume_without_nack_or_err() -> None:
-    pair = Pair(stall=1, err_enabled=0, timeout_ns=-1)
-    pair.trace()
     source, destination = absent(PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    pair, arrived = written(source, destination, stall=1, err_enabled=0, timeout_ns=-1)
     fault = first_access(pair, PAGE)
     assert pair.time_of("fault_destination") == pair.time_of("handler") == fault
     resumed = fault + service(pair, 1)
@@ -67,7 +60,7 @@ def test_a_stalled_write_goes_on_at_resume_without_nack_or_err() -> None:
     assert own.accesses_stalled == 16 and own.faults_multi == 15
     assert own.stalled_ns > 15 * (service(pair, 1) - Steps(pair.costs).packet_offset(15))
     assert_nothing_was_terminated(pair)
-    bank = bank_of(pair, 1)
+    bank = pair.bank(1)
     assert bank.sctlr == Sctlr.M | Sctlr.CFRE | Sctlr.CFIE | Sctlr.CFCFG | Sctlr.HUPCF
     assert bank.fsr == Fsr.TF | Fsr.SS | Fsr.MULTI and bank.fsynr0 == Fsynr0.WNR
     assert (bank.fault_ns, bank.clear_ns, bank.resume) == (fault, resumed, Resume.RETRY)
@@ -78,10 +71,7 @@ def test_a_stalled_write_goes_on_at_resume_without_nack_or_err() -> None:
 def test_stall_serves_one_page_after_the_other(policy: int, num_faults: int) -> None:
     """While one access is stalled FSR keeps its fault: the next page's is known only after
     RESUME."""
-    pair = Pair(stall=1, policy=policy)
-    pair.trace()
-    source, destination = absent(BLOCK)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    pair, arrived = written(*absent(BLOCK), stall=1, policy=policy)
     fault = first_access(pair, BLOCK)
     pages = 4 // num_faults
     resumes = [fault + (i + 1) * service(pair, pages) for i in range(num_faults)]
@@ -94,20 +84,16 @@ def test_stall_serves_one_page_after_the_other(policy: int, num_faults: int) -> 
 @pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_ALL])
 def test_a_stalled_read_needs_no_timeout(policy: int) -> None:
     """At the source terminate knows the timeout only; a stalled read goes on by itself."""
-    pair = Pair(stall=1, timeout_ns=-1, policy=policy)
-    pair.trace()
-    source, destination = resident(PAGE)
-    source.drop()
+    source, destination = absent(PAGE, "source")
     destination.fill(b"\xff" * PAGE)
-    pair.write(source, destination)
-    arrived = times(pair.finish())[ARRIVED]
-    assert destination.read() == bytes(PAGE)
+    settings = {"stall": 1, "timeout_ns": -1, "policy": policy}
+    pair, arrived = written(source, destination, bytes(PAGE), **settings)
     steps = Steps(pair.costs)
     fault = pair.time_of("block_started") + steps.walk()
     assert pair.time_of("fault_source") == fault
     leaves = fault + service(pair, 1) + steps.walk()
     assert arrived == leaves + steps.wire(PAGE) + steps.latency() + steps.walk()
-    assert bank_of(pair, 0).fsynr0 == 0
+    assert pair.bank(0).fsynr0 == 0
     assert_nothing_was_terminated(pair)
 
 
@@ -185,7 +171,7 @@ def test_resume_terminates_the_access_to_an_address_without_mapping(at_source: b
     fault = pair.time_of("fault_source" if at_source else "fault_destination")
     refused = fault + c.handler_ns + c.tasklet_other_ns + c.page_in_fixed_ns
     assert pair.time_of("resume") == refused + c.core_register_write_ns
-    bank = bank_of(pair, 0 if at_source else 1)
+    bank = pair.bank(0 if at_source else 1)
     assert bank.resume == Resume.TERMINATE
     assert pair.counters(0 if at_source else 1).resumes_terminate == 1
     assert destination.read() == bytes(PAGE)
@@ -193,11 +179,8 @@ def test_resume_terminates_the_access_to_an_address_without_mapping(at_source: b
 
 
 def test_timeout_that_is_shorter_than_the_stall_sends_again_and_writes_once() -> None:
-    timeout_ns = 20_000
-    pair = Pair(stall=1, timeout_ns=timeout_ns, costs={"page_in_page_ns": 90_000})
-    pair.trace()
-    source, destination = absent(PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    slow = {"page_in_page_ns": 90_000}
+    pair, arrived = written(*absent(PAGE), stall=1, timeout_ns=20_000, costs=slow)
     assert arrived == pair.time_of("resume") + Steps(pair.costs).walk()
     copies = pair.counters(0).timeouts
     assert copies >= 4 and pair.counters(1).duplicate_blocks == copies
@@ -207,10 +190,7 @@ def test_timeout_that_is_shorter_than_the_stall_sends_again_and_writes_once() ->
 
 
 def test_more_accesses_than_can_be_outstanding_hold_the_receive_engine() -> None:
-    pair = Pair(stall=1, outstanding_accesses=4)
-    pair.trace()
-    source, destination = absent(PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    pair, arrived = written(*absent(PAGE), stall=1, outstanding_accesses=4)
     resumed = pair.time_of("resume")
     own = pair.counters(1)
     # four wait for RESUME; the fifth enters when the first of them leaves
@@ -223,7 +203,8 @@ def test_blocks_that_hold_the_receive_engine_at_the_same_time_do_not_add_up() ->
     """One access at a time, each 3 ms late: timeouts send blocks again that wait for the same
     pages."""
     num_pages, late_ns = 20, 3_000_000
-    pair = Pair(
+    pair, arrived = written(
+        *absent(num_pages * PAGE),
         stall=1,
         outstanding_accesses=1,
         timeout_ns=100_000,
@@ -231,8 +212,6 @@ def test_blocks_that_hold_the_receive_engine_at_the_same_time_do_not_add_up() ->
         receive_buffer_blocks=2,
         injected={"late_tasklet": "1:1:0", "tasklet_late_by_ns": late_ns},
     )
-    source, destination = absent(num_pages * PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
     c = pair.costs
     page_ns = c.handler_ns + late_ns + c.page_in_fixed_ns + c.page_in_page_ns + 10_000
     assert num_pages * late_ns < arrived < num_pages * page_ns

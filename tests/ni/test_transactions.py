@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, DONE, PAGE, PDID, Buffer, Pair, resident
+from engine_pair import BLOCK, DONE, PAGE, PDID, Buffer, Pair, absent, resident
 from test_frames import (
     FRAME_BYTES_AT,
     KIND_AT,
@@ -63,14 +63,13 @@ def run(pair: Pair, tamper: Tamper, num_bytes: int = PAGE) -> tuple[Buffer, Buff
     pair.tamper = tamper
     pair.trace(50_000)
     pair.write(source, destination)
-    return source, destination, {event.kind: event.error for event in pair.run()}
+    return source, destination, pair.errors()
 
 
 def test_64_page_fault_nacks_wait_for_one_err() -> None:
     pair = Pair()
     pair.tamper = Tamper(kind=KIND_NACK, num_copies=63)
-    source, destination = resident(PAGE)
-    destination.drop()
+    source, destination = absent(PAGE)
     pair.carry(source, destination)
     own = pair.counters(0)
     assert (own.nacks[PAGE_FAULT], own.err_messages, own.retransmitted_blocks) == (64, 1, 1)
@@ -81,8 +80,7 @@ def test_64_page_fault_nacks_wait_for_one_err() -> None:
 def test_duplicate_err_starts_the_block_once(num_copies: int) -> None:
     pair = Pair()
     pair.tamper = Tamper(kind=KIND_ERR, num_copies=num_copies)
-    source, destination = resident(PAGE)
-    destination.drop()
+    source, destination = absent(PAGE)
     pair.write(source, destination)
     pair.finish()
     own = pair.counters(0)
@@ -104,8 +102,7 @@ def test_err_that_claims_another_domain_is_refused_and_the_timeout_recovers() ->
                 seal(burst, start)
 
     pair.tamper = tamper
-    source, destination = resident(PAGE)
-    destination.drop()
+    source, destination = absent(PAGE)
     pair.carry(source, destination)
     assert done == [
         (2, PDID, 0, 0, PDID)

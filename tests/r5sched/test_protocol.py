@@ -4,17 +4,15 @@ does."""
 from __future__ import annotations
 
 import collections
-import contextlib
-import ctypes
 import itertools
-import mmap
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from engine_pair import BLOCK, NOWHERE, PAGE, Pair, resident
+from engine_pair import BLOCK, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mappings import FarBuffer, unmap
 from test_frames import (
     CONTROL_BYTES,
     KIND_AT,
@@ -35,7 +33,7 @@ PENDING = ("issued", "nacked", "retransmitted")
 Step = tuple[str, str, str]
 Pairing = tuple[str, str]
 KIND_NACK, KIND_ERR, FLAGS_AT, CODE_AT = 3, 4, 3, 40
-ERR_FOLNOWHERES = 1
+ERR_FOLLOWS = 1
 
 
 def records(pair: Pair, node: int) -> list[object]:
@@ -157,24 +155,6 @@ def traffic(
     return assert_paths(pair)
 
 
-MAP_FIXED_NOREPLACE = 0x100000
-
-
-@contextlib.contextmanager
-def half_mapped(num_bytes: int) -> Iterator[int]:
-    """Address of a range of which the first half is mapped."""
-    libc = ctypes.CDLL(None)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
-    assert libc.mmap(NOWHERE, num_bytes // 2, protection, flags, -1, 0) == NOWHERE
-    ctypes.memset(NOWHERE, 1, num_bytes // 2)
-    yield NOWHERE
-    libc.munmap(NOWHERE, num_bytes // 2)
-
-
 def unmapped_at(node: int, injected: dict[str, str | int] | None = None) -> set[Pairing]:
     """A buffer of which only the beginning is mapped, at the source (0) or at the destination
     (1)."""
@@ -182,12 +162,11 @@ def unmapped_at(node: int, injected: dict[str, str | int] | None = None) -> set[
     pair.trace(TRACE)
     num_bytes = 40 * BLOCK
     whole, _ = resident(num_bytes)
-    with half_mapped(num_bytes) as address:
-        addresses = (address, whole.address) if node == 0 else (whole.address, address)
-        key = ffi.new("uint64_t *")
-        assert lib.pw_ni_expose(pair.nis[0], 1, addresses[0], num_bytes, ffi.NULL, key) == 0
-        pair.fetch_raw(addresses[0], int(key[0]), addresses[1], num_bytes)
-        assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
+    half = FarBuffer(num_bytes, 0)
+    unmap(half.address + num_bytes // 2, num_bytes // 2)
+    pair.read(*((half, whole) if node == 0 else (whole, half)))
+    assert {event.error for event in pair.run()} == {lib.PW_ERR_ADDRESS}
+    half.unmap()
     return assert_paths(pair)
 
 
@@ -217,7 +196,7 @@ def early_nack() -> Callable[[int, int, bytearray], None]:
             if burst[start + KIND_AT] == KIND_ERR and not done:
                 done.append(start)
                 early = burst[start : start + CONTROL_BYTES]
-                early[KIND_AT], early[FLAGS_AT] = KIND_NACK, ERR_FOLNOWHERES
+                early[KIND_AT], early[FLAGS_AT] = KIND_NACK, ERR_FOLLOWS
                 struct.pack_into("=I", early, CODE_AT, 1)
                 seal(early, 0)
                 burst[start:start] = early

@@ -37,16 +37,6 @@ class Remembers(SchedulingPolicy):
         return Scheduling(window_blocks=min(1 + Remembers.asked // 50, 64))
 
 
-class Unfinished(SchedulingPolicy):
-    pass
-
-
-class Wants(Fixed):
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-
-NOT_A_POLICY = 3
 HERE = __name__
 
 
@@ -60,41 +50,11 @@ def test_registered_name_and_class_of_ones_own() -> None:
     try:
         assert isinstance(scheduling.create("fixed"), Fixed)
         assert load(["firmware.scheduling=fixed"], environ={}).firmware.scheduling == "fixed"
-        for taken in ("fixed", "size", "no name"):
-            with pytest.raises(ConfigError, match=taken):
-                scheduling.REGISTRY.register(taken, Fixed)
+        with pytest.raises(ConfigError, match="did you mean 'fixed'"):
+            load(["firmware.scheduling=fixd"], environ={})
     finally:
         scheduling.REGISTRY.unregister("fixed")
     assert isinstance(scheduling.create(f"{HERE}:Fixed"), Fixed)
-
-
-@pytest.mark.parametrize(
-    "name,reason",
-    [
-        ("sise", "did you mean 'size'"),
-        ("a:b:c", "module:Class"),
-        ("", "size"),
-        (":X", "module:Class"),
-    ],
-)
-def test_name_that_cannot_be_is_refused_by_the_configuration(name: str, reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        load([f"firmware.scheduling={name}"], environ={})
-
-
-@pytest.mark.parametrize(
-    "name,reason",
-    [
-        ("no_such_module:X", "no module named 'no_such_module'"),
-        (f"{HERE}:Fixd", "did you mean 'Fixed'"),
-        (f"{HERE}:NOT_A_POLICY", "is not a subclass of"),
-        (f"{HERE}:Unfinished", "does not define schedule"),
-        (f"{HERE}:Wants", "made without arguments"),
-    ],
-)
-def test_class_that_cannot_be_made_says_why(name: str, reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        scheduling.create(name)
 
 
 def test_decision_goes_to_the_engine() -> None:
@@ -121,12 +81,9 @@ def test_answer_that_cannot_be_names_value_and_limit(answer: object, reason: str
     assert "mine" in str(raised.value) and "100000" in str(raised.value)
 
 
-def test_policy_that_raises_is_named() -> None:
-    with pytest.raises(scheduling.SchedulingError, match="'mine' raised KeyError: 1"):
-        scheduling.Scheduler(Raises(), "mine").decide(TRANSFER)
-
-
-@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
+@pytest.mark.parametrize(
+    "error", [KeyError(1), SystemExit(0), KeyboardInterrupt(), GeneratorExit()]
+)
 def test_anything_a_policy_raises_is_an_error_that_names_it(error: BaseException) -> None:
     class Exits(SchedulingPolicy):
         def schedule(self, *, transfer: PostedTransfer) -> Scheduling:

@@ -2,7 +2,7 @@
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, NOWHERE, PAGE, PDID, Buffer, Pair, pattern, resident
+from engine_pair import BLOCK, DONE, NOWHERE, PAGE, PDID, Pair, absent, pattern, resident, write
 
 from pagewire.native import EngineError, ffi, lib
 from pagewire.run.settings.config import ConfigError, load
@@ -10,6 +10,7 @@ from pagewire.smmu.mini.nic_memory import nic_memory
 
 MINI, STATIC = lib.PW_TRANSLATION_MINI, lib.PW_TRANSLATION_STATIC
 TIMEOUT_NS = 250_000
+LATER_NS = 50_000_000
 LINE_PAGES = 4
 """A block's pages: lines lie as blocks do, wherever a buffer begins."""
 
@@ -23,15 +24,6 @@ def mini_pair(**settings: int) -> Pair:
         "timeout_ns": TIMEOUT_NS,
     }
     return Pair(**(mini | settings))
-
-
-def write(pair: Pair, source: Buffer, destination: Buffer, at_ns: int = 0) -> int:
-    """One write until it is over: when it is."""
-    pair.write(source, destination, at_ns=at_ns)
-    events = pair.run()
-    assert [event.error for event in events] == [0] * len(events)
-    assert destination.read() == source.read()
-    return max(event.time_ns for event in events)
 
 
 def fill_ns(pair: Pair, num_pinned: int) -> int:
@@ -59,7 +51,7 @@ def test_miss_on_sending_waits_for_the_fill() -> None:
     pair.trace()
     source, destination = resident(PAGE)
     write(pair, source, destination)
-    warm = write(pair, source, destination, at_ns=50_000_000) - 50_000_000
+    warm = write(pair, source, destination, at_ns=LATER_NS)
     assert pair.counters(0).vmh_misses_send == 1
     assert pair.counters(1).blocks_dropped == 1
     # cold: the send waits for its fill, and the arrival for the timer behind that
@@ -114,8 +106,7 @@ def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
 
 def test_absent_pages_are_brought_in_by_the_pin() -> None:
     pair = mini_pair()
-    source, destination = resident(4 * BLOCK)
-    destination.drop()
+    source, destination = absent(4 * BLOCK)
     write(pair, source, destination)
     assert pair.counters(1).translation_faults_destination == 0
 
@@ -152,17 +143,6 @@ def test_water_marks_unpin_but_not_what_the_cache_holds() -> None:
     assert left >= 4 * LINE_PAGES
 
 
-def test_unmapped_page_ends_the_transfer() -> None:
-    pair = mini_pair()
-    source = Buffer(PAGE)
-    source.touch()
-    pair.write_raw(source.address, NOWHERE, PAGE)
-    errors = {event.error for event in pair.run()}
-    assert lib.PW_ERR_ADDRESS in errors
-    assert pair.counters(1).vmh_pages_pinned == 0
-    pair.assert_quiet()
-
-
 @pytest.mark.parametrize("unit", [MINI, STATIC], ids=["mini", "static"])
 def test_what_the_unit_pins_counts_over_virtual_time(unit: int) -> None:
     pair = mini_pair(translation=unit)
@@ -184,26 +164,16 @@ def test_smmu_keeps_nothing_pinned() -> None:
     assert lib.pw_ni_pinned(Pair().nis[0]) == ffi.NULL
 
 
-def test_stale_translation_is_noticed_and_paid_for() -> None:
+@pytest.mark.parametrize("num_pages", [1, LINE_PAGES])
+def test_mapping_that_went_is_noticed_and_costs_one_miss_a_line(num_pages: int) -> None:
+    """The OS took the pages, and told nobody: a line's others are found gone with the first."""
     pair = mini_pair()
-    source, destination = resident(PAGE)
+    source, destination = resident(num_pages * PAGE)
     write(pair, source, destination)
-    assert lib.pw_memory_unpin(pair.memories[1], destination.first_page, 1) == 0
-    destination.drop(0)  # the OS took the page, and told nobody
-    write(pair, source, destination, at_ns=50_000_000)
-    assert pair.counters(1).stale_translations == 1
-    assert pair.counters(1).vmh_misses_receive == 2
-
-
-def test_mapping_that_went_costs_one_miss_a_line() -> None:
-    """Its other pages are found gone, and pinned anew, with the first."""
-    pair = mini_pair()
-    source, destination = resident(4 * PAGE)
-    write(pair, source, destination)
-    for page in range(4):
+    for page in range(num_pages):
         assert lib.pw_memory_unpin(pair.memories[1], destination.first_page + page, 1) == 0
         destination.drop(page)
-    write(pair, source, destination, at_ns=50_000_000)
+    write(pair, source, destination, at_ns=LATER_NS)
     assert pair.counters(1).stale_translations == 1
     assert pair.counters(1).vmh_misses_receive == 2
 
@@ -214,7 +184,7 @@ def test_invalidation_drops_lines_and_pins() -> None:
     write(pair, source, destination)
     lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 1)
     assert pair.counters(1).vmh_pages_unpinned == 1
-    write(pair, source, destination, at_ns=50_000_000)
+    write(pair, source, destination, at_ns=LATER_NS)
     assert pair.counters(1).vmh_misses_receive == 2
     assert pair.counters(1).vmh_cold_receive == 1
 
@@ -222,38 +192,25 @@ def test_invalidation_drops_lines_and_pins() -> None:
 # --- order of a node ------------------------------------------------------------------------------
 
 
-def dropped_write_and_one_behind(**settings: int) -> tuple[Pair, dict[int, int]]:
-    """A write that misses on arrival, and one to a page that is cached, posted behind it; when each
-    arrives, by its first byte's page."""
-    pair = mini_pair(**settings)
+@pytest.mark.parametrize("order", [0, 1])
+def test_with_order_everything_of_its_node_is_dropped_behind_a_dropped_block(order: int) -> None:
+    """A write that misses on arrival, and one to a page that is cached, posted behind it."""
+    pair = mini_pair(keeps_order=order)
     source, destination = resident(2 * BLOCK)
     hot, cold = destination.address, destination.address + BLOCK
     pair.write_raw(source.address, hot, PAGE)
     pair.write_raw(source.address + BLOCK, NOWHERE, PAGE, 20_000_000)  # source's line is there too
     pair.run()
-    at_ns = 50_000_000
-    first = pair.write_raw(source.address + BLOCK, cold, PAGE, at_ns)
-    second = pair.write_raw(source.address, hot, PAGE, at_ns + 5_000)
-    done = {
-        event.id: event.time_ns
-        for event in pair.run()
-        if event.node == 0 and event.kind == lib.PW_HOST_WRITE_DONE and event.error == 0
-    }
+    first = pair.write_raw(source.address + BLOCK, cold, PAGE, LATER_NS)
+    second = pair.write_raw(source.address, hot, PAGE, LATER_NS + 5_000)
+    events = pair.finish()
+    done = {event.id: event.time_ns - LATER_NS for event in events if event.kind == DONE}
     assert destination.read()[BLOCK : BLOCK + PAGE] == source.read()[BLOCK : BLOCK + PAGE]
-    pair.assert_quiet()
-    return pair, {0: done[first] - at_ns, 1: done[second] - at_ns}
-
-
-def test_behind_a_dropped_block_everything_of_its_node_is_dropped() -> None:
-    pair, took_ns = dropped_write_and_one_behind(keeps_order=1)
-    assert pair.counters(1).blocks_behind == 1
-    assert TIMEOUT_NS < took_ns[0] < took_ns[1]
-
-
-def test_without_order_the_block_behind_arrives_at_once() -> None:
-    pair, took_ns = dropped_write_and_one_behind(keeps_order=0)
-    assert pair.counters(1).blocks_behind == 0
-    assert took_ns[1] < TIMEOUT_NS < took_ns[0]
+    assert pair.counters(1).blocks_behind == order
+    if order:
+        assert TIMEOUT_NS < done[first] < done[second]
+    else:
+        assert done[second] < TIMEOUT_NS < done[first]
 
 
 ONE_EVENT = {"num": 1, "denom": 1, "seed": 7, "limit": 1, "amount_ns": 0}
@@ -275,7 +232,7 @@ def test_block_that_the_network_spoils_is_missed_in_silence(
     plan = ffi.new("pw_impairment_site *", ONE_EVENT)
     assert lib.pw_ni_plan_impairment(pair.nis[0], site, plan) == 0
     before = pair.counters(0).timeouts, pair.counters(1).blocks_behind
-    write(pair, source, destination, at_ns=50_000_000)
+    write(pair, source, destination, at_ns=LATER_NS)
     sender, receiver = pair.counters(0), pair.counters(1)
     assert sender.nacks == [0] * 8
     assert receiver.crc_errors == (site == lib.PW_IMPAIRMENT_PACKET_CORRUPTION)
@@ -314,7 +271,7 @@ def test_transfer_that_ends_with_an_error_holds_up_nobody() -> None:
     # its second page is not mapped: block by block, the first is dropped, then the transfer ends
     pair.write_raw(source.address, NOWHERE, PAGE)
     pair.run()
-    write(pair, source, destination, at_ns=50_000_000)
+    write(pair, source, destination, at_ns=LATER_NS)
     pair.assert_quiet()
 
 
@@ -396,8 +353,7 @@ def test_deregistered_buffer_leaves_the_cache() -> None:
 
 def test_static_tables_never_miss() -> None:
     pair = Pair(translation=STATIC)
-    source, destination = resident(4 * BLOCK)
-    destination.drop()
+    source, destination = absent(4 * BLOCK)
     source.fill(pattern(4 * BLOCK))
     write(pair, source, destination)
     receiver = pair.counters(1)

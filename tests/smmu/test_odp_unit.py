@@ -6,7 +6,7 @@ import mmap
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, NOWHERE, PAGE, PDID, Buffer, Pair, resident, write
+from engine_pair import BLOCK, NOWHERE, PAGE, PDID, Buffer, Pair, absent, resident, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_impairments_properties import PLANS
@@ -72,8 +72,7 @@ def test_pages_of_the_os_are_not_those_of_the_nic() -> None:
 
 def test_fault_of_four_mebibytes_takes_what_the_sources_say() -> None:
     pair = odp_pair()
-    source, destination = resident(4 << 20)
-    destination.drop()
+    source, destination = absent(4 << 20)
     write(pair, source, destination)
     receiver = pair.counters(1)
     assert receiver.odp_faults == 1 and receiver.pages_paged_in == 1024
@@ -116,7 +115,9 @@ def test_read_only_source_is_entered_read_only_and_a_write_there_is_refused() ->
         assert lib.PW_ERR_PROTECTION in {event.error for event in pair.run()}
 
 
-@pytest.mark.parametrize("translation", [lib.PW_TRANSLATION_ODP, lib.PW_TRANSLATION_NP])
+@pytest.mark.parametrize(
+    "translation", [lib.PW_TRANSLATION_ODP, lib.PW_TRANSLATION_NP, lib.PW_TRANSLATION_MINI]
+)
 def test_unmapped_page_ends_the_transfer_at_either_end(translation: int) -> None:
     for ends in (0, 1):
         pair = Pair(translation=translation)
@@ -124,6 +125,7 @@ def test_unmapped_page_ends_the_transfer_at_either_end(translation: int) -> None
         addresses = (NOWHERE, whole.address) if ends else (whole.address, NOWHERE)
         pair.write_raw(*addresses, PAGE)
         assert lib.PW_ERR_ADDRESS in {event.error for event in pair.run()}
+        assert pair.counters(1).vmh_pages_pinned == 0
         pair.assert_quiet()
 
 
@@ -164,8 +166,7 @@ def test_page_that_the_os_took_is_no_page_of_the_nic_any_more() -> None:
 
 def test_prefetch_in_time_saves_the_pause() -> None:
     pair = odp_pair()
-    source, destination = resident(4 * BLOCK)
-    destination.drop()
+    source, destination = absent(4 * BLOCK)
     check(lib.pw_ni_advise(pair.nis[1], PDID, destination.address, 4 * BLOCK, 0), "advise")
     write(pair, source, destination, LATER_NS)
     assert pair.counters(1).odp_prefetches == 1 and pair.counters(1).odp_faults == 0
@@ -199,31 +200,27 @@ def test_block_that_waits_for_its_fault_is_not_overtaken_by_the_next() -> None:
     assert (sender.odp_faults, sender.sequence_nacks, sender.rnr_nacks) == (2, 0, 1)
 
 
-def test_lost_block_is_told_by_the_one_behind_it() -> None:
-    pair = odp_pair({"packet_loss": "1:1:0:64"}, timeout_ns=10_000_000, window_blocks=4)
-    source, destination = resident(4 * BLOCK)
-    check(lib.pw_ni_advise(pair.nis[1], PDID, destination.address, 4 * BLOCK, 0), "advise")
+@pytest.mark.parametrize(
+    ("num_packets", "num_blocks", "sequence_nacks", "timeouts"),
+    [
+        (64, 4, 1, 0),  # a block: told by the one behind it
+        (1, 1, 1, 0),  # a packet: told by those of its block behind it
+        (64, 1, 0, 1),  # the last block, which has only the timeout
+    ],
+)
+def test_what_is_lost_is_told_by_what_comes_behind_it(
+    num_packets: int, num_blocks: int, sequence_nacks: int, timeouts: int
+) -> None:
+    lost, timeout_ns = {"packet_loss": f"1:1:0:{num_packets}"}, 10_000_000
+    pair = odp_pair(lost, timeout_ns=timeout_ns, window_blocks=4)
+    source, destination = resident(num_blocks * BLOCK)
+    check(lib.pw_ni_advise(pair.nis[1], PDID, destination.address, source.num_bytes, 0), "advise")
     took_ns = write(pair, source, destination, LATER_NS)
     sender = pair.counters(0)
-    assert (sender.sequence_nacks, sender.timeouts, sender.rnr_nacks) == (1, 0, 0)
-    assert sender.blocks_gone_back == 3 and sender.retransmitted_blocks == 4
-    assert took_ns < 10_000_000
-
-
-def test_lost_packet_in_a_block_is_told_by_those_behind_it() -> None:
-    pair = odp_pair({"packet_loss": "1:1:0:1"}, timeout_ns=10_000_000)
-    source, destination = resident(BLOCK)
-    check(lib.pw_ni_advise(pair.nis[1], PDID, destination.address, BLOCK, 0), "advise")
-    write(pair, source, destination, LATER_NS)
-    assert (pair.counters(0).sequence_nacks, pair.counters(0).timeouts) == (1, 0)
-
-
-def test_last_block_that_is_lost_has_only_the_timeout() -> None:
-    pair = odp_pair({"packet_loss": "1:1:0:64"})
-    source, destination = resident(BLOCK)
-    check(lib.pw_ni_advise(pair.nis[1], PDID, destination.address, BLOCK, 0), "advise")
-    write(pair, source, destination, LATER_NS)
-    assert (pair.counters(0).sequence_nacks, pair.counters(0).timeouts) == (0, 1)
+    assert (sender.sequence_nacks, sender.timeouts) == (sequence_nacks, timeouts)
+    assert sender.rnr_nacks == 0
+    assert sender.retransmitted_blocks == num_blocks == sender.blocks_gone_back + 1
+    assert (took_ns > timeout_ns) == timeouts
 
 
 def test_loss_that_meets_a_fault_costs_a_timeout_besides() -> None:

@@ -8,19 +8,12 @@ from engine_pair import PAGE, PDID, Pair, resident
 from pagewire.native import ffi, lib
 from pagewire.smmu.registers import (
     LAYOUT,
-    ContextBank,
     Fsr,
     Fsynr0,
     Sctlr,
     describe,
     sctlr_of,
 )
-
-
-def bank_of(pair: Pair, node: int, idx: int = 0) -> ContextBank:
-    out = ffi.new("pw_context_bank *")
-    assert lib.pw_ni_read_bank(pair.nis[node], idx, out) == 0
-    return ContextBank.from_engine(idx, out)
 
 
 @pytest.mark.parametrize("register", [Fsr, Fsynr0, Sctlr])
@@ -35,12 +28,12 @@ def test_bits_are_those_of_the_engine_and_of_the_layout(register: type) -> None:
 @pytest.mark.parametrize("hupcf", [0, 1])
 def test_bank_in_use_shows_its_configuration(hupcf: int) -> None:
     pair = Pair(hupcf=hupcf)
-    bank = bank_of(pair, 0)
+    bank = pair.bank(0)
     assert bank.pdid == PDID
     assert bank.sctlr == sctlr_of("terminate", hupcf)
     assert (Sctlr.HUPCF in bank.sctlr) == bool(hupcf)
     assert bank.fsr_at(0) == 0
-    assert bank_of(pair, 0, 1).pdid == 0
+    assert pair.bank(0, 1).pdid == 0
     out = ffi.new("pw_context_bank *")
     assert lib.pw_ni_read_bank(pair.nis[0], 16, out) == lib.PW_ERR_INVALID
     assert re.fullmatch(r"0x1?61 \(M CFRE CFIE( HUPCF)?\)", describe(bank.sctlr))
@@ -55,7 +48,7 @@ def test_bank_shows_the_fault_until_the_handler_clears_it(at_destination: bool) 
     faulty.drop()
     pair.write(source, destination)
     pair.run()
-    bank = bank_of(pair, int(at_destination))
+    bank = pair.bank(int(at_destination))
     assert bank.fsr == Fsr.TF
     assert bank.address == faulty.first_page * PAGE
     assert bank.fsynr0 == (Fsynr0.WNR if at_destination else 0)

@@ -4,6 +4,9 @@
 
 #include "driver/library_thread.h"
 
+#define TEXT(source_node, transaction_id, sequence, page, pdid, is_write) \
+    source_node transaction_id sequence page pdid is_write
+
 static const pw_netlink_fields small = {.source_node = 0x12345,
                                         .transaction_id = 0x678,
                                         .sequence = 0x9ab,
@@ -54,24 +57,9 @@ static void refuse_text(const char *digits)
 int main(void)
 {
     pw_netlink_fields none = {0}, fields = largest;
-    expect(&small, "012345"
-                   "0678"
-                   "09ab"
-                   "ef0123456"
-                   "00cd"
-                   "1");
-    expect(&largest, "3fffff"
-                     "3fff"
-                     "3fff"
-                     "fffffffff"
-                     "ffff"
-                     "1");
-    expect(&none, "000000"
-                  "0000"
-                  "0000"
-                  "000000000"
-                  "0000"
-                  "0");
+    expect(&small, TEXT("012345", "0678", "09ab", "ef0123456", "00cd", "1"));
+    expect(&largest, TEXT("3fffff", "3fff", "3fff", "fffffffff", "ffff", "1"));
+    expect(&none, TEXT("000000", "0000", "0000", "000000000", "0000", "0"));
     fields.source_node++;
     refuse(fields);
     fields = largest, fields.transaction_id++;
@@ -80,47 +68,12 @@ int main(void)
     refuse(fields);
     fields = largest, fields.page++;
     refuse(fields);
-    refuse_text("400000"
-                "0000"
-                "0000"
-                "000000000"
-                "0000"
-                "0"); /* wider than its bits */
-    refuse_text("000000"
-                "4000"
-                "0000"
-                "000000000"
-                "0000"
-                "0");
-    refuse_text("000000"
-                "0000"
-                "4000"
-                "000000000"
-                "0000"
-                "0");
-    refuse_text("000000"
-                "0000"
-                "0000"
-                "000000000"
-                "0000"
-                "2");
-    refuse_text("00000g"
-                "0000"
-                "0000"
-                "000000000"
-                "0000"
-                "0"); /* no digits */
-    refuse_text("000000"
-                "0000"
-                "0000"
-                "000000000"
-                "000A"
-                "0");
-    refuse_text("000000"
-                "0000"
-                "0000"
-                "000000000"
-                " 000"
-                "0");
+    refuse_text(TEXT("400000", "0000", "0000", "000000000", "0000", "0")); /* wider than its bits */
+    refuse_text(TEXT("000000", "4000", "0000", "000000000", "0000", "0"));
+    refuse_text(TEXT("000000", "0000", "4000", "000000000", "0000", "0"));
+    refuse_text(TEXT("000000", "0000", "0000", "000000000", "0000", "2"));
+    refuse_text(TEXT("00000g", "0000", "0000", "000000000", "0000", "0")); /* no digits */
+    refuse_text(TEXT("000000", "0000", "0000", "000000000", "000A", "0"));
+    refuse_text(TEXT("000000", "0000", "0000", "000000000", " 000", "0"));
     return 0;
 }

@@ -129,37 +129,47 @@ static inline void note_answers(rig *all, const pw_burst *burst)
     }
 }
 
-/* One turn of both engines; bursts for the hostile node are read and dropped. */
-static inline bool turn(rig *all)
+/* What a test does with a burst that a node has sent. */
+typedef void take_burst(rig *all, uint32_t node, const pw_burst *burst, void *context);
+
+/* One turn of a node's engine: its own transfers are counted, its bursts taken. */
+static inline bool turn(rig *all, uint32_t node, take_burst *take, void *context)
 {
-    bool moved = false;
-    for (uint32_t node = 0; node < 2; node++) {
-        pw_host_event events[32];
-        int count = pw_ni_run(all->nis[node], INT64_MAX - 1, events, 32);
-        assert(count >= 0);
-        moved |= count > 0;
-        for (int i = 0; i < count; i++) {
-            bool is_own =
-                events[i].kind == PW_HOST_FETCH_DONE || events[i].kind == PW_HOST_WRITE_DONE;
-            all->num_events += is_own;
-            all->num_failed += is_own && events[i].error != PW_OK;
-        }
-        pw_burst burst;
-        while (pw_ni_tx_burst(all->nis[node], &burst)) {
-            moved = true;
-            if (burst.peer == HOSTILE) note_answers(all, &burst);
-            else
-                assert(pw_ni_rx_burst(all->nis[burst.peer], node, burst.data, burst.num_bytes) ==
-                       PW_OK);
-            pw_ni_tx_release(all->nis[node], burst.data);
-        }
+    pw_host_event events[32];
+    pw_burst burst;
+    int count = pw_ni_run(all->nis[node], INT64_MAX - 1, events, 32);
+    assert(count >= 0);
+    bool moved = count > 0;
+    for (int i = 0; i < count; i++) {
+        bool is_own = events[i].kind == PW_HOST_FETCH_DONE || events[i].kind == PW_HOST_WRITE_DONE;
+        all->num_events += is_own;
+        all->num_failed += is_own && events[i].error != PW_OK;
+    }
+    while (pw_ni_tx_burst(all->nis[node], &burst)) {
+        moved = true;
+        take(all, node, &burst, context);
+        pw_ni_tx_release(all->nis[node], burst.data);
     }
     return moved;
 }
 
+/* The peer gets it; what is for the hostile node is read and dropped. */
+static inline void pass_on(rig *all, uint32_t node, const pw_burst *burst, void *context)
+{
+    (void)context;
+    if (burst->peer == HOSTILE) note_answers(all, burst);
+    else
+        assert(pw_ni_rx_burst(all->nis[burst->peer], node, burst->data, burst->num_bytes) == PW_OK);
+}
+
 static inline void rest(rig *all)
 {
-    for (int turns = 0; turn(all); turns++) assert(turns < BUDGET);
+    bool moved = true;
+    for (int turns = 0; moved; turns++) {
+        assert(turns < BUDGET);
+        moved = turn(all, VICTIM, pass_on, NULL);
+        moved |= turn(all, FRIEND, pass_on, NULL);
+    }
 }
 
 /* --- honest transfers */

@@ -15,8 +15,14 @@ typedef struct {
     uint8_t *data[BURSTS_KEPT];
 } captured;
 
-static void capture(captured *to, const pw_burst *burst)
+static void capture(rig *all, uint32_t node, const pw_burst *burst, void *context)
 {
+    captured *to = context;
+    if (burst->peer == HOSTILE) {
+        note_answers(all, burst);
+        return;
+    }
+    assert(burst->peer == 1 - node);
     assert(to->count < BURSTS_KEPT);
     uint8_t *copy = aligned_alloc(64, (burst->num_bytes + 63) & ~63u);
     assert(copy);
@@ -30,31 +36,10 @@ static void forget(captured *all)
     while (all->count) free(all->data[--all->count]);
 }
 
-/* Run one node alone; what it sends to peer is captured. */
-static void run_alone(rig *all, uint32_t node, uint32_t peer, captured *to)
+/* Run one node alone; what it sends to the other one is captured. */
+static void run_alone(rig *all, uint32_t node, captured *to)
 {
-    pw_host_event events[32];
-    pw_burst burst;
-    bool moved = true;
-    while (moved) {
-        int count = pw_ni_run(all->nis[node], INT64_MAX - 1, events, 32);
-        assert(count >= 0);
-        moved = count > 0;
-        for (int i = 0; i < count; i++) {
-            bool is_own = events[i].kind == PW_HOST_WRITE_DONE;
-            all->num_events += is_own;
-            all->num_failed += is_own && events[i].error != PW_OK;
-        }
-        while (pw_ni_tx_burst(all->nis[node], &burst)) {
-            moved = true;
-            if (burst.peer == HOSTILE) note_answers(all, &burst);
-            else {
-                assert(burst.peer == peer);
-                capture(to, &burst);
-            }
-            pw_ni_tx_release(all->nis[node], burst.data);
-        }
-    }
+    while (turn(all, node, capture, to)) continue;
 }
 
 static const pw_block_frame *first_block(const captured *kept)
@@ -111,7 +96,7 @@ static void test_answers_to_blocks_of_others(rig *all)
         uint32_t num_events = all->num_events;
         memset(all->honest[FRIEND], 0, HONEST_BYTES);
         post_write(all, VICTIM, all->honest[VICTIM], all->honest[FRIEND], HONEST_BYTES);
-        run_alone(all, VICTIM, FRIEND, &kept);
+        run_alone(all, VICTIM, &kept);
         for (uint32_t i = 0; i < at_a_time; i++) {
             bool in_other_domain = i % 10 == 9; /* by who may answer, but not so */
             pw_control_frame *frame = add_answer(all, first_block(&kept), i);
@@ -119,7 +104,7 @@ static void test_answers_to_blocks_of_others(rig *all)
             if (in_other_domain) frame->header.pdid = OTHER_PDID;
             seal_control(frame);
             assert(hand_over(all, frame->header.source_node) == PW_OK);
-            run_alone(all, VICTIM, FRIEND, &kept);
+            run_alone(all, VICTIM, &kept);
         }
         assert(all->num_events == num_events);
         deliver_all(all, FRIEND, VICTIM, &kept);
@@ -138,7 +123,7 @@ static void test_answers_before_their_blocks(rig *all)
     const uint32_t at_a_time = 100;
     captured kept = {.count = 0};
     post_write(all, VICTIM, all->honest[VICTIM], all->honest[FRIEND], 1000);
-    run_alone(all, VICTIM, FRIEND, &kept);
+    run_alone(all, VICTIM, &kept);
     pw_block_frame next = *first_block(&kept);
     deliver_all(all, FRIEND, VICTIM, &kept);
     forget(&kept);
@@ -159,7 +144,7 @@ static void test_answers_before_their_blocks(rig *all)
         all->now_ns = posted_ns;
         post_write(all, VICTIM, all->honest[VICTIM], all->honest[FRIEND], 1000);
         all->now_ns = now_ns;
-        run_alone(all, VICTIM, FRIEND, &kept);
+        run_alone(all, VICTIM, &kept);
         assert(all->num_events == num_events); /* nobody has got the block yet */
         const pw_block_frame *block = first_block(&kept);
         assert(block->header.stream == next.header.stream);
@@ -181,7 +166,7 @@ static void test_news_of_transfers_of_others(rig *all)
     uint8_t *target = pages(HONEST_BYTES);
     uint64_t stale = counters(all).stale_frames;
     post_write(all, FRIEND, all->honest[FRIEND], target, HONEST_BYTES);
-    run_alone(all, FRIEND, VICTIM, &kept);
+    run_alone(all, FRIEND, &kept);
     uint32_t stream = first_block(&kept)->header.stream, num_events = all->num_events;
     deliver_all(all, VICTIM, FRIEND, &kept); /* the answers stay away */
     forget(&kept);
@@ -209,12 +194,12 @@ static void test_frames_again(rig *all)
     for (uint32_t i = 0; i < TRANSFERS; i++) {
         captured kept = {.count = 0};
         post_write(all, FRIEND, all->honest[FRIEND], target + i * PAGE_BYTES, BYTES);
-        run_alone(all, FRIEND, VICTIM, &kept);
+        run_alone(all, FRIEND, &kept);
         deliver_all(all, VICTIM, FRIEND, &kept);
         for (uint32_t j = 0; j < kept.count; j++) {
-            const pw_burst burst = {FRIEND, kept.num_bytes[j], kept.data[j]};
+            const pw_burst burst = {VICTIM, kept.num_bytes[j], kept.data[j]};
             if (((const pw_frame_header *)(const void *)burst.data)->kind == PW_FRAME_BLOCK)
-                capture(&seen, &burst);
+                capture(all, FRIEND, &burst, &seen);
         }
         forget(&kept);
         rest(all);

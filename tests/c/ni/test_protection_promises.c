@@ -12,8 +12,11 @@ typedef struct {
     uint32_t count;
 } seen;
 
-static void watch(seen *to, const pw_burst *burst)
+static void watch(rig *all, uint32_t node, const pw_burst *burst, void *context)
 {
+    seen *to = context;
+    (void)all, (void)node;
+    assert(burst->peer == HOSTILE);
     for (uint32_t at = 0; at < burst->num_bytes;) {
         const pw_frame_header *header = (const void *)(burst->data + at);
         if (header->kind == PW_FRAME_BLOCK) {
@@ -27,23 +30,10 @@ static void watch(seen *to, const pw_burst *burst)
 /* The victim alone, until it has nothing to do; true when a transfer of its ends. */
 static bool run_victim(rig *all, seen *to)
 {
-    pw_host_event events[32];
-    pw_burst burst;
-    uint32_t num_ended = 0;
-    for (bool moved = true; moved;) {
-        int count = pw_ni_run(all->nis[VICTIM], INT64_MAX - 1, events, 32);
-        assert(count >= 0);
-        moved = count > 0;
-        for (int i = 0; i < count; i++)
-            num_ended += events[i].kind == PW_HOST_WRITE_DONE && events[i].error == PW_OK;
-        while (pw_ni_tx_burst(all->nis[VICTIM], &burst)) {
-            moved = true;
-            assert(burst.peer == HOSTILE);
-            watch(to, &burst);
-            pw_ni_tx_release(all->nis[VICTIM], burst.data);
-        }
-    }
-    return num_ended > 0;
+    uint32_t before = all->num_events;
+    while (turn(all, VICTIM, watch, to)) continue;
+    assert(all->num_failed == 0);
+    return all->num_events > before;
 }
 
 static pw_control_frame *add_answer(rig *all, const pw_block_frame *block, uint8_t kind,

@@ -148,21 +148,11 @@ static void test_unmapped(rig *all)
     forbid(all, hole, 16 * PAGE_BYTES, PW_NACK_DECODE);
 }
 
-static void test_read_only(rig *all)
+static void test_not_writable(rig *all, int protection)
 {
     uint8_t *memory = pages(16 * PAGE_BYTES);
     memset(memory, 1, 8 * PAGE_BYTES); /* the rest was never touched */
-    assert(mprotect(memory, 16 * PAGE_BYTES, PROT_READ) == 0);
-    forbid(all, memory, 16 * PAGE_BYTES, PW_NACK_PROTECTION);
-    for (uint32_t i = 0; i < 16 * PAGE_BYTES; i++) assert(memory[i] == (i < 8 * PAGE_BYTES));
-    munmap(memory, 16 * PAGE_BYTES);
-}
-
-static void test_prot_none(rig *all)
-{
-    uint8_t *memory = pages(16 * PAGE_BYTES);
-    memset(memory, 1, 8 * PAGE_BYTES);
-    assert(mprotect(memory, 16 * PAGE_BYTES, PROT_NONE) == 0);
+    assert(mprotect(memory, 16 * PAGE_BYTES, protection) == 0);
     forbid(all, memory, 16 * PAGE_BYTES, PW_NACK_PROTECTION);
     assert(mprotect(memory, 16 * PAGE_BYTES, PROT_READ) == 0);
     for (uint32_t i = 0; i < 16 * PAGE_BYTES; i++) assert(memory[i] == (i < 8 * PAGE_BYTES));
@@ -236,8 +226,8 @@ int main(void)
     test_blocks_beyond_their_transfer(&all);
     test_kernel_addresses(&all);
     test_unmapped(&all);
-    test_read_only(&all);
-    test_prot_none(&all);
+    test_not_writable(&all, PROT_READ);
+    test_not_writable(&all, PROT_NONE);
     test_truncated_file(&all);
     test_notifications(&all);
     test_other_domain_within_a_transfer(&all);
