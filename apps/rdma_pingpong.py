@@ -61,7 +61,7 @@ class Side:
     def __init__(self, world: Any, options: Options) -> None:
         from pagewire.transport import rdma
 
-        self._world, self._status = world, rdma.Status
+        self._status = rdma.Status
         self.options, self.rank = options, world.Get_rank()
         self.outgoing = rdma.Buffer(options.max_bytes)
         self.incoming = rdma.Buffer(options.max_bytes + 32)

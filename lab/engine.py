@@ -110,12 +110,6 @@ class EngineView:
             for name, first, length in _COUNTERS
         }
 
-    def interrupt_times(self) -> tuple[int, list[int]]:
-        """When the fault handler's invocations began: ns of a bin, invocations in each."""
-        times = ffi.new("pw_time_histogram *")
-        lib.pw_ni_read_interrupt_times(self.ni, times)
-        return int(times.bin_ns), list(times.bins)
-
     def context_banks(self) -> list[ContextBank]:
         """Registers of the context banks that are in use."""
         out = ffi.new("pw_context_bank *")

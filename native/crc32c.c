@@ -92,7 +92,6 @@ static void tables_packets(uint8_t *destination, const uint8_t *source, size_t n
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#define HARDWARE_NAME "sse4.2"
 #define HARDWARE __attribute__((target("sse4.2")))
 #define crc_of_8(crc, word) ((uint32_t)_mm_crc32_u64((crc), (word)))
 #define crc_of_1(crc, byte) _mm_crc32_u8((crc), (byte))
@@ -104,7 +103,6 @@ static bool has_hardware(void)
 #elif defined(__aarch64__) && defined(__linux__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
-#define HARDWARE_NAME "armv8"
 #ifdef __ARM_FEATURE_CRC32
 #define HARDWARE
 #else
@@ -321,18 +319,16 @@ static void wide_packets(uint8_t *destination, const uint8_t *source, size_t num
 #endif
 
 struct implementation {
-    const char *name;
     uint32_t (*crc32c)(uint32_t seed, const void *data, size_t num_bytes);
     void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes, uint32_t *crcs);
 };
 
-static const struct implementation with_tables = {"tables", pw_crc32c_tables, tables_packets};
+static const struct implementation with_tables = {pw_crc32c_tables, tables_packets};
 #ifdef HARDWARE
-static const struct implementation with_hardware = {HARDWARE_NAME, hardware_crc32c,
-                                                    hardware_packets};
+static const struct implementation with_hardware = {hardware_crc32c, hardware_packets};
 #endif
 #if defined(__x86_64__)
-static const struct implementation with_wide = {"avx512", wide_crc32c, wide_packets};
+static const struct implementation with_wide = {wide_crc32c, wide_packets};
 #endif
 
 /* Set once while the library loads, constant from then on. */
@@ -357,5 +353,3 @@ void pw_crc32c_packets(void *destination, const void *source, size_t num_bytes, 
 {
     chosen->packets(destination, source, num_bytes, crcs);
 }
-
-const char *pw_crc32c_implementation(void) { return chosen->name; }

@@ -14,7 +14,5 @@ uint32_t pw_crc32c_tables(uint32_t seed, const void *data, size_t num_bytes);
  * num_bytes are copied to destination; NULL: no copy. Several packets are in flight at once to hide
  * the instruction's latency. The two ranges must not overlap. */
 void pw_crc32c_packets(void *destination, const void *source, size_t num_bytes, uint32_t *crcs);
-/* "avx512", "sse4.2", "armv8" or "tables". */
-const char *pw_crc32c_implementation(void);
 /* cdef end */
 #endif

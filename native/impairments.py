@@ -92,10 +92,6 @@ class ImpairmentsConfig(Section):
         off: dict[str, Any] = dict.fromkeys(SITES, str(Site()))
         return dataclasses.replace(self, **off)
 
-    @property
-    def any_on(self) -> bool:
-        return any(site.is_on for site in self.sites().values())
-
 
 SITES = tuple(
     field.name for field in dataclasses.fields(ImpairmentsConfig) if field.default == "0:1:0"

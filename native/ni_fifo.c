@@ -111,9 +111,3 @@ void pw_ni_fifo_delay(pw_ni_fifo *fifo, pw_time at_ns, pw_time by_ns)
         *read_ns += by_ns;
     }
 }
-
-uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns)
-{
-    drop_read(fifo, at_ns);
-    return fifo->num_entries;
-}

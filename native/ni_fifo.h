@@ -58,5 +58,4 @@ pw_time pw_ni_fifo_next_ns(const pw_ni_fifo *fifo);
 pw_fifo_entry pw_ni_fifo_peek(const pw_ni_fifo *fifo);
 /* What was to be read after at_ns is read by_ns later. */
 void pw_ni_fifo_delay(pw_ni_fifo *fifo, pw_time at_ns, pw_time by_ns);
-uint32_t pw_ni_fifo_occupancy(pw_ni_fifo *fifo, pw_time at_ns);
 #endif

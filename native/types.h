@@ -18,7 +18,6 @@ typedef int64_t pw_time;
 #define PW_PACKET_BYTES 256  /* payload of a packet [PART 4.2] */
 #define PW_BLOCK_PACKETS 64
 #define PW_BLOCK_PAGES 5     /* pages that an unaligned block can touch */
-#define PW_ADDRESS_BITS 42   /* virtual address in the protocol [PSI 3.2.3.2]; see PW_USER_BITS */
 #define PW_USER_BITS 48      /* what x86-64 and arm64 hosts hand out: carried whole in our frames */
 #define PW_TRANSACTIONS 1024 /* pending-transaction table [R5 3.2] */
 #define PW_NI_FIFO_DEPTH 512 /* [PSI 3.2.3] */

@@ -114,8 +114,6 @@ int64_t pw_mailbox_fifo_next_ns(const pw_mailbox_fifo *fifo)
     return fifo->num_waiting ? at(fifo, 0)->arrival_ns : PW_NEVER;
 }
 
-uint32_t pw_mailbox_fifo_num_words(const pw_mailbox_fifo *fifo) { return fifo->num_waiting; }
-
 #define BASE_MASK (UINT64_C(0xffff) << PW_DESTINATION_BASE_SHIFT)
 
 enum { PAYLOAD0 = 1, PAYLOAD1 = 2, DESTINATION = 4, ALL = 7 };

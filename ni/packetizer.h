@@ -37,7 +37,6 @@ uint32_t pw_mailbox_fifo_read(pw_mailbox_fifo *fifo, pw_mailbox_word *words, uin
                               int64_t at_ns);
 /* When the first word that has not been read arrives, INT64_MAX: there is none. */
 int64_t pw_mailbox_fifo_next_ns(const pw_mailbox_fifo *fifo);
-uint32_t pw_mailbox_fifo_num_words(const pw_mailbox_fifo *fifo);
 /* cdef end */
 
 /* The deliverable spells it in three ways; this one is that of its section 5.1.1. */

@@ -9,7 +9,6 @@
 #define DMA_TRANSFERS UNIM_DMA_TRANSFERS_MAX
 #define DMA_BUFFER_MAX_BYTES 4294967295 /* of a descriptor's size field */
 #define DMA_OWNER_SHIFT 48
-#define DMA_NUMBER_MASK ((UINT64_C(1) << DMA_OWNER_SHIFT) - 1)
 
 /* A handle is never followed: one of a buffer that is gone names nothing, and is found out. */
 _Static_assert(sizeof(unim_buf *) >= sizeof(uint64_t), "a handle is the buffer's id");

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from pagewire.native.impairments import (
     DENOM_MAX,
     SITES,
@@ -65,7 +64,7 @@ def test_bad_site_names_setting_value_and_limit(text, reason):
 @pytest.mark.parametrize("name", SITES)
 def test_everything_fails_only_where_blocks_still_come_through(name):
     if name not in ALWAYS_FATAL:
-        assert load([f"impairments.{name}=1:1:0"], environ={}).impairments.any_on
+        assert load([f"impairments.{name}=1:1:0"], environ={}).impairments.sites()[name].is_on
         return
     with pytest.raises(ConfigError, match=f"impairments.{name} = '1:1:0': no block would ever"):
         load([f"impairments.{name}=1:1:0"], environ={})
@@ -83,14 +82,16 @@ def test_loss_without_a_timeout_is_refused(name):
 
 @pytest.mark.parametrize("name", ["packet_corruption", "duplication", "delay", "late_tasklet"])
 def test_sites_that_need_no_timeout_go_without(name):
-    assert load([f"impairments.{name}=1:100:7", "run.timeout=none"], environ={}).impairments.any_on
+    config = load([f"impairments.{name}=1:100:7", "run.timeout=none"], environ={})
+    assert config.impairments.sites()[name].is_on
 
 
 def test_base_system_of_mini_says_nothing_of_damage_and_needs_a_timeout_for_it():
     damage = ("run.translation=static", "impairments.packet_corruption=1:100:7")
     with pytest.raises(ConfigError, match="impairments.packet_corruption .* run.timeout = none"):
         load((*damage, "run.timeout=none"), environ={})
-    assert load((*damage, "run.timeout=250us"), environ={}).impairments.any_on
+    config = load((*damage, "run.timeout=250us"), environ={})
+    assert config.impairments.sites()["packet_corruption"].is_on
 
 
 @pytest.mark.parametrize("name", ["lost_err", "fifo_full"])
@@ -101,7 +102,8 @@ def test_lost_err_with_a_cancelled_timer_is_refused(name):
 
 def test_nothing_is_on_by_default():
     config = load(environ={})
-    assert not config.impairments.any_on and config.impairments == ImpairmentsConfig()
+    assert not any(site.is_on for site in config.impairments.sites().values())
+    assert config.impairments == ImpairmentsConfig()
     assert list(config.impairments.sites()) == list(SITES)
 
 

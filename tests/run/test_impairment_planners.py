@@ -4,7 +4,6 @@ import dataclasses
 import re
 
 import pytest
-
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.conformance import check_planner
@@ -64,13 +63,14 @@ def test_uniform_plans_what_is_configured():
 def test_rank0_alone_fails():
     configured = dataclasses.replace(ON, planner="rank0")
     assert plan(rank=0, num_ranks=2, configured=configured).sites() == ON.sites()
-    assert not plan(rank=1, num_ranks=2, configured=configured).any_on
+    assert plan(rank=1, num_ranks=2, configured=configured) == configured.switched_off()
 
 
 def test_class_of_a_module_is_found():
     configured = ImpairmentsConfig(planner=f"{__name__}:Odd")
     assert plan(rank=1, num_ranks=2, configured=configured).lost_ack == "1:3:7"
-    assert not plan(rank=0, num_ranks=2, configured=configured).any_on
+    sites = plan(rank=0, num_ranks=2, configured=configured).sites().values()
+    assert not any(site.is_on for site in sites)
 
 
 def test_registered_class_is_found_by_its_name():

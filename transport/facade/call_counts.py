@@ -42,10 +42,6 @@ class MpiCalls:
                 "collectives and point-to-point calls on intracommunicators, or unset run.strict"
             )
 
-    def number_of(self, name: str) -> int:
-        """How often a call was made."""
-        return self.as_dict().get(name, {}).get("calls", 0)
-
     def as_dict(self) -> dict[str, dict[str, int]]:
         """The counts of the calls that were made, by name, for the report."""
         counts = (self._c.call[i] for i in range(self._c.num_calls))

@@ -136,11 +136,6 @@ def _chosen(quick: bool, transport: str) -> tuple[Sequence[_App], int]:
     return (_APPS_QUICK[transport], _ROUNDS_QUICK) if quick else (_APPS[transport], _ROUNDS)
 
 
-def _num_steps(quick: bool, transport: str) -> int:
-    apps, num_rounds = _chosen(quick, transport)
-    return len(apps) * num_rounds
-
-
 def _size(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["app"], row["num_ranks"], row.get("num_atoms")
 
