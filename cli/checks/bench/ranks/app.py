@@ -7,6 +7,7 @@ loads the facade.
 import importlib
 import json
 import pkgutil
+import runpy
 import sys
 import time
 
@@ -20,13 +21,12 @@ def main() -> int:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if not module.name.endswith(".__main__"):
             importlib.import_module(module.name)
-    app = importlib.import_module(f"{package.__name__}.main")
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
     world.Barrier()
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
-    code: int = app.main(words)
+    code = _run(package.__name__, words)
     world.Barrier()
     wall_s = time.perf_counter() - start_s
     cpu_s = world.allreduce(time.process_time() - start_cpu_s)
@@ -34,6 +34,15 @@ def main() -> int:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"wall_s": wall_s, "cpu_s": cpu_s}, file)
     return code
+
+
+def _run(package: str, words: list[str]) -> int:
+    sys.argv[1:] = words
+    try:
+        runpy.run_module(package, run_name="__main__")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 if __name__ == "__main__":
