@@ -112,26 +112,6 @@ def test_on_a_core_of_its_own_the_thread_sends_the_err_while_the_tasklet_works(
     assert (err < end) == (arrived < end) == (core_of_library == lib.PW_LIBRARY_CORE_OTHER)
 
 
-@pytest.mark.parametrize("variant", [lib.PW_DRIVER_PART, lib.PW_DRIVER_PSI])
-def test_drivers_differ_in_what_an_entry_costs_whose_page_is_brought_in(variant: int) -> None:
-    """[PART] resolves each unique page by itself; [PSI] reads the entry, and is done with it."""
-    source, destination = absent(BLOCK)
-    pair, arrived = written(source, destination, policy=POLICY_BLOCK, driver_variant=variant)
-    c, steps = pair.costs, Steps(pair.costs)
-    core = Core(pair, accesses(steps, started_single(steps) + steps.walk()))
-    is_psi = variant == lib.PW_DRIVER_PSI
-    further = 2 * c.core_register_read_ns if is_psi else core.entry(0)
-    entries = [core.in_run(0), *(core.in_run(core.entry(4) + i * further) for i in range(3))]
-    assert column(pair, "tasklet_entry") == entries
-    err = core.in_run(core.entry(4) + 3 * further) + c.user_wakeup_ns + c.err_send_ns
-    assert column(pair, "err_sent") == [err]
-    assert arrived == arrival(steps, restarted(steps, err) + steps.l1_hit(), steps.walk())
-    counters = pair.counters(1)
-    assert counters.fifo_duplicates == 3 * is_psi
-    assert counters.netlink_messages == (1 if is_psi else 4)
-    assert counters.page_ins_present == 3 * (not is_psi)
-
-
 def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
     """Both ends absent, Touch-A-Page. The first attempt stops at once, and only the timeout ends
     that. Each further one reaches one page further, and that page's ERR comes when the source has

@@ -221,50 +221,6 @@ def test_touch_a_page_of_a_long_transfer_sends_a_message_for_each_page_of_each_e
     assert counters.netlink_messages == counters.pages_touched > 16
 
 
-def test_thread_touches_one_page_after_the_other() -> None:
-    """Ten messages wait when the run is over: of pages 0 to 3, 1 to 3, 2 and 3, and 3. The thread
-    touches in their order, each page's first time for 30 us, and sends the ERR behind the last
-    touch."""
-    costs = {"touch_absent_page_ns": 30_000}
-    pair, _ = written(*absent(BLOCK), page_in=A_PAGE, policy=POLICY_BLOCK, costs=costs)
-    touched = [row[0] for row in pair.log("page_touched") if row[4]]
-    assert touched == [touched[0] + i * 30_000 for i in range(4)]
-    run_ns = pair.log("netlink_sent")[-1][0]
-    assert touched[0] == run_ns + pair.costs.user_wakeup_ns + 30_000
-    resident_touches = 3 + 2 + 1
-    last = touched[3] + resident_touches * pair.costs.touch_resident_page_ns
-    assert pair.log("page_touched")[-1][0] == last
-    assert pair.time_of("err_sent") == last + pair.costs.err_send_ns
-
-
-def test_touch_of_a_page_that_is_gone_takes_its_turn_like_the_others() -> None:
-    """The second page is unmapped before the thread comes to it: a segmentation fault in its
-    place."""
-    pair = Pair(page_in=A_PAGE, policy=POLICY_BLOCK, memory_backend=1)
-    pair.trace()
-    source, destination = resident(BLOCK)
-    for page in range(BLOCK_PAGES):
-        set_state(pair, DESTINATION, destination.first_page + page, lib.PW_PAGE_ABSENT)
-    gone = destination.first_page + 1
-    code = lib.pw_memory_set_at_page_in(pair.memories[DESTINATION], gone, 1, lib.PW_PAGE_UNMAPPED)
-    assert code == lib.PW_OK
-    pair.write(source, destination)
-    assert pair.errors() == {DONE: ADDRESS, ARRIVED: ADDRESS}
-    c = pair.costs
-    awake = pair.log("netlink_sent")[-1][0] + c.user_wakeup_ns
-    first = (awake + c.touch_absent_page_ns, DESTINATION, "page_touched", destination.first_page, 1)
-    assert pair.log("page_touched")[0] == first
-    # messages: pages 0 to 3, 1 to 3, 2 and 3, 3; a touch that fails takes as long as one of an
-    # absent page
-    second = awake + 2 * c.touch_absent_page_ns
-    rest = 2 * c.touch_absent_page_ns
-    assert [row[:4] for row in pair.log("touch_segfault")] == [
-        (second, DESTINATION, "touch_segfault", gone),
-        (second + rest + c.touch_absent_page_ns, DESTINATION, "touch_segfault", gone),
-    ]
-    pair.assert_quiet()
-
-
 @pytest.mark.parametrize("name", names())
 def test_the_threads_touch_costs_what_the_platforms_tables_say_for_one_page(name: str) -> None:
     platform = load(name)

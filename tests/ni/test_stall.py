@@ -133,15 +133,7 @@ def test_present_page_meets_a_source_fault_of_its_bank_only_without_hupcf(
         # the handler has cleared FSR.
         offsets = [ahead_ns + steps.packet_offset(i) for i in range(16)]
         assert blocked == sum(offset < c.handler_ns for offset in offsets) == 4 and nacks == 1
-        # one run: the source's page, then the entry of the packets, whose page is there
-        run_ns = c.tasklet_other_ns + c.page_in_fixed_ns + c.page_in_page_ns
-        run_ns += (
-            2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns + c.netlink_ns
-        )
-        err = fault + c.handler_ns + run_ns + c.user_wakeup_ns + c.err_send_ns
-        again = err + steps.latency() + steps.read_mailbox() + steps.restart()
-        last = again + steps.l1_hit() + steps.wire(PAGE) + steps.latency()
-        assert arrived[1] == last + steps.l1_hit() > undisturbed
+        assert arrived[1] > undisturbed  # step by step in test_logs.py
     if stall:
         assert (
             arrived[2]

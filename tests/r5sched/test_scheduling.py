@@ -2,7 +2,6 @@
 runs."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -106,18 +105,6 @@ def test_check_passes_a_good_policy() -> None:
     assert conformance.check_scheduling(Fixed) > 50
 
 
-def run(*words: str, cwd: pathlib.Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", *words],
-        env=dict(os.environ),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
 # -- whole runs
 
 PROGRAM = """
@@ -147,14 +134,22 @@ class Bad(SchedulingPolicy):
 """
 
 
-def run_program(tmp_path: pathlib.Path, *settings: str) -> tuple[int, str, dict]:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "mine.py").write_text(POLICY)
+def run_program(
+    tmp_path: pathlib.Path, *settings: str, program: str = PROGRAM, policy: str = POLICY
+) -> tuple[int, str, dict]:
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "mine.py").write_text(policy)
     report = tmp_path / "report.json"
     # requests come as fast as the machine goes, however slow the host is
     words = [word for each in ("run.compute=none", *settings) for word in ("--set", each)]
-    done = run(
-        "pagewire", "launch", "-n", "2", "--json", str(report), *words, "program.py", cwd=tmp_path
+    command = ["pagewire", "launch", "-n", "2", "--json", str(report), *words, "program.py"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     totals = json.loads(report.read_text())["totals"] if report.exists() else {}
     return done.returncode, done.stdout + done.stderr, totals
@@ -171,7 +166,7 @@ def test_run_with_a_policy_gives_the_hints_to_the_firmware(tmp_path: pathlib.Pat
 
 
 def test_policy_is_asked_for_the_writes_of_a_channel(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "mine.py").write_text("""
+    policy = """
 from pagewire.r5sched.scheduling import Hint, Scheduling, SchedulingPolicy
 class Mine(SchedulingPolicy):
     def schedule(self, *, transfer):
@@ -179,8 +174,8 @@ class Mine(SchedulingPolicy):
             return Scheduling()
         assert (transfer.peer, transfer.num_bytes) == (1, 100_000)
         return Scheduling(Hint.HIGH, window_blocks=1)
-""")
-    (tmp_path / "program.py").write_text("""
+"""
+    program = """
 import sys
 from mpi4py import MPI
 from pagewire.transport import rdma
@@ -194,12 +189,10 @@ if comm.rank == 0:
         channel.trigger()
         assert channel.wait() is rdma.Status.FINISHED
 comm.Barrier()
-""")
-    report = tmp_path / "report.json"
-    done = run("pagewire", "launch", "-n", "2", "--json", str(report), "--compute", "none", "--set",
-               "firmware.scheduling=mine:Mine", "program.py", cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    totals = json.loads(report.read_text())["totals"]
+"""
+    settings = "firmware.scheduling=mine:Mine"
+    code, text, totals = run_program(tmp_path, settings, program=program, policy=policy)
+    assert code == 0, text
     assert (totals["requeues_high"], totals["requeues_medium"]) == (6, 0)  # 7 blocks one by one
     assert totals["requeues_low"] > 0  # the user's own hint
 
