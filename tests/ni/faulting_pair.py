@@ -41,9 +41,7 @@ def assert_both_live_on(pair: Pair) -> None:
     """A good transfer either way works, and then nothing is left."""
     for node, peer in ((0, 1), (1, 0)):
         source, destination = resident(2 * BLOCK + 5)
-        pair.write(source, destination, node=node, peer=peer, at_ns=10**8)
-        times(pair.run())
-        assert destination.read() == source.read()
+        pair.carry(source, destination, node=node, peer=peer, at_ns=10**8)
     pair.assert_quiet()
 
 

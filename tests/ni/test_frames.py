@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Callable
 
 import pytest
 from engine_pair import BLOCK, PAGE, Pair, absent, pattern, resident
@@ -12,7 +13,7 @@ from pagewire.native import ffi, lib
 
 MALFORMED = lib.PW_ERR_MALFORMED
 HEADER_BYTES, CONTROL_BYTES, READ_REQUEST_BYTES, BLOCK_HEADER_BYTES = 32, 64, 88, 128
-KIND_AT, FRAME_BYTES_AT, CRC_AT, NUM_PACKETS_AT = 2, 4, 24, 76
+KIND_AT, FRAME_BYTES_AT, CRC_AT, BLOCK_BYTES_AT, NUM_PACKETS_AT = 2, 4, 24, 72, 76
 KIND_BLOCK, KIND_READ_REQUEST = 1, 6
 CORRUPT = 4
 
@@ -43,6 +44,22 @@ def seal(burst: bytearray, start: int) -> None:
     struct.pack_into("=I", burst, start + CRC_AT, crc)
 
 
+def flipping(
+    chance: random.Random, probability: float, hits: list[int]
+) -> Callable[[int, int, bytearray], None]:
+    """Damages blocks on the way: a bit of the payload; notes where each begins."""
+
+    def tamper(node: int, peer: int, burst: bytearray) -> None:
+        for start in frames(burst):
+            if burst[start + KIND_AT] == KIND_BLOCK and chance.random() < probability:
+                first = start + covered_bytes(burst, start)
+                (block_bytes,) = struct.unpack_from("=I", burst, start + BLOCK_BYTES_AT)
+                burst[first + chance.randrange(block_bytes)] ^= 1 << chance.randrange(8)
+                hits.append(start)
+
+    return tamper
+
+
 KEPT: list[object] = []
 """Buffers that bursts name: an engine that takes a burst's sound part writes there."""
 
@@ -70,21 +87,9 @@ def sound_bursts() -> list[tuple[int, int, bytearray]]:
 def test_flipped_payload_bit_is_nack_4_and_sent_again(num_bytes: int) -> None:
     source, destination = resident(num_bytes, 3, 9)
     for seed in range(20):
-        pair, flip, hits = Pair(), random.Random(seed), []
+        pair, hits = Pair(), []
         source.fill(pattern(num_bytes, seed))
-
-        def tamper(
-            node: int, peer: int, burst: bytearray, flip: random.Random = flip, hits: list = hits
-        ) -> None:
-            for start in frames(burst):
-                if burst[start + KIND_AT] != KIND_BLOCK or flip.random() < 0.5:
-                    continue
-                first = start + covered_bytes(burst, start)
-                (block_bytes,) = struct.unpack_from("=I", burst, start + 72)
-                burst[first + flip.randrange(block_bytes)] ^= 1 << flip.randrange(8)
-                hits.append(start)
-
-        pair.tamper = tamper
+        pair.tamper = flipping(random.Random(seed), 0.5, hits)
         pair.carry(source, destination)
         assert pair.counters(1).crc_errors == pair.counters(0).nacks[CORRUPT] == len(hits)
         assert pair.counters(0).retransmitted_blocks == len(hits)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, PACKET, PAGE, Pair, absent, resident
+from engine_pair import BLOCK, PACKET, PAGE, Pair, absent, resident, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_properties import JOBS, SETTINGS, Job, prepare, run
@@ -18,15 +18,9 @@ PAGE_PACKETS = PAGE // PACKET
 PAGE_FAULT = 1
 
 
-def transfer(num_bytes: int, interleave: int, absent: bool = True, **values: int) -> Pair:
+def transfer(num_bytes: int, interleave: int, **values: int) -> Pair:
     """A write of which every page of the destination is absent; its data are checked."""
-    pair = Pair(interleave=interleave, **values)
-    pair.trace()
-    source, destination = resident(num_bytes)
-    if absent:
-        destination.drop()
-    pair.carry(source, destination)
-    return pair
+    return written(*absent(num_bytes), interleave=interleave, **values)[0]
 
 
 def slots(num_first: int, num_second: int, head: int) -> tuple[list[int], list[int]]:
@@ -139,9 +133,7 @@ def test_one_block_of_a_pair_is_refused_the_other_arrives() -> None:
         pair = Pair(interleave=1)
         source, destination = resident(2 * BLOCK)
         destination.drop(absent_page)
-        pair.write(source, destination)
-        pair.run()
-        assert destination.read() == source.read()
+        pair.carry(source, destination)
         assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).retransmitted_blocks == 1
         assert pair.counters(1).fifo_pushed == 1
         assert pair.counters(1).fifo_filtered == PAGE_PACKETS - 1
@@ -170,9 +162,7 @@ def test_hupcf_0_terminates_packets_of_present_pages_of_the_other_block() -> Non
     pair = Pair(interleave=1, hupcf=0)
     source, destination = resident(2 * BLOCK)
     destination.drop(0)
-    pair.write(source, destination)
-    pair.run()
-    assert destination.read() == source.read()
+    pair.carry(source, destination)
     assert pair.counters(1).accesses_blocked > 0
     assert pair.counters(0).nacks[PAGE_FAULT] >= 2
     pair.assert_quiet()

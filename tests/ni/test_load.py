@@ -109,19 +109,6 @@ def test_classes_go_small_before_medium_before_large() -> None:
     pair.finish(*buffers.values())
 
 
-@pytest.mark.parametrize("limits", [{"high_limit_bytes": 1}, {"medium_limit_bytes": 16384}])
-def test_limits_of_the_classes_are_settings(limits: dict[str, int]) -> None:
-    """A transfer of one block that is not high class does not bypass the queue."""
-    pair, other = Pair(**limits), Pair()
-    source, destination = resident(BLOCK if "high_limit_bytes" in limits else 2 * BLOCK)
-    pair.write(source, destination)
-    other.write(source, destination)
-    end, usual = (max(ends(p.run(), DONE).values()) for p in (pair, other))
-    # into the queue and out of it, without a look at the high queue
-    cost = 2 * pair.costs.r5_queue_op_ns - pair.costs.r5_bypass_check_ns
-    assert end - usual == (cost if "high_limit_bytes" in limits else 0)
-
-
 def test_two_domains_have_their_own_channels() -> None:
     pair = Pair()
     for ni in pair.nis:

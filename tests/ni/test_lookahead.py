@@ -4,7 +4,7 @@ import random
 
 import pytest
 from engine_pair import BLOCK, Pair, pattern, resident
-from test_frames import KIND_AT, KIND_BLOCK, covered_bytes, frames
+from test_frames import flipping
 
 SIZES = (3 * BLOCK, 5 * BLOCK + 77, 64 * BLOCK, 300 * BLOCK + 1)
 
@@ -76,18 +76,9 @@ def test_times_are_those_without_lookahead_whatever_the_firmware(settings: dict[
 def test_block_damaged_on_the_way_is_sent_again_though_its_ack_was_foreseen() -> None:
     source, destination = BUFFERS[64 * BLOCK]
     for seed in range(20):
-        pair, flip, hits = Pair(lookahead_blocks=64), random.Random(seed), []
+        pair, hits = Pair(lookahead_blocks=64), []
         source.fill(pattern(64 * BLOCK, seed))
-
-        def tamper(
-            node: int, peer: int, burst: bytearray, flip: random.Random = flip, hits: list = hits
-        ) -> None:
-            for start in frames(burst):
-                if burst[start + KIND_AT] == KIND_BLOCK and flip.random() < 0.1:
-                    burst[start + covered_bytes(burst, start) + flip.randrange(50)] ^= 1
-                    hits.append(start)
-
-        pair.tamper = tamper
+        pair.tamper = flipping(random.Random(seed), 0.1, hits)
         pair.read(source, destination)
         pair.finish((source, destination))
         assert pair.counters(1).crc_errors == len(hits) == pair.counters(0).retransmitted_blocks

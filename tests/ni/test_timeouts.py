@@ -32,10 +32,7 @@ def starts(
     )
     pair.trace()
     source, destination = absent(PAGE)
-    pair.write(source, destination, at_ns=at_ns)
-    assert all(event.error == 0 for event in pair.run())
-    assert destination.read() == source.read()
-    pair.assert_quiet()
+    pair.carry(source, destination, at_ns=at_ns)
     assert pair.counters(0).timeouts == pair.counters(0).retransmitted_blocks == 1
     return pair, [row[0] for row in pair.log("block_started")]
 
@@ -88,10 +85,7 @@ def test_blocks_that_expire_together_go_in_the_lists_order(implementation: int) 
     pair.trace()
     c, steps = pair.costs, Steps(pair.costs)
     source, destination = absent(8 * BLOCK)
-    pair.write(source, destination)
-    pair.run()
-    assert destination.read() == source.read()
-    pair.assert_quiet()
+    pair.carry(source, destination)
     rows = pair.log("block_started")
     first, again = rows[:8], rows[8:16]
     assert [row[3] for row in again] == [row[3] for row in first]
