@@ -305,13 +305,8 @@ def test_hint_and_window_of_a_descriptor_reach_the_firmware(hint: int, window_bl
     first_ack = pair.time_of("ack")
     assert len([t for t, *_ in pair.log("block_started") if t < first_ack]) == (window_blocks or 2)
     own = pair.counters(0)
-    by_class = {
-        0: own.requeues_low,
-        1: own.requeues_high,
-        2: own.requeues_medium,
-        3: own.requeues_low,
-    }
-    assert by_class[hint] == own.requeues_high + own.requeues_medium + own.requeues_low > 0
+    by_hint = (own.requeues_low, own.requeues_high, own.requeues_medium, own.requeues_low)
+    assert by_hint[hint] == own.requeues_high + own.requeues_medium + own.requeues_low > 0
     assert tuple(scratchpad(pair, channel).reserved) == (hint, window_blocks)
     assert destination.read() == source.read()
     for bad in ((4, 0), (0, 65), (2**40, 0)):

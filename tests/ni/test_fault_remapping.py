@@ -104,6 +104,12 @@ def test_buffer_taken_away_during_its_own_transfer_is_an_error_and_no_crash(
     assert_both_live_on(pair)
 
 
+def shoot_down(ni: object, how: str, *pages: int) -> None:
+    """Of these pages, of the context or of all contexts."""
+    addressed = pages if how == "address" else (0, 2**64 - 1)
+    lib.pw_ni_invalidate(ni, 0 if how == "all" else PDID, *addressed)
+
+
 @pytest.mark.parametrize("how", ["address", "context", "all"])
 def test_shootdown_drops_translations_and_is_counted(how: str) -> None:
     pair = Pair()
@@ -114,12 +120,7 @@ def test_shootdown_drops_translations_and_is_counted(how: str) -> None:
         pair.write(source, destination, pdid=pdid)
         times(pair.run())
     ni, first = pair.nis[1], destination.first_page
-    if how == "address":
-        lib.pw_ni_invalidate(ni, PDID, first + 1, 3)
-    elif how == "context":
-        lib.pw_ni_invalidate(ni, PDID, 0, 2**64 - 1)
-    else:
-        lib.pw_ni_invalidate(ni, 0, 0, 2**64 - 1)
+    shoot_down(ni, how, first + 1, 3)
     pages = {"address": 3, "context": 8, "all": 16}[how]
     counters = pair.counters(1)
     found = counters.shootdowns_address, counters.shootdowns_context, counters.shootdowns_all
@@ -151,12 +152,8 @@ def test_change_in_the_middle_of_a_transfer_is_seen_by_the_next_block_when_it_is
     last_pages = first + count - 40, 40
     check(lib.pw_memory_set(pair.memories[node], *last_pages, ABSENT), "set")
     ni = pair.nis[node]
-    if how == "address":
-        lib.pw_ni_invalidate(ni, PDID, *last_pages)
-    elif how == "context":
-        lib.pw_ni_invalidate(ni, PDID, 0, 2**64 - 1)
-    elif how == "all":
-        lib.pw_ni_invalidate(ni, 0, 0, 2**64 - 1)
+    if how != "nothing":
+        shoot_down(ni, how, *last_pages)
     pair.finish((source, destination))
     if how != "nothing":
         assert pair.counters(node).pages_paged_in == 40

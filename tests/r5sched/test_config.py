@@ -63,7 +63,6 @@ def test_setting_reaches_the_engine(assignment: str, field: str, value: int) -> 
         ("firmware.read_mailbox=both", "shared, separate"),
         ("firmware.read_buffer_requests=-1", "from 0 to 4096"),
         ("firmware.mailbox_entries=0", "from 1 to 4096"),
-        ("firmware.window_blocks=65", "from 1 to 64"),
         ("ni.receive_buffer_blocks=1025", "from 0 to 1024"),
     ],
 )

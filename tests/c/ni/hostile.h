@@ -274,6 +274,18 @@ static inline pw_control_frame *add_control(rig *all, uint8_t kind, uint32_t str
     return frame;
 }
 
+/* What answers a block. */
+static inline pw_control_frame *add_answer(rig *all, const pw_block_frame *block, uint8_t kind,
+                                           int64_t after_ns)
+{
+    pw_control_frame *frame = add_control(all, kind, block->header.stream);
+    frame->block_idx = block->block_idx;
+    frame->transaction_id = block->transaction_id;
+    frame->sequence = block->sequence;
+    frame->header.time_ns = block->last_packet_ns + after_ns;
+    return frame;
+}
+
 static inline void seal_control(pw_control_frame *frame)
 {
     pw_frame_seal(&frame->header, sizeof *frame);

@@ -69,21 +69,18 @@ static void post_write(rig *all, uint32_t node, const uint8_t *source, uint8_t *
 }
 
 /* What answers the block, but comes from elsewhere. */
-static pw_control_frame *add_answer(rig *all, const pw_block_frame *block, uint32_t number)
+static pw_control_frame *add_wrong_answer(rig *all, const pw_block_frame *block, uint32_t number)
 {
     static const uint8_t kinds[] = {PW_FRAME_ACK, PW_FRAME_NACK, PW_FRAME_ERR, PW_FRAME_NO_ANSWER,
                                     PW_FRAME_ERR_LATER};
     static const uint32_t codes[] = {PW_NACK_DECODE, PW_NACK_PROTECTION, PW_NACK_NO_CONTEXT,
                                      PW_NACK_PAGE_FAULT, PW_NACK_CORRUPT};
-    pw_control_frame *frame = add_control(all, kinds[number % 5], block->header.stream);
-    frame->block_idx = block->block_idx;
-    frame->transaction_id = block->transaction_id;
-    frame->sequence = (uint16_t)(block->sequence + (number / 25 % 3 == 2));
+    pw_control_frame *frame = add_answer(all, block, kinds[number % 5], 1 + number);
+    if (number / 25 % 3 == 2) frame->sequence++;
     frame->code = codes[number / 5 % 5];
     if (frame->header.kind == PW_FRAME_ERR)
         frame->argument0 = pw_err_word(PDID, frame->transaction_id, frame->sequence, PDID);
     if (frame->header.kind == PW_FRAME_ERR_LATER) frame->header.flags = PW_FLAG_ERR_FOLLOWS;
-    frame->header.time_ns = block->last_packet_ns + 1 + number;
     return frame;
 }
 
@@ -99,7 +96,7 @@ static void test_answers_to_blocks_of_others(rig *all)
         run_alone(all, VICTIM, &kept);
         for (uint32_t i = 0; i < at_a_time; i++) {
             bool in_other_domain = i % 10 == 9; /* by who may answer, but not so */
-            pw_control_frame *frame = add_answer(all, first_block(&kept), i);
+            pw_control_frame *frame = add_wrong_answer(all, first_block(&kept), i);
             frame->header.source_node = in_other_domain ? FRIEND : HOSTILE;
             if (in_other_domain) frame->header.pdid = OTHER_PDID;
             seal_control(frame);

@@ -36,17 +36,6 @@ static bool run_victim(rig *all, seen *to)
     return all->num_events > before;
 }
 
-static pw_control_frame *add_answer(rig *all, const pw_block_frame *block, uint8_t kind,
-                                    int64_t after_ns)
-{
-    pw_control_frame *frame = add_control(all, kind, block->header.stream);
-    frame->block_idx = block->block_idx;
-    frame->transaction_id = block->transaction_id;
-    frame->sequence = block->sequence;
-    frame->header.time_ns = block->last_packet_ns + after_ns;
-    return frame;
-}
-
 static void add_ack(rig *all, const pw_block_frame *block, int64_t after_ns)
 {
     seal_control(add_answer(all, block, PW_FRAME_ACK, after_ns));
