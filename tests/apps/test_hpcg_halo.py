@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pagewire._kernels")
 
-from pagewire.apps.hpcg.geometry import OFFSETS, Geometry, Triple, choose_boxes
+from pagewire.apps.hpcg.geometry import Geometry, Triple, choose_boxes
 from pagewire.apps.hpcg.halo import Halo
 from pagewire.apps.hpcg.operator import Operator
 
@@ -113,21 +113,6 @@ def test_ranks_form_the_box_with_least_surface(num_ranks: int, boxes: Triple) ->
     assert choose_boxes(num_ranks) == boxes
 
 
-@pytest.mark.parametrize("num_boxes", GRIDS)
-def test_neighbors_see_each_other_and_the_grid_does_not_wrap(num_boxes: Triple) -> None:
-    for rank in range(math.prod(num_boxes)):
-        geometry = Geometry(num_points=(2, 2, 2), num_boxes=num_boxes, rank=rank)
-        for offset in OFFSETS:
-            inside = all(
-                0 <= c + d < p for c, d, p in zip(geometry.coords, offset, num_boxes, strict=True)
-            )
-            other = geometry.neighbor(offset)
-            assert (other is not None) == inside
-            if other is not None:
-                back = Geometry(num_points=(2, 2, 2), num_boxes=num_boxes, rank=other)
-                assert back.neighbor(tuple(-d for d in offset)) == rank
-
-
 # Exchange
 
 
@@ -162,13 +147,6 @@ def test_each_ghost_gets_its_own_point_twice(
     on_all_ranks(num_boxes, num_points, work)
 
 
-def test_rank_in_the_middle_has_26_neighbors() -> None:
-    geometry = Geometry(num_points=(4, 3, 2), num_boxes=(3, 3, 3), rank=13)
-    halo = Halo(geometry, ThreadTeam(13, 27, ThreadComm(13, {})), fresh_buffers=False)
-    assert [n.rank for n in halo.neighbors] == [rank for rank in range(27) if rank != 13]
-    assert halo.num_ghosts == 6 * 5 * 4 - 4 * 3 * 2
-
-
 # Operator
 
 
@@ -196,15 +174,3 @@ def test_product_has_the_same_bits_on_any_ranks(
     whole = np.random.default_rng(seed).normal(size=(z, y, x))
     many = global_product(num_boxes, num_points, whole)
     assert many.tobytes() == global_product((1, 1, 1), (x, y, z), whole).tobytes()
-
-
-@pytest.mark.parametrize("num_boxes", [(1, 1, 1), (2, 2, 1), (3, 3, 3)])
-def test_product_is_26_times_the_point_less_its_neighbors(num_boxes: Triple) -> None:
-    num_points = (2, 4, 3)
-    x, y, z = (p * n for p, n in zip(num_boxes, num_points, strict=True))
-    whole = np.random.default_rng(5).normal(size=(z, y, x))
-    padded = np.pad(whole, 1)
-    expected = 27 * whole
-    for dz, dy, dx in itertools.product(range(3), repeat=3):
-        expected -= padded[dz : dz + z, dy : dy + y, dx : dx + x]
-    assert global_product(num_boxes, num_points, whole) == pytest.approx(expected, abs=1e-13)

@@ -73,22 +73,6 @@ def test_strategy_when_a_connection_is_made_acts_on_the_ring_of_the_receiver(
         assert (nodes.counter(1, "translation_faults_destination") > 0) is faults
 
 
-def test_pins_of_a_ring_when_its_connection_has_ended_are_undone():
-    with nodes_of("pin", num_connections=1) as nodes:
-        nodes.listen(1, 80, 1)
-        for _ in range(3):
-            near, far = nodes.join(0, 1, 80)
-            near.close()
-            far.close()
-            while nodes.step() is not None:
-                pass
-        assert nodes.pinned_peak_bytes(1) == 4 * 4096
-    with nodes_of("pin", **{"strategy.locked_limit": "8KiB"}) as nodes:
-        nodes.listen(1, 80, 1)
-        with pytest.raises(EngineError, match=r"strategy\.locked_limit allows 2"):
-            nodes.join(0, 1, 80)
-
-
 def test_program_when_its_ring_cannot_be_pinned_is_refused_and_why_is_said():
     ran = run(
         "time.sleep(60)",
@@ -104,19 +88,6 @@ else:
     )
     assert "strategy.locked_limit allows 2" in ran.stderr
     assert "connections are taken" not in ran.stderr
-
-
-def test_connection_when_the_queue_was_full_is_answered_after_an_accept():
-    with nodes_of("part", num_connections=2) as nodes:
-        nodes.listen(1, 80, 1)
-        ends = [nodes.connect(0, 1, 80) for _ in range(2)]
-        while nodes.step() is not None:
-            pass
-        assert [each.is_open for each in ends] == [True, False]
-        assert nodes.accept(1, 80) is not None
-        while nodes.step() is not None:
-            pass
-        assert all(each.is_open for each in ends)
 
 
 def test_sender_when_the_receiver_is_slow_waits_for_its_credit_in_virtual_time():

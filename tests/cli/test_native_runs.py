@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from cli_runs import BIN, command, compared, ran, reported, started
+from cli_runs import BIN, command, compared, ran, reported
 from json_schemas import check as check_schema
 from native_programs import needs_mpicc, needs_provider
 from refusals import refused
@@ -232,11 +232,3 @@ def test_python_program_that_raises_is_named(tmp_path):
                     "MPI.COMM_WORLD.Barrier()\n")  # fmt: skip
     done = ran("launch", "-n", "2", "--transport", "fabric", str(path), code=1)
     assert "rank 1 raised ValueError: mine" in done.stderr
-
-
-def test_ones_own_mpiexec_runs_over_the_fabric(program, tmp_path):
-    folder = str(tmp_path / "run")
-    variables = ran("env", "-n", "2", "--directory", folder).stdout
-    words = ["sh", "-c", 'eval "$0"; exec "$@"', variables, str(BIN / "mpiexec"), "-n", "2"]
-    assert "sum 1 wrong 0 of 2\n" in started([*words, program]).stdout
-    assert "RDMA bytes" in ran("report", folder).stdout

@@ -129,31 +129,6 @@ def test_sixteen_ranks_on_few_cores_finish():
     assert "on 16 procs" in ran("launch", "-n", "16", "--quiet", *words, timeout_s=240).stdout
 
 
-def test_two_runs_without_compute_give_the_same_virtual_time(tmp_path):
-    """One flow at a time: nothing that the order of arrival could change."""
-    program = tmp_path / "chain.py"
-    program.write_text(
-        "from mpi4py import MPI\nimport mmap, numpy as np\n"
-        "comm = MPI.COMM_WORLD\n"
-        "sizes = (8, 3000, 70000, 1 << 20)\n"
-        "maps = [np.frombuffer(mmap.mmap(-1, num_bytes + (1 << 21)), 'u1') for num_bytes in "
-        "sizes]\n"
-        "starts = [-whole.ctypes.data % (1 << 21) for whole in maps]\n"  # page tables end at 2 MB
-        "for whole, start, num_bytes in zip(maps, starts, sizes):\n"
-        "    buffer = whole[start : start + num_bytes]\n"
-        "    for peer in range(1, comm.size):\n"
-        "        if comm.rank == 0:\n"
-        "            comm.Send(buffer, peer)\n            comm.Recv(buffer, peer)\n"
-        "        elif comm.rank == peer:\n"
-        "            comm.Recv(buffer, 0)\n            comm.Send(buffer, 0)\n"
-    )
-    times = set()
-    for _ in range(3):
-        _, document = reported(tmp_path, 3, "--compute", "none", "--quiet", str(program))
-        times.add(tuple(rank["virtual_time_ns"] for rank in document["ranks"]))
-    assert len(times) == 1
-
-
 @pytest.mark.parametrize(
     "sites",
     [

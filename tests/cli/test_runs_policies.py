@@ -5,7 +5,6 @@ import time
 
 import pytest
 from cli_runs import BIN, PAGEWIRE, ran, reported, started
-from cli_runs import command as pagewire
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
@@ -151,14 +150,3 @@ def test_policy_that_raises_ends_every_rank_of_a_plain_mpiexec(caught, program, 
     done = started(words, cwd=tmp_path, environ=environ)
     assert done.returncode != 0
     assert "page-in policy 'near:Tired' raised RuntimeError: no more" in done.stderr
-
-
-def test_module_beside_the_program_is_found_from_another_folder(program):
-    ran("launch", "-n", "2", "--quiet", "--policy", "near:Page", program())
-
-
-def test_bad_class_is_refused_before_a_rank_starts(program, tmp_path):
-    done = pagewire("launch", "-n", "2", "--policy", "near:Pge", program(), cwd=tmp_path)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert "did you mean 'Page'" in line

@@ -192,20 +192,6 @@ def test_an_interrupt_ends_a_wait_at_its_place_and_takes_the_receive_back(run):
         assert f"went on: {name} 4\n" in output and f"went on: {name} 10000\n" in output
 
 
-def test_an_interrupted_wait_leaves_the_request_as_it_is(run):
-    text = """
-request = comm.Irecv(received, 1, 7) if comm.rank == 0 else None
-end_by_interrupt(lambda: request.Wait())
-if comm.rank == 1:
-    comm.Send(np.ones(4), 0, 7)
-else:
-    request.Wait(status)
-    assert received.all() and status.source == 1
-    print("went on")
-"""
-    assert "went on" in run(INTERRUPTED + text)
-
-
 def test_an_interrupted_send_leaves_its_message_to_the_receiver(run):
     text = """
 if comm.rank == 0:

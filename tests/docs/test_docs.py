@@ -119,16 +119,12 @@ def test_documents_named_in_the_code_exist():
     assert not missing
 
 
-AWAITED = {"run.strict"}
-"""Settings that documents describe before the code has them."""
-
-
 @pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
 def test_settings_named_in_documents_exist(document):
     sections = "|".join(config.SECTIONS)
     text = document.read_text(encoding="utf-8")
     named = re.findall(rf"(?:`|--set )((?:{sections})\.[a-z]\w*)(?![\w(*/])", text)
-    assert set(named) <= {*config.REGISTRY, *AWAITED}
+    assert set(named) <= set(config.REGISTRY)
 
 
 def test_rooms_are_what_their_packages_say():
@@ -159,36 +155,3 @@ def test_names_and_files_in_documents_exist(document):
     assert names <= words_of_the_engine()
     files = re.findall(r"`((?:\w+/)+\w+\.(?:py|c|h|md|toml))`", text)
     assert [name for name in files if not (ROOT / name).is_file()] == []
-
-
-def names_of_module(module: str) -> set[str]:
-    """What a module of the tree defines or imports at its top level; read, not run."""
-    path = ROOT.joinpath(*module.split(".")[1:])
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    names: set[str] = {each.stem for each in path.parent.glob("*.py")}
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    body += [
-        each for node in body if isinstance(node, ast.If) for each in node.body
-    ]  # for checkers
-    for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names.add(node.name)
-            if node.name == "__getattr__":  # what is made when it is first asked for
-                tests = [each for each in ast.walk(node) if isinstance(each, ast.Compare)]
-                values = [each.comparators[0] for each in tests]
-                names |= {each.value for each in values if isinstance(each, ast.Constant)}
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-    return names
-
-
-@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
-def test_python_in_documents_compiles_and_imports_what_exists(document):
-    for code in re.findall(r"```python\n(.*?)```", document.read_text("utf-8"), flags=re.DOTALL):
-        for node in ast.walk(ast.parse(code)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pagewire."):
-                assert {alias.name for alias in node.names} <= names_of_module(node.module)

@@ -20,8 +20,6 @@ fuzzed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 BUNDLED = tomllib.loads((platform.FOLDER / f"{platform.names()[0]}.toml").read_text())
 DEFAULT = load(environ={})
 PLATFORM = platform.load(DEFAULT.run.platform)
-NODE_FILE = node_file.content(DEFAULT, PLATFORM, num_ranks=2)
-
 numbers = (
     st.integers()
     | st.floats()
@@ -145,25 +143,6 @@ def test_any_text_of_any_setting_is_taken_or_refused(
     assert numbers_of_engine.window_blocks > 0
     again = load([f"{name}={text}" for name, text in config.not_default().items()], environ={})
     assert again.engine_settings() == config.engine_settings()
-
-
-@fuzzed
-@given(
-    st.lists(st.tuples(st.integers(0, len(NODE_FILE)), st.integers(0, 40), st.binary(max_size=12)),
-             min_size=1, max_size=4)
-)  # fmt: skip
-def test_a_damaged_node_file_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, bytes]]
-) -> None:
-    content = NODE_FILE
-    for start, num_bytes, instead in changes:
-        content = content[:start] + instead + content[start + num_bytes :]
-    path = tmp_path_factory.getbasetemp() / "fuzzed.conf"
-    path.write_bytes(content)
-    try:
-        node_file.read_settings(str(path))
-    except ConfigError as error:
-        assert str(error)
 
 
 @fuzzed

@@ -40,22 +40,6 @@ class Raises(PageInPolicy):
         raise ArithmeticError("on purpose")
 
 
-def blocks_of(document: pathlib.Path) -> list[tuple[str, str]]:
-    """Python blocks of a page, each with the text block that follows it."""
-    text = document.read_text(encoding="utf-8")
-    found = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, flags=re.DOTALL)
-    return [(code, printed) for code, printed in found]
-
-
-def test_page_prints_what_it_says(capsys):
-    names: dict[str, object] = {"__name__": "lab_page"}
-    blocks = blocks_of(ROOT / "docs" / "lab.md")
-    assert len(blocks) > 4 and all(printed for _, printed in blocks)
-    for code, printed in blocks:
-        exec(compile(code, "docs/lab.md", "exec"), names)  # noqa: S102
-        assert capsys.readouterr().out == printed
-
-
 def test_example_runs_and_more_pages_ahead_are_faster(tmp_path):
     done = subprocess.run(
         [sys.executable, "-P", ROOT / "examples" / "lab_policies.py"],

@@ -85,58 +85,6 @@ def test_same_as_brute_force_when_full(seed: int, spread: int, num_bookings: int
     compare(bookings)
 
 
-def test_bookings_in_order_merge_to_one_interval() -> None:
-    calendar = new_calendar()
-    for i in range(1000):
-        assert lib.pw_calendar_book(calendar, 0, 7) == 7 * i
-    assert intervals(calendar) == [(0, 7000)]
-    assert calendar.booked_ns == 7000
-
-
-def test_filled_gap_joins_both_neighbours() -> None:
-    calendar = new_calendar()
-    lib.pw_calendar_book(calendar, 0, 10)
-    lib.pw_calendar_book(calendar, 20, 10)
-    assert lib.pw_calendar_book(calendar, 5, 10) == 10
-    assert intervals(calendar) == [(0, 30)]
-
-
-def test_too_long_for_a_gap_goes_behind() -> None:
-    calendar = new_calendar()
-    lib.pw_calendar_book(calendar, 0, 10)
-    lib.pw_calendar_book(calendar, 20, 10)
-    assert lib.pw_calendar_peek(calendar, 0, 11) == 30
-    assert lib.pw_calendar_peek(calendar, 0, 10) == 10
-
-
-def test_zero_duration_waits_but_takes_nothing() -> None:
-    calendar = new_calendar()
-    lib.pw_calendar_book(calendar, 10, 10)
-    for at, start in [(9, 9), (10, 20), (19, 20), (20, 20), (25, 25)]:
-        assert lib.pw_calendar_book(calendar, at, 0) == start
-        assert lib.pw_calendar_book(calendar, at, -4) == start
-    assert intervals(calendar) == [(10, 20)]
-
-
-def test_full_calendar_forgets_the_oldest() -> None:
-    calendar = new_calendar()
-    for i in range(LIMIT):
-        lib.pw_calendar_book(calendar, i * 10 + 100, 5)
-    assert calendar.floor_ns == 0
-    lib.pw_calendar_book(calendar, 10_000, 5)
-    assert calendar.floor_ns == 105
-    assert lib.pw_calendar_peek(calendar, 0, 5) == 105
-
-
-def test_earlier_than_all_of_a_full_calendar_is_itself_forgotten() -> None:
-    calendar = new_calendar()
-    for i in range(LIMIT):
-        lib.pw_calendar_book(calendar, i * 10 + 100, 5)
-    assert lib.pw_calendar_book(calendar, 3, 5) == 3
-    assert calendar.floor_ns == 8
-    assert calendar.num_busy == LIMIT
-
-
 def test_end_of_time_does_not_overflow() -> None:
     calendar = new_calendar()
     assert lib.pw_calendar_book(calendar, NEVER - 5, 100) == NEVER - 5

@@ -419,28 +419,6 @@ def test_model_same_as_reference(seed, faults, limit, steps) -> None:
     assert counters["copied_pages"] == reference.copied_pages
 
 
-def test_model_fault_rate_does_not_depend_on_order() -> None:
-    forward = Memory(lib.PW_MEMORY_MODEL, seed=11, faults=100_000)
-    backward = Memory(lib.PW_MEMORY_MODEL, seed=11, faults=100_000)
-    states = forward.probe(10**9, 20_000)
-    assert abs(states.count(ABSENT) - 2000) < 200
-    single = [backward.probe(10**9 + i, 1)[0] for i in reversed(range(20_000))]
-    assert single[::-1] == states
-    assert Memory(lib.PW_MEMORY_MODEL, seed=12, faults=100_000).probe(10**9, 20_000) != states
-
-
-def test_model_page_swapped_out_comes_back_by_a_major_fault() -> None:
-    memory = Memory(lib.PW_MEMORY_MODEL, faults=1_000_000, limit=2)
-    for page in (1, 2):
-        assert memory.populate(page, 1) == (0, 1)
-    memory.probe(1, 1)  # does not make page 1 the most recently used
-    assert memory.populate(3, 1) == (0, 1)
-    assert memory.probe(1, 3) == [ABSENT, PRESENT, PRESENT]
-    assert memory.counters()["major_faults"] == 0
-    assert memory.populate(1, 1) == (0, 1)
-    assert memory.counters()["major_faults"] == 1
-
-
 NONE, NEW, COPIED, SWAPPED, ALONG, HOLE = (
     lib.PW_EFFECT_NONE,
     lib.PW_EFFECT_NEW,

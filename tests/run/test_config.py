@@ -38,18 +38,6 @@ def test_default_survives_its_own_text(name):
     assert parse_value(declaration, text) == declaration.default
 
 
-@given(st.integers(min_value=1_000, max_value=3_600_000_000_000))
-def test_duration_survives_its_own_text(timeout_ns):
-    declaration = REGISTRY["run.timeout"]
-    assert parse_value(declaration, format_value(declaration, timeout_ns)) == timeout_ns
-
-
-@given(st.integers(min_value=1, max_value=2**32))
-def test_size_survives_its_own_text(num_bytes):
-    declaration = REGISTRY["firmware.high_limit"]
-    assert parse_value(declaration, format_value(declaration, num_bytes)) == num_bytes
-
-
 @given(st.text(max_size=20))
 def test_any_text_is_a_value_or_refused_with_the_setting_named(text):
     for name in ("run.timeout", "run.err", "ni.fifo_depth", "memory_backend.fault_fraction"):

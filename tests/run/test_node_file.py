@@ -1,5 +1,6 @@
 """The node file: what Python writes is what C reads, and any other file is refused by name."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -220,14 +221,6 @@ def test_planner_is_asked_for_every_rank(tmp_path):
         compare(read(path, node), config, PLATFORM, 12, node)
 
 
-def test_plan_of_another_node_is_not_this_ones(tmp_path):
-    path = tmp_path / "node.conf"
-    config = load(["impairments.planner=rank0", "impairments.lost_ack=1:3:7"], environ={})
-    node_file.write(str(path), config, PLATFORM, num_ranks=3)
-    for node in range(3):
-        compare(read(path, node), config, PLATFORM, 3, node)
-
-
 def with_line(line):
     """The good file with one more line, before its end."""
     return GOOD.removesuffix(b"end\n") + line + b"\nend\n"
@@ -324,6 +317,8 @@ def test_damaged_file_is_read_or_refused_with_a_sentence(tmp_path_factory, data)
         code, sentence = error.args
         assert code == lib.PW_ERR_INVALID and sentence.startswith(f"node file '{path}'")
         assert all(" " <= each != "\x7f" for each in sentence)
+    with contextlib.suppress(ConfigError):
+        node_file.read_settings(str(path))
 
 
 def test_node_beyond_the_run_is_refused(tmp_path):
