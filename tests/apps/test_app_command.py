@@ -9,13 +9,9 @@ pytest.importorskip("mpi4py.MPI")
 @pytest.mark.parametrize(
     ("app", "words", "code", "message"),
     [
-        ("hpcg", "--size 12", 2, "--nx is 12; allowed: multiples of 8"),
         ("hpcg", "--nonsense", 2, "unrecognized arguments"),
         ("hpcg", "--size 8 --sets 1 --dump-state /no/such/folder/f", 2, "No such file"),
-        ("hpl", "--N 0", 2, "--N is 0; allowed: 1 .. 1048576"),
         ("hpl", "--P 2 --Q 2", 2, "2 x 2 = 4; allowed: 2, the number of ranks"),
-        ("hpl", "--bcast tree", 2, "invalid choice"),
-        ("lammps", "--size 0", 2, "--cells NX is 0; allowed: at least 1"),
         ("lammps", "--size 1 --skin 3", 2, "sigma wide in x"),
         ("lammps", "--size 4 --timestep 0.1", 1, "atoms at step"),
     ],

@@ -262,19 +262,8 @@ def test_declared_work_is_the_counted_one(monkeypatch: pytest.MonkeyPatch) -> No
 def test_rank_counts_solve_the_same_system(tmp_path: pathlib.Path) -> None:
     """The smoother is each rank's own, so that ways differ; the first residual and the end do
     not."""
-    alone = run_to_state(
-        "hpcg",
-        1,
-        tmp_path / "1.npz",
-        "--nx",
-        "32",
-        "--ny",
-        "16",
-        "--nz",
-        "16",
-        "--iterations",
-        "40",
-    )
+    size = ["--nx", "32", "--ny", "16", "--nz", "16", "--iterations", "40"]
+    alone = run_to_state("hpcg", 1, tmp_path / "1.npz", *size)
     assert np.abs(alone["x"] - 1).max() < 1e-11
     for num_ranks, nx, ny, nz in ((2, 16, 16, 16), (4, 16, 8, 16), (8, 16, 8, 8)):
         many = run_to_state(

@@ -180,17 +180,12 @@ class Place:
             found += [f"{folder.name}/{path.relative_to(folder)}" for path in folder.rglob("*")]
         return sorted(found)
 
-    def small_disk(self, size: str, *, fill: bool = False) -> pathlib.Path:
+    def small_disk(self, size: str) -> pathlib.Path:
         """A file system of so many bytes, as commands of the place see it; `seen` has it too."""
         disk = self.folder / "disk"
         disk.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)]
         subprocess.run([*self.words(), *mount], check=True)
-        if fill:
-            with contextlib.suppress(OSError), self.seen(disk / "filler").open("wb") as file:
-                while True:
-                    file.write(bytes(4096))
-                    file.flush()
         return disk
 
     def seen(self, path: pathlib.Path) -> pathlib.Path:

@@ -326,8 +326,11 @@ def test_ctrl_c_on_a_terminal_keeps_the_rows_that_ended(tmp_path):
 
 @pytest.mark.timeout(240)
 def test_interrupt_of_the_launcher_alone_ends_the_ranks_too(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environ = {**clean_environment(), "TMPDIR": str(temporary)}
     with subprocess.Popen(
-        command(tmp_path, "200us"), cwd=tmp_path, env=clean_environment(), text=True,
+        command(tmp_path, "200us"), cwd=tmp_path, env=environ, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     ) as run:  # fmt: skip
         deadline_s = time.monotonic() + PATIENCE_S
@@ -348,3 +351,4 @@ def test_interrupt_of_the_launcher_alone_ends_the_ranks_too(tmp_path):
         "pagewire: interrupted; every rank was ended",
     ]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("out.")]
+    assert list(temporary.iterdir()) == []

@@ -114,15 +114,8 @@ def test_table_of_lammps_itself(monkeypatch):
     monkeypatch.setattr(app_runs, "_run", watched)
     result = part_apps.pretouch_against_part(options(), "lammps")
     assert begun == ["run.compute=measured", *["run.compute=replay"] * 2] * 2
-    assert [(row["ranks"], row["memory"]) for row in result.rows] == [
-        (1, "pre-touch"),
-        (1, "PART"),
-        (2, "pre-touch"),
-        (2, "PART"),
-    ]
     for row in result.rows:
         assert 0 < row["time"] < row["run"] and row["rate"] > 0
-    assert result.rows[0]["slowdown"] == result.rows[2]["slowdown"] == 0
     assert result.rows[2]["handlers"] == 0 < result.rows[3]["handlers"]
     assert result.varied["run.compute"] == "replay"
     assert result.title == "LAMMPS: pre-touch against PART"

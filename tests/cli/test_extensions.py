@@ -9,6 +9,7 @@ import time
 
 import pytest
 from cli_runs import command, ran, reported
+from process_place import SLACK, SOON_S
 
 from pagewire.cli.checks.conformance import KINDS
 from pagewire.cli.main import main
@@ -63,14 +64,7 @@ class MemoryRelease(MemoryStrategy):
     def release(self, *, lease):
         open("sign", "w").close()
         raise KeyboardInterrupt
-
-class MemoryMade(MemoryRelease):
-    def __init__(self):
-        leave()
 """
-
-SOON_S = 10
-"""From a failure to the launch's end."""
 
 PROGRAM = """
 import mmap
@@ -163,7 +157,6 @@ def test_command_says_what_is_wrong_and_refuses_other_words(option, tmp_path, mo
         ("impairments.planner", "Impairments", "plan() raised SystemExit: 0"),
         ("run.memory", "Memory", "'exits:Memory': acquire("),
         ("run.memory", "MemoryRelease", "raised KeyboardInterrupt"),
-        ("run.memory", "MemoryMade", "MemoryMade() raised SystemExit: 0"),
     ],
 )
 def test_class_that_exits_ends_the_job_with_its_message_and_traceback(
@@ -174,10 +167,9 @@ def test_class_that_exits_ends_the_job_with_its_message_and_traceback(
     words = ("launch", "-n", "2", "--quiet", "--set", f"{setting}=exits:{name}", "program.py")
     done = command(*words, cwd=tmp_path)
     assert done.returncode != 0
-    assert time.time() - (tmp_path / "sign").stat().st_mtime < SOON_S
+    assert time.time() - (tmp_path / "sign").stat().st_mtime < SOON_S * SLACK
     assert text in done.stderr
-    is_of_the_launcher = name in ("Impairments", "MemoryMade")
-    assert is_of_the_launcher or "exits.py" in done.stderr
+    assert name == "Impairments" or "exits.py" in done.stderr  # the launcher's own sentence
 
 
 def test_memory_strategy_of_the_users_own_runs_a_program(tmp_path):

@@ -3,7 +3,6 @@ leaves no process, no temporary file and nothing in shared memory."""
 
 import os
 import pathlib
-import re
 import signal
 import sys
 import time
@@ -184,20 +183,4 @@ def test_rank_that_stays_stopped_ends_with_the_others(place, transport, end):
     else:
         os.kill(processes[0], signal.SIGKILL)
     assert run.ends() == (130 if end == "interrupt" else 137)
-    assert place.left() == []
-
-
-def test_interrupt_between_the_runs_of_a_comparison_leaves_nothing(place):
-    words = [*PAGEWIRE, "compare", "-n", "2", PROGRAM, "rounds"]
-    place.told().touch()
-    run = place.start([*words, str(place.told())])
-    run.wait_for("result", 2)  # of the first of two; nobody tells the second to end
-    os.killpg(run.process.pid, signal.SIGINT)
-    assert run.ends(SOON_S * SLACK) == 130
-    assert "interrupted" in run.stderr
-    # Of the launcher's; a rank may find its standard output closed, or be at its exit.
-    launchers = (
-        r'File ".*/cli/(main|commands/(dispatch|run_commands|compare|launch)|kit/(watch|progress))'
-    )
-    assert not re.search(launchers, run.stderr), run.stderr
     assert place.left() == []

@@ -53,17 +53,6 @@ def test_report_on_a_full_disk_leaves_the_old_one(place, transport):
 
 @needs_namespaces
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_compute_record_on_a_full_disk_names_the_file(place, transport):
-    disk = place.small_disk("8k", fill=True)
-    record = ["--set", "run.compute=measured", "--set", f"run.compute_record={disk}/record"]
-    run = place.launch(2, *record, *program_of(transport), "rounds")
-    said_by(run, place, 1)
-    assert f"run.compute_record: '{disk}/record.0' was not written: No space left" in run.stderr
-    assert [path.name for path in place.seen(disk).iterdir()] == ["filler"]
-
-
-@needs_namespaces
-@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_shared_memory_that_is_full_is_named(tmp_path, transport):
     with made(tmp_path, "size=1m") as place:
         run = place.launch(2, *program_of(transport), "rounds")

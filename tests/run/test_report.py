@@ -65,24 +65,11 @@ def test_ranks_without_marks_are_named_and_others_are_not():
 
 def test_summary_has_the_keys_of_a_comparison():
     entry = report.summary([rank(1), rank(2)], Config())
-    for key in [
-        "memory",
-        "policy",
-        "ranks",
-        "virtual_time_s",
-        "wall_time_s",
-        "mpi_sends",
-        "mpi_bytes",
-        "blocks",
-        "translation_faults",
-        "fault_interrupts",
-        "err_messages",
-        "nacks",
-        "timeouts",
-        "retransmitted_blocks",
-        "pages_paged_in",
-    ]:
-        assert key in entry
+    keys = "memory policy ranks virtual_time_s wall_time_s mpi_sends mpi_bytes blocks timeouts"
+    more = (
+        "nacks translation_faults fault_interrupts err_messages retransmitted_blocks pages_paged_in"
+    )
+    assert entry.keys() >= {*keys.split(), *more.split()}
     assert (entry["virtual_time_s"], entry["ranks"]) == (0.002, 2)
 
 

@@ -42,23 +42,18 @@ def packet_ns(num_bytes: int, hops: int) -> int:
     return int(wire_ns) + COSTS.ni_send_ns + hops * COSTS.hop_ns + COSTS.ni_receive_ns
 
 
-def test_every_operation_at_every_node(machine):
+def test_pages_of_every_node_are_written_read_and_freed(machine):
+    """All operations: test_linearizability.py."""
+
     def program(thread):
         for node in range(4):
             page = thread.alloc(2, node=node)
             assert page == node << NODE_SHIFT | 4096
             thread.write64(page, 0x1122334455667788)
-            assert [thread.read8(page + idx) for idx in (0, 7)] == [0x88, 0x11]
-            assert thread.read32(page + 4) == 0x11223344
-            assert thread.cas(page, 0x1122334455667788, 5) and not thread.cas(page, 4, 6)
-            assert thread.faa(page, -1) == 5
-            assert thread.swap(page, 9) == 4
             thread.write128(page + 4088, 1, 2)
-            assert thread.read64(page + 4096) == 2
-            thread.write8(page + 8, 0xFF)
-            thread.write32(page + 16, 0xDEADBEEF)
             copy = thread.read_array(page, 2)
-            assert copy.view("u8")[[0, 1, 2, 511, 512]].tolist() == [9, 0xFF, 0xDEADBEEF, 1, 2]
+            assert copy.view("u8")[[0, 511, 512]].tolist() == [0x1122334455667788, 1, 2]
+            assert thread.faa(page + 4088, -1) == 1
             thread.free(page)
             with pytest.raises(GsasError, match=r"read64 at 0x.*1000: there is no such page"):
                 thread.read64(page)
