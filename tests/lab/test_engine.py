@@ -2,6 +2,7 @@
 
 import pytest
 from engine_pair import BLOCK, PAGE, Buffer, Pair, pattern
+
 from pagewire.lab.engine import NEVER, PDID, Engine
 from pagewire.lab.joined import FOREVER, Joined
 from pagewire.native import EngineError, check, lib

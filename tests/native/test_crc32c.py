@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pagewire.native import ffi, lib
 
 BLOCK = bytes((i * 167 + (i >> 8) * 13 + 5) & 0xFF for i in range(16384 + 64))

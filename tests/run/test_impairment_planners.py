@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.conformance import check_planner
