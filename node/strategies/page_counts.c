@@ -238,6 +238,8 @@ const pw_page_interval *pw_page_counts_from(const pw_page_counts *counts, uint64
     return i ? &counts->intervals[i] : NULL;
 }
 
+#define REGIONS_MAX (1u << 24)
+
 void pw_page_regions_finish(pw_page_regions *all)
 {
     free(all->regions);
