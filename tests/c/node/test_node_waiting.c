@@ -66,8 +66,7 @@ static void *loop(void *argument)
         uint64_t before = *self->shared;
         for (volatile int work = 0; work < 10; work++) {}
         *self->shared = before + 1;
-        if (self->is_busy) pw_node_busy(self->node);
-        else pw_node_idle(self->node);
+        (self->is_busy ? pw_node_busy : pw_node_idle)(self->node);
     }
     pw_node_unlock(self->node);
     return NULL;
@@ -84,8 +83,7 @@ static void test_threads_that_wait_take_turns(bool is_busy)
     assert(pthread_create(&thread, NULL, loop, &other) == 0);
     while (shared < ROUNDS) { /* with the lock: it runs only when this loop lets it */
         mine++;
-        if (is_busy) pw_node_busy(all.nodes[0]);
-        else pw_node_idle(all.nodes[0]);
+        (is_busy ? pw_node_busy : pw_node_idle)(all.nodes[0]);
     }
     pw_node_unlock(all.nodes[0]);
     assert(pthread_join(thread, NULL) == 0);
