@@ -54,47 +54,16 @@ int pw_netlink_unpack(const pw_netlink_message *message, pw_netlink_fields *out)
     return PW_OK;
 }
 
-#define FIRST_CHUNK_BLOCKS 64u
-
-struct pw_faulting_chunk {
-    struct pw_faulting_chunk *next;
-    pw_faulting_block blocks[];
-};
-
-void pw_faulting_blocks_init(pw_faulting_blocks *table)
-{
-    *table = (pw_faulting_blocks){.chunk_blocks = FIRST_CHUNK_BLOCKS};
-}
-
 void pw_faulting_blocks_destroy(pw_faulting_blocks *table)
 {
-    while (table->chunks) {
-        struct pw_faulting_chunk *chunk = table->chunks;
-        table->chunks = chunk->next;
-        free(chunk);
-    }
-    pw_faulting_blocks_init(table);
+    pw_pool_finish(&table->pool);
+    *table = (pw_faulting_blocks){.pool.free_list = NULL};
 }
 
 static uint32_t bucket(uint32_t source_node, uint16_t pdid, uint16_t transaction_id)
 {
     uint64_t key = (uint64_t)source_node << 32 | (uint64_t)pdid << 16 | transaction_id;
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PW_FAULTING_BUCKETS;
-}
-
-static int more_blocks(pw_faulting_blocks *table)
-{
-    struct pw_faulting_chunk *chunk =
-        malloc(sizeof *chunk + table->chunk_blocks * sizeof *chunk->blocks);
-    if (!chunk) return PW_ERR_NOMEM;
-    chunk->next = table->chunks;
-    table->chunks = chunk;
-    for (uint32_t i = 0; i < table->chunk_blocks; i++) {
-        chunk->blocks[i].next = table->free_blocks;
-        table->free_blocks = &chunk->blocks[i];
-    }
-    table->chunk_blocks *= 2;
-    return PW_OK;
 }
 
 static bool has_numbers(const pw_faulting_block *block, uint32_t source_node, uint16_t pdid,
@@ -135,9 +104,8 @@ pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_f
         block->fault = *fault; /* the notification's page has bounds of its own */
         return block;
     }
-    if (!table->free_blocks && more_blocks(table) < 0) return NULL;
-    block = table->free_blocks;
-    table->free_blocks = block->next;
+    block = pw_pool_take(&table->pool, sizeof *block);
+    if (!block) return NULL;
     uint32_t home = bucket(fault->source_node, fault->pdid, fault->transaction_id);
     *block = (pw_faulting_block){.next = table->buckets[home], .fault = *fault};
     table->buckets[home] = block;
@@ -152,8 +120,7 @@ void pw_faulting_blocks_release(pw_faulting_blocks *table, pw_faulting_block *bl
         &table->buckets[bucket(fault->source_node, fault->pdid, fault->transaction_id)];
     while (*link != block) link = &(*link)->next;
     *link = block->next;
-    block->next = table->free_blocks;
-    table->free_blocks = block;
+    pw_pool_give(&table->pool, block);
 }
 
 void pw_library_thread_destroy(pw_library_thread *thread)

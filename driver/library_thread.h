@@ -16,6 +16,7 @@
 #include "native/counters.h"
 #include "native/cpu.h"
 #include "native/memory.h"
+#include "native/pool.h"
 #include "native/settings.h"
 #include "native/trace.h"
 #include "smmu/presence.h"
@@ -23,7 +24,7 @@
 /* What an entry of the NI FIFO does not carry: bounds of the block and of its transfer, for page-in
  * policies, and who is asked to send it again. Kept from a block's first faulting packet until its
  * entries are read and its ERR is sent, by (source node, PDID, transaction, sequence number).
- * Chained hash with records from a pool that grows by doubling. */
+ * A chained hash. */
 
 /* A block that met a page fault, at the end at which it did. */
 typedef struct {
@@ -54,14 +55,12 @@ typedef struct pw_faulting_block {
 
 #define PW_FAULTING_BUCKETS 1024
 
+/* Zero is an empty one. */
 typedef struct {
     pw_faulting_block *buckets[PW_FAULTING_BUCKETS];
-    pw_faulting_block *free_blocks;
-    struct pw_faulting_chunk *chunks;
-    uint32_t chunk_blocks;
+    pw_pool pool;
 } pw_faulting_blocks;
 
-void pw_faulting_blocks_init(pw_faulting_blocks *table);
 void pw_faulting_blocks_destroy(pw_faulting_blocks *table);
 /* The block that an entry's numbers name. Ids are reused: of two with the same numbers the older
  * has the entries that are read first. */

@@ -192,8 +192,9 @@ static bool follows_at_once(pw_clock *clock)
     return excused_ns && pw_clock_wall_ns() - excused_ns < LOOP_NS;
 }
 
-static void begin_call(pw_clock *clock, bool costs_call, int64_t wall_ns)
+void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
 {
+    if (++clock->depth > 1) return;
     int64_t passed_ns = compute_ns(clock, wall_ns);
     clock->is_polling = follows_at_once(clock);
     clock->passed_ns = passed_ns;
@@ -207,12 +208,7 @@ static void begin_call(pw_clock *clock, bool costs_call, int64_t wall_ns)
 
 void pw_clock_enter(pw_clock *clock, bool costs_call)
 {
-    if (++clock->depth == 1) begin_call(clock, costs_call, wall_if_needed_ns(clock));
-}
-
-void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
-{
-    if (++clock->depth == 1) begin_call(clock, costs_call, wall_ns);
+    pw_clock_enter_at(clock, costs_call, clock->depth ? 0 : wall_if_needed_ns(clock));
 }
 
 void pw_clock_leave(pw_clock *clock)

@@ -2,13 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_HANDLES 64
 #define FIRST_SLOTS 256
-
-struct pw_handle_chunk {
-    pw_handle_chunk *next;
-    pw_handle handles[CHUNK_HANDLES];
-};
 
 int pw_handles_init(pw_handles *handles)
 {
@@ -19,11 +13,7 @@ int pw_handles_init(pw_handles *handles)
 
 void pw_handles_destroy(pw_handles *handles)
 {
-    while (handles->chunks) {
-        pw_handle_chunk *chunk = handles->chunks;
-        handles->chunks = chunk->next;
-        free(chunk);
-    }
+    pw_pool_finish(&handles->pool);
     free(handles->slots);
     *handles = (pw_handles){0};
 }
@@ -53,31 +43,18 @@ static bool grow_table(pw_handles *handles)
     return true;
 }
 
-static bool grow_pool(pw_handles *handles)
-{
-    pw_handle_chunk *chunk = malloc(sizeof *chunk);
-    if (!chunk) return false;
-    chunk->next = handles->chunks;
-    handles->chunks = chunk;
-    for (int i = CHUNK_HANDLES; i-- > 0;) pw_handles_give(handles, &chunk->handles[i]);
-    return true;
-}
-
 pw_handle *pw_handles_take(pw_handles *handles)
 {
     bool is_full = 2 * (handles->num_under_way + 1) > handles->num_slots;
     if (is_full && !grow_table(handles)) return NULL;
-    if (!handles->free_list && !grow_pool(handles)) return NULL;
-    pw_handle *handle = handles->free_list;
-    handles->free_list = handle->next;
-    *handle = (pw_handle){0};
+    pw_handle *handle = pw_pool_take(&handles->pool, sizeof *handle);
+    if (handle) *handle = (pw_handle){0};
     return handle;
 }
 
 void pw_handles_give(pw_handles *handles, pw_handle *handle)
 {
-    handle->next = handles->free_list;
-    handles->free_list = handle;
+    pw_pool_give(&handles->pool, handle);
 }
 
 void pw_handles_begin(pw_handles *handles, pw_handle *handle, uint64_t id)

@@ -7,19 +7,17 @@
 #include "node/wires/bell.h"
 #include "node/node_trace.h"
 #include "native/calendar.h"
+#include "native/pool.h"
 #include "node/strategies/message_way.h"
 #include "node/report/program_regions.h"
 
 /* The handles of a node's transfers: a pool of them, found by the id of the engine's event while
  * they are under way, and listed. No allocation in steady state. */
-typedef struct pw_handle_chunk pw_handle_chunk;
-
 typedef struct {
     pw_handle **slots; /* open addressing, by id; num_slots: a power of two */
     uint32_t num_slots, num_under_way;
     pw_handle *under_way; /* the newest first */
-    pw_handle *free_list;
-    pw_handle_chunk *chunks;
+    pw_pool pool;
 } pw_handles;
 
 int pw_handles_init(pw_handles *handles);

@@ -9,7 +9,6 @@
 
 #include "node/strategies/message_way.h"
 #include "node/strategies/strategy_pages.h"
-#include "node/strategies/pin.h"
 
 typedef struct {
     int64_t free_ns; /* the progress thread was through with it then */
@@ -18,7 +17,6 @@ typedef struct {
 
 typedef struct {
     pw_strategy_context *context;
-    void *pins;
     uint8_t *memory; /* of `mapped`, where blocks of 16 KB end alike in every run */
     void *mapped;
     uint64_t buffer_bytes;
@@ -39,7 +37,6 @@ static int pin_buffers(pool *pool)
     uint64_t num_pages = pool_bytes(pool) >> PW_PAGE_SHIFT;
     int code = pw_strategy_pin_pages(context, first_page, num_pages, NULL);
     if (code != PW_OK) return code;
-    pw_strategy_pin_add_pages(pool->pins, num_pages);
     context->start_cost.pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_pages);
     return PW_OK;
 }
@@ -53,33 +50,28 @@ static int create(pw_strategy_context *context, void **self)
     made->context = context;
     made->num_buffers = num_buffers;
     made->buffer_bytes = (uint64_t)settings->piece_bytes;
-    int code = pw_strategy_pin.create(context, &made->pins);
-    if (code != PW_OK) goto free_pool;
     made->mapped =
         mmap(NULL, mapped_bytes(made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made->mapped == MAP_FAILED) {
-        code = pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
-        goto destroy_pins;
+        free(made);
+        return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
     }
     made->memory = (uint8_t *)made->mapped + (-(uintptr_t)made->mapped & (ALIGNMENT_BYTES - 1));
-    code = pin_buffers(made);
-    if (code != PW_OK) goto unmap;
-    *self = made;
-    return PW_OK;
-unmap:
-    munmap(made->mapped, mapped_bytes(made));
-destroy_pins:
-    pw_strategy_pin.destroy(made->pins);
-free_pool:
-    free(made);
+    int code = pin_buffers(made);
+    if (code == PW_OK) {
+        *self = made;
+    } else {
+        munmap(made->mapped, mapped_bytes(made));
+        free(made);
+    }
     return code;
 }
 
 static void destroy(void *self)
 {
     pool *pool = self;
+    pw_strategy_unpin_all(pool->context);
     munmap(pool->mapped, mapped_bytes(pool));
-    pw_strategy_pin.destroy(pool->pins);
     free(pool);
 }
 
@@ -90,15 +82,14 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
         *out = (pw_lease){.span = span};
         return PW_OK;
     }
-    return pw_strategy_pin.acquire(pool->pins, span, access, out);
+    return pw_strategy_pin.acquire(pool->context, span, access, out);
 }
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
     pool *pool = self;
-    if (lease->token) return pw_strategy_pin.release(pool->pins, lease, cost);
-    *cost = (pw_strategy_cost){0};
-    return PW_OK;
+    if (lease->token) return pw_strategy_pin.release(pool->context, lease, cost);
+    return pw_strategy_nothing_to_undo(self, lease, cost);
 }
 
 static uint64_t piece_bytes(void *self) { return ((const pool *)self)->buffer_bytes; }

@@ -45,9 +45,7 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    if (lease->token) return pw_kept_pins_release(self, lease, cost);
-    *cost = (pw_strategy_cost){0};
-    return PW_OK;
+    return (lease->token ? pw_kept_pins_release : pw_strategy_nothing_to_undo)(self, lease, cost);
 }
 
 static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)
@@ -86,33 +84,29 @@ static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy
 #define IN_CHUNKS (UINT64_C(1) << 62) /* in an address: no program has memory there */
 
 /* A message that is being read, in chunks of as many pages as there are firehoses. */
-typedef struct firehose_read {
+typedef struct {
+    pw_link link;
     pw_handle *handle;
     uint64_t source_address, key, address, num_bytes; /* what is left; the chunk comes first */
     uint64_t chunk_bytes;
     uint64_t awaits; /* the move by which the chunk's last pages come */
     int64_t at_ns;
     bool in_chunks, has_waited;
-    struct firehose_read *next, *next_made;
 } firehose_read;
 
 typedef struct {
-    firehose_read *first, *last;
-} firehose_reads;
-
-typedef struct {
-    pw_kept_pages pages;    /* that this node holds there */
-    uint64_t num_moves;     /* asked for; answers come in their order */
-    firehose_reads moving;  /* wait for an answer */
-    firehose_reads waiting; /* for firehoses that are in use */
-    int64_t held_ns;        /* as owner: through with what the peer asked for last */
+    pw_kept_pages pages; /* that this node holds there */
+    uint64_t num_moves;  /* asked for; answers come in their order */
+    pw_queue moving;     /* wait for an answer */
+    pw_queue waiting;    /* for firehoses that are in use */
+    int64_t held_ns;     /* as owner: through with what the peer asked for last */
 } firehose_peer;
 
 typedef struct {
     uint32_t num_nodes;
-    uint64_t max_pages;         /* of each peer */
-    firehose_read *made, *free; /* all, by next_made; those of no message, by next */
-    firehose_peer peers[];      /* by node */
+    uint64_t max_pages; /* of each peer */
+    pw_pool reads;
+    firehose_peer peers[]; /* by node */
 } node_firehoses;
 
 static node_firehoses *of(const pw_node *node) { return node->way_state; }
@@ -139,10 +133,7 @@ static void destroy(pw_node *node)
 {
     node_firehoses *all = of(node);
     for (uint32_t i = 0; i < all->num_nodes; i++) pw_kept_pages_finish(&all->peers[i].pages);
-    for (firehose_read *each = all->made, *next; each; each = next) {
-        next = each->next_made;
-        free(each);
-    }
+    pw_pool_finish(&all->reads);
     free(all);
 }
 
@@ -201,42 +192,6 @@ static int serve(pw_node *node, uint32_t source, const pw_envelope *envelope)
 
 /* --- reads --------------------------------------------------------------------------------------
  */
-
-/* From the pool. NULL: no memory. */
-static firehose_read *take_read(node_firehoses *all)
-{
-    firehose_read *read = all->free;
-    if (read) {
-        all->free = read->next;
-        return read;
-    }
-    read = calloc(1, sizeof *read);
-    if (!read) return NULL;
-    read->next_made = all->made;
-    return all->made = read;
-}
-
-static void give_read(node_firehoses *all, firehose_read *read)
-{
-    read->next = all->free;
-    all->free = read;
-}
-
-static void append(firehose_reads *reads, firehose_read *read)
-{
-    read->next = NULL;
-    if (reads->last) reads->last->next = read;
-    else reads->first = read;
-    reads->last = read;
-}
-
-static firehose_read *pop(firehose_reads *reads)
-{
-    firehose_read *first = reads->first;
-    reads->first = first->next;
-    if (!reads->first) reads->last = NULL;
-    return first;
-}
 
 static firehose_peer *peer_of(pw_node *node, const firehose_read *read)
 {
@@ -370,7 +325,7 @@ static int begin(pw_node *node, firehose_read *read)
     bool fits = has_room(node, peer, read, &num_new);
     if (num_new && (!fits || (peer->waiting.first && !read->has_waited))) {
         if (!read->has_waited) node->context.counters.firehose_waits++;
-        append(&peer->waiting, read);
+        pw_queue_append(&peer->waiting, read);
         return PW_OK;
     }
     if (pw_kept_pages_prepare(&peer->pages, first_page(read), end_page(read) - first_page(read)))
@@ -382,7 +337,7 @@ static int begin(pw_node *node, firehose_read *read)
     if (num_new) node->context.counters.strategy_misses++;
     else node->context.counters.strategy_hits++;
     if (!read->awaits) return start(node, read);
-    append(&peer->moving, read);
+    pw_queue_append(&peer->moving, read);
     if (!num_new) return PW_OK; /* another read has asked */
     int64_t at_ns = read->at_ns;
     int code = let_victims_go(node, read->handle->peer, &at_ns);
@@ -396,7 +351,7 @@ static int wake_waiting(pw_node *node, firehose_peer *peer, int64_t at_ns)
     while (peer->waiting.first) {
         firehose_read *first = peer->waiting.first;
         if (!has_room(node, peer, first, &num_new)) return PW_OK;
-        pop(&peer->waiting);
+        pw_queue_take(&peer->waiting);
         first->has_waited = true;
         first->at_ns = pw_later(first->at_ns, at_ns);
         int code = begin(node, first);
@@ -408,7 +363,7 @@ static int wake_waiting(pw_node *node, firehose_peer *peer, int64_t at_ns)
 static int fetch(pw_node *node, pw_handle *handle, uint64_t source_address, int64_t at_ns)
 {
     if (!handle->num_bytes) return 0;
-    firehose_read *read = take_read(of(node));
+    firehose_read *read = pw_pool_take(&of(node)->reads, sizeof *read);
     if (!read)
         return pw_node_fail(node, PW_ERR_NOMEM, "no memory for a read from node %u", handle->peer);
     read->handle = handle;
@@ -423,7 +378,7 @@ static int fetch(pw_node *node, pw_handle *handle, uint64_t source_address, int6
         int code = begin(node, read);
         return code < 0 ? code : 1;
     }
-    give_read(of(node), read);
+    pw_pool_give(&of(node)->reads, read);
     return pw_node_fail(node, PW_ERR_MALFORMED, "read of %llu bytes at %#llx of node %u",
                         (printed)handle->num_bytes, (printed)source_address, handle->peer);
 }
@@ -436,7 +391,7 @@ static int end(pw_node *node, firehose_read *read, int error)
     if (read->in_chunks)
         code = pw_library_tell(node, handle->peer, KIND_DONE, 0, 0, read->key, (uint64_t)-error,
                                at_ns);
-    give_read(of(node), read);
+    pw_pool_give(&of(node)->reads, read);
     int completed = pw_node_complete(node, handle, at_ns, error);
     return code < 0 ? code : completed;
 }
@@ -468,12 +423,12 @@ static int finish(pw_node *node, pw_handle *chunk, const pw_host_event *event)
 static int answered(pw_node *node, uint32_t source, const pw_envelope *envelope)
 {
     firehose_peer *peer = &of(node)->peers[source];
-    firehose_reads moving = peer->moving;
+    pw_queue moving = peer->moving;
     int64_t ready_ns = pw_library_read_ns(node, envelope);
     if (envelope->key > peer->num_moves) return PW_ERR_MALFORMED;
-    peer->moving = (firehose_reads){0};
+    peer->moving = (pw_queue){NULL, NULL};
     while (moving.first) {
-        firehose_read *read = pop(&moving);
+        firehose_read *read = pw_queue_take(&moving);
         for (uint64_t page = first_page(read); page < end_page(read); page++) {
             pw_kept_page *held = pw_kept_pages_find(&peer->pages, page);
             if (held->is_good || held->awaits > envelope->key) continue;
@@ -481,7 +436,7 @@ static int answered(pw_node *node, uint32_t source, const pw_envelope *envelope)
             held->ready_ns = ready_ns;
         }
         int code = PW_OK;
-        if (read->awaits > envelope->key) append(&peer->moving, read);
+        if (read->awaits > envelope->key) pw_queue_append(&peer->moving, read);
         else code = start(node, read);
         if (code < 0) return code;
     }

@@ -132,11 +132,7 @@ int pw_kept_pins_create(pw_strategy_context *context, uint64_t max_pages, uint64
 void pw_kept_pins_destroy(void *self)
 {
     pw_kept_pins *pins = self;
-    const pw_page_interval *each;
-    while ((each = pw_page_counts_from(&pins->context->pinned_pages, 0)))
-        if (pw_strategy_unpin_pages(pins->context, each->first_page,
-                                    each->end_page - each->first_page) < 0)
-            break;
+    pw_strategy_unpin_all(pins->context);
     pw_kept_pages_finish(&pins->pages);
     free(pins);
 }

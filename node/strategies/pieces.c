@@ -47,8 +47,8 @@ typedef unsigned long long printed;
 
 #define PIECES_AHEAD 4 /* pieces of a message that are ready or under way at a time */
 
-typedef struct piece_message piece_message;
-struct piece_message {
+typedef struct {
+    pw_link link;
     pw_handle *handle;
     uint64_t id;      /* of its name to the peer */
     uint64_t peer_id; /* sender: the receiver's name for it */
@@ -67,14 +67,13 @@ struct piece_message {
         uint64_t address, key, num_bytes;
         int64_t arrival_ns;
     } announced[PIECES_AHEAD];
-    piece_message *next_waiting;
-};
+} piece_message;
 
 typedef struct {
     piece_message **messages; /* by index, in the low half of an id; NULL: free */
     uint32_t num_messages;
     uint32_t num_made; /* of ids */
-    piece_message *first_waiting, *last_waiting;
+    pw_queue waiting;
 } node_pieces;
 
 static node_pieces *of(const pw_node *node) { return node->way_state; }
@@ -191,10 +190,7 @@ static void wait_for_piece(pw_node *node, piece_message *message)
     if (message->is_queued) return;
     if (!message->is_waiting) node->context.counters.pool_waits++;
     message->is_queued = message->is_waiting = true;
-    message->next_waiting = NULL;
-    if (pieces->last_waiting) pieces->last_waiting->next_waiting = message;
-    else pieces->first_waiting = message;
-    pieces->last_waiting = message;
+    pw_queue_append(&pieces->waiting, message);
 }
 
 static void push_ready(piece_message *message, pw_handle *piece)
@@ -419,10 +415,9 @@ static int advance(pw_node *node, piece_message *message)
 static int wake_waiting(pw_node *node)
 {
     node_pieces *pieces = of(node);
-    piece_message *each = pieces->first_waiting;
-    pieces->first_waiting = pieces->last_waiting = NULL;
-    for (piece_message *next; each; each = next) {
-        next = each->next_waiting;
+    pw_queue waiting = pieces->waiting;
+    pieces->waiting = (pw_queue){NULL, NULL};
+    for (piece_message *each; (each = pw_queue_take(&waiting));) {
         each->is_queued = false;
         int code = advance(node, each);
         if (code < 0) return code;

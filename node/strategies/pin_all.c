@@ -67,15 +67,6 @@ static int create(pw_strategy_context *context, void **self)
     return code;
 }
 
-static void destroy(void *self)
-{
-    pw_strategy_context *context = self;
-    for (const pw_page_interval *held; (held = pw_page_counts_from(&context->pinned_pages, 0));)
-        if (pw_strategy_unpin_pages(context, held->first_page, held->end_page - held->first_page) <
-            0)
-            return;
-}
-
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
     (void)access;
@@ -100,7 +91,7 @@ const pw_strategy_ops pw_strategy_pin_all = {
     .name = "pin-all",
     .summary = "pin all of the program's memory at its start, and each new mapping",
     .create = create,
-    .destroy = destroy,
+    .destroy = pw_strategy_unpin_all,
     .acquire = acquire,
     PW_STRATEGY_RELEASES_NOTHING,
 };

@@ -29,11 +29,7 @@ static int create(pw_strategy_context *context, void **self)
 static void destroy(void *self)
 {
     cache *cache = self;
-    for (uint32_t i = 0; i < cache->regions.num_regions; i++) {
-        const pw_page_region *each = &cache->regions.regions[i];
-        (void)pw_strategy_unpin_pages(cache->context, each->first_page,
-                                      each->end_page - each->first_page);
-    }
+    pw_strategy_unpin_all(cache->context);
     pw_page_regions_finish(&cache->regions);
     pw_page_counts_finish(&cache->users);
     free(cache);

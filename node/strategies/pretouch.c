@@ -35,10 +35,9 @@ typedef struct {
 
 static int create(pw_strategy_context *context, void **self)
 {
-    once *made = calloc(1, sizeof *made);
-    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "touch", (pw_span){0});
+    once *made = pw_strategy_object(context, sizeof *made, self);
+    if (!made) return PW_ERR_NOMEM;
     made->context = context;
-    *self = made;
     return PW_OK;
 }
 

@@ -194,29 +194,51 @@ int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw
     return PW_ERR_FULL;
 }
 
-int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                          uint64_t *num_absent)
+/* A pin that failed may have undone what others had pinned in its range: do that again. */
+static void restore(pw_strategy_context *context, uint64_t first_page, uint64_t end_page)
+{
+    const pw_page_interval *held;
+    while (first_page < end_page &&
+           (held = pw_page_counts_from(&context->pinned_pages, first_page)) &&
+           held->first_page < end_page) {
+        if (held->first_page > first_page) first_page = held->first_page;
+        uint64_t held_end = held->end_page < end_page ? held->end_page : end_page;
+        (void)pw_memory_pin(context->memory, first_page, held_end - first_page, NULL);
+        first_page = held_end;
+    }
+}
+
+int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                           pw_span span, uint64_t *num_absent, uint64_t *hold)
 {
     pw_page_counts *pinned = &context->pinned_pages;
-    pw_span span = pw_span_of_pages(first_page, num_pages);
-    uint64_t hold, num_before = pinned->num_held_pages;
+    uint64_t num_before = pinned->num_held_pages;
     if (pw_range_wraps(first_page, num_pages))
         return pw_strategy_failed(context, PW_ERR_INVALID, "pin", span);
-    int code = pw_page_counts_hold(pinned, first_page, num_pages, &hold);
+    int code = pw_page_counts_hold(pinned, first_page, num_pages, hold);
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
-    uint64_t num_new = pinned->num_held_pages - num_before;
-    code = num_new ? pw_strategy_check_limit(context, pinned->num_held_pages, span) : PW_OK;
+    bool is_more = pinned->num_held_pages > num_before;
+    code = is_more ? pw_strategy_check_limit(context, pinned->num_held_pages, span) : PW_OK;
     if (code == PW_OK) {
         code = pw_memory_pin(context->memory, first_page, num_pages, num_absent);
         if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);
     }
     if (code != PW_OK) {
-        (void)pw_page_counts_drop(pinned, first_page, num_pages, hold, pw_strategy_leave_pages,
+        (void)pw_page_counts_drop(pinned, first_page, num_pages, *hold, pw_strategy_leave_pages,
                                   NULL);
+        restore(context, first_page, first_page + num_pages);
         return code;
     }
     pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);
     return PW_OK;
+}
+
+int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                          uint64_t *num_absent)
+{
+    uint64_t hold;
+    return pw_strategy_hold_pages(context, first_page, num_pages,
+                                  pw_span_of_pages(first_page, num_pages), num_absent, &hold);
 }
 
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages)
@@ -227,6 +249,17 @@ int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, u
     pw_pinned_set(&context->pinned, pinned->num_held_pages, context->now_ns);
     if (code == PW_OK) return PW_OK;
     return pw_strategy_failed(context, code, "unpin", pw_span_of_pages(first_page, num_pages));
+}
+
+void pw_strategy_unpin_all(void *self)
+{
+    pw_strategy_context *context = self;
+    pw_page_counts *pinned = &context->pinned_pages;
+    for (const pw_page_interval *held; (held = pw_page_counts_from(pinned, 0));)
+        if (pw_strategy_unpin_pages(context, held->first_page, held->end_page - held->first_page) <
+            0)
+            break;
+    pw_page_counts_finish(pinned);
 }
 
 int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out)

@@ -65,7 +65,7 @@ typedef struct {
     void *owner;
     bool advises; /* the driver is told of a message's destination when it is matched */
     pw_pinned pinned;
-    pw_page_counts pinned_pages; /* which, for strategies that keep no counts of their own */
+    pw_page_counts pinned_pages; /* which */
     pw_strategy_counters counters;
     pw_strategy_cost start_cost; /* what `create` took */
     /* Of the last function that failed: a sentence that names value, limit and remedy. */

@@ -57,7 +57,16 @@ void pw_strategy_leave_context(void *self);
     .create = pw_strategy_use_context, .destroy = pw_strategy_leave_context, \
     PW_STRATEGY_RELEASES_NOTHING
 
-/* -- pins that do not nest, counted in context->pinned */
+/* -- pins, counted in context->pinned_pages and context->pinned */
+/* As pw_strategy_pin_pages; these nest: the pages are unpinned when *hold and all others are
+ * dropped. `span` is what an error names. */
+int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                           pw_span span, uint64_t *num_absent, uint64_t *hold);
+/* Whatever is pinned yet; for `destroy` of strategies whose object is the context. */
+void pw_strategy_unpin_all(void *context);
+/* `pin`, for those that pin some spans as it does; its object is the context, and its leases have a
+ * token above 0. */
+extern const pw_strategy_ops pw_strategy_pin;
 /* cdef begin */
 /* Make every page present and keep it so. *num_absent: pages that were absent before; may be NULL.
  * PW_ERR_FULL: the host's limit of locked memory, or strategy.locked_limit; context->reason tells.

@@ -327,7 +327,7 @@ void pw_shared_destroy(pw_shared_bursts *shared)
     pw_segment_detach(&shared->segment);
     if (shared->facts.fd >= 0) close(shared->facts.fd);
     pw_owner_page_destroy(shared->is_owner);
-    pw_waiting_finish(&shared->pool);
+    pw_pool_finish(&shared->pool);
     free(shared->waiting.node);
     free(shared->lending.node);
     free(shared->active.node);

@@ -1,64 +1,39 @@
 #include "node/wires/wire.h"
-#include <stdlib.h>
+#include "native/pool.h"
 
 /* A burst is in one list at a time: its destination's inbox, nowhere while that reads it, its
  * source's `left`, or free. */
-typedef struct entry {
-    struct entry *next;
+typedef struct {
+    pw_link link;
     uint32_t source, destination, num_bytes;
     uint8_t *data;
 } entry;
-
-typedef struct {
-    entry *first, *last;
-} entry_list;
 
 typedef struct join join;
 
 typedef struct {
     pw_wire wire; /* first: see wire.h */
     join *joined;
-    entry_list inbox, left;
+    pw_queue inbox, left;
     uint32_t num_pending; /* sent and not taken yet */
     bool is_open;
 } end;
 
 struct join {
     uint32_t num_nodes, num_open;
-    entry *free_list;
+    pw_pool pool;
     end ends[];
 };
-
-static void push(entry_list *list, entry *burst)
-{
-    burst->next = NULL;
-    if (list->first) list->last->next = burst;
-    else list->first = burst;
-    list->last = burst;
-}
-
-static entry *pop(entry_list *list)
-{
-    entry *burst = list->first;
-    if (burst) list->first = burst->next;
-    return burst;
-}
-
-static void put_back(join *joined, entry *burst)
-{
-    burst->next = joined->free_list;
-    joined->free_list = burst;
-}
 
 static void leave(join *joined, entry *burst)
 {
     end *source = &joined->ends[burst->source];
     if (!source->is_open) {
-        put_back(joined, burst);
+        pw_pool_give(&joined->pool, burst);
         return;
     }
     source->num_pending--;
-    push(&source->left, burst);
+    pw_queue_append(&source->left, burst);
 }
 
 static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes,
@@ -67,12 +42,11 @@ static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_
     end *self = (end *)(void *)wire;
     join *joined = self->joined;
     if (peer >= joined->num_nodes || !joined->ends[peer].is_open) return PW_ERR_INVALID;
-    entry *burst = joined->free_list;
-    if (burst) joined->free_list = burst->next;
-    else if (!(burst = malloc(sizeof *burst))) return PW_ERR_NOMEM;
+    entry *burst = pw_pool_take(&joined->pool, sizeof *burst);
+    if (!burst) return PW_ERR_NOMEM;
     *burst =
         (entry){.source = wire->node, .destination = peer, .num_bytes = num_bytes, .data = data};
-    push(&joined->ends[peer].inbox, burst);
+    pw_queue_append(&joined->ends[peer].inbox, burst);
     self->num_pending++;
     *is_free = false;
     return PW_OK;
@@ -81,16 +55,16 @@ static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_
 static uint8_t *sent(pw_wire *wire)
 {
     end *self = (end *)(void *)wire;
-    entry *burst = pop(&self->left);
+    entry *burst = pw_queue_take(&self->left);
     if (!burst) return NULL;
-    put_back(self->joined, burst);
+    pw_pool_give(&self->joined->pool, burst);
     return burst->data;
 }
 
 static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
 {
     end *self = (end *)(void *)wire;
-    entry *burst = pop(&self->inbox);
+    entry *burst = pw_queue_take(&self->inbox);
     if (!burst) return 0;
     *out = (pw_wire_burst){.source = burst->source,
                            .num_bytes = burst->num_bytes,
@@ -109,12 +83,12 @@ static uint32_t num_pending(const pw_wire *wire)
     return ((const end *)(const void *)wire)->num_pending;
 }
 
-static void forget_sent(join *joined, entry_list *inbox, uint32_t source)
+static void forget_sent(join *joined, pw_queue *inbox, uint32_t source)
 {
-    entry_list kept = {NULL, NULL};
-    for (entry *burst; (burst = pop(inbox));) {
-        if (burst->source == source) put_back(joined, burst);
-        else push(&kept, burst);
+    pw_queue kept = {NULL, NULL};
+    for (entry *burst; (burst = pw_queue_take(inbox));) {
+        if (burst->source == source) pw_pool_give(&joined->pool, burst);
+        else pw_queue_append(&kept, burst);
     }
     *inbox = kept;
 }
@@ -127,14 +101,10 @@ static void close_end(pw_wire *wire)
     self->is_open = false;
     for (uint32_t node = 0; node < joined->num_nodes; node++)
         forget_sent(joined, &joined->ends[node].inbox, wire->node);
-    for (entry *burst; (burst = pop(&self->inbox));) leave(joined, burst);
-    for (entry *burst; (burst = pop(&self->left));) put_back(joined, burst);
+    for (entry *burst; (burst = pw_queue_take(&self->inbox));) leave(joined, burst);
+    for (entry *burst; (burst = pw_queue_take(&self->left));) pw_pool_give(&joined->pool, burst);
     if (--joined->num_open) return;
-    while (joined->free_list) {
-        entry *burst = joined->free_list;
-        joined->free_list = burst->next;
-        free(burst);
-    }
+    pw_pool_finish(&joined->pool);
     free(joined);
 }
 

@@ -59,26 +59,6 @@ def test_span_counts_the_pages_that_it_touches():
     assert Span(4096, 8192).num_pages == 2
 
 
-@pytest.mark.parametrize("name", ["part", "ideal"])
-def test_part_and_ideal_touch_nothing(name, pages):
-    buffer = Buffer()
-    strategy = host.create(name, pages)
-    lease = strategy.acquire(*buffer.span(), Access.WRITE)
-    assert lease.cost == strategy.release(lease) == Cost()
-    assert not any(pages.resident(buffer.span()))
-
-
-def test_pretouch_costs_what_the_tables_say_and_brings_all_pages_in(pages):
-    buffer = Buffer()
-    pages.touch(buffer.span(0, 3))
-    strategy = host.create("pretouch", pages)
-    lease = strategy.acquire(*buffer.span(), Access.READ)
-    expected_ns = cost("touch_resident", 3) + cost("touch_absent", NUM_PAGES - 3)
-    assert lease.cost == Cost(touch_ns=expected_ns)
-    assert all(pages.resident(buffer.span()))
-    assert strategy.release(lease) == Cost()
-
-
 def test_span_that_is_not_mapped_is_an_error_that_names_strategy_and_address(pages):
     for name, tried in (("pin", "pin"), ("pretouch", "touch")):
         text = f"run.memory = '{name}': {tried} of 1 bytes at 0x300000000000: part of it is not"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import pytest
@@ -198,14 +197,6 @@ def test_strategy_in_c_costs_and_does_what_its_reference_does(name, steps):
         [is_pinned(each.memory, page) for page in range(NUM_PAGES)] for each in (native, reference)
     ]
     assert pinned[0] == pinned[1]
-    native.strategy.close()
+    for _ in range(2):  # it can be closed again
+        native.strategy.close()
     assert not any(is_pinned(native.memory, page) for page in range(NUM_PAGES))
-
-
-def test_closed_strategy_gives_back_what_it_keeps_and_can_be_closed_again():
-    native = bound(NativeStrategy("pin"))
-    native.strategy.acquire(span=Span(0, 3 * PAGE_BYTES), access=Access.READ)
-    assert Counter(is_pinned(native.memory, page) for page in range(5)) == {True: 3, False: 2}
-    native.strategy.close()
-    native.strategy.close()
-    assert not any(is_pinned(native.memory, page) for page in range(5))

@@ -240,22 +240,6 @@ def test_file_that_cannot_be_written_leaves_nothing_and_errno_tells_why(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["0.report"]
 
 
-def test_disk_that_is_full_leaves_the_report_of_before(tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    given_here = Input()
-    assert lib.pw_report_leave(given_here.struct, os.fsencode(tmp_path), 0) == lib.PW_OK
-    text = (tmp_path / "0.report").read_text()
-    given_here.counters.blocks = 7
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # Python ignores SIGXFSZ
-    try:
-        assert lib.pw_report_leave(given_here.struct, os.fsencode(tmp_path), 0) == lib.PW_ERR_HOST
-        assert ffi.errno == errno.EFBIG
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [path.name for path in tmp_path.iterdir()] == ["0.report"]
-    assert (tmp_path / "0.report").read_text() == text
-
-
 def test_peak_rss_is_that_of_the_process():
     rss_bytes = lib.pw_report_peak_rss_bytes()
     assert 0 < rss_bytes <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

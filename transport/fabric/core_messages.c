@@ -581,7 +581,7 @@ void pw_core_messages_close(pw_core_messages *messages, bool is_owner)
         messages->chunks = chunk->next;
         free(chunk);
     }
-    pw_waiting_finish(&messages->pool);
+    pw_pool_finish(&messages->pool);
     free(messages->waiting_peers);
     free(messages->peers);
     free(messages);

@@ -417,7 +417,7 @@ static void destroy(wire_fabric *self)
     pw_core_messages_close(self->tcp, is_owner);
     pw_shared_destroy(self->shared);
     pw_owner_page_destroy(self->is_owner);
-    pw_waiting_finish(&self->pool);
+    pw_pool_finish(&self->pool);
     free(self->addresses);
     free(self->peers);
     free(self);

@@ -114,6 +114,15 @@ static inline void end(joined *all)
     for (uint32_t i = 0; i < all->num_nodes; i++) pw_node_destroy(all->nodes[i]);
 }
 
+/* A test of that many nodes, from their begin to their end. */
+static inline void run_joined(uint32_t num_nodes, void (*test)(joined *all))
+{
+    joined all;
+    begin(&all, num_nodes);
+    test(&all);
+    end(&all);
+}
+
 /* Aligned pages that are not there yet, none of them huge. */
 static inline uint8_t *make_buffer(uint64_t num_bytes)
 {

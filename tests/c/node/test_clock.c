@@ -31,6 +31,18 @@ static pw_clock_options options_of(int64_t compute)
         .call_ns = 500, .poll_ns = 135, .read_ns = 100, .compute = compute, .scale = 1.0};
 }
 
+static void begin(pw_clock *clock, int64_t compute)
+{
+    const pw_clock_options options = options_of(compute);
+    assert(pw_clock_init(clock, &options) == PW_OK && clock->program_ran);
+}
+
+static void call(pw_clock *clock)
+{
+    pw_clock_enter(clock, true);
+    pw_clock_leave(clock);
+}
+
 static void test_measured_compute_is_the_threads_own_time_between_calls(void)
 {
     pw_clock clock;
@@ -58,8 +70,7 @@ static void test_measured_compute_is_the_threads_own_time_between_calls(void)
 static void test_short_intervals_add_up_to_the_cpu_time(void)
 {
     pw_clock clock;
-    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
-    assert(pw_clock_init(&clock, &options) == PW_OK);
+    begin(&clock, PW_COMPUTE_MEASURED);
     int64_t begin_ns = cpu_ns();
     for (int i = 0; i < 20000; i++) {
         pw_clock_enter(&clock, false);
@@ -75,8 +86,7 @@ static void test_short_intervals_add_up_to_the_cpu_time(void)
 static void test_what_a_host_did_before_it_told_of_a_call_is_no_compute(void)
 {
     pw_clock clock;
-    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
-    assert(pw_clock_init(&clock, &options) == PW_OK);
+    begin(&clock, PW_COMPUTE_MEASURED);
     int64_t begin_ns = cpu_ns();
     work_for(1000000);
     int64_t wall_ns = pw_clock_wall_ns(), worked_ns = cpu_ns() - begin_ns;
@@ -102,8 +112,7 @@ static void test_every_outermost_call_is_recorded(void)
     int64_t sum_ns = 0;
     for (int i = 0; i < 3000; i++) {
         pw_clock_enter(&clock, true);
-        pw_clock_enter(&clock, true);
-        pw_clock_leave(&clock);
+        call(&clock);
         pw_clock_leave(&clock);
     }
     pw_clock_read(&clock);
@@ -125,8 +134,7 @@ static void *call_from_a_second_thread(void *argument)
 {
     const second_thread *self = argument;
     work_for(self->before_ns);
-    pw_clock_enter(self->clock, true);
-    pw_clock_leave(self->clock);
+    call(self->clock);
     work_for(4000000);
     return NULL;
 }
@@ -136,8 +144,7 @@ static void *call_from_a_second_thread(void *argument)
 static void test_threads_that_take_turns_add_up(void)
 {
     pw_clock clock;
-    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
-    assert(pw_clock_init(&clock, &options) == PW_OK);
+    begin(&clock, PW_COMPUTE_MEASURED);
     const int64_t slack_ns = 3500000; /* for starting threads, and a neighbour's tick */
     for (int i = 0; i < 3; i++) {
         pthread_t thread;
@@ -148,8 +155,7 @@ static void test_threads_that_take_turns_add_up(void)
         assert(pthread_join(thread, NULL) == 0);
         assert(llabs(clock.compute_ns - before_ns - 11000000) <= slack_ns);
         before_ns = clock.compute_ns;
-        pw_clock_enter(&clock, true);
-        pw_clock_leave(&clock);
+        call(&clock);
         assert(llabs(clock.compute_ns - before_ns - 4000000) <= slack_ns);
     }
     pw_clock_finish(&clock);
@@ -195,8 +201,7 @@ static int64_t failed_test_ns(pw_clock *clock, int64_t work_ns)
 static void test_a_loop_around_tests_in_vain_costs_nothing_and_work_between_them_does(void)
 {
     pw_clock clock;
-    pw_clock_options options = options_of(PW_COMPUTE_MEASURED);
-    assert(pw_clock_init(&clock, &options) == PW_OK);
+    begin(&clock, PW_COMPUTE_MEASURED);
     failed_test_ns(&clock, 0);
     const int64_t compute_ns = clock.compute_ns;
     int num_free = 0;
@@ -239,8 +244,7 @@ static void call_after(pw_clock *clock, int num_vain, int64_t work_ns)
         pw_clock_leave(clock);
     }
     work_for(work_ns);
-    pw_clock_enter(clock, true);
-    pw_clock_leave(clock);
+    call(clock);
 }
 
 static void test_tests_in_vain_and_the_call_they_lead_to_have_one_duration(void)
@@ -276,23 +280,19 @@ static void test_tests_in_vain_and_the_call_they_lead_to_have_one_duration(void)
 
 static void test_options_out_of_range_are_refused(void)
 {
-    pw_clock clock;
-    pw_clock_options options = options_of(PW_COMPUTE_NONE + 1);
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
-    options = options_of(PW_COMPUTE_NONE);
-    options.scale = NAN;
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
-    options.scale = 2e6;
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
-    options = options_of(PW_COMPUTE_NONE);
-    options.poll_ns = -1;
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
-    options = options_of(PW_COMPUTE_REPLAY);
-    options.num_replay = 1;
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
     const int64_t negative_ns[] = {-1};
-    options.replay_ns = negative_ns;
-    assert(pw_clock_init(&clock, &options) == PW_ERR_INVALID);
+    const pw_clock_options refused[] = {
+        {.compute = PW_COMPUTE_NONE + 1, .scale = 1},
+        {.compute = PW_COMPUTE_NONE, .scale = NAN},
+        {.compute = PW_COMPUTE_NONE, .scale = 2e6},
+        {.compute = PW_COMPUTE_NONE, .scale = 1, .poll_ns = -1},
+        {.compute = PW_COMPUTE_REPLAY, .scale = 1, .num_replay = 1},
+        {.compute = PW_COMPUTE_REPLAY, .scale = 1, .num_replay = 1, .replay_ns = negative_ns},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        pw_clock clock;
+        assert(pw_clock_init(&clock, &refused[i]) == PW_ERR_INVALID);
+    }
 }
 
 int main(void)

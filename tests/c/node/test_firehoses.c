@@ -77,118 +77,104 @@ static int64_t round_trip_ns(joined *all, int64_t work_ns)
     return 2 * (envelope.arrival_ns + platform_costs.mailbox_read_ns) + work_ns;
 }
 
-static void test_first_read_takes_a_round_trip_and_later_ones_none(void)
+/* A test of so many nodes, with 64 pages of node 0's. */
+static void run(uint32_t num_nodes, uint64_t limit_pages, uint64_t victim_pages,
+                void (*test)(joined *all, uint8_t *pages))
 {
     joined all;
-    begin_firehoses(&all, 2, 64, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
+    begin_firehoses(&all, num_nodes, limit_pages, victim_pages);
+    test(&all, make_pattern(64 * PW_PAGE_BYTES));
+    end(&all);
+}
+
+static void test_first_read_takes_a_round_trip_and_later_ones_none(joined *all, uint8_t *pages)
+{
     int64_t at_ns = 10000000;
-    read_pages(&all, pages + 32 * PW_PAGE_BYTES, 4, at_ns); /* warms TLBs of the destination */
-    assert(pinned_pages(&all, 0) == 4 && pinned_pages(&all, 1) == 0);
-    int64_t first_ns = read_pages(&all, pages, 4, at_ns *= 2);
-    int64_t second_ns = read_pages(&all, pages, 4, at_ns *= 2);
-    assert(read_pages(&all, pages + PW_PAGE_BYTES, 2, at_ns *= 2) < second_ns);
-    pw_strategy_counters reader = counters_of(&all, 1);
+    read_pages(all, pages + 32 * PW_PAGE_BYTES, 4, at_ns); /* warms TLBs of the destination */
+    assert(pinned_pages(all, 0) == 4 && pinned_pages(all, 1) == 0);
+    int64_t first_ns = read_pages(all, pages, 4, at_ns *= 2);
+    int64_t second_ns = read_pages(all, pages, 4, at_ns *= 2);
+    assert(read_pages(all, pages + PW_PAGE_BYTES, 2, at_ns *= 2) < second_ns);
+    pw_strategy_counters reader = counters_of(all, 1);
     assert(reader.firehose_moves == 2 && reader.firehose_pages == 8);
     assert(reader.strategy_hits == 2 && reader.strategy_misses == 2);
     /* The source's translations were cold the first time, beside the round trip. */
-    int64_t walk_ns = platform_costs.walk_ns, expected_ns = round_trip_ns(&all, PIN_ONE_NS);
+    int64_t walk_ns = platform_costs.walk_ns, expected_ns = round_trip_ns(all, PIN_ONE_NS);
     assert(first_ns - second_ns >= expected_ns && first_ns - second_ns <= expected_ns + walk_ns);
-    end(&all);
 }
 
-static void test_idle_firehoses_are_moved_the_oldest_first(void)
+static void test_idle_firehoses_are_moved_the_oldest_first(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 16, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
     int64_t at_ns = 10000000;
     for (int i = 0; i < 3; i++)
-        read_pages(&all, pages + i * 8 * PW_PAGE_BYTES, 8, at_ns += 10000000);
-    pw_strategy_counters reader = counters_of(&all, 1);
+        read_pages(all, pages + i * 8 * PW_PAGE_BYTES, 8, at_ns += 10000000);
+    pw_strategy_counters reader = counters_of(all, 1);
     assert(reader.firehose_moves == 3 && reader.strategy_evictions == 1);
-    assert(pinned_pages(&all, 0) == 16); /* never more than it lets its peer hold */
-    assert(pw_node_strategy_context(all.nodes[0])->pinned.peak_pages == 16);
-    read_pages(&all, pages + 8 * PW_PAGE_BYTES, 8, at_ns += 10000000); /* still held */
-    assert(counters_of(&all, 1).firehose_moves == 3);
-    read_pages(&all, pages, 8, at_ns += 10000000); /* was moved */
-    assert(counters_of(&all, 1).firehose_moves == 4);
-    end(&all);
+    assert(pinned_pages(all, 0) == 16); /* never more than it lets its peer hold */
+    assert(pw_node_strategy_context(all->nodes[0])->pinned.peak_pages == 16);
+    read_pages(all, pages + 8 * PW_PAGE_BYTES, 8, at_ns += 10000000); /* still held */
+    assert(counters_of(all, 1).firehose_moves == 3);
+    read_pages(all, pages, 8, at_ns += 10000000); /* was moved */
+    assert(counters_of(all, 1).firehose_moves == 4);
 }
 
-static void test_victims_stay_pinned_and_cost_no_pin_when_held_again(void)
+static void test_victims_stay_pinned_and_cost_no_pin_when_held_again(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 8, 16);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
     int64_t at_ns = 10000000;
-    read_pages(&all, pages, 8, at_ns += 10000000);
-    read_pages(&all, pages + 8 * PW_PAGE_BYTES, 8, at_ns += 10000000);
-    assert(pinned_pages(&all, 0) == 16 && counters_of(&all, 0).strategy_evictions == 0);
+    read_pages(all, pages, 8, at_ns += 10000000);
+    read_pages(all, pages + 8 * PW_PAGE_BYTES, 8, at_ns += 10000000);
+    assert(pinned_pages(all, 0) == 16 && counters_of(all, 0).strategy_evictions == 0);
     pw_node_counters before, after;
-    pw_node_read_counters(all.nodes[0], &before);
-    read_pages(&all, pages, 8, at_ns += 10000000);
-    pw_node_read_counters(all.nodes[0], &after);
-    assert(counters_of(&all, 1).firehose_moves == 3 && after.pin_ns == before.pin_ns);
-    read_pages(&all, pages + 16 * PW_PAGE_BYTES, 8, at_ns += 10000000);
-    assert(pinned_pages(&all, 0) == 24 && counters_of(&all, 0).strategy_evictions == 0);
-    read_pages(&all, pages + 24 * PW_PAGE_BYTES, 8, at_ns += 10000000); /* a third victim */
-    assert(pinned_pages(&all, 0) == 24 && counters_of(&all, 0).strategy_evictions == 1);
-    pw_node_read_counters(all.nodes[0], &after);
+    pw_node_read_counters(all->nodes[0], &before);
+    read_pages(all, pages, 8, at_ns += 10000000);
+    pw_node_read_counters(all->nodes[0], &after);
+    assert(counters_of(all, 1).firehose_moves == 3 && after.pin_ns == before.pin_ns);
+    read_pages(all, pages + 16 * PW_PAGE_BYTES, 8, at_ns += 10000000);
+    assert(pinned_pages(all, 0) == 24 && counters_of(all, 0).strategy_evictions == 0);
+    read_pages(all, pages + 24 * PW_PAGE_BYTES, 8, at_ns += 10000000); /* a third victim */
+    assert(pinned_pages(all, 0) == 24 && counters_of(all, 0).strategy_evictions == 1);
+    pw_node_read_counters(all->nodes[0], &after);
     assert(after.pin_ns == before.pin_ns + 2 * PIN_ONE_NS + UNPIN_ONE_NS);
-    end(&all);
 }
 
-static void test_messages_of_more_pages_are_read_in_chunks(void)
+static void test_messages_of_more_pages_are_read_in_chunks(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 5, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
     transfer made;
     uint64_t num_bytes = 17 * PW_PAGE_BYTES + 100;
     memset(destination, 0, num_bytes + 1);
     uint64_t address = address_of(pages) + 77;
-    assert(pw_node_expose(all.nodes[0], 1, address, num_bytes, &made.exposed) == PW_OK);
-    assert(pw_node_fetch(all.nodes[1], 0, made.exposed->address, made.exposed->key,
+    assert(pw_node_expose(all->nodes[0], 1, address, num_bytes, &made.exposed) == PW_OK);
+    assert(pw_node_fetch(all->nodes[1], 0, made.exposed->address, made.exposed->key,
                          address_of(destination), num_bytes, 0, NULL, &made.fetched) == PW_OK);
-    finish_read(&all, &made, 0);
+    finish_read(all, &made, 0);
     assert(memcmp(pages + 77, destination, num_bytes) == 0 && destination[num_bytes] == 0);
-    assert(counters_of(&all, 1).firehose_moves == 4); /* 18 pages by five */
-    assert(pw_node_strategy_context(all.nodes[0])->pinned.peak_pages == 5);
-    assert(pw_ni_num_pending(pw_node_ni(all.nodes[0])) == 0);
-    end(&all);
+    assert(counters_of(all, 1).firehose_moves == 4); /* 18 pages by five */
+    assert(pw_node_strategy_context(all->nodes[0])->pinned.peak_pages == 5);
+    assert(pw_ni_num_pending(pw_node_ni(all->nodes[0])) == 0);
 }
 
-static void test_reads_wait_while_all_firehoses_are_in_use(void)
+static void test_reads_wait_while_all_firehoses_are_in_use(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 8, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
     transfer reads[3];
-    for (int i = 0; i < 3; i++) reads[i] = start_read(&all, pages + i * 8 * PW_PAGE_BYTES, 8, 1000);
-    assert(counters_of(&all, 1).firehose_waits == 2);
+    for (int i = 0; i < 3; i++) reads[i] = start_read(all, pages + i * 8 * PW_PAGE_BYTES, 8, 1000);
+    assert(counters_of(all, 1).firehose_waits == 2);
     int64_t last_ns = 0;
     for (int i = 0; i < 3; i++) {
-        int64_t duration_ns = finish_read(&all, &reads[i], 0);
-        assert(duration_ns > last_ns + round_trip_ns(&all, PIN_ONE_NS) * (i > 0));
+        int64_t duration_ns = finish_read(all, &reads[i], 0);
+        assert(duration_ns > last_ns + round_trip_ns(all, PIN_ONE_NS) * (i > 0));
         last_ns = duration_ns;
     }
-    assert(pw_node_strategy_context(all.nodes[0])->pinned.peak_pages == 8);
-    end(&all);
+    assert(pw_node_strategy_context(all->nodes[0])->pinned.peak_pages == 8);
 }
 
-static void test_a_read_of_pages_under_move_waits_for_the_same_answer(void)
+static void test_a_read_of_pages_under_move_waits_for_the_same_answer(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 8, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
-    transfer first = start_read(&all, pages, 8, 1000);
-    transfer second = start_read(&all, pages + 2 * PW_PAGE_BYTES, 2, 1000);
-    assert(counters_of(&all, 1).firehose_moves == 1);
-    int64_t least_ns = round_trip_ns(&all, PIN_ONE_NS);
-    assert(finish_read(&all, &second, 1000) > least_ns);
-    finish_read(&all, &first, 1000);
-    end(&all);
+    transfer first = start_read(all, pages, 8, 1000);
+    transfer second = start_read(all, pages + 2 * PW_PAGE_BYTES, 2, 1000);
+    assert(counters_of(all, 1).firehose_moves == 1);
+    int64_t least_ns = round_trip_ns(all, PIN_ONE_NS);
+    assert(finish_read(all, &second, 1000) > least_ns);
+    finish_read(all, &first, 1000);
 }
 
 static void test_each_peer_has_its_part_and_a_node_none_at_itself(void)
@@ -213,39 +199,31 @@ static void test_each_peer_has_its_part_and_a_node_none_at_itself(void)
     end(&all);
 }
 
-static void test_mapping_that_went_is_pinned_anew_by_its_owner(void)
+static void test_mapping_that_went_is_pinned_anew_by_its_owner(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 8, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
-    read_pages(&all, pages, 4, 1000);
+    read_pages(all, pages, 4, 1000);
     assert(mmap(pages + PW_PAGE_BYTES, PW_PAGE_BYTES, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
-    read_pages(&all, pages, 4, 10000000);
-    assert(counters_of(&all, 0).strategy_invalidations == 1 && pinned_pages(&all, 0) == 4);
-    assert(counters_of(&all, 1).firehose_moves == 1);
+    read_pages(all, pages, 4, 10000000);
+    assert(counters_of(all, 0).strategy_invalidations == 1 && pinned_pages(all, 0) == 4);
+    assert(counters_of(all, 1).firehose_moves == 1);
     pw_counters ni;
-    pw_ni_read_counters(pw_node_ni(all.nodes[0]), &ni);
+    pw_ni_read_counters(pw_node_ni(all->nodes[0]), &ni);
     assert(ni.translation_faults_source == 0);
-    assert(pw_node_unmapped(all.nodes[0], pw_page_of(address_of(pages)), 4) == PW_OK);
-    assert(pinned_pages(&all, 0) == 0);
-    read_pages(&all, pages, 4, 20000000);
-    assert(pinned_pages(&all, 0) == 4);
-    end(&all);
+    assert(pw_node_unmapped(all->nodes[0], pw_page_of(address_of(pages)), 4) == PW_OK);
+    assert(pinned_pages(all, 0) == 0);
+    read_pages(all, pages, 4, 20000000);
+    assert(pinned_pages(all, 0) == 4);
 }
 
-static void test_pages_that_cannot_be_pinned_end_the_read_alone(void)
+static void test_pages_that_cannot_be_pinned_end_the_read_alone(joined *all, uint8_t *pages)
 {
-    joined all;
-    begin_firehoses(&all, 2, 8, 0);
-    uint8_t *pages = make_pattern(64 * PW_PAGE_BYTES);
-    transfer made = start_read(&all, pages, 4, 1000);
+    transfer made = start_read(all, pages, 4, 1000);
     assert(mprotect(pages, 4 * PW_PAGE_BYTES, PROT_NONE) == 0);
-    finish(&all, made.fetched);
-    assert(made.fetched->error < 0 && pinned_pages(&all, 0) == 0);
-    read_pages(&all, pages + 8 * PW_PAGE_BYTES, 8, 10000000);
-    assert(pinned_pages(&all, 0) == 8);
-    end(&all);
+    finish(all, made.fetched);
+    assert(made.fetched->error < 0 && pinned_pages(all, 0) == 0);
+    read_pages(all, pages + 8 * PW_PAGE_BYTES, 8, 10000000);
+    assert(pinned_pages(all, 0) == 8);
 }
 
 static void test_what_peers_say_is_checked(void)
@@ -280,15 +258,15 @@ static void test_what_peers_say_is_checked(void)
 int main(void)
 {
     destination = make_pattern(64 * PW_PAGE_BYTES);
-    test_first_read_takes_a_round_trip_and_later_ones_none();
-    test_idle_firehoses_are_moved_the_oldest_first();
-    test_victims_stay_pinned_and_cost_no_pin_when_held_again();
-    test_messages_of_more_pages_are_read_in_chunks();
-    test_reads_wait_while_all_firehoses_are_in_use();
-    test_a_read_of_pages_under_move_waits_for_the_same_answer();
+    run(2, 64, 0, test_first_read_takes_a_round_trip_and_later_ones_none);
+    run(2, 16, 0, test_idle_firehoses_are_moved_the_oldest_first);
+    run(2, 8, 16, test_victims_stay_pinned_and_cost_no_pin_when_held_again);
+    run(2, 5, 0, test_messages_of_more_pages_are_read_in_chunks);
+    run(2, 8, 0, test_reads_wait_while_all_firehoses_are_in_use);
+    run(2, 8, 0, test_a_read_of_pages_under_move_waits_for_the_same_answer);
     test_each_peer_has_its_part_and_a_node_none_at_itself();
-    test_mapping_that_went_is_pinned_anew_by_its_owner();
-    test_pages_that_cannot_be_pinned_end_the_read_alone();
+    run(2, 8, 0, test_mapping_that_went_is_pinned_anew_by_its_owner);
+    run(2, 8, 0, test_pages_that_cannot_be_pinned_end_the_read_alone);
     test_what_peers_say_is_checked();
     return 0;
 }

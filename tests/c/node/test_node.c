@@ -43,166 +43,137 @@ static void test_messages_take_the_times_of_the_python_node(void)
     end(&all);
 }
 
-static void test_a_node_sends_to_itself_without_the_wire(void)
+static void test_a_node_sends_to_itself_without_the_wire(joined *all)
 {
-    joined all;
-    begin(&all, 1);
-    message sent = start_message(&all, 0, 0, MEGABYTE, true);
-    finish_message(&all, &sent, 0, 0);
-    check_times(&all, &sent, 580859, 580119, 580994, 580994);
-    end(&all);
+    message sent = start_message(all, 0, 0, MEGABYTE, true);
+    finish_message(all, &sent, 0, 0);
+    check_times(all, &sent, 580859, 580119, 580994, 580994);
 }
 
-static void test_a_read_that_the_region_does_not_admit_is_refused(void)
+static void test_a_read_that_the_region_does_not_admit_is_refused(joined *all)
 {
-    joined all;
-    begin(&all, 3);
     uint8_t *source = make_pattern(PW_PAGE_BYTES), *destination = make_pattern(PW_PAGE_BYTES);
     pw_handle *exposed, *fetched;
-    assert(pw_node_expose(all.nodes[0], 1, address_of(source), PW_PAGE_BYTES, &exposed) == PW_OK);
-    assert(pw_node_fetch(all.nodes[2], 0, address_of(source), exposed->key, address_of(destination),
-                         PW_PAGE_BYTES, 0, NULL, &fetched) == PW_OK);
-    finish(&all, fetched);
+    assert(pw_node_expose(all->nodes[0], 1, address_of(source), PW_PAGE_BYTES, &exposed) == PW_OK);
+    assert(pw_node_fetch(all->nodes[2], 0, address_of(source), exposed->key,
+                         address_of(destination), PW_PAGE_BYTES, 0, NULL, &fetched) == PW_OK);
+    finish(all, fetched);
     assert(fetched->error == PW_ERR_PROTECTION && !exposed->done);
-    end(&all);
 }
 
-static void test_what_cannot_be_posted_is_refused_with_a_reason(void)
+static void test_what_cannot_be_posted_is_refused_with_a_reason(joined *all)
 {
-    joined all;
-    begin(&all, 2);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     pw_handle *handle = NULL;
     assert(pw_node_expose(node, 1, 0, PW_TRANSFER_MAX_BYTES + 1, &handle) == PW_ERR_INVALID);
     assert(strstr(pw_node_reason(node), "send of 4294967297 bytes to node 1"));
     assert(strstr(pw_node_reason(node), "4 GiB"));
-    assert(all.strategies[0].num_acquired == 0);
+    assert(all->strategies[0].num_acquired == 0);
 
     assert(pw_node_expose(node, 2, PW_PAGE_BYTES, 1, &handle) == PW_ERR_INVALID);
-    assert(all.strategies[0].num_acquired == 1 && all.strategies[0].num_released == 1);
+    assert(all->strategies[0].num_acquired == 1 && all->strategies[0].num_released == 1);
     assert(pw_node_fetch(node, 1, UINT64_MAX, 1, PW_PAGE_BYTES, 16, 0, NULL, &handle) ==
            PW_ERR_ADDRESS);
     assert(strstr(pw_node_reason(node), "read of 16 bytes from node 1"));
-    all.strategies[0].fails = PW_ERR_FULL;
+    all->strategies[0].fails = PW_ERR_FULL;
     assert(pw_node_expose(node, 1, PW_PAGE_BYTES, 1, &handle) == PW_ERR_FULL);
     assert(strstr(pw_node_reason(node), "memory strategy counted"));
     assert(handle == NULL && !pw_node_under_way(node));
     uint8_t frame[PW_ENVELOPE_BYTES];
     assert(pw_node_write_message(node, 2, PW_MESSAGE_RENDEZVOUS, 0, 0, 0, frame) == 0);
     assert(pw_node_write_message(node, 1, PW_MESSAGE_EAGER, 0, UINT32_MAX, 0, frame) == 0);
-    end(&all);
 }
 
-static void test_nothing_is_acquired_for_nothing(void)
+static void test_nothing_is_acquired_for_nothing(joined *all)
 {
-    joined all;
-    begin(&all, 2);
     pw_handle *exposed, *fetched;
-    assert(pw_node_expose(all.nodes[0], 1, 0, 0, &exposed) == PW_OK);
-    assert(pw_node_clock(all.nodes[0])->now_ns == 0);
-    assert(pw_node_fetch(all.nodes[1], 0, 0, exposed->key, 0, 0, 0, NULL, &fetched) == PW_OK);
-    finish(&all, fetched);
-    finish(&all, exposed);
+    assert(pw_node_expose(all->nodes[0], 1, 0, 0, &exposed) == PW_OK);
+    assert(pw_node_clock(all->nodes[0])->now_ns == 0);
+    assert(pw_node_fetch(all->nodes[1], 0, 0, exposed->key, 0, 0, 0, NULL, &fetched) == PW_OK);
+    finish(all, fetched);
+    finish(all, exposed);
     assert(fetched->error == PW_OK && exposed->error == PW_OK);
-    assert(all.strategies[0].num_acquired == 0 && all.strategies[0].num_released == 0);
-    end(&all);
+    assert(all->strategies[0].num_acquired == 0 && all->strategies[0].num_released == 0);
 }
 
-static void test_a_lease_that_comes_to_nothing_is_released_by_the_cpu(void)
+static void test_a_lease_that_comes_to_nothing_is_released_by_the_cpu(joined *all)
 {
-    joined all;
-    begin(&all, 1);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     pw_lease lease;
     assert(pw_node_acquire(node, (pw_span){4096, 10}, PW_ACCESS_WRITE, &lease) == PW_OK);
     assert(lease.token == PW_ACCESS_WRITE + 1);
     assert(pw_node_clock(node)->now_ns == TOUCH_NS + PIN_NS);
     assert(pw_node_release(node, &lease) == PW_OK);
     assert(pw_node_clock(node)->now_ns == TOUCH_NS + PIN_NS + UNPIN_NS);
-    all.strategies[0].release_cost.pin_ns = -1;
+    all->strategies[0].release_cost.pin_ns = -1;
     assert(pw_node_release(node, &lease) == PW_ERR_INVALID);
     assert(pw_node_clock(node)->now_ns == TOUCH_NS + PIN_NS + UNPIN_NS);
-    end(&all);
 }
 
-static void test_a_failing_release_ends_the_turn_after_the_transfer(void)
+static void test_a_failing_release_ends_the_turn_after_the_transfer(joined *all)
 {
-    joined all;
-    begin(&all, 2);
-    message sent = start_message(&all, 0, 1, PW_PAGE_BYTES, true);
-    all.strategies[1].fails = PW_ERR_HOST;
+    message sent = start_message(all, 0, 1, PW_PAGE_BYTES, true);
+    all->strategies[1].fails = PW_ERR_HOST;
     int code = 0;
-    for (int turns = 0; code >= 0 && turns < 1000; turns++) code = turn_all(&all);
+    for (int turns = 0; code >= 0 && turns < 1000; turns++) code = turn_all(all);
     assert(code == PW_ERR_HOST && sent.fetched->done && sent.fetched->error == PW_OK);
-    assert(strstr(pw_node_reason(all.nodes[1]), "release of 4096 bytes"));
-    finish(&all, sent.exposed); /* what the node had to send is not lost */
-    end(&all);
+    assert(strstr(pw_node_reason(all->nodes[1]), "release of 4096 bytes"));
+    finish(all, sent.exposed); /* what the node had to send is not lost */
 }
 
-static void test_a_dropped_handle_is_used_again_when_it_is_done(void)
+static void test_a_dropped_handle_is_used_again_when_it_is_done(joined *all)
 {
-    joined all;
-    begin(&all, 2);
-    message sent = start_message(&all, 0, 1, MEGABYTE, true);
+    message sent = start_message(all, 0, 1, MEGABYTE, true);
     pw_handle *dropped = sent.exposed;
-    pw_node_free_handle(all.nodes[0], dropped);
-    assert(pw_node_under_way(all.nodes[0]) == dropped);
-    finish(&all, sent.fetched);
-    while (pw_node_under_way(all.nodes[0])) assert(turn_all(&all) >= 0);
-    assert(all.strategies[0].num_released == 1);
+    pw_node_free_handle(all->nodes[0], dropped);
+    assert(pw_node_under_way(all->nodes[0]) == dropped);
+    finish(all, sent.fetched);
+    while (pw_node_under_way(all->nodes[0])) assert(turn_all(all) >= 0);
+    assert(all->strategies[0].num_released == 1);
     pw_handle *next;
-    assert(pw_node_expose(all.nodes[0], 1, 4096, 1, &next) == PW_OK);
+    assert(pw_node_expose(all->nodes[0], 1, 4096, 1, &next) == PW_OK);
     assert(next == dropped && !next->is_dropped && !next->done);
-    end(&all);
 }
 
-static void test_a_write_that_the_host_posts_is_followed(void)
+static void test_a_write_that_the_host_posts_is_followed(joined *all)
 {
-    joined all;
-    begin(&all, 2);
     uint8_t *source = make_pattern(3 * PW_BLOCK_BYTES),
             *destination = make_buffer(3 * PW_BLOCK_BYTES);
     uint64_t id;
     uint32_t stream;
     pw_handle *handle;
-    assert(pw_ni_write(pw_node_ni(all.nodes[0]), 1, 1, address_of(source), address_of(destination),
+    assert(pw_ni_write(pw_node_ni(all->nodes[0]), 1, 1, address_of(source), address_of(destination),
                        3 * PW_BLOCK_BYTES, NULL, 0, &id, &stream) == PW_OK);
-    assert(pw_node_started(all.nodes[0], id, 1, &handle) == PW_OK);
-    finish(&all, handle);
+    assert(pw_node_started(all->nodes[0], id, 1, &handle) == PW_OK);
+    finish(all, handle);
     assert(handle->error == PW_OK && handle->complete_ns > 0 && handle->peer == 1);
     assert(memcmp(source, destination, 3 * PW_BLOCK_BYTES) == 0);
-    end(&all);
 }
 
-static void test_unmapped_pages_and_forks_are_passed_on(void)
+static void test_unmapped_pages_and_forks_are_passed_on(joined *all)
 {
-    joined all;
-    begin(&all, 1);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     uint64_t generation = pw_memory_generation(pw_node_memory(node));
     assert(pw_node_unmapped(node, 100, 7) == PW_OK);
     assert(pw_memory_generation(pw_node_memory(node)) == generation + 1);
-    assert(all.strategies[0].first_page == 100 && all.strategies[0].num_pages == 7);
+    assert(all->strategies[0].first_page == 100 && all->strategies[0].num_pages == 7);
     assert(pw_node_turn(node, false) == 0);
 
     pw_node_forked(node);
     pw_node_forked(node);
-    assert(all.strategies[0].num_invalidated ==
+    assert(all->strategies[0].num_invalidated ==
            1); /* it may have been called in a signal handler */
     assert(pw_node_turn(node, false) == 0 && pw_node_turn(node, false) == 0);
-    assert(all.strategies[0].num_invalidated == 2);
-    assert(all.strategies[0].first_page == 0 && all.strategies[0].num_pages == UINT64_C(1) << 52);
+    assert(all->strategies[0].num_invalidated == 2);
+    assert(all->strategies[0].first_page == 0 && all->strategies[0].num_pages == UINT64_C(1) << 52);
     assert(pw_memory_generation(pw_node_memory(node)) == generation + 2);
-    end(&all);
 }
 
 /* As the CPU has it: a look is charged when it is too early in virtual time, not when a frame has
  * not arrived physically. */
-static void test_a_look_in_vain_costs_when_the_future_is_known(void)
+static void test_a_look_in_vain_costs_when_the_future_is_known(joined *all)
 {
-    joined all;
-    begin(&all, 2);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     pw_clock *clock = pw_node_clock(node);
     pw_node_failed_test(node, false, 135);
     assert(clock->now_ns == 0 && pw_node_next_ns(node) == PW_NEVER);
@@ -221,29 +192,28 @@ static void test_a_look_in_vain_costs_when_the_future_is_known(void)
     pw_clock_leave(clock);
     pw_clock_leave(clock);
 
-    message sent = start_message(&all, 0, 1, MEGABYTE, true);
+    message sent = start_message(all, 0, 1, MEGABYTE, true);
     int64_t before_ns = clock->now_ns;
-    assert(pw_node_turn(all.nodes[1], true) >= 0); /* the request leaves */
-    assert(pw_node_turn(node, false) == 1);        /* and is here, but later than the CPU */
+    assert(pw_node_turn(all->nodes[1], true) >= 0); /* the request leaves */
+    assert(pw_node_turn(node, false) == 1);         /* and is here, but later than the CPU */
     assert(pw_node_next_ns(node) > clock->now_ns && pw_node_next_ns(node) < PW_NEVER);
     assert(!sent.exposed->done && clock->now_ns == before_ns);
     pw_node_failed_test(node, false, 135);
     assert(clock->now_ns == before_ns + 135);
-    end(&all);
 }
 
 int main(void)
 {
     test_messages_take_the_times_of_the_python_node();
-    test_a_node_sends_to_itself_without_the_wire();
-    test_a_read_that_the_region_does_not_admit_is_refused();
-    test_what_cannot_be_posted_is_refused_with_a_reason();
-    test_nothing_is_acquired_for_nothing();
-    test_a_lease_that_comes_to_nothing_is_released_by_the_cpu();
-    test_a_failing_release_ends_the_turn_after_the_transfer();
-    test_a_dropped_handle_is_used_again_when_it_is_done();
-    test_a_write_that_the_host_posts_is_followed();
-    test_unmapped_pages_and_forks_are_passed_on();
-    test_a_look_in_vain_costs_when_the_future_is_known();
+    run_joined(1, test_a_node_sends_to_itself_without_the_wire);
+    run_joined(3, test_a_read_that_the_region_does_not_admit_is_refused);
+    run_joined(2, test_what_cannot_be_posted_is_refused_with_a_reason);
+    run_joined(2, test_nothing_is_acquired_for_nothing);
+    run_joined(1, test_a_lease_that_comes_to_nothing_is_released_by_the_cpu);
+    run_joined(2, test_a_failing_release_ends_the_turn_after_the_transfer);
+    run_joined(2, test_a_dropped_handle_is_used_again_when_it_is_done);
+    run_joined(2, test_a_write_that_the_host_posts_is_followed);
+    run_joined(1, test_unmapped_pages_and_forks_are_passed_on);
+    run_joined(2, test_a_look_in_vain_costs_when_the_future_is_known);
     return 0;
 }

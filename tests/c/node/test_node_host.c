@@ -164,19 +164,16 @@ static void test_the_host_says_how_a_send_is_treated(void)
     end(&all);
 }
 
-static void test_a_malformed_burst_ends_the_turn(void)
+static void test_a_malformed_burst_ends_the_turn(joined *all)
 {
-    joined all;
-    begin(&all, 2);
     uint8_t burst[256];
     bool is_free;
     memset(burst, 0xff, sizeof burst);
-    assert(all.wires[0]->ops->send(all.wires[0], 1, burst, sizeof burst, &is_free) == PW_OK);
-    assert(pw_node_turn(all.nodes[1], true) == PW_ERR_MALFORMED);
-    assert(strstr(pw_node_reason(all.nodes[1]), "burst of 256 bytes from node 0"));
-    assert(all.wires[0]->ops->sent(all.wires[0]) == burst);
-    assert(pw_node_turn(all.nodes[1], true) == 0);
-    end(&all);
+    assert(all->wires[0]->ops->send(all->wires[0], 1, burst, sizeof burst, &is_free) == PW_OK);
+    assert(pw_node_turn(all->nodes[1], true) == PW_ERR_MALFORMED);
+    assert(strstr(pw_node_reason(all->nodes[1]), "burst of 256 bytes from node 0"));
+    assert(all->wires[0]->ops->sent(all->wires[0]) == burst);
+    assert(pw_node_turn(all->nodes[1], true) == 0);
 }
 
 static int num_closed;
@@ -346,7 +343,7 @@ int main(void)
     test_a_decision_without_an_answer_ends_the_turn();
     test_a_notification_is_told();
     test_the_host_says_how_a_send_is_treated();
-    test_a_malformed_burst_ends_the_turn();
+    run_joined(2, test_a_malformed_burst_ends_the_turn);
     test_a_node_that_cannot_be_made_closes_its_wire();
     test_bursts_are_made_in_the_wires_memory_as_long_as_there_is_some();
     return 0;

@@ -11,11 +11,9 @@ static pw_node_counters counters_of(const pw_node *node)
     return counters;
 }
 
-static void test_a_loop_in_vain_yields_then_sleeps_and_is_silent(void)
+static void test_a_loop_in_vain_yields_then_sleeps_and_is_silent(joined *all)
 {
-    joined all;
-    begin(&all, 1);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     pw_node_lock(node);
     for (int i = 0; i < 8; i++) pw_node_idle(node);
     assert(counters_of(node).yields == 0 && pw_node_silent_ns(node) == 0);
@@ -32,16 +30,13 @@ static void test_a_loop_in_vain_yields_then_sleeps_and_is_silent(void)
     pw_node_idle(node);
     assert(counters_of(node).yields == yields && counters_of(node).sleeps == 2);
     pw_node_unlock(node);
-    end(&all);
 }
 
 /* A program that tests in a loop of its own has work to do: it yields, as it always did, but no
  * test of it sleeps. */
-static void test_a_program_that_tests_does_not_sleep(void)
+static void test_a_program_that_tests_does_not_sleep(joined *all)
 {
-    joined all;
-    begin(&all, 1);
-    pw_node *node = all.nodes[0];
+    pw_node *node = all->nodes[0];
     pw_clock *clock = pw_node_clock(node);
     for (int i = 0; i < 5000; i++) {
         pw_clock_enter(clock, true);
@@ -53,7 +48,6 @@ static void test_a_program_that_tests_does_not_sleep(void)
     }
     assert(counters_of(node).sleeps == 0 && counters_of(node).yields == 5000 - 8);
     assert(pw_node_silent_ns(node) == 0);
-    end(&all);
 }
 
 typedef struct {
@@ -72,8 +66,7 @@ static void *loop(void *argument)
         uint64_t before = *self->shared;
         for (volatile int work = 0; work < 10; work++) {}
         *self->shared = before + 1;
-        if (self->is_busy) pw_node_busy(self->node);
-        else pw_node_idle(self->node);
+        (self->is_busy ? pw_node_busy : pw_node_idle)(self->node);
     }
     pw_node_unlock(self->node);
     return NULL;
@@ -90,8 +83,7 @@ static void test_threads_that_wait_take_turns(bool is_busy)
     assert(pthread_create(&thread, NULL, loop, &other) == 0);
     while (shared < ROUNDS) { /* with the lock: it runs only when this loop lets it */
         mine++;
-        if (is_busy) pw_node_busy(all.nodes[0]);
-        else pw_node_idle(all.nodes[0]);
+        (is_busy ? pw_node_busy : pw_node_idle)(all.nodes[0]);
     }
     pw_node_unlock(all.nodes[0]);
     assert(pthread_join(thread, NULL) == 0);
@@ -240,8 +232,8 @@ static void test_a_thread_that_rests_is_told_what_another_one_moves(void)
 
 int main(void)
 {
-    test_a_loop_in_vain_yields_then_sleeps_and_is_silent();
-    test_a_program_that_tests_does_not_sleep();
+    run_joined(1, test_a_loop_in_vain_yields_then_sleeps_and_is_silent);
+    run_joined(1, test_a_program_that_tests_does_not_sleep);
     test_threads_that_wait_take_turns(true);
     test_threads_that_wait_take_turns(false);
     test_a_lock_is_wanted_while_somebody_waits();

@@ -1,0 +1,72 @@
+/* Items that come and go: queues of them, and pools that they are from. An item of a
+ * queue or a pool begins with its pw_link, and is at most in one. One thread at a time. */
+#ifndef PW_NATIVE_POOL_H
+#define PW_NATIVE_POOL_H
+#include "native/types.h"
+#include <stdlib.h>
+
+typedef struct pw_link {
+    struct pw_link *next;
+} pw_link;
+
+/* Who came first leaves first. Zero: empty. */
+typedef struct {
+    void *first, *last;
+} pw_queue;
+
+static inline void pw_queue_append(pw_queue *queue, void *item)
+{
+    ((pw_link *)item)->next = NULL;
+    if (queue->first) ((pw_link *)queue->last)->next = item;
+    else queue->first = item;
+    queue->last = item;
+}
+
+/* The first item, NULL when there is none. */
+static inline void *pw_queue_take(pw_queue *queue)
+{
+    pw_link *item = queue->first;
+    if (item) queue->first = item->next;
+    return item;
+}
+
+/* Allocates only when more items are out than ever before. Zero: empty. */
+typedef struct {
+    pw_link *free_list, *chunks;
+} pw_pool;
+
+static inline void pw_pool_give(pw_pool *pool, void *item)
+{
+    ((pw_link *)item)->next = pool->free_list;
+    pool->free_list = item;
+}
+
+#define PW_POOL_CHUNK_ITEMS 64
+
+/* An item, whatever stands in it; NULL: no memory. item_bytes: the same each time. */
+static inline void *pw_pool_take(pw_pool *pool, size_t item_bytes)
+{
+    if (!pool->free_list) {
+        pw_link *chunk = malloc(sizeof(max_align_t) + PW_POOL_CHUNK_ITEMS * item_bytes);
+        if (!chunk) return NULL;
+        chunk->next = pool->chunks;
+        pool->chunks = chunk;
+        for (size_t i = PW_POOL_CHUNK_ITEMS; i-- > 0;)
+            pw_pool_give(pool, (uint8_t *)chunk + sizeof(max_align_t) + i * item_bytes);
+    }
+    pw_link *item = pool->free_list;
+    pool->free_list = item->next;
+    return item;
+}
+
+/* All items end, given back or not. */
+static inline void pw_pool_finish(pw_pool *pool)
+{
+    while (pool->chunks) {
+        pw_link *chunk = pool->chunks;
+        pool->chunks = chunk->next;
+        free(chunk);
+    }
+    pool->free_list = NULL;
+}
+#endif
