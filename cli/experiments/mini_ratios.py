@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean
+from pagewire.cli.kit.numbers import mean
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.lab.buffer import PAGE_BYTES, Buffer
 from pagewire.lab.engine import PDID
 from pagewire.lab.nodes import Nodes

@@ -7,7 +7,8 @@ from typing import Any
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, deviation, mean
+from pagewire.cli.kit.numbers import deviation, mean
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4, 8, 16)

@@ -7,7 +7,8 @@ from typing import Any
 
 from pagewire.cli.experiments import components
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, powers_of_two, size_text
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result
 from pagewire.lab import Lab
 from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import INITIATOR, TARGET

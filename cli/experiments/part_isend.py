@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.experiments import two_ranks
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, deviation, mean
+from pagewire.cli.kit.numbers import deviation, mean
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 
 SIZES = (100, *(1 << shift for shift in range(8, 30)))

@@ -6,17 +6,8 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    size_text,
-)
+from pagewire.cli.kit.numbers import deviation, mean, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.lab.transfer import random_pages

@@ -3,17 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.kit.numbers import deviation, mean, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 
 LATENCY_NOTE = (
@@ -37,12 +28,13 @@ def _with(strategy: str, *, absent: bool) -> Callable[[Lab, int], Outcome]:
 
 
 def measure(
-    options: Options, lines: Lines, sizes: Sequence[int]
-) -> tuple[list[dict[str, float]], float]:
-    """A row for each size, in us, and the largest deviation between repetitions."""
+    options: Options, lines: Lines, sizes: Sequence[int], num_nodes: int = 2
+) -> tuple[list[dict[str, float]], str]:
+    """A row for each size, in us, and a note on the largest deviation between repetitions."""
 
     def times_us(once: Callable[[Lab, int], Outcome], settings: Sequence[str]) -> list[list[float]]:
-        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+        config = options.settings(*settings)
+        lab = Lab(nodes=num_nodes, settings=config, memory="part", max_size=max(sizes))
         return [
             [once(lab, num_bytes).latency_ns / 1e3 for _ in range(options.repetitions)]
             for num_bytes in sizes
@@ -56,23 +48,20 @@ def measure(
         {"num_bytes": size, **{keys[title]: mean(times[idx]) for title, times in found.items()}}
         for idx, size in enumerate(sizes)
     ]
-    return rows, max((deviation(each) for times in found.values() for each in times), default=0.0)
+    largest = max((deviation(each) for times in found.values() for each in times), default=0.0)
+    return rows, f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us."
 
 
 def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
-    rows, largest = measure(options, lines, sizes)
+    rows, deviation_note = measure(options, lines, sizes)
     lines = {key: line for key, line in lines.items() if key in rows[0]}
     titles = {key: title for key, (title, _, _) in lines.items()}
     return Result(
         columns=[SIZE, *(Column(key, title, "us") for key, title in titles.items())],
         rows=rows,
         panels=[Panel.over_bytes("transfer size", "latency (us)", Series.over_sizes(rows, titles))],
-        notes=[
-            *notes,
-            LATENCY_NOTE,
-            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
-        ],
+        notes=[*notes, LATENCY_NOTE, deviation_note],
         varied={title: ", ".join(each) for title, _, each in lines.values() if each},
     )
 

@@ -3,7 +3,8 @@ costs."""
 
 from pagewire.cli.experiments import components
 from pagewire.cli.experiments.r5_bench import Bench, Times
-from pagewire.cli.kit.result import Column, Options, Panel, Result, size_text
+from pagewire.cli.kit.numbers import size_text
+from pagewire.cli.kit.result import Column, Options, Panel, Result
 
 PARTS = {
     "descriptor": "user writes the descriptor",

@@ -12,7 +12,8 @@ from pagewire.cli.experiments.r5_transfers import (
     Quantity,
     measure,
 )
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 
 SWITCHES = {
     "fast_path": "fast path (scratchpad word)",

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.experiments import two_ranks
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, size_text
+from pagewire.cli.kit.numbers import size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.built_in import REGISTRY
 

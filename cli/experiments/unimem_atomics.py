@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean, powers_of_two
+from pagewire.cli.kit.numbers import mean, powers_of_two
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
 from pagewire.unimem.machine import Machine

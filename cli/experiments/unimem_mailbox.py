@@ -5,16 +5,8 @@ from functools import partial
 
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.unimem_atomics import NUMBERS
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-    size_text,
-)
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.machine import Machine
 from pagewire.unimem.thread import Thread

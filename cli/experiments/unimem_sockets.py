@@ -11,16 +11,8 @@ from typing import Any
 
 from pagewire.cli.experiments import unimem_loopback
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-    size_text,
-)
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.streams.stream_nodes import Stream, StreamNodes
 
