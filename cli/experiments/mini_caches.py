@@ -218,15 +218,15 @@ def table_4_5(options: Options) -> Result:
                 ],
             )
         ],
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Base: run.translation = static, every page registered at the start. Miss times "
-                "as measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which "
-                "are inputs there."
-            ),
-        ],
+        notes=f"""
+            {STREAM_NOTE}
+
+            {_scale_note(options)}
+
+            Base: run.translation = static, every page registered at the start. Miss times as
+            measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which are inputs
+            there.
+        """,
         varied={"run.translation": "static, mini", "mini.miss_times": "platform, by kernel"},
     )
 
@@ -266,15 +266,14 @@ def miss_times(options: Options, which: str, quantity: str) -> Result:
                 ],
             )
         ],
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Out of component costs (mini.miss_times = platform): the delay has the wait "
-                "behind other misses in it, the work depends on how many pages of the line were "
-                "pinned already. The thesis's own tables are in smmu/mini/mini.c, for "
-                "mini.miss_times."
-            ),
-        ],
+        notes=f"""
+            {STREAM_NOTE}
+
+            {_scale_note(options)}
+
+            Out of component costs (mini.miss_times = platform): the delay has the wait behind other
+            misses in it, the work depends on how many pages of the line were pinned already. The
+            thesis's own tables are in smmu/mini/mini.c, for mini.miss_times.
+        """,
         varied={"run.translation": "mini"},
     )

@@ -39,17 +39,18 @@ def figure_15(options: Options) -> Result:
         ],
         rows=rows,
         panels=_panels(rows),
-        notes=[
-            "none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.",
-            (
-                "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
-                "platform's page-in costs (fixed, and for each page), T measured without faults. "
-                "It means something where G(n) is above TO; below, it falls under 1 because it "
-                "takes the timeout to be what resumes the transfer, while here the ERR comes first."
-            ),
-            deviation_note,
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.
+
+            Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the
+            platform's page-in costs (fixed, and for each page), T measured without faults. It means
+            something where G(n) is above TO; below, it falls under 1 because it takes the timeout
+            to be what resumes the transfer, while here the ERR comes first.
+
+            {deviation_note}
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "all", "run.timeout": "1ms, 500us, 100us; none: NTO"},
     )
 
