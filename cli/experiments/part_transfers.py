@@ -66,18 +66,20 @@ def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str)
     )
 
 
+_BY_STRATEGY: Lines = {
+    "transfer": ("transfer only", _with("part", absent=False), ()),
+    "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
+    "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
+    "pin_resident": ("pin resident", _with("pin", absent=False), ()),
+    "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+}
+
+
 def figure_9(options: Options) -> Result:
     """Writes without faults, alone and behind touch or pin."""
     sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))
     sizes = sizes[::4] if options.quick else sizes
-    lines: Lines = {
-        "transfer": ("transfer only", _with("part", absent=False), ()),
-        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
-        "pin_resident": ("pin resident", _with("pin", absent=False), ()),
-        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
-    }
-    return as_result(options, lines, sizes, STRATEGY_NOTE)
+    return as_result(options, _BY_STRATEGY, sizes, STRATEGY_NOTE)
 
 
 def figure_11(options: Options) -> Result:
@@ -96,9 +98,8 @@ def figure_11(options: Options) -> Result:
             ("timeout_1ms", "timeout 1 ms", "false", "1ms"),
         )
     }
-    return as_result(
-        options, lines, sizes, "ERR: the timer of 1 ms runs too, and never expires here."
-    )
+    note = "ERR: the timer of 1 ms runs too, and never expires here."
+    return as_result(options, lines, sizes, note)
 
 
 def figure_12(options: Options) -> Result:
@@ -106,10 +107,7 @@ def figure_12(options: Options) -> Result:
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     fault = _with("part", absent=True)
     lines: Lines = {
-        "transfer": ("transfer only", _with("part", absent=False), ()),
-        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
-        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+        **{key: line for key, line in _BY_STRATEGY.items() if key != "pin_resident"},
         "pio": ("PIO (page)", fault, ("run.policy=page",)),
         "pi4": ("PI4 (block)", fault, ("run.policy=block",)),
         "pia": ("PIA (all)", fault, ("run.policy=all",)),
