@@ -74,12 +74,41 @@ class Nodes(Joined):
     ) -> tuple[int, int]:
         """The initiator writes to the target; at_ns is the user's call. Ids of its WRITE_DONE
         there and of the target's ARRIVED."""
+        ends = (initiator, self.target if target is None else target)
+        return self.post_write(ends, source.address, destination.address, num_bytes, at_ns)
+
+    def post_write(
+        self, ends: tuple[int, int], source: int, destination: int, num_bytes: int, at_ns: int
+    ) -> tuple[int, int]:
+        """The same by addresses. ends: who writes to whom."""
         key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
-        peer = self.target if target is None else target
-        ni, addresses = self.engines[initiator].ni, (source.address, destination.address)
-        code = lib.pw_ni_write(ni, PDID, peer, *addresses, num_bytes, ffi.NULL, at_ns, key, stream)
+        ni, addresses = self.engines[ends[0]].ni, (source, destination)
+        code = lib.pw_ni_write(
+            ni, PDID, ends[1], *addresses, num_bytes, ffi.NULL, at_ns, key, stream
+        )
         check(code, "write")
         return int(key[0]), int(stream[0])
+
+    def register(self, node: int, address: int, num_bytes: int) -> int:
+        """Its key."""
+        key = ffi.new("uint64_t *")
+        check(lib.pw_ni_register(self.engines[node].ni, address, num_bytes, key), "register")
+        return int(key[0])
+
+    def fetch(
+        self,
+        ends: tuple[int, int],
+        source: int,
+        key: int,
+        destination: int,
+        num_bytes: int,
+        at_ns: int,
+    ) -> int:
+        """Read what the other one registered, by addresses. Id of its FETCH_DONE."""
+        ni, found = self.engines[ends[0]].ni, ffi.new("uint64_t *")
+        code = lib.pw_ni_fetch(ni, PDID, ends[1], source, key, destination, num_bytes, at_ns, found)
+        check(code, "read")
+        return int(found[0])
 
     def read(
         self,
@@ -92,24 +121,13 @@ class Nodes(Joined):
         target: int | None = None,
     ) -> int:
         """The initiator reads the target's buffer. Id of its FETCH_DONE."""
-        key, fetch = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        key = ffi.new("uint64_t *")
         peer = self.target if target is None else target
         owner = self.engines[peer].ni
         code = lib.pw_ni_expose(owner, initiator, source.address, num_bytes, ffi.NULL, key)
         check(code, "expose")
-        code = lib.pw_ni_fetch(
-            self.engines[initiator].ni,
-            PDID,
-            peer,
-            source.address,
-            key[0],
-            destination.address,
-            num_bytes,
-            at_ns,
-            fetch,
-        )
-        check(code, "read")
-        return int(fetch[0])
+        ends, to = (initiator, peer), destination.address
+        return self.fetch(ends, source.address, int(key[0]), to, num_bytes, at_ns)
 
     def handle(self, node: int, event: Any) -> None:
         if self._watching is not None:

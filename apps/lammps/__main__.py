@@ -18,16 +18,7 @@ def _run(mpi: Any, options: Options, say: Say) -> int:
     simulation = Simulation(options, world)
     say(f"{opening(options, simulation.domain)}\n{HEADER}")
     simulation.run(say)
-    say(
-        closing(
-            options,
-            simulation.team,
-            stopwatch=simulation.stopwatch,
-            atoms=simulation.atoms,
-            lists=simulation.lists,
-            trigger=simulation.trigger,
-        )
-    )
+    say(closing(simulation))
     if options.dump_state is not None:
         dump_state(options.dump_state, simulation.team, simulation.atoms)
     simulation.close()

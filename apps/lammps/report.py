@@ -2,14 +2,10 @@
 
 import numpy as np
 
-from pagewire.apps.lammps.atoms import Atoms
 from pagewire.apps.lammps.domain import Domain
-from pagewire.apps.lammps.neighbor import NeighborLists, RebuildTrigger
 from pagewire.apps.lammps.options import Options
-from pagewire.apps.team import Team
-from pagewire.apps.timing import Stopwatch
+from pagewire.apps.lammps.simulation import SECTIONS, Simulation
 
-SECTIONS = ("Pair", "Neigh", "Comm", "Output", "Modify")
 _SECONDS_PER_DAY = 86400
 
 
@@ -29,25 +25,13 @@ def opening(options: Options, domain: Domain) -> str:
     )
 
 
-def closing(
-    options: Options,
-    team: Team,
-    *,
-    stopwatch: Stopwatch,
-    atoms: Atoms,
-    lists: NeighborLists,
-    trigger: RebuildTrigger,
-) -> str:
+def closing(simulation: Simulation) -> str:
     """Loop time, breakdown by section, neighbour statistics: of all ranks at rank 0. Collective."""
-    rows = team.measured_rows(
-        [
-            stopwatch.loop_seconds,
-            *(stopwatch.section_seconds[name] for name in SECTIONS),
-            atoms.num_local,
-            atoms.num_ghost,
-            lists.num_neighbors,
-        ]
-    )
+    options, team, trigger = simulation.options, simulation.team, simulation.trigger
+    watch, atoms = simulation.stopwatch, simulation.atoms
+    times = [watch.loop_seconds, *(watch.section_seconds[name] for name in SECTIONS)]
+    own = [*times, atoms.num_local, atoms.num_ghost, simulation.lists.num_neighbors]
+    rows = team.measured_rows(own)
     loop, sections, counts = rows[:, 0], rows[:, 1:-3], rows[:, -3:]
     # Loop times differ by the way out of the barrier; the mean is the whole.
     seconds = float(loop.mean())

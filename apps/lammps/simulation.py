@@ -11,11 +11,13 @@ from pagewire.apps.lammps.migration import check_atom_count, migrate
 from pagewire.apps.lammps.neighbor import NeighborLists, RebuildTrigger
 from pagewire.apps.lammps.options import Options
 from pagewire.apps.lammps.pair import PairForce
-from pagewire.apps.lammps.report import SECTIONS
 from pagewire.apps.lammps.thermo import ThermoRow, measure
 from pagewire.apps.lammps.work import declare_step
 from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch, phase
+
+SECTIONS = ("Pair", "Neigh", "Comm", "Output", "Modify")
+"""of the timed loop"""
 
 
 class Simulation:

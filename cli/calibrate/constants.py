@@ -27,14 +27,14 @@ _TABLES: Mapping[str, tuple[str, str]] = {
 """Table of the platform: the operation, and how it was measured."""
 _POINTS = {"touch_absent_page": "touch_absent", "touch_resident_page": "touch_resident"}
 """Costs that are the first point of a table."""
-_LINES: Mapping[str, tuple[str, str, str]] = {
-    "page_in": (
+_LINES = (
+    (
         "page in",
         "page_in_fixed page_in_page",
         "madvise(MADV_POPULATE_WRITE) of absent pages, which is get_user_pages from a system call",
     ),
-    "pin": ("pin absent", "miss_pin_fixed miss_pin_page", "mlock of absent pages"),
-}
+    ("pin absent", "miss_pin_fixed miss_pin_page", "mlock of absent pages"),
+)
 """Costs of a call and of each page in it, by a line over sizes."""
 
 
@@ -75,7 +75,7 @@ def of_host(found: Found, where: str) -> Measured:
             first = entries[f"tables.{table}"]["points"][0]
             if first[0] == PAGE_BYTES:
                 add(name, first[1], f"the first point of tables.{table}")
-    for operation, names, how in _LINES.values():
+    for operation, names, how in _LINES:
         line = line_through(found.of(operation), PAGE_BYTES)
         if line is None:
             continue
@@ -91,11 +91,10 @@ def of_host(found: Found, where: str) -> Measured:
         for each in found.of(operation):
             add(name, each.median_ns, f"{how}; {_quality([each])}")
     sending, waiting = found.cores
-    for operation in ("netlink, wake-up", "eventfd, wake-up"):  # whose word comes by Netlink
-        for each in found.of(operation)[:1]:
-            if "costs.user_wakeup" not in entries:
-                how = f"{operation} from the sender's return, cores {sending} and {waiting}"
-                add("user_wakeup", each.median_ns, f"{how}; {_quality([each])}")
+    # The thread's word comes by Netlink.
+    for each in [*found.of("netlink, wake-up"), *found.of("eventfd, wake-up")][:1]:
+        how = f"{each.name} from the sender's return, cores {sending} and {waiting}"
+        add("user_wakeup", each.median_ns, f"{how}; {_quality([each])}")
     cached, on_disk = found.of("file page, cached"), found.of("file page, on disk")
     if cached and on_disk and on_disk[0].median_ns > cached[0].median_ns:
         both = "touch of a file's page that is on the disk, less that of one in the page cache"

@@ -42,12 +42,19 @@ _ENOUGH = 1e-3
 class Group:
     """Costs of which the points see one sum alone."""
 
+    indices: list[int]
+    """of the members, among the costs in use"""
     members: tuple[Parameter, ...]
     weights: tuple[float, ...]
     """how often each is in the sum, for once the rarest"""
     base_ns: float
     fitted_ns: float
     is_at_limit: bool
+
+    def time_ns(self, factors: Array) -> float:
+        """The sum with its costs multiplied."""
+        terms = zip(self.weights, self.members, self.indices, strict=True)
+        return sum(weight * each.base_ns * float(factors[idx]) for weight, each, idx in terms)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +79,6 @@ class Fit:
     num_free: int
     """points that are more than sums"""
     num_transfers: int
-    num_emulations: int
 
     def doubt_ns(self, coefficients: Array) -> float:
         """Standard error of a sum of the groups' times, and no less than what fits differ by."""
@@ -111,7 +117,7 @@ class _Search:
         transfers = list(dict.fromkeys(each.transfer for each in points))
         self.machine = Machine(config, base, transfers)
         self.base = base
-        self._rows = np.array([transfers.index(each.transfer) for each in points])
+        self.rows = np.array([transfers.index(each.transfer) for each in points])
         self._measured_ns = np.array([each.latency_ns for each in points])
         known = costs.of_platform(base)
         ones = np.ones(len(known))
@@ -212,7 +218,7 @@ class _Search:
 
     def _of_points(self, of_transfers: Array) -> Array:
         """Rows of transfers as rows of points, as parts of what was measured."""
-        rows = of_transfers[self._rows]
+        rows = of_transfers[self.rows]
         measured = self._measured_ns if rows.ndim == 1 else self._measured_ns[:, None]
         return np.asarray(rows / measured, dtype=np.float64)
 
@@ -230,22 +236,9 @@ class _Search:
             at = state.factors[group]
             base = [w * each.base_ns for w, each in zip(weights, members, strict=True)]
             is_at_limit = bool(np.any(at <= FACTOR_MIN * 1.001) or np.any(at >= FACTOR_MAX * 0.999))
-            found.append(Group(members, weights, sum(base), float(at @ base), is_at_limit))
+            times_ns = sum(base), float(at @ base)
+            found.append(Group(group, members, weights, *times_ns, is_at_limit))
         return tuple(found)
-
-    def times_ns(self, other: _State, groups: Sequence[Group], state: _State) -> tuple[float, ...]:
-        """The sums of the groups of `state` with another's costs."""
-        return tuple(
-            sum(
-                weight * each.base_ns * float(other.factors[idx])
-                for weight, each, idx in zip(group.weights, group.members, indices, strict=True)
-            )
-            for group, indices in zip(groups, state.groups, strict=True)
-        )
-
-    def points_ns(self, state: _State) -> Array:
-        """Latency of each point."""
-        return np.asarray(state.transfers_ns[self._rows], dtype=np.float64)
 
 
 def fit(base: Platform, points: Sequence[Point], config: Config) -> Fit:
@@ -270,12 +263,11 @@ def fit(base: Platform, points: Sequence[Point], config: Config) -> Fit:
         directions=state.directions,
         unused=tuple(search.unused),
         platform=costs.scaled(base, search.used, list(state.factors)),
-        base_latencies_ns=search.points_ns(search.begin),
-        latencies_ns=search.points_ns(state),
+        base_latencies_ns=search.begin.transfers_ns[search.rows],
+        latencies_ns=state.transfers_ns[search.rows],
         deviation=state.deviation,
         sigma=scatter,
-        others=tuple(search.times_ns(each, groups, state) for each in good),
+        others=tuple(tuple(each.time_ns(other.factors) for each in groups) for other in good),
         num_free=num_free,
         num_transfers=len(search.machine.transfers),
-        num_emulations=search.machine.num_emulations,
     )

@@ -19,7 +19,7 @@ from pagewire.cli.calibrate.fit import FACTOR_MAX, FACTOR_MIN, Fit, Group
 from pagewire.cli.calibrate.fit import fit as fit_points
 from pagewire.cli.calibrate.points import Point
 from pagewire.cli.calibrate.solve import Array, sums
-from pagewire.cli.kit.output import console_of
+from pagewire.cli.kit.output import console_of, plain_table
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_file
@@ -63,7 +63,7 @@ def fit(config: Config, path: str, output: str) -> int:
             description=f"{base.description}; {where}",
             comment=[
                 f"Written by pagewire calibrate: {len(changes)} costs {where}.",
-                f"{len(measured)} points, missed by {_percent(found.deviation)} in the mean.",
+                f"{len(measured)} points, missed by {found.deviation:.2%} in the mean.",
                 f"They determine {found.directions.rank} sums of costs: `assumed` says which costs",
                 f"they do not tell apart. The rest is that of {base.name}.",
             ],
@@ -132,7 +132,7 @@ def show(found: Fit, verdict: Verdict, measured: Sequence[Point], base: platform
     say(
         f"{len(measured)} points of {found.num_transfers} different transfers determine "
         f"{found.directions.rank} sums of costs. Root of the mean square of the errors: "
-        f"{_percent(found.deviation)}."
+        f"{found.deviation:.2%}."
     )
     if found.num_free <= 0:
         say(
@@ -173,10 +173,8 @@ def show(found: Fit, verdict: Verdict, measured: Sequence[Point], base: platform
 
 
 def _points_table(found: Fit, measured: Sequence[Point], base: platform.Platform) -> Table:
-    table = Table(title="points (us)", box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("transfer", overflow="fold")
-    for head in ("measured", f"in {base.name}", "fitted", "error"):
-        table.add_column(head, justify="right", overflow="fold")
+    heads = ("measured", f"in {base.name}", "fitted", "error")
+    table = plain_table("transfer", *heads, title="points (us)")
     for point, before, after in zip(
         measured, found.base_latencies_ns, found.latencies_ns, strict=True
     ):
@@ -189,16 +187,11 @@ def _points_table(found: Fit, measured: Sequence[Point], base: platform.Platform
 
 
 def _alone_table(found: Fit, verdict: Verdict, base: platform.Platform) -> Table:
-    table = Table(
-        title="determined by themselves (ns)", box=None, padding=(0, 1, 0, 0), header_style="bold"
-    )
-    table.add_column("cost, or sum of which the parts cannot be told apart", overflow="fold")
-    for head in (f"in {base.name}", "fitted", "+-"):
-        table.add_column(head, justify="right", overflow="fold")
-    for idx in verdict.alone:
-        group = found.groups[idx]
-        unit = np.zeros(len(found.groups))
-        unit[idx] = 1
+    first = "cost, or sum of which the parts cannot be told apart"
+    heads = (f"in {base.name}", "fitted", "+-")
+    table = plain_table(first, *heads, title="determined by themselves (ns)")
+    units = np.eye(len(found.groups))
+    for group, unit in ((found.groups[idx], units[idx]) for idx in verdict.alone):
         table.add_row(
             sum_of(group), f"{group.base_ns:.0f}", f"{group.fitted_ns:.0f}", _doubt(found, unit)
         )
@@ -239,7 +232,3 @@ def sum_of(group: Group) -> str:
 
 def _times(weight: float) -> str:
     return "" if abs(weight - 1) < 0.01 else f"{weight:.3g} "
-
-
-def _percent(part: float) -> str:
-    return f"{part:.2%}"

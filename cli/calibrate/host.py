@@ -40,50 +40,24 @@ NORMAL = Effort(60_000_000, 400, False)
 QUICK = Effort(2_000_000, 20, True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
-    """One kind of measurement; `name` is what tables call it."""
-
-    name: str
-    which: int
-    sizes_bytes: Sequence[int]
-    quick_sizes_bytes: Sequence[int]
-
-
+_BLOCKS = tuple(n * KIB for n in (4, 64, 1024, 4096))
+_HUGE = (lib.PW_HOST_HUGE_BYTES,)
 OPERATIONS = (
-    Operation("clock", lib.PW_HOST_CLOCK, (0,), (0,)),
-    Operation(
-        "touch resident",
-        lib.PW_HOST_TOUCH_RESIDENT,
-        (4 * KIB, 64 * KIB, 1024 * KIB, 4096 * KIB),
-        (4 * KIB, 64 * KIB),
-    ),
-    Operation("touch absent", lib.PW_HOST_TOUCH_ABSENT, _PAGES, _QUICK_PAGES),
-    Operation(
-        "touch absent huge",
-        lib.PW_HOST_TOUCH_HUGE,
-        (lib.PW_HOST_HUGE_BYTES,),
-        (lib.PW_HOST_HUGE_BYTES,),
-    ),
-    Operation("pin resident", lib.PW_HOST_PIN_RESIDENT, _PAGES, _QUICK_PAGES),
-    Operation("pin absent", lib.PW_HOST_PIN_ABSENT, _PAGES, _QUICK_PAGES),
-    Operation("unpin", lib.PW_HOST_UNPIN, _PAGES, _QUICK_PAGES),
-    Operation("mmap", lib.PW_HOST_MMAP, (4 * KIB, 1024 * KIB), (4 * KIB,)),
-    Operation("munmap", lib.PW_HOST_MUNMAP, _PAGES, _QUICK_PAGES),
-    Operation("page in", lib.PW_HOST_PAGE_IN, _PAGES, _QUICK_PAGES),
-    Operation(
-        "copy warm",
-        lib.PW_HOST_COPY_WARM,
-        (8, 256, 4 * KIB, 64 * KIB, 1024 * KIB, 4096 * KIB),
-        (8, 4 * KIB, 64 * KIB),
-    ),
-    Operation(
-        "copy cold",
-        lib.PW_HOST_COPY_COLD,
-        (8, 256, 4 * KIB, 64 * KIB, 1024 * KIB, 4096 * KIB),
-        (),  # 128 MiB of memory are filled before each
-    ),
+    ("clock", lib.PW_HOST_CLOCK, (0,), (0,)),
+    ("touch resident", lib.PW_HOST_TOUCH_RESIDENT, _BLOCKS, _BLOCKS[:2]),
+    ("touch absent", lib.PW_HOST_TOUCH_ABSENT, _PAGES, _QUICK_PAGES),
+    ("touch absent huge", lib.PW_HOST_TOUCH_HUGE, _HUGE, _HUGE),
+    ("pin resident", lib.PW_HOST_PIN_RESIDENT, _PAGES, _QUICK_PAGES),
+    ("pin absent", lib.PW_HOST_PIN_ABSENT, _PAGES, _QUICK_PAGES),
+    ("unpin", lib.PW_HOST_UNPIN, _PAGES, _QUICK_PAGES),
+    ("mmap", lib.PW_HOST_MMAP, (4 * KIB, 1024 * KIB), (4 * KIB,)),
+    ("munmap", lib.PW_HOST_MUNMAP, _PAGES, _QUICK_PAGES),
+    ("page in", lib.PW_HOST_PAGE_IN, _PAGES, _QUICK_PAGES),
+    ("copy warm", lib.PW_HOST_COPY_WARM, (8, 256, *_BLOCKS), (8, *_BLOCKS[:2])),
+    # Before each 128 MiB of memory are filled.
+    ("copy cold", lib.PW_HOST_COPY_COLD, (8, 256, *_BLOCKS), ()),
 )
+"""What tables call it, what is measured, sizes in bytes, and those of --quick."""
 _WAKEUPS = {
     "eventfd": lib.PW_HOST_WAKE_EVENTFD,
     "futex": lib.PW_HOST_WAKE_FUTEX,
@@ -115,11 +89,10 @@ def measure(effort: Effort, folder: str) -> Found:
     cores = _two_cores()
     samples: list[Samples] = []
     missing: list[str] = []
-    for operation in OPERATIONS:
-        sizes = operation.quick_sizes_bytes if effort.is_quick else operation.sizes_bytes
-        for num_bytes in sizes:
-            with _noting(missing, operation.name, num_bytes):
-                samples.append(_costs(operation.name, operation.which, num_bytes, effort))
+    for name, which, sizes, quick_sizes in OPERATIONS:
+        for num_bytes in quick_sizes if effort.is_quick else sizes:
+            with _noting(missing, name, num_bytes):
+                samples.append(_costs(name, which, num_bytes, effort))
     with _noting(missing, "page of a file", 0), _file(folder) as file:
         for name, which in (
             ("file page, cached", lib.PW_HOST_TOUCH_FILE),

@@ -24,11 +24,9 @@ class Machine:
     def __init__(self, config: Config, base: Platform, transfers: Sequence[Transfer]) -> None:
         self._config, self._base = config, base
         self.transfers = list(transfers)
-        self.num_emulations = 0
 
     def latencies_ns(self, parameters: Sequence[Parameter], factors: Iterable[float]) -> Array:
         """Of each transfer, with these costs multiplied."""
-        self.num_emulations += 1
         largest = max(PAGE_BYTES, *(each.num_bytes for each in self.transfers))
         platform = scaled(self._base, parameters, factors)
         with Lab(settings=self._config, platform=platform, max_size=largest) as lab:

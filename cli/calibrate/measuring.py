@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pagewire.cli.calibrate import constants, host
 from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples
-from pagewire.cli.kit.output import console_of
+from pagewire.cli.kit.output import console_of, plain_table
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_file
@@ -36,7 +36,7 @@ def measure(base: str, output: str, *, is_quick: bool, folder: str) -> int:
     measured = constants.of_host(found, where)
     show(found, measured, before)
     if output:
-        kept = _num_entries(before) - len(measured.entries)
+        kept = len(before.cost_origins) + len(before.table_origins) - len(measured.entries)
         quick = " With --quick: too short to mean anything." if is_quick else ""
         platform_file.write(
             output,
@@ -79,10 +79,8 @@ def show(found: host.Found, measured: constants.Measured, before: platform.Platf
 
 
 def _samples_table(found: host.Found) -> Table:
-    table = Table(title="this host", box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("operation", no_wrap=True)
-    for head in ("samples", "median", "quartiles", "a page", ""):
-        table.add_column(head, justify="right", no_wrap=True)
+    heads = ("samples", "median", "quartiles", "a page", "")
+    table = plain_table("operation", *heads, title="this host")
     for each in found.samples:
         low, high = each.quartiles_ns
         table.add_row(
@@ -97,16 +95,13 @@ def _samples_table(found: host.Found) -> Table:
 
 
 def _costs_table(entries: Mapping[str, Mapping[str, Any]], before: platform.Platform) -> Table:
-    table = Table(title="costs", box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("cost", no_wrap=True)
-    table.add_column("here", justify="right", overflow="fold")
-    table.add_column(f"in {before.name}", justify="right", overflow="fold")
+    table = plain_table("cost", "here", f"in {before.name}", title="costs")
     for name, entry in entries.items():
         section, _, key = name.partition(".")
         if section == "tables":
             now = [(size, cost) for size, cost in entry["points"]]
             old = [(size, before.tables[key].cost_ns(size)) for size, _ in now]
-            table.add_row(name, *(_time_points(points) for points in (now, old)))
+            table.add_row(name, _time_points(now), _time_points(old))
         else:
             table.add_row(name, _time(entry["value"]), _time(getattr(before.costs, f"{key}_ns")))
     return table
@@ -133,7 +128,3 @@ def _time(ns: float) -> str:
     if ns < 1e3:
         return f"{ns:.3g} ns" if ns < 100 else f"{ns:.0f} ns"
     return f"{ns / 1e3:.4g} us" if ns < 1e6 else f"{ns / 1e6:.4g} ms"
-
-
-def _num_entries(each: platform.Platform) -> int:
-    return len(each.cost_origins) + len(each.table_origins)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import math
 import pathlib
 from collections.abc import Mapping
 
@@ -76,10 +75,9 @@ def read(path: str, config: Config) -> list[Point]:
         raise ConfigError(f"--against '{path}': no text in UTF-8") from None
     try:
         return parse(text, config)
-    except ConfigError as error:
-        raise ConfigError(f"--against '{path}': {error}") from None
-    except csv.Error as error:
-        raise ConfigError(f"--against '{path}': no CSV: {error}") from None
+    except (ConfigError, csv.Error) as error:
+        what = "no CSV: " if isinstance(error, csv.Error) else ""
+        raise ConfigError(f"--against '{path}': {what}{error}") from None
 
 
 def parse(text: str, config: Config) -> list[Point]:
@@ -138,33 +136,45 @@ def _check_names(names: list[str]) -> None:
 
 def _point(line: int, texts: Mapping[str, str], config: Config) -> Point:
     num_bytes = _whole("size_bytes", texts["size_bytes"], 1, SIZE_MAX_BYTES)
-    return Point(
-        line,
-        Transfer(
-            num_bytes=num_bytes,
-            operation=_one_of("operation", texts.get("operation") or "write", OPERATIONS),
-            num_absent=_pages("absent", texts.get("absent", ""), num_bytes),
-            num_source_absent=_pages("source_absent", texts.get("source_absent", ""), num_bytes),
-            policy=texts.get("policy") or config.run.policy,
-            memory=_one_of("memory", texts.get("memory") or config.run.memory, MEMORIES),
-            until=_one_of("until", texts.get("until") or UNTIL[0], UNTIL),
-        ),
-        _latency_us(texts["latency_us"]) * 1e3,
+
+    def one_of(name: str, usual: str, known: tuple[str, ...]) -> str:
+        text = texts.get(name) or usual
+        if text not in known:
+            raise ConfigError(
+                f"{name} = '{text}'{suggestion(text, known)}: allowed is one of {', '.join(known)}"
+            )
+        return text
+
+    def pages(name: str) -> int:
+        num_pages = -(-num_bytes // PAGE_BYTES)
+        text = texts.get(name) or "none"
+        text = {"none": "0", "all": str(num_pages)}.get(text, text)
+        try:
+            return _whole(name, text, 0, num_pages)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (pages of the transfer), all or none") from None
+
+    transfer = Transfer(
+        num_bytes=num_bytes,
+        operation=one_of("operation", "write", OPERATIONS),
+        num_absent=pages("absent"),
+        num_source_absent=pages("source_absent"),
+        policy=texts.get("policy") or config.run.policy,
+        memory=one_of("memory", config.run.memory, MEMORIES),
+        until=one_of("until", UNTIL[0], UNTIL),
     )
-
-
-def _latency_us(text: str) -> float:
+    text = texts["latency_us"]
     try:
-        value = float(text)
+        latency_us = float(text)
     except ValueError:
         raise ConfigError(
             f"latency_us = '{text}': allowed is a number of us, without a unit"
         ) from None
-    if not math.isfinite(value) or not 0 < value <= _LATENCY_MAX_US:
+    if not 0 < latency_us <= _LATENCY_MAX_US:  # nor NaN
         raise ConfigError(
             f"latency_us = '{text}': allowed is a number above 0, at most {_LATENCY_MAX_US:.0e}"
         )
-    return value
+    return Point(line, transfer, latency_us * 1e3)
 
 
 def _whole(name: str, text: str, least: int, most: int) -> int:
@@ -173,23 +183,3 @@ def _whole(name: str, text: str, least: int, most: int) -> int:
             f"{name} = '{text}': allowed is a whole number from {least} to {most}, without a unit"
         )
     return int(text)
-
-
-def _pages(name: str, text: str, num_bytes: int) -> int:
-    num_pages = -(-num_bytes // PAGE_BYTES)
-    if text in ("", "none"):
-        return 0
-    if text == "all":
-        return num_pages
-    try:
-        return _whole(name, text, 0, num_pages)
-    except ConfigError as error:
-        raise ConfigError(f"{error} (pages of the transfer), all or none") from None
-
-
-def _one_of(name: str, text: str, known: tuple[str, ...]) -> str:
-    if text not in known:
-        raise ConfigError(
-            f"{name} = '{text}'{suggestion(text, known)}: allowed is one of {', '.join(known)}"
-        )
-    return text

@@ -5,9 +5,9 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.kit.guard import guarded_folder
@@ -32,13 +32,8 @@ class Run:
     errs: int
     sends: int
     sent_bytes: int
-    quarters: tuple[float, ...]
+    quarters: Sequence[float]
     """Handler invocations by quarter of the run's virtual time."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """From what JSON made of it."""
-        return cls(**{**values, "quarters": tuple(values["quarters"])})
 
 
 _done: dict[tuple[Any, ...], Run] = {}
@@ -53,46 +48,37 @@ _folders = contextlib.ExitStack()
 atexit.register(_folders.close)
 
 
-def runs_of(
-    chosen: Options, app: App, num_ranks: int, memories: Sequence[str], repetitions: int
-) -> dict[str, list[Run]]:
-    """The runs of each memory strategy on so many ranks, as points of the experiment; of a stopped
-    one those that were finished.
+def _runs_by_point(
+    app: App, num_ranks: int, memories: Sequence[str], repetitions: int
+) -> dict[str, list[tuple[str, int]]]:
+    """Memory strategy and repetition of the runs of each point.
 
     A point is a run; of an app that declares no work all that replay one recording of compute
     times, since a recording ends with the process.
     """
+    runs = [(memory, idx) for memory in memories for idx in range(repetitions)]
+    title = f"{app.name} on {num_ranks} ranks"
     if not app.declares_work:
-        label = f"{app.name} on {num_ranks} ranks"
-        found: dict[str, list[Run]] = {memory: [] for memory in memories}
+        return {title: runs}
+    return {f"{title}, {memory}, {idx + 1}": [(memory, idx)] for memory, idx in runs}
+
+
+def runs_of(
+    chosen: Options, app: App, num_ranks: int, memories: Sequence[str], repetitions: int
+) -> dict[str, list[Run]]:
+    """The runs of each memory strategy on so many ranks; of a stopped experiment those that were
+    finished."""
+
+    def take(runs: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(run_once(chosen, app, num_ranks, *each)) for each in runs]
+
+    found: dict[str, list[Run]] = {memory: [] for memory in memories}
+    for label, runs in _runs_by_point(app, num_ranks, memories, repetitions).items():
         if chosen.points.plan([label]):
-            taken = chosen.points.take(
-                label,
-                lambda: {
-                    memory: [
-                        dataclasses.asdict(run_once(chosen, app, num_ranks, memory, repetition))
-                        for repetition in range(repetitions)
-                    ]
-                    for memory in memories
-                },
-            )
-            found = {memory: [Run.of(each) for each in some] for memory, some in taken.items()}
-        return found
-    return {
-        memory: [
-            Run.of(
-                chosen.points.take(label, partial(_as_values, chosen, app, num_ranks, memory, i))
-            )
-            for i, label in enumerate(labels_of(app, num_ranks, memory, repetitions))
-            if chosen.points.plan([label])
-        ]
-        for memory in memories
-    }
-
-
-def labels_of(app: App, num_ranks: int, memory: str, repetitions: int) -> list[str]:
-    """Of the points of an app that declares its work."""
-    return [f"{app.name} on {num_ranks} ranks, {memory}, {i + 1}" for i in range(repetitions)]
+            taken = chosen.points.take(label, partial(take, runs))
+            for (memory, _), values in zip(runs, taken, strict=True):
+                found[memory].append(Run(**values))
+    return found
 
 
 def plan(
@@ -100,17 +86,7 @@ def plan(
 ) -> None:
     """Announce the points of all of them."""
     for num_ranks in ranks:
-        if not app.declares_work:
-            chosen.points.plan([f"{app.name} on {num_ranks} ranks"])
-            continue
-        for memory in memories:
-            chosen.points.plan(labels_of(app, num_ranks, memory, repetitions))
-
-
-def _as_values(
-    chosen: Options, app: App, num_ranks: int, memory: str, repetition: int
-) -> dict[str, Any]:
-    return dataclasses.asdict(run_once(chosen, app, num_ranks, memory, repetition))
+        chosen.points.plan(_runs_by_point(app, num_ranks, memories, repetitions))
 
 
 def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition: int) -> Run:

@@ -20,9 +20,8 @@ class App:
     """A bundled app as the tables run it."""
 
     name: str
-    quick: tuple[str, ...]
-    default: tuple[str, ...]
-    full: tuple[str, ...]
+    sizes: tuple[str, str, str]
+    """Words that make the sizes of --quick, of none, and of --full."""
     size_note: str
     rate_unit: str
     read: Callable[[str], tuple[float, float]]
@@ -35,8 +34,7 @@ class App:
 
     def arguments(self, chosen: Options) -> tuple[str, ...]:
         """What makes the chosen size."""
-        words: tuple[str, ...] = chosen.pick(self.quick, self.default, self.full)
-        return words
+        return tuple(chosen.pick(*self.sizes).split())
 
     def title(self, words: tuple[str, ...]) -> str:
         """Name and size."""
@@ -63,31 +61,25 @@ APPS: Mapping[str, App] = {
     for app in (
         App(
             "lammps",
-            quick=("--size", "6", "--steps", "10"),
-            default=("--size", "12", "--steps", "60"),
-            full=("--size", "40", "--steps", "100"),
-            size_note="one melt for all ranks (4 atoms a cell, 6912 by default); the paper does "
+            ("--size 6 --steps 10", "--size 12 --steps 60", "--size 40 --steps 100"),
+            "one melt for all ranks (4 atoms a cell, 6912 by default); the paper does "
             "not give its size, --full takes 256000 atoms.",
-            rate_unit="timesteps/s",
-            read=read_lammps,
+            "timesteps/s",
+            read_lammps,
         ),
         App(
             "hpl",
-            quick=("--N", "192", "--NB", "32"),
-            default=("--N", "2048", "--NB", "128"),
-            full=("--N", "16384", "--NB", "128"),
-            size_note="one system for all ranks; --full is the paper's N = 16384.",
-            rate_unit="GFLOP/s",
-            read=read_hpl,
+            ("--N 192 --NB 32", "--N 2048 --NB 128", "--N 16384 --NB 128"),
+            "one system for all ranks; --full is the paper's N = 16384.",
+            "GFLOP/s",
+            read_hpl,
         ),
         App(
             "hpcg",
-            quick=("--size", "8", "--iterations", "3"),
-            default=("--size", "16", "--iterations", "20"),
-            full=("--size", "128", "--iterations", "50"),
-            size_note="points of each rank in x, y and z; --full is the paper's 128^3 a rank.",
-            rate_unit="GFLOP/s",
-            read=read_hpcg,
+            ("--size 8 --iterations 3", "--size 16 --iterations 20", "--size 128 --iterations 50"),
+            "points of each rank in x, y and z; --full is the paper's 128^3 a rank.",
+            "GFLOP/s",
+            read_hpcg,
         ),
     )
 }

@@ -85,16 +85,6 @@ def _scale_note(options: Options) -> str:
     )
 
 
-def _sweep(options: Options) -> list[dict[str, Any]]:
-    cases = {
-        f"{kernel.name}, {shape.label}": (kernel, shape)
-        for kernel in _kernels(options)
-        for shape in _shapes(options)
-    }
-    measures = {label: partial(_sweep_row, options, *case) for label, case in cases.items()}
-    return list(options.points.measure(measures).values())
-
-
 def _sweep_row(options: Options, kernel: Kernel, shape: Shape) -> dict[str, Any]:
     done = _run(options, kernel, "mini", *shape.settings(_shrink(options)))
     lookups = max(done.lookups, 1)
@@ -115,11 +105,11 @@ def _sweep_row(options: Options, kernel: Kernel, shape: Shape) -> dict[str, Any]
 
 def _panels(rows: Sequence[dict[str, Any]], key: str, label: str) -> list[Panel]:
     """One for each quantity, over the default of the two others."""
-    order = list(KERNELS)
-    default = {"entries": 16384, "line": 64, "ways": 4}
-    titles = {"entries": "entries", "line": "pages of a line", "ways": "ways"}
+    order, usual = list(KERNELS), Shape()
+    default = {"entries": usual.entries, "line": usual.line_pages, "ways": usual.ways}
     panels = []
-    for varied, title in titles.items():
+    for varied in default:
+        title = "pages of a line" if varied == "line" else varied
         fixed = {name: value for name, value in default.items() if name != varied}
         chosen = [row for row in rows if fixed.items() <= row.items()]
         chosen.sort(key=lambda row: (order.index(row["kernel"]), row[varied]))
@@ -127,18 +117,23 @@ def _panels(rows: Sequence[dict[str, Any]], key: str, label: str) -> list[Panel]
     return panels
 
 
-_SHAPE_COLUMNS = (
-    Column("kernel", "kernel"),
-    Column("entries", "entries"),
-    Column("line", "line", "pages"),
-    Column("ways", "ways"),
-)
-
-
 def _swept(options: Options, key: str, label: str, columns: Sequence[Column], note: str) -> Result:
-    rows = _sweep(options)
+    cases = {
+        f"{kernel.name}, {shape.label}": (kernel, shape)
+        for kernel in _kernels(options)
+        for shape in _shapes(options)
+    }
+    measures = {label: partial(_sweep_row, options, *case) for label, case in cases.items()}
+    rows = list(options.points.measure(measures).values())
     return Result(
-        columns=[*_SHAPE_COLUMNS, *columns, Column("ratio", "misses", "%", 3)],
+        columns=[
+            Column("kernel", "kernel"),
+            Column("entries", "entries"),
+            Column("line", "line", "pages"),
+            Column("ways", "ways"),
+            *columns,
+            Column("ratio", "misses", "%", 3),
+        ],
         rows=rows,
         panels=_panels(rows, key, label),
         notes=[STREAM_NOTE, _scale_note(options), note],
@@ -218,15 +213,15 @@ def table_4_5(options: Options) -> Result:
                 ],
             )
         ],
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Base: run.translation = static, every page registered at the start. Miss times "
-                "as measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which "
-                "are inputs there."
-            ),
-        ],
+        notes=f"""
+            {STREAM_NOTE}
+
+            {_scale_note(options)}
+
+            Base: run.translation = static, every page registered at the start. Miss times as
+            measured: mini.miss_times draws from the thesis's tables 4.6 and 4.7, which are inputs
+            there.
+        """,
         varied={"run.translation": "static, mini", "mini.miss_times": "platform, by kernel"},
     )
 
@@ -266,15 +261,14 @@ def miss_times(options: Options, which: str, quantity: str) -> Result:
                 ],
             )
         ],
-        notes=[
-            STREAM_NOTE,
-            _scale_note(options),
-            (
-                "Out of component costs (mini.miss_times = platform): the delay has the wait "
-                "behind other misses in it, the work depends on how many pages of the line were "
-                "pinned already. The thesis's own tables are in smmu/mini/mini.c, for "
-                "mini.miss_times."
-            ),
-        ],
+        notes=f"""
+            {STREAM_NOTE}
+
+            {_scale_note(options)}
+
+            Out of component costs (mini.miss_times = platform): the delay has the wait behind other
+            misses in it, the work depends on how many pages of the line were pinned already. The
+            thesis's own tables are in smmu/mini/mini.c, for mini.miss_times.
+        """,
         varied={"run.translation": "mini"},
     )

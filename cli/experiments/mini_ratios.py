@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean
+from pagewire.cli.kit.numbers import mean
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.lab.buffer import PAGE_BYTES, Buffer
-from pagewire.lab.engine import PDID
 from pagewire.lab.nodes import Nodes
-from pagewire.native import check, ffi, lib
+from pagewire.native import check, lib
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import load as load_platform
 
@@ -64,33 +64,22 @@ class _Transfers:
         self.near.touch()
         self.far.touch()
         self.now_ns = 0
-        self._id, self._stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
-        self._keys = [self._register() for _ in range(ROUND + 1)] if where == BUFFER else []
+        self._keys = [
+            self.nodes.register(1, self.far.address, PAGE_BYTES)
+            for _ in range(ROUND + 1 if where == BUFFER else 0)
+        ]
         for page in range(ROUND + 1):  # pinned once, and the hot one last
             self.one(page)
         self.one(0)
 
-    def _register(self) -> int:
-        key = ffi.new("uint64_t *")
-        code = lib.pw_ni_register(self.nodes.engines[1].ni, self.far.address, PAGE_BYTES, key)
-        check(code, "register")
-        return int(key[0])
-
-    def _post(self, page: int, at_ns: int) -> int:
+    def _post(self, page: int, at_ns: int) -> None:
         near, far = self.near.address, self.far.address
-        ni = self.nodes.engines[0].ni
         if self.where == BUFFER:
-            key = self._keys[page]
-            code = lib.pw_ni_fetch(ni, PDID, 1, far, key, near, PAGE_BYTES, at_ns, self._id)
-            check(code, "read")
-            return int(self._id[0])
+            self.nodes.fetch((0, 1), far, self._keys[page], near, PAGE_BYTES, at_ns)
+            return
         near += page * PAGE_BYTES if self.where == SEND else 0
         far += page * PAGE_BYTES if self.where == RECEIVE else 0
-        code = lib.pw_ni_write(
-            ni, PDID, 1, near, far, PAGE_BYTES, ffi.NULL, at_ns, self._id, self._stream
-        )
-        check(code, "write")
-        return int(self._id[0])
+        self.nodes.post_write((0, 1), near, far, PAGE_BYTES, at_ns)
 
     def one(self, page: int) -> int:
         """Latency of a transfer at rest: until a write has arrived, a read is done."""

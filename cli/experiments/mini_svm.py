@@ -12,9 +12,8 @@ from typing import Any
 
 from pagewire.cli.experiments.mini_streams import FETCH, NUM_NODES, PAGE_BYTES, Access, Kernel
 from pagewire.lab.buffer import Buffer
-from pagewire.lab.engine import PDID
 from pagewire.lab.nodes import Nodes
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, check, lib
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import load as load_platform
 
@@ -52,15 +51,11 @@ class _Machine:
         self.platform = load_platform(config.run.platform)
         self.nodes = Nodes(config, self.platform, NUM_NODES)
         self.ranges = [Buffer(kernel.num_pages * PAGE_BYTES) for _ in range(NUM_NODES)]
-        self._id, self._stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         self.keys = []
         for node, each in enumerate(self.ranges):
             each.touch()
             each.fill(bytes([node + 1]) * each.num_bytes)
-            key = ffi.new("uint64_t *")
-            ni = self.nodes.engines[node].ni
-            check(lib.pw_ni_register(ni, each.address, each.num_bytes, key), "register")
-            self.keys.append(int(key[0]))
+            self.keys.append(self.nodes.register(node, each.address, each.num_bytes))
         self.barrier_ns = 2 * self._word_ns()
 
     def _word_ns(self) -> int:
@@ -75,26 +70,11 @@ class _Machine:
         home = self.kernel.home(access.page)
         offset = access.page * PAGE_BYTES
         mine, theirs = self.ranges[node].address + offset, self.ranges[home].address + offset
-        ni = self.nodes.engines[node].ni
+        ends, num_bytes = (node, home), access.num_bytes
         if access.kind == FETCH:
-            key = self.keys[home]
-            code = lib.pw_ni_fetch(
-                ni, PDID, home, theirs, key, mine, access.num_bytes, at_ns, self._id
-            )
+            self.nodes.fetch(ends, theirs, self.keys[home], mine, num_bytes, at_ns)
         else:
-            code = lib.pw_ni_write(
-                ni,
-                PDID,
-                home,
-                mine,
-                theirs,
-                access.num_bytes,
-                ffi.NULL,
-                at_ns,
-                self._id,
-                self._stream,
-            )
-        check(code, access.kind)
+            self.nodes.post_write(ends, mine, theirs, num_bytes, at_ns)
 
     def phase(self, accesses: list[list[Access]], start_ns: int) -> int:
         """Every node's accesses one after the other; when the last one is over."""

@@ -7,7 +7,8 @@ from typing import Any
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
 from pagewire.cli.experiments.apps import App
 from pagewire.cli.experiments.real_apps import KINDS
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, deviation, mean
+from pagewire.cli.kit.numbers import deviation, mean
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4, 8, 16)
@@ -30,6 +31,9 @@ def pretouch_against_part(options: Options, which: str) -> Result:
     """which: the app, of those that --app takes."""
     app = KINDS[options.app][which]
     rows = _rows(options, app)
+    origin = "recorded on this host"
+    if app.declares_work:
+        origin = "declared by the app at the platform's rates"
     return Result(
         columns=[
             Column("ranks", "ranks"),
@@ -46,32 +50,27 @@ def pretouch_against_part(options: Options, which: str) -> Result:
         ],
         rows=rows,
         panels=_panels(rows),
-        notes=[
-            f"{app.title(app.arguments(options))}; {app.size_note}",
-            (
-                "time and rate: the app's own measured part, by its clock (virtual), as it prints "
-                "them. whole run: virtual time from start to MPI_Finalize with set-up and checks, "
-                f"to the ns; deviation and slowdown are of this one. {options.repetitions} runs."
-            ),
-            (
-                "first, last quarter: share of the handler invocations by quarter of the run's "
-                "virtual time (start to MPI_Finalize), over all ranks."
-            ),
-            "handler runs, ERRs: sums over ranks, mean over runs.",
-            f"Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time. "
-            + (_DECLARED_NOTE if app.declares_work else _RECORDED_NOTE),
-        ],
+        notes=f"""
+            {app.title(app.arguments(options))}; {app.size_note}
+
+            time and rate: the app's own measured part, by its clock (virtual), as it prints them.
+            whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns;
+            deviation and slowdown are of this one. {options.repetitions} runs.
+
+            first, last quarter: share of the handler invocations by quarter of the run's virtual
+            time (start to MPI_Finalize), over all ranks.
+
+            handler runs, ERRs: sums over ranks, mean over runs.
+
+            Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time.
+            {_DECLARED_NOTE if app.declares_work else _RECORDED_NOTE}
+        """,
         varied={
             "run.memory": ", ".join(MEMORY),
             "run.compute": "model" if app.declares_work else "replay",
             **dict(each.split("=", 1) for each in app.settings),
         },
-        numbers="virtual times of the engine; compute "
-        + (
-            "declared by the app at the platform's rates"
-            if app.declares_work
-            else "recorded on this host"
-        ),
+        numbers=f"virtual times of the engine; compute {origin}",
         title="" if app.declares_work else f"{app.name}: pre-touch against PART",
     )
 
@@ -96,18 +95,12 @@ def _rows(options: Options, app: App) -> list[dict[str, Any]]:
 
 
 def _panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
-    times = [
-        Series.of(
-            name,
-            [row for row in rows if row["memory"] == name],
-            "ranks",
-            "run",
-            deviation="deviation",
-            dashed=memory == "part",
-        )
-        for memory, name in MEMORY.items()
-    ]
     part = [row for row in rows if row["memory"] == MEMORY["part"]]
+    touched = [row for row in rows if row["memory"] == MEMORY["pretouch"]]
+    times = [
+        Series.of(MEMORY["pretouch"], touched, "ranks", "run", deviation="deviation"),
+        Series.of(MEMORY["part"], part, "ranks", "run", deviation="deviation", dashed=True),
+    ]
     slowdown = Series.of("slowdown", part, "ranks", "slowdown", deviation="slowdown_deviation")
     counts = [
         Series.of("handler invocations", part, "ranks", "handlers"),

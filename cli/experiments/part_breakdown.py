@@ -1,13 +1,13 @@
 """PART figures 10 and 13: where the time of a write with a fault goes, by the engine's trace."""
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import components
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, powers_of_two, size_text
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result
 from pagewire.lab import Lab
 from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import INITIATOR, TARGET
@@ -28,79 +28,58 @@ PARTS = {
 """Components of a write with one fault at the destination, in order of time."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Chain:
-    """Times of the first fault's handling, from the user's call, in ns."""
+CHAIN = (
+    ("block_started", INITIATOR),
+    ("fault_destination", TARGET),
+    ("handler", TARGET),
+    ("tasklet_entry", TARGET),
+    ("page_in_done", TARGET),
+    ("netlink_sent", TARGET),
+    ("err_sent", TARGET),
+    ("err", INITIATOR),
+)
+"""Steps from the first fault at the destination to its ERR, in the trace, and where each is."""
 
-    started: int
-    fault: int
-    handler: int
-    tasklet: int
-    page_in_done: int
-    netlink: int
-    err_sent: int
-    err: int
-    absent_pages: int
+Chain = Mapping[str, TraceRecord]
+"""The first fault's, by step; times from the user's call."""
 
 
 def first_chain(trace: tuple[TraceRecord, ...], costs: Costs) -> Chain:
-    """The chain that begins with the first fault at the destination and ends with its ERR.
-
-    An ERR that comes after the transfer's end leaves no record at the source: it is given the time
-    that its way takes.
-    """
-
-    def find(kind: str, node: int, since_ns: int) -> TraceRecord | None:
-        for record in trace:
-            if record.kind == kind and record.node == node and record.time_ns >= since_ns:
-                return record
-        return None
-
-    def first(kind: str, node: int, since_ns: int) -> TraceRecord:
-        record = find(kind, node, since_ns)
-        assert record is not None, f"no {kind} in the trace of a transfer with a fault"
-        return record
-
-    started = first("block_started", INITIATOR, 0)
-    fault = first("fault_destination", TARGET, started.time_ns)
-    handler = first("handler", TARGET, fault.time_ns)
-    tasklet = first("tasklet_entry", TARGET, handler.time_ns)
-    done = first("page_in_done", TARGET, tasklet.time_ns)
-    netlink = first("netlink_sent", TARGET, done.time_ns)
-    err_sent = first("err_sent", TARGET, netlink.time_ns)
-    err = find("err", INITIATOR, err_sent.time_ns)
-    way_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns + costs.r5_ack_read_ns
-    err_ns = err.time_ns if err else err_sent.time_ns + way_ns
-    return Chain(
-        started.time_ns,
-        fault.time_ns,
-        handler.time_ns,
-        tasklet.time_ns,
-        done.time_ns,
-        netlink.time_ns,
-        err_sent.time_ns,
-        err_ns,
-        done.b,
-    )
+    """An ERR that comes after the transfer's end leaves no record at the source: it is given the
+    time that its way takes."""
+    found: dict[str, TraceRecord] = {}
+    since_ns = 0
+    for kind, node in CHAIN:
+        records = (r for r in trace if (r.kind, r.node) == (kind, node) and r.time_ns >= since_ns)
+        record = next(records, None)
+        if record is None:
+            assert kind == "err", f"no {kind} in the trace of a transfer with a fault"
+            way_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns + costs.r5_ack_read_ns
+            record = found["err_sent"]._replace(time_ns=since_ns + way_ns)
+        found[kind], since_ns = record, record.time_ns
+    return found
 
 
 def driver_parts(chain: Chain, costs: Costs) -> dict[str, int]:
-    """The driver's and the library's parts of the chain; they sum up to the chain's length.
+    """What is before the chain, and the driver's and the library's parts of it, which sum up to the
+    chain's length.
 
     Within the tasklet FIFO, other work, page-in and Netlink are the platform's costs; what the
     trace shows beyond these are handlers that interrupted it.
     """
-    page_in = costs.page_in_fixed_ns + chain.absent_pages * costs.page_in_page_ns
+    at = {kind: record.time_ns for kind, record in chain.items()}
+    page_in = costs.page_in_fixed_ns + chain["page_in_done"].b * costs.page_in_page_ns
     tasklet = 2 * costs.core_register_read_ns + costs.tasklet_other_ns
-    in_tasklet = chain.netlink - chain.tasklet
+    in_tasklet = at["netlink_sent"] - at["tasklet_entry"]
     return {
-        "handler": chain.tasklet - chain.handler,
+        "start": at["handler"],
+        "handler": at["tasklet_entry"] - at["handler"],
         "tasklet": tasklet,
         "page_in": page_in,
         "netlink": costs.netlink_ns,
         "interrupts": in_tasklet - tasklet - page_in - costs.netlink_ns,
-        "wakeup": chain.err_sent - chain.netlink - costs.err_send_ns,
-        "err": chain.err - chain.err_sent + costs.err_send_ns,
+        "wakeup": at["err_sent"] - at["netlink_sent"] - costs.err_send_ns,
+        "err": at["err"] - at["err_sent"] + costs.err_send_ns,
     }
 
 
@@ -110,15 +89,13 @@ def figure_10(options: Options) -> Result:
     plain_us = lab.write(4096).latency_us
     outcome = lab.write(4096, absent=[0], traced=True)
     chain = first_chain(outcome.trace, lab.platform.costs)
+    err_ns = chain["err"].time_ns
     again_ns = next(
-        record.time_ns
-        for record in outcome.trace
-        if record.kind == "block_started" and record.time_ns > chain.err
+        r.time_ns for r in outcome.trace if r.kind == "block_started" and r.time_ns > err_ns
     )
     parts = {
-        "start": chain.handler,
         **driver_parts(chain, lab.platform.costs),
-        "restart": again_ns - chain.err,
+        "restart": again_ns - err_ns,
         "retransmit": outcome.latency_ns - again_ns,
     }
     total_us = outcome.latency_ns / 1e3
@@ -155,14 +132,9 @@ def figure_10(options: Options) -> Result:
 
 
 STACK = {
+    **{key: title for key, title in PARTS.items() if key not in ("restart", "retransmit")},
     "start": "call, R5, NI, wire to the fault",
-    "handler": "interrupt handler",
-    "tasklet": "tasklet: FIFO, other work",
     "page_in": "page-in of all pages, G(n)",
-    "netlink": "Netlink message",
-    "interrupts": "interrupts in the tasklet",
-    "wakeup": "wake-up of the library",
-    "err": "ERR sent and received",
     "idle": "idle: tasklet at later entries",
     "transfer": "transfer of all pages, T(n)",
 }
@@ -176,17 +148,14 @@ def idle_ns(trace: tuple[TraceRecord, ...], chain: Chain) -> int:
     The tasklet reads an entry for each faulted page, so the second block of the window gets its ERR
     late; blocks behind the first fill a part of that time.
     """
-    first = next(r.b for r in trace if r.kind == "netlink_sent" and r.time_ns == chain.netlink)
-    outstanding = {
-        r.b for r in trace if r.kind == "fault_destination" and r.time_ns < chain.page_in_done
-    } - {first}
+    paged_in_ns, err_ns = chain["page_in_done"].time_ns, chain["err"].time_ns
+    faulted = {r.b for r in trace if r.kind == "fault_destination" and r.time_ns < paged_in_ns}
+    outstanding = faulted - {chain["netlink_sent"].b}
     waiting = [
-        r.time_ns for r in trace if r.kind == "err" and r.a in outstanding and r.time_ns > chain.err
+        r.time_ns for r in trace if r.kind == "err" and r.a in outstanding and r.time_ns > err_ns
     ]
-    if not waiting:
-        return 0
-    end = min(waiting)
-    return end - chain.err - covered_ns(trace, chain.err, end)
+    end_ns = min(waiting, default=err_ns)
+    return end_ns - err_ns - covered_ns(trace, err_ns, end_ns)
 
 
 def covered_ns(trace: tuple[TraceRecord, ...], begin_ns: int, end_ns: int) -> int:
@@ -205,25 +174,18 @@ def covered_ns(trace: tuple[TraceRecord, ...], begin_ns: int, end_ns: int) -> in
     return covered
 
 
-def breakdown_all(lab: Lab, num_bytes: int) -> tuple[dict[str, int], int, dict[str, int]]:
-    """Components in ns, measured latency, and what the faulting transfer counted."""
+def row_all(lab: Lab, num_bytes: int, timeout: str) -> dict[str, Any]:
+    """One row of figure 13: components and totals in us."""
     plain = lab.write(num_bytes, traced=True)
     begin_ns = next(r.time_ns for r in plain.trace if r.kind == "block_started")
     outcome = lab.write(num_bytes, absent="all", traced=True)
     chain = first_chain(outcome.trace, lab.platform.costs)
     parts = {
-        "start": chain.handler,
         **driver_parts(chain, lab.platform.costs),
         "idle": idle_ns(outcome.trace, chain),
         "transfer": plain.latency_ns - begin_ns,
     }
-    return parts, outcome.latency_ns, outcome.counters
-
-
-def row_all(lab: Lab, num_bytes: int, timeout: str) -> dict[str, Any]:
-    """One row of figure 13: components and totals in us."""
-    parts, total_ns, counters = breakdown_all(lab, num_bytes)
-    sum_ns = sum(parts.values())
+    sum_ns, total_ns = sum(parts.values()), outcome.latency_ns
     driver = [parts[key] for key in STACK if key not in ("start", "page_in", "transfer")]
     return {
         "timeout": timeout,
@@ -233,7 +195,7 @@ def row_all(lab: Lab, num_bytes: int, timeout: str) -> dict[str, Any]:
         "sum": sum_ns / 1e3,
         "total": total_ns / 1e3,
         "difference": 100 * (sum_ns - total_ns) / total_ns,
-        "timeouts": counters["timeouts"],
+        "timeouts": outcome.counters["timeouts"],
     }
 
 
@@ -275,13 +237,12 @@ def figure_13(options: Options) -> Result:
     )
     rows = [row for some in found.values() for row in some]
     nto = [abs(row["difference"]) for row in rows if row["timeout"] == "none (NTO)"]
-    without = [
-        (
-            f"Without timeouts (no overlap) the largest deviation is {worst:.1f} %; the rest is "
-            "the window: while one of its two blocks waits, the others go one at a time."
+    without = ""  # of a part that has none of them
+    if nto:
+        without = (
+            f"Without timeouts (no overlap) the largest deviation is {max(nto):.1f} %; the rest is "
+            "the window: while one of its two blocks waits, the others go one at a time.\n\n"
         )
-        for worst in sorted(nto)[-1:]
-    ]
     return Result(
         columns=[
             Column("timeout", "timeout"),
@@ -297,20 +258,16 @@ def figure_13(options: Options) -> Result:
         ],
         rows=rows,
         panels=stacked_panels([row for row in rows if row["timeout"] == "timeout 1 ms"]),
-        notes=[
-            (
-                "driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up "
-                "and ERR of the first fault, and the time in which no block is under way because "
-                "the tasklet still reads entries whose pages are in; the JSON file has each of "
-                "them."
-            ),
-            (
-                "The sum puts these and the fault-free transfer one after the other. Where the "
-                "total is well below, page-in and transfer overlap: a timeout sends blocks again "
-                "before all pages are in."
-            ),
-            *without,
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            driver, library = handler, tasklet without page-in, Netlink, interrupts, wake-up and ERR
+            of the first fault, and the time in which no block is under way because the tasklet
+            still reads entries whose pages are in; the JSON file has each of them.
+
+            The sum puts these and the fault-free transfer one after the other. Where the total is
+            well below, page-in and transfer overlap: a timeout sends blocks again before all pages
+            are in.
+
+            {without}{LATENCY_NOTE}
+        """,
         varied={"run.policy": "all", "run.nack_cancels_timer": "false, true"},
     )

@@ -1,10 +1,10 @@
 """PART figure 16: how long Isend itself takes, with and without pre-touch of resident buffers."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.experiments import two_ranks
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, deviation, mean
+from pagewire.cli.kit.numbers import deviation, mean
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 
 SIZES = (100, *(1 << shift for shift in range(8, 30)))
@@ -21,7 +21,13 @@ def figure_16(chosen: Options) -> Result:
         {label: partial(_run, chosen, memory, sizes) for memory, label in labels.items()}
     )
     times = {memory: found[label] for memory, label in labels.items() if label in found}
-    rows = [_row(times, num_bytes) for num_bytes in sizes]
+    rows: list[dict[str, float]] = [{"num_bytes": size} for size in sizes]
+    for row in rows:
+        for memory, by_size in times.items():
+            some = [round(seconds * 1e9) / 1e3 for seconds in by_size[str(row["num_bytes"])]]
+            row |= {memory: mean(some), f"{memory}_deviation": deviation(some)}
+        if len(times) == len(MEMORY):
+            row["difference"] = row["pretouch"] - row["part"]
     series = [
         Series.of(name, rows, "num_bytes", memory, deviation=f"{memory}_deviation")
         for memory, name in MEMORY.items()
@@ -51,18 +57,6 @@ def figure_16(chosen: Options) -> Result:
         varied={"run.memory": ", ".join(MEMORY), "run.compute": "none"},
         numbers="MPI.Wtime of the emulated node around the call, from the platform's costs",
     )
-
-
-def _row(times: Mapping[str, Mapping[str, Sequence[float]]], num_bytes: int) -> dict[str, float]:
-    """Means of one size in us, of each strategy that ran."""
-    row: dict[str, float] = {"num_bytes": num_bytes}
-    for memory, by_size in times.items():
-        durations = [round(seconds * 1e9) / 1e3 for seconds in by_size[str(num_bytes)]]
-        row[memory] = mean(durations)
-        row[f"{memory}_deviation"] = deviation(durations)
-    if len(times) == len(MEMORY):
-        row["difference"] = row["pretouch"] - row["part"]
-    return row
 
 
 def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float]]:

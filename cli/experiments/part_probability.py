@@ -6,17 +6,8 @@ from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    size_text,
-)
+from pagewire.cli.kit.numbers import deviation, mean, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.lab.transfer import random_pages
@@ -87,13 +78,11 @@ def _rows(
                     "policy": POLICIES[policy],
                     "num_bytes": num_bytes,
                     "percent": percent,
-                    "absent": mean([outcome.absent_pages for outcome in outcomes]),
+                    "absent": mean([each.absent_pages for each in outcomes]),
                     "latency": mean(times),
                     "deviation": deviation(times),
                     "slowdown": mean(times) / base_us,
-                    "handlers": mean(
-                        [outcome.counters["fault_interrupts"] for outcome in outcomes]
-                    ),
+                    "handlers": mean([each.counters["fault_interrupts"] for each in outcomes]),
                 }
             )
     return rows
@@ -101,10 +90,8 @@ def _rows(
 
 def _transfers(lab: Lab, num_bytes: int, fraction: float, seed: int) -> list[Outcome]:
     draw = random.Random(seed)
-    count = max(1, PAGES_A_SEED * PAGE_BYTES // num_bytes)
-    return [
-        lab.write(num_bytes, absent=random_pages(num_bytes, fraction, draw)) for _ in range(count)
-    ]
+    rounds = range(max(1, PAGES_A_SEED * PAGE_BYTES // num_bytes))
+    return [lab.write(num_bytes, absent=random_pages(num_bytes, fraction, draw)) for _ in rounds]
 
 
 def _panel(rows: Sequence[dict[str, Any]], policy: str, key: str, label: str) -> Panel:

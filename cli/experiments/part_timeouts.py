@@ -2,7 +2,8 @@
 gives."""
 
 from pagewire.cli.experiments.part_transfers import LATENCY_NOTE, Lines, measure
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.transfer import all_pages
 
@@ -26,7 +27,7 @@ LINES: Lines = {
 def figure_15(options: Options) -> Result:
     """Latency by timeout, speedup of the shortest over none, and formula (1) beside it."""
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    rows, largest = measure(options, LINES, sizes)
+    rows, deviation_note = measure(options, LINES, sizes)
     _add_formula(options, rows)
     return Result(
         columns=[
@@ -38,17 +39,18 @@ def figure_15(options: Options) -> Result:
         ],
         rows=rows,
         panels=_panels(rows),
-        notes=[
-            "none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.",
-            (
-                "Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the "
-                "platform's page-in costs (fixed, and for each page), T measured without faults. "
-                "It means something where G(n) is above TO; below, it falls under 1 because it "
-                "takes the timeout to be what resumes the transfer, while here the ERR comes first."
-            ),
-            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
-            LATENCY_NOTE,
-        ],
+        notes=f"""
+            none (NTO): a page-fault NACK stops the block's timer and only the ERR resumes it.
+
+            Formula (1): s(n) = (G(n) + T(n)) / max(G(n), TO + T(n)), TO = 100 us; G from the
+            platform's page-in costs (fixed, and for each page), T measured without faults. It means
+            something where G(n) is above TO; below, it falls under 1 because it takes the timeout
+            to be what resumes the transfer, while here the ERR comes first.
+
+            {deviation_note}
+
+            {LATENCY_NOTE}
+        """,
         varied={"run.policy": "all", "run.timeout": "1ms, 500us, 100us; none: NTO"},
     )
 

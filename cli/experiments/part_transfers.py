@@ -3,17 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.kit.numbers import deviation, mean, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 
 LATENCY_NOTE = (
@@ -37,12 +28,13 @@ def _with(strategy: str, *, absent: bool) -> Callable[[Lab, int], Outcome]:
 
 
 def measure(
-    options: Options, lines: Lines, sizes: Sequence[int]
-) -> tuple[list[dict[str, float]], float]:
-    """A row for each size, in us, and the largest deviation between repetitions."""
+    options: Options, lines: Lines, sizes: Sequence[int], num_nodes: int = 2
+) -> tuple[list[dict[str, float]], str]:
+    """A row for each size, in us, and a note on the largest deviation between repetitions."""
 
     def times_us(once: Callable[[Lab, int], Outcome], settings: Sequence[str]) -> list[list[float]]:
-        lab = Lab(settings=options.settings(*settings), memory="part", max_size=max(sizes))
+        config = options.settings(*settings)
+        lab = Lab(nodes=num_nodes, settings=config, memory="part", max_size=max(sizes))
         return [
             [once(lab, num_bytes).latency_ns / 1e3 for _ in range(options.repetitions)]
             for num_bytes in sizes
@@ -56,39 +48,38 @@ def measure(
         {"num_bytes": size, **{keys[title]: mean(times[idx]) for title, times in found.items()}}
         for idx, size in enumerate(sizes)
     ]
-    return rows, max((deviation(each) for times in found.values() for each in times), default=0.0)
+    largest = max((deviation(each) for times in found.values() for each in times), default=0.0)
+    return rows, f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us."
 
 
 def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
-    rows, largest = measure(options, lines, sizes)
+    rows, deviation_note = measure(options, lines, sizes)
     lines = {key: line for key, line in lines.items() if key in rows[0]}
     titles = {key: title for key, (title, _, _) in lines.items()}
     return Result(
         columns=[SIZE, *(Column(key, title, "us") for key, title in titles.items())],
         rows=rows,
         panels=[Panel.over_bytes("transfer size", "latency (us)", Series.over_sizes(rows, titles))],
-        notes=[
-            *notes,
-            LATENCY_NOTE,
-            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
-        ],
+        notes=[*notes, LATENCY_NOTE, deviation_note],
         varied={title: ", ".join(each) for title, _, each in lines.values() if each},
     )
+
+
+_BY_STRATEGY: Lines = {
+    "transfer": ("transfer only", _with("part", absent=False), ()),
+    "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
+    "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
+    "pin_resident": ("pin resident", _with("pin", absent=False), ()),
+    "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+}
 
 
 def figure_9(options: Options) -> Result:
     """Writes without faults, alone and behind touch or pin."""
     sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))
     sizes = sizes[::4] if options.quick else sizes
-    lines: Lines = {
-        "transfer": ("transfer only", _with("part", absent=False), ()),
-        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
-        "pin_resident": ("pin resident", _with("pin", absent=False), ()),
-        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
-    }
-    return as_result(options, lines, sizes, STRATEGY_NOTE)
+    return as_result(options, _BY_STRATEGY, sizes, STRATEGY_NOTE)
 
 
 def figure_11(options: Options) -> Result:
@@ -107,9 +98,8 @@ def figure_11(options: Options) -> Result:
             ("timeout_1ms", "timeout 1 ms", "false", "1ms"),
         )
     }
-    return as_result(
-        options, lines, sizes, "ERR: the timer of 1 ms runs too, and never expires here."
-    )
+    note = "ERR: the timer of 1 ms runs too, and never expires here."
+    return as_result(options, lines, sizes, note)
 
 
 def figure_12(options: Options) -> Result:
@@ -117,10 +107,7 @@ def figure_12(options: Options) -> Result:
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     fault = _with("part", absent=True)
     lines: Lines = {
-        "transfer": ("transfer only", _with("part", absent=False), ()),
-        "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
-        "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
-        "pin_absent": ("pin absent", _with("pin", absent=True), ()),
+        **{key: line for key, line in _BY_STRATEGY.items() if key != "pin_resident"},
         "pio": ("PIO (page)", fault, ("run.policy=page",)),
         "pi4": ("PI4 (block)", fault, ("run.policy=block",)),
         "pia": ("PIA (all)", fault, ("run.policy=all",)),

@@ -10,19 +10,11 @@ ways.
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.experiments.part_transfers import Lines, measure
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
 from pagewire.lab.transfer import all_pages
 
@@ -75,8 +67,12 @@ def _varied(timeouts: Iterable[str]) -> dict[str, str]:
     return varied | {"run.timeout": ", ".join(timeouts)}
 
 
+def _settings(way: Way, timeout: str) -> tuple[str, ...]:
+    return (*MACHINE_SETTINGS, *way.settings, f"run.timeout={timeout}")
+
+
 def _lab(options: Options, way: Way, timeout: str, sizes: Sequence[int]) -> Lab:
-    config = options.settings(*MACHINE_SETTINGS, *way.settings, f"run.timeout={timeout}")
+    config = options.settings(*_settings(way, timeout))
     return Lab(nodes=1, settings=config, memory="part", max_size=max(sizes))
 
 
@@ -138,45 +134,37 @@ def _by_end(lines: Sequence[_Line], sizes: Sequence[int]) -> list[Series]:
 def latencies(options: Options, sides: str) -> Result:
     """A line for each way and timeout, and one without fault. sides: that fault, of SIDES."""
     sizes = _sizes(options)
-    cases = {"no fault": ("no_fault", WAYS["touch_ahead"], "1ms", "none")}
-    for name, way in WAYS.items():
-        for timeout, text in TIMEOUTS.items():
-            cases[f"{way.title} {text}"] = (f"{name}_{timeout}", way, timeout, sides)
-
-    def times_of(way: Way, timeout: str, faulting: str) -> list[list[float]]:
-        lab = _lab(options, way, timeout, sizes)
-        return [
-            [
-                _transfer(lab, num_bytes, faulting).latency_ns / 1e3
-                for _ in range(options.repetitions)
-            ]
-            for num_bytes in sizes
-        ]
-
-    found = options.points.measure(
-        {title: partial(times_of, *case[1:]) for title, case in cases.items()}
-    )
-    rows = [
-        {"num_bytes": size, **{cases[title][0]: mean(times[idx]) for title, times in found.items()}}
-        for idx, size in enumerate(sizes)
-    ]
-    largest = max(deviation(each) for times in found.values() for each in times)
-    lines = [
-        _Line(way.title, TIMEOUTS[timeout], [row[key] for row in rows])
-        for title, (key, way, timeout, _) in cases.items()
-        if title in found and key != "no_fault"
+    cases = list(itertools.product(WAYS, TIMEOUTS))
+    lines: Lines = {
+        "no_fault": (
+            "no fault",
+            partial(_transfer, sides="none"),
+            _settings(WAYS["touch_ahead"], "1ms"),
+        ),
+        **{
+            f"{name}_{timeout}": (
+                f"{WAYS[name].title} {TIMEOUTS[timeout]}",
+                partial(_transfer, sides=sides),
+                _settings(WAYS[name], timeout),
+            )
+            for name, timeout in cases
+        },
+    }
+    rows, deviation_note = measure(options, lines, sizes, num_nodes=1)
+    drawn = [
+        _Line(WAYS[name].title, TIMEOUTS[timeout], [row[f"{name}_{timeout}"] for row in rows])
+        for name, timeout in cases
+        if f"{name}_{timeout}" in rows[0]
     ]
     no_fault = Series.of("no fault", rows, "num_bytes", "no_fault", dashed=True)
     return Result(
-        columns=[SIZE, *(Column(cases[title][0], title, "us", 1) for title in found)],
-        rows=rows,
-        panels=_latency_panels(lines, no_fault),
-        notes=[
-            MACHINE_NOTE,
-            LATENCY_NOTE,
-            WAYS_NOTE,
-            f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us.",
+        columns=[
+            SIZE,
+            *(Column(key, line[0], "us", 1) for key, line in lines.items() if key in rows[0]),
         ],
+        rows=rows,
+        panels=_latency_panels(drawn, no_fault),
+        notes=[MACHINE_NOTE, LATENCY_NOTE, WAYS_NOTE, deviation_note],
         varied=_varied(TIMEOUTS.values()),
     )
 
@@ -222,45 +210,46 @@ def figure_4_6(options: Options) -> Result:
     """Timeouts of a transfer, with faults at the source only and at both ends."""
     sizes = powers_of_two(options.pick(16 << 10, 4096), 64 << 10)
     ends = {"source": "source only", "both": BOTH}
-    rows: list[dict[str, int | str]] = []
-    lines: dict[int, list[_Line]] = {step: [] for step in STEPS}
-    cases = list(itertools.product(STEPS, ends.items()))
-    labels = {
-        f"{way.title} {text}": (way, timeout)
+    cases = list(itertools.product(STEPS, ends))
+
+    def rows_of(way: Way, timeout: str) -> list[dict[str, Any]]:
+        lab = _lab(options, way, timeout, sizes)
+        rows: list[dict[str, Any]] = [
+            {"way": way.title, "timeout": TIMEOUTS[timeout], "num_bytes": size} for size in sizes
+        ]
+        for step, sides in cases:
+            for row in rows:
+                outcome = _transfer(lab, row["num_bytes"], sides, step)
+                row[f"{sides}_{step}"] = outcome.counters["timeouts"]
+        return rows
+
+    measures = {
+        f"{way.title} {text}": partial(rows_of, way, timeout)
         for way in WAYS.values()
         for timeout, text in TIMEOUTS.items()
     }
-
-    def counts_of(way: Way, timeout: str) -> list[list[int]]:
-        lab = _lab(options, way, timeout, sizes)
-        return [
-            [_transfer(lab, size, sides, step).counters["timeouts"] for size in sizes]
-            for step, (sides, _) in cases
-        ]
-
-    measures = {label: partial(counts_of, *case) for label, case in labels.items()}
-    for label, taken in options.points.measure(measures).items():
-        way, text = labels[label][0].title, TIMEOUTS[labels[label][1]]
-        added: list[dict[str, int | str]] = [
-            {"way": way, "timeout": text, "num_bytes": num_bytes} for num_bytes in sizes
-        ]
-        rows += added
-        for (step, (sides, what)), counts in zip(cases, taken, strict=True):
-            for row, count in zip(added, counts, strict=True):
-                row[f"{sides}_{step}"] = count
-            if text == DRAWN_TIMEOUT:
-                lines[step].append(_Line(way, what, [float(count) for count in counts]))
-    columns = [Column("way", "way"), Column("timeout", "timeout"), SIZE]
-    for step, (sides, what) in cases:
-        columns.append(Column(f"{sides}_{step}", f"{what}, {STEPS[step]}"))
+    by_label = options.points.measure(measures)
+    drawn = [rows for rows in by_label.values() if rows[0]["timeout"] == DRAWN_TIMEOUT]
     return Result(
-        columns=columns,
-        rows=rows,
+        columns=[
+            Column("way", "way"),
+            Column("timeout", "timeout"),
+            SIZE,
+            *(Column(f"{sides}_{step}", f"{ends[sides]}, {STEPS[step]}") for step, sides in cases),
+        ],
+        rows=[row for rows in by_label.values() for row in rows],
         panels=[
             Panel.over_bytes(
                 "transfer size",
                 "timeouts",
-                _by_end(lines[step], sizes),
+                _by_end(
+                    [
+                        _Line(rows[0]["way"], what, [row[f"{sides}_{step}"] for row in rows])
+                        for rows in drawn
+                        for sides, what in ends.items()
+                    ],
+                    sizes,
+                ),
                 log_y=False,
                 title=f"{pages} of the source absent",
             )
@@ -275,48 +264,40 @@ def figure_4_6(options: Options) -> Result:
 def figure_4_7(options: Options) -> Result:
     """Driver time and handler invocations of one transfer."""
     sizes = _sizes(options)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"faults": text, "num_bytes": num_bytes} for text in SIDES.values() for num_bytes in sizes
     ]
-    columns = [Column("faults", "faults at"), SIZE]
-    times, invocations = [], []
 
-    def counters_of(way: Way) -> dict[str, list[list[int]]]:
-        """By the ends that fault: driver time and handlers of each size."""
+    def counters_of(way: Way) -> list[list[int]]:
+        """Driver time and handlers, for each row."""
         lab = _lab(options, way, "1ms", sizes)
-        found: dict[str, list[list[int]]] = {}
-        for sides in SIDES:
-            counters = [_transfer(lab, num_bytes, sides).counters for num_bytes in sizes]
-            found[sides] = [[each["page_in_ns"], each["fault_interrupts"]] for each in counters]
-        return found
+        cases = itertools.product(SIDES, sizes)
+        counters = [_transfer(lab, num_bytes, sides).counters for sides, num_bytes in cases]
+        return [[each["page_in_ns"], each["fault_interrupts"]] for each in counters]
 
     found = options.points.measure({way.title: partial(counters_of, way) for way in WAYS.values()})
-    for name, way in WAYS.items():
-        if way.title not in found:
-            continue
-        columns.append(Column(f"{name}_time", f"{way.title} driver", "us", 1))
-        columns.append(Column(f"{name}_handlers", f"{way.title} handlers"))
-        for sides, text in SIDES.items():
-            time_us = [time_ns / 1e3 for time_ns, _ in found[way.title][sides]]
-            handlers = [count for _, count in found[way.title][sides]]
-            own = [row for row in rows if row["faults"] == text]
-            for row, time, count in zip(own, time_us, handlers, strict=True):
-                row |= {f"{name}_time": time, f"{name}_handlers": count}
-            times.append(_Line(way.title, text, time_us))
-            invocations.append(_Line(way.title, text, [float(count) for count in handlers]))
+    ways = {name: way.title for name, way in WAYS.items() if way.title in found}
+    columns = [Column("faults", "faults at"), SIZE]
+    for name, title in ways.items():
+        columns.append(Column(f"{name}_time", f"{title} driver", "us", 1))
+        columns.append(Column(f"{name}_handlers", f"{title} handlers"))
+        for row, (time_ns, count) in zip(rows, found[title], strict=True):
+            row |= {f"{name}_time": time_ns / 1e3, f"{name}_handlers": count}
+
+    def panel(key: str, label: str, title: str) -> Panel:
+        lines = [
+            _Line(way, what, [row[f"{name}_{key}"] for row in rows if row["faults"] == what])
+            for name, way in ways.items()
+            for what in SIDES.values()
+        ]
+        return Panel.over_bytes("transfer size", label, _paired(lines, sizes), title=title)
+
     return Result(
         columns=columns,
         rows=rows,
         panels=[
-            Panel.over_bytes(
-                "transfer size", "driver time (us)", _paired(times, sizes), title="driver time"
-            ),
-            Panel.over_bytes(
-                "transfer size",
-                "invocations of the handler",
-                _paired(invocations, sizes),
-                title="handler invocations",
-            ),
+            panel("time", "driver time (us)", "driver time"),
+            panel("handlers", "invocations of the handler", "handler invocations"),
         ],
         notes=[MACHINE_NOTE, WAYS_NOTE, *DRIVER_NOTES],
         varied=_varied(["1 ms"]),

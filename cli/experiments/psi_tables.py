@@ -1,6 +1,7 @@
 """PSI table 4.1: what mmap, munmap, pin, unpin and touch cost. Inputs, not outcomes."""
 
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 
 TABLES = {
     "mmap": "mmap",

@@ -3,7 +3,8 @@ costs."""
 
 from pagewire.cli.experiments import components
 from pagewire.cli.experiments.r5_bench import Bench, Times
-from pagewire.cli.kit.result import Column, Options, Panel, Result, size_text
+from pagewire.cli.kit.numbers import size_text
+from pagewire.cli.kit.result import Column, Options, Panel, Result
 
 PARTS = {
     "descriptor": "user writes the descriptor",
@@ -44,17 +45,14 @@ def figure_3_8(options: Options) -> Result:
     """One block of three sizes, cut into its components."""
     sizes = options.pick([4096], [256, 4096, 16384])
     bench = Bench(options.settings(), max(sizes))
-    rows: list[dict[str, str | float]] = []
-    stacks: dict[str, list[float]] = {key: [] for key in PARTS}
-    totals: list[float] = []
-    for num_bytes in sizes:
-        times = bench.transfer(num_bytes, traced=True)
-        parts = parts_of(bench, times)
-        for key in PARTS:
-            stacks[key].append(parts[key] / 1e3)
-        totals.append(times.notified_ns / 1e3)
-        for row in components.rows_of(PARTS, parts, times.notified_ns):
-            rows.append({"size": size_text(num_bytes), **row})
+    measured = [bench.transfer(num_bytes, traced=True) for num_bytes in sizes]
+    parts = [parts_of(bench, times) for times in measured]
+    titles = [size_text(num_bytes) for num_bytes in sizes]
+    rows = [
+        {"size": title, **row}
+        for title, times, own in zip(titles, measured, parts, strict=True)
+        for row in components.rows_of(PARTS, own, times.notified_ns)
+    ]
     return Result(
         columns=[Column("size", "size"), *components.COLUMNS],
         rows=rows,
@@ -62,9 +60,9 @@ def figure_3_8(options: Options) -> Result:
             Panel(
                 "write of one block, one hop",
                 "latency (us)",
-                categories=[size_text(num_bytes) for num_bytes in sizes],
-                stacks=[(title, stacks[key]) for key, title in PARTS.items()],
-                marks=[("measured total", totals)],
+                categories=titles,
+                stacks=[(title, [own[key] / 1e3 for own in parts]) for key, title in PARTS.items()],
+                marks=[("measured total", [times.notified_ns / 1e3 for times in measured])],
             )
         ],
         notes=f"""

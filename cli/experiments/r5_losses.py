@@ -9,17 +9,8 @@ from functools import partial
 
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.r5_transfers import BOTH, LATENCY, ONE_HOP_NOTE, THROUGHPUT, Quantity
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    deviation,
-    mean,
-    powers_of_two,
-)
+from pagewire.cli.kit.numbers import deviation, mean, powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 
 TIMEOUT = "run.timeout=20ms"

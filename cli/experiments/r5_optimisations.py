@@ -12,7 +12,8 @@ from pagewire.cli.experiments.r5_transfers import (
     Quantity,
     measure,
 )
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 
 SWITCHES = {
     "fast_path": "fast path (scratchpad word)",
@@ -25,17 +26,16 @@ SWITCHES = {
 _DASHED = "no ticket queue"
 """Since its line lies on that of the fast path."""
 
-NOTE = (
-    "Each line switches off one of firmware.fast_path, bypass, ticket_queue, queue_counters, the "
-    "last one all four; the default has all of them on."
-)
-SOURCE_NOTE = (
-    "R5 3.3 gives as savings: fast path 200 ns, scheduler bypass 300 ns, ticket queue 200 ns. Here "
-    "they come out of the steps that are left out and added: without bypass a transfer enters and "
-    "leaves a queue (2 x 200 ns), with it the R5 looks whether the high queue is empty. That look "
-    "(100 ns), the mailbox and the search for an id have their costs by these savings. None is "
-    "given for the queue counters."
-)
+NOTE = """
+    Each line switches off one of firmware.fast_path, bypass, ticket_queue, queue_counters, the last
+    one all four; the default has all of them on.
+
+    R5 3.3 gives as savings: fast path 200 ns, scheduler bypass 300 ns, ticket queue 200 ns. Here
+    they come out of the steps that are left out and added: without bypass a transfer enters and
+    leaves a queue (2 x 200 ns), with it the R5 looks whether the high queue is empty. That look
+    (100 ns), the mailbox and the search for an id have their costs by these savings. None is given
+    for the queue counters.
+"""
 
 
 def variants() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -68,7 +68,7 @@ def optimisations(options: Options, quantities: Sequence[Quantity] = BOTH) -> Re
         columns=columns,
         rows=rows,
         panels=panels,
-        notes=[NOTE, SOURCE_NOTE, ONE_HOP_NOTE, *(each.note for each in quantities)],
+        notes="\n\n".join([NOTE, ONE_HOP_NOTE, *(each.note for each in quantities)]),
         varied={title: ", ".join(settings) for title, settings in lines.values() if settings},
     )
 

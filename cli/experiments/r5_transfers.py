@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pagewire.cli.experiments.r5_bench import NUM_OUTSTANDING, READ, WRITE, Bench
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, powers_of_two
+from pagewire.cli.kit.numbers import powers_of_two
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.platform import Comparison
 

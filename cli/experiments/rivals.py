@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.experiments import two_ranks
-from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series, size_text
+from pagewire.cli.kit.numbers import size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.built_in import REGISTRY
 
@@ -19,6 +20,9 @@ UNITS = ("mini", "static")
 BOUNDS = (BOUND, "static")
 """Never the best: static's pins were paid for when the program registered its memory."""
 
+
+_VARIED = {"run.memory": "", "run.compute": "none", "run.policy": "all"}
+_NUMBERS = "MPI.Wtime of the emulated node, from the platform's costs"
 
 Case = tuple[int, int]
 """One measurement of the program: bytes, and how many of what it counts."""
@@ -114,8 +118,8 @@ def reuse(chosen: Options) -> Result:
             is registered, which costs nothing here. Neither is ever the best. mini pins at a miss,
             of a packet that is dropped and comes again by the timeout.
         """,
-        varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
-        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+        varied=_VARIED | {"run.memory": ", ".join(names)},
+        numbers=_NUMBERS,
     )
 
 
@@ -146,6 +150,13 @@ def _panels_by_size(
     return [*panels, best_of_all]
 
 
+_CHURN_COUNTS = {
+    "translation_faults": "faults",
+    "strategy_misses": "misses",
+    "strategy_invalidations": "mappings gone",
+}
+
+
 def churn(chosen: Options) -> Result:
     """Memory mapped and unmapped for each message: what is kept of a buffer is worth nothing."""
     sizes = chosen.pick([256 << 10], [16 << 10, 64 << 10, 256 << 10, 1 << 20])
@@ -154,15 +165,14 @@ def churn(chosen: Options) -> Result:
     names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
     names = chosen.points.plan(names)
     outcomes = {name: _take(chosen, name, "churn", name, cases) for name in names}
-    rows: list[dict[str, Any]] = []
-    for name, outcome in outcomes.items():
-        totals = outcome.totals if outcome else {}
-        row: dict[str, Any] = {"memory": name}
-        for idx, size in enumerate(sizes):
-            row[f"us_{size}"] = outcome.times_us[idx] if outcome else None
-        for key in ("translation_faults", "strategy_misses", "strategy_invalidations"):
-            row[key] = totals.get(key)
-        rows.append(row)
+    rows = [
+        {
+            "memory": name,
+            **{f"us_{size}": each.times_us[i] if each else None for i, size in enumerate(sizes)},
+            **{key: each.totals.get(key) if each else None for key in _CHURN_COUNTS},
+        }
+        for name, each in outcomes.items()
+    ]
     series = [
         Series(name, sizes, outcome.times_us, dashed=name in BOUNDS)
         for name, outcome in outcomes.items()
@@ -172,9 +182,7 @@ def churn(chosen: Options) -> Result:
         columns=[
             Column("memory", "memory"),
             *(Column(f"us_{size}", size_text(size), "us", 1) for size in sizes),
-            Column("translation_faults", "faults"),
-            Column("strategy_misses", "misses"),
-            Column("strategy_invalidations", "mappings gone"),
+            *(Column(key, title) for key, title in _CHURN_COUNTS.items()),
         ],
         rows=rows,
         panels=[Panel.over_bytes("message size", "time a message (us)", series)],
@@ -183,8 +191,8 @@ def churn(chosen: Options) -> Result:
             unmapped after it, as allocators do with large blocks. The kernel gives the same
             addresses to new pages.
         """,
-        varied={"run.memory": ", ".join(names), "run.compute": "none", "run.policy": "all"},
-        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+        varied=_VARIED | {"run.memory": ", ".join(names)},
+        numbers=_NUMBERS,
     )
 
 
@@ -204,16 +212,18 @@ def memory(chosen: Options) -> Result:
     }
     finished = chosen.points.plan(labels.values())
     names = [name for name in names if all(labels[name, each] in finished for each in fractions)]
-    rows = [
-        _row_of_memory(
-            name,
-            {
-                fraction: _take(chosen, labels[name, fraction], "memory", name, [case], more)
-                for fraction, case in zip(fractions, cases, strict=True)
-            },
-        )
-        for name in names
-    ]
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        rows.append({"memory": name})
+        for fraction, case in zip(fractions, cases, strict=True):
+            outcome = _take(chosen, labels[name, fraction], "memory", name, [case], more)
+            rows[-1][f"us_{fraction}"] = outcome.times_us[0] if outcome else None
+        totals = outcome.totals if outcome else None  # of the last fraction
+        rows[-1] |= {
+            "major_faults": totals and totals["major_faults"] + totals["strategy_major_faults"],
+            "evictions": totals and totals.get("strategy_evictions"),
+            "pinned": totals and totals["pinned_peak_bytes"] / 1024**2,
+        }
     return Result(
         columns=[
             Column("memory", "memory"),
@@ -241,7 +251,7 @@ def memory(chosen: Options) -> Result:
             cache, which evicts nothing that it holds; static never evicts.
         """,
         varied={"run.memory": ", ".join(names), "memory_backend.backend": "model"},
-        numbers="MPI.Wtime of the emulated node, from the platform's costs",
+        numbers=_NUMBERS,
     )
 
 
@@ -258,21 +268,6 @@ def _settings_of_frames(num_frames: int) -> tuple[str, ...]:
         f"mini.vmh_entries={num_frames // 2}",
         "memory_backend.fault_fraction=1",
     )
-
-
-def _row_of_memory(name: str, outcomes: Mapping[float, Outcome | None]) -> dict[str, Any]:
-    """A strategy's times by fraction of the frames, and the counts of the last one."""
-    row: dict[str, Any] = {"memory": name}
-    for fraction, outcome in outcomes.items():
-        row[f"us_{fraction}"] = outcome.times_us[0] if outcome else None
-    totals = outcome.totals if outcome else {}
-    return row | {
-        "major_faults": (
-            totals["major_faults"] + totals["strategy_major_faults"] if totals else None
-        ),
-        "evictions": totals.get("strategy_evictions"),
-        "pinned": totals["pinned_peak_bytes"] / 1024**2 if totals else None,
-    }
 
 
 def _lines_over_fractions(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pagewire.cli.kit.result import Column, Options, Panel, Result, Series, mean, powers_of_two
+from pagewire.cli.kit.numbers import mean, powers_of_two
+from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
 from pagewire.unimem.machine import Machine
@@ -213,15 +214,16 @@ def contention(options: Options) -> Result:
             )
             for key, label in (("latency", "latency (us)"), ("rate", "rate (M/s)"))
         ],
-        notes=[
-            (
-                f"Thread i runs on node i modulo {NUM_NODES}; each adds 1 again and again. One "
-                "word: of node 0. A word each, one owner: words of one page of node 0. At the next "
-                "node: thread i's word is node (i + 1)'s. Sums are checked."
-            ),
-            "Latency: mean over threads of each one's mean; slowest: that of the slowest thread.",
-            ORDER_NOTE,
-            ASSUMED_NOTE,
-        ],
+        notes=f"""
+            Thread i runs on node i modulo {NUM_NODES}; each adds 1 again and again. One word: of
+            node 0. A word each, one owner: words of one page of node 0. At the next node: thread
+            i's word is node (i + 1)'s. Sums are checked.
+
+            Latency: mean over threads of each one's mean; slowest: that of the slowest thread.
+
+            {ORDER_NOTE}
+
+            {ASSUMED_NOTE}
+        """,
         numbers=NUMBERS,
     )

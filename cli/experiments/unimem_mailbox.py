@@ -5,16 +5,8 @@ from functools import partial
 
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.unimem_atomics import NUMBERS
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-    size_text,
-)
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.machine import Machine
 from pagewire.unimem.thread import Thread
@@ -142,30 +134,26 @@ def mailbox(options: Options) -> Result:
         {"num_bytes": size, **{key: times[place] for key, times in found.items()}}
         for place, size in enumerate(sizes)
     ]
-    crossovers = [
-        f"Of these sizes RDMA is quicker than {titles[key]} {_crossover(rows, key)}."
+    crossovers = "".join(
+        f"Of these sizes RDMA is quicker than {titles[key]} {_crossover(rows, key)}.\n\n"
         for key in WAYS
         if key in found and "rdma" in found
-    ]
+    )
     return Result(
         columns=[SIZE, *(Column(key, title, "us", 3) for key, title in titles.items())],
         rows=rows,
         panels=[Panel.over_bytes("size", "latency (us)", Series.over_sizes(rows, titles))],
-        notes=[
-            *crossovers,
-            (
-                f"Bursts: {_BURST_WORDS} words of {_WORD_BYTES} B at most, written one by one by "
-                "the core, the next burst behind the answer to the last one. Packets: "
-                f"{_PACKET_BYTES} B each through one interface of the packetizer, three writes; "
-                "the next when the last is not pending any more."
-            ),
-            (
-                "Mailbox: from the first write until the receiver's core has read the last word of "
-                "its FIFO; it reads all the time. RDMA: from the user's call until the "
-                "notification is in the receiver's memory, where the data is; pages are resident, "
-                "TLBs warm."
-            ),
-            "One hop: two nodes on one link.",
-        ],
+        notes=f"""
+            {crossovers}Bursts: {_BURST_WORDS} words of {_WORD_BYTES} B at most, written one by one
+            by the core, the next burst behind the answer to the last one. Packets: {_PACKET_BYTES}
+            B each through one interface of the packetizer, three writes; the next when the last is
+            not pending any more.
+
+            Mailbox: from the first write until the receiver's core has read the last word of its
+            FIFO; it reads all the time. RDMA: from the user's call until the notification is in the
+            receiver's memory, where the data is; pages are resident, TLBs warm.
+
+            One hop: two nodes on one link.
+        """,
         numbers=NUMBERS,
     )

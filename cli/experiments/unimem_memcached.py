@@ -11,7 +11,6 @@ from typing import Any
 
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
-from pagewire.run.settings.config import Config
 from pagewire.unimem.streams.stream_nodes import Stream, StreamNodes
 
 SERVER = 0
@@ -183,16 +182,6 @@ class _Server:
             end.send(_HEADER.pack(kind, len(found), key, number) + found)
 
 
-def _settings(options: Options, memory: str, num_frames: int) -> Config:
-    """A page nobody has touched is absent; num_frames 0: no limit."""
-    return options.settings(
-        f"run.memory={memory}",
-        "memory_backend.backend=model",
-        "memory_backend.fault_fraction=1",
-        f"memory_backend.frame_limit_pages={num_frames}",
-    )
-
-
 def _meet(nodes: StreamNodes) -> None:
     """All begin at the same time: nothing is under way any more."""
     while nodes.step() is not None:
@@ -254,8 +243,15 @@ def measure(
     num_connections = NUM_CLIENTS * CONNECTIONS_PER_CLIENT
     num_pages = 2 * num_connections * load.ring_bytes // int(lib.PW_PAGE_BYTES)
     frames = 0 if state.frames is None else int(num_pages * state.frames)
-    configs = [_settings(options, memory, frames if i == SERVER else 0)
-               for i in range(NUM_CLIENTS + 1)]  # fmt: skip
+    configs = [
+        options.settings(
+            f"run.memory={memory}",
+            "memory_backend.backend=model",
+            "memory_backend.fault_fraction=1",  # a page nobody has touched is absent
+            f"memory_backend.frame_limit_pages={frames if node == SERVER else 0}",  # 0: no limit
+        )
+        for node in range(NUM_CLIENTS + 1)
+    ]
     with StreamNodes(configs, num_connections=num_connections, ring_bytes=load.ring_bytes) as nodes:
         nodes.listen(SERVER, PORT, num_connections)
         clients: dict[Stream, _Client] = {}
@@ -277,9 +273,8 @@ def measure(
             if state.is_warm:
                 _check_used(nodes, load)
         latencies = sorted(ns for each in clients.values() for ns in each.latencies_ns)
-        span_ns = max(each.end_ns for each in clients.values()) - min(
-            each.begin_ns for each in clients.values()
-        )
+        begin_ns = min(each.begin_ns for each in clients.values())
+        span_ns = max(each.end_ns for each in clients.values()) - begin_ns
         page_mib = int(lib.PW_PAGE_BYTES) / 1024**2
         return {
             "rate": len(latencies) * 1e6 / span_ns,
@@ -406,8 +401,7 @@ def _measured(rows: Sequence[dict[str, Any]], load: str, memory: str) -> list[di
     return [
         {**row, "frames": shares[row["pages"]]}
         for row in rows
-        if row["load"] == load
-        and row["memory"] == memory
+        if (row["load"], row["memory"]) == (load, memory)
         and row["pages"] in shares
         and row["rate"] is not None
     ]

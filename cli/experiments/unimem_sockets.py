@@ -11,16 +11,8 @@ from typing import Any
 
 from pagewire.cli.experiments import unimem_loopback
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.result import (
-    SIZE,
-    Column,
-    Options,
-    Panel,
-    Result,
-    Series,
-    powers_of_two,
-    size_text,
-)
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.streams.stream_nodes import Stream, StreamNodes
 
@@ -142,14 +134,20 @@ NOTES = """
 def sockets(options: Options) -> Result:
     """Latency and rate by size: virtual time by ring, wall time of TCP and of the emulator."""
     sizes = sizes_of(options)
-    measures: dict[str, Callable[[], Found]] = {
-        f"virtual, ring {size_text(ring)}": partial(virtual, options, ring, sizes)
+    lines: dict[str, tuple[str, Callable[[], Found]]] = {
+        f"virtual_{ring}": (
+            f"virtual, ring {size_text(ring)}",
+            partial(virtual, options, ring, sizes),
+        )
         for ring in options.pick(RINGS[1:2], RINGS)
     }
-    measures["TCP loopback, wall"] = partial(by_wall_clock, options, sizes, is_emulated=False)
-    measures["emulator, wall"] = partial(by_wall_clock, options, sizes, is_emulated=True)
-    found = options.points.measure(measures)
-    keys = {title: _key(title) for title in found}
+    for key, title, is_emulated in (
+        ("wall_tcp", "TCP loopback, wall", False),
+        ("wall_emulator", "emulator, wall", True),
+    ):
+        lines[key] = title, partial(by_wall_clock, options, sizes, is_emulated=is_emulated)
+    found = options.points.measure(dict(lines.values()))
+    keys = {title: key for key, (title, _) in lines.items() if title in found}
     rows: list[dict[str, Any]] = [{"num_bytes": size} for size in sizes]
     for title, outcome in found.items():
         for row, (latency, rate) in zip(rows, outcome, strict=True):
@@ -184,11 +182,3 @@ def sockets(options: Options) -> Result:
             "wall: perf_counter of this host"
         ),
     )
-
-
-def _key(title: str) -> str:
-    """virtual_4096, wall_tcp, wall_emulator."""
-    if title.startswith("virtual"):
-        ring = next(ring for ring in RINGS if title.endswith(f" {size_text(ring)}"))
-        return f"virtual_{ring}"
-    return "wall_tcp" if title.startswith("TCP") else "wall_emulator"

@@ -24,6 +24,15 @@ def console_of(plain_width: int = 100) -> Console:
     return console if console.is_terminal else Console(width=plain_width)
 
 
+def plain_table(first: str, *rest: str, title: str = "") -> Table:
+    """Texts in the first column, figures in the rest."""
+    table = Table(title=title or None, box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column(first, overflow="fold")
+    for head in rest:
+        table.add_column(head, justify="right", overflow="fold")
+    return table
+
+
 def print_result(experiment: Experiment, result: Result) -> None:
     """Table and notes on standard output."""
     console = console_of()

@@ -16,7 +16,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from pagewire.cli.kit.result import Panel, size_text
+from pagewire.cli.kit.numbers import size_text
+from pagewire.cli.kit.result import Panel
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
 PARTS = (

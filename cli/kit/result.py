@@ -5,11 +5,10 @@ experiment's own notes do not say otherwise.
 """
 
 import dataclasses
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from pagewire.cli.kit.numbers import size_text
 from pagewire.cli.kit.points import Points
 from pagewire.run.settings import config, platform
 from pagewire.run.timeline.request import ALONE, Group, Parts
@@ -220,25 +219,3 @@ class Experiment:
             return options
         environ = {**options.environ, "PAGEWIRE_RUN_PLATFORM": self.platform}
         return dataclasses.replace(options, environ=environ)
-
-
-def size_text(num_bytes: float) -> str:
-    """16 B, 4 KiB, 1.5 MiB."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if num_bytes >= factor:
-            return f"{num_bytes / factor:g} {unit}"
-    return f"{num_bytes:g} B"
-
-
-def powers_of_two(first: int, last: int) -> list[int]:
-    """first, 2 first, 4 first ... last."""
-    return [first << i for i in range(int(math.log2(last // first)) + 1)]
-
-
-def mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values)
-
-
-def deviation(values: Sequence[float]) -> float:
-    """Standard deviation of a sample; 0 for a single value."""
-    return statistics.stdev(values) if len(values) > 1 else 0.0

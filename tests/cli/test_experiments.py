@@ -11,7 +11,8 @@ from json_schemas import check as check_schema
 
 from pagewire.cli.experiments import app_runs, apps, registry, rivals
 from pagewire.cli.kit import output
-from pagewire.cli.kit.result import DEFAULT_REPETITIONS, Options, powers_of_two, size_text
+from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.result import DEFAULT_REPETITIONS, Options
 from pagewire.cli.main import main
 from pagewire.lab import Lab
 from pagewire.lab.bench import GAP_NS

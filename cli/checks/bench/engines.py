@@ -22,7 +22,7 @@ from pagewire.cli.checks.bench.group import (
     Row,
     Rows,
 )
-from pagewire.cli.kit.result import size_text
+from pagewire.cli.kit.numbers import size_text
 from pagewire.lab.buffer import Buffer
 from pagewire.lab.nodes import Nodes
 from pagewire.lab.transfer import all_pages

@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.result import size_text
+from pagewire.cli.kit.numbers import size_text
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.program import Program
 

@@ -22,7 +22,7 @@ from pagewire.cli.checks.bench.group import (
     Work,
     measure_on_ranks,
 )
-from pagewire.cli.kit.result import size_text
+from pagewire.cli.kit.numbers import size_text
 
 BOTH = ("facade", "fabric")
 
