@@ -7,6 +7,7 @@ import mmap
 
 import numpy as np
 import pytest
+
 from pagewire.native import EngineError
 from pagewire.transport import MPI
 
