@@ -366,7 +366,7 @@ int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_page
                        uint64_t *num_collapsed)
 {
     *num_collapsed = 0;
-    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    if (!is_range(first_page, num_pages) || !memory->ops->collapse) return PW_ERR_INVALID;
     return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed)
                          : PW_OK;
 }

@@ -153,10 +153,9 @@ int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 /* The process was forked: resident pages of the range are shared now, so a write faults. num_pages
  * UINT64_MAX: the whole address space. The host's kernel does so by itself: nothing to do there. */
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-/* Model: each aligned 2 MB that lies in the range and is wholly resident, unpinned and not huge
- * becomes a huge page: its 512 translations are invalid until the first access. *num_collapsed =
- * how many. Host: MADV_COLLAPSE of the range (Linux 6.1), which leaves the pages mapped;
- * *num_collapsed = huge pages in the range afterwards. */
+/* Model only: each aligned 2 MB that lies in the range and is wholly resident, unpinned and not
+ * huge becomes a huge page: its 512 translations are invalid until the first access. *num_collapsed
+ * = how many. */
 int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                        uint64_t *num_collapsed);
 /* A transfer over these pages begins: with collapse_millionths the model may collapse some. Returns

@@ -80,9 +80,9 @@ struct pw_memory_ops {
     int (*unpin)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     int (*is_pinned)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     void (*extent)(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);
+    /* The rest is the model's; NULL on the host. */
     int (*collapse)(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                     uint64_t *num_collapsed);
-    /* The rest is the model's; NULL on the host. */
     int (*set)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
     int (*protect)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
     int (*fork)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);

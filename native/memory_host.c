@@ -20,9 +20,6 @@
 #ifndef MADV_COLD
 #define MADV_COLD 20 /* since Linux 5.4 */
 #endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* since Linux 6.1 */
-#endif
 
 /* Entries of /proc/self/pagemap, one a page; without privilege the frame number reads as 0. */
 #define ENTRY_EXCLUSIVE ((uint64_t)1 << 56)
@@ -370,18 +367,6 @@ static void host_extent(pw_memory *memory, uint64_t page, uint64_t *first_page, 
     *num_pages = PW_HUGE_PAGES;
 }
 
-static int host_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                         uint64_t *num_collapsed)
-{
-    memory->small_regions.end_page = 0;
-    if (madvise(address_of(first_page), bytes_of(num_pages), MADV_COLLAPSE) != 0)
-        return PW_ERR_HOST;
-    uint64_t region_page = (first_page + PW_HUGE_PAGES - 1) & ~(uint64_t)(PW_HUGE_PAGES - 1);
-    for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES)
-        *num_collapsed += is_huge(memory, region_page);
-    return PW_OK;
-}
-
 /* Of an errno of MADV_POPULATE_*, in a range that was mapped a moment ago. */
 static int populate_code(int error)
 {
@@ -543,7 +528,6 @@ static const struct pw_memory_ops host_ops = {
     .walk_for_write = host_walk_for_write,
     .check_access = host_check_access,
     .extent = host_extent,
-    .collapse = host_collapse,
     .populate = host_populate,
     .pin = host_pin,
     .unpin = host_unpin,

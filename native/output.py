@@ -3,12 +3,15 @@
 How is said in node/report/output_file.h.
 """
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from pagewire.native import ffi, lib
 
-__all__ = ["OutputError", "is_writable", "write_file"]
+__all__ = ["OutputError", "is_writable", "replacing", "write_file"]
 
 
 class OutputError(OSError):
@@ -22,6 +25,22 @@ def write_file(path: str, content: bytes | str) -> None:
     if code < 0:
         why = os.strerror(ffi.errno) if code == lib.PW_ERR_HOST else "the path is too long"
         raise OutputError(f"'{path}' was not written: {why}")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """A file that is written piece by piece; it takes the path's place when the block has ended
+    well. Raises OutputError."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            yield file
+        os.replace(partial, path)
+    except OSError as error:
+        raise OutputError(f"'{path}' was not written: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
 
 
 def is_writable(path: str) -> bool:

@@ -1,13 +1,11 @@
 """What is asked of a timeline before the run, and timelines of several runs in one file."""
 
-import contextlib
-import os
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pagewire.native.output import OutputError
+from pagewire.native.output import replacing
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import load
 
@@ -45,17 +43,10 @@ def join(parts: Sequence[pathlib.Path], path: str) -> None:
 
     Raises OutputError.
     """
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            for part in parts:
-                with part.open("rb") as source:
-                    shutil.copyfileobj(source, file)
-        os.replace(partial, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise OutputError(f"'{path}' was not written: {error.strerror}") from None
+    with replacing(path) as file:
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, file)
 
 
 class Parts:

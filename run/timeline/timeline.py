@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
-from pagewire.native.output import OutputError
+from pagewire.native.output import OutputError, replacing
 from pagewire.run.settings import platform
 from pagewire.run.settings.config import Config
 from pagewire.run.timeline.request import ALONE, Group
@@ -36,21 +36,11 @@ def write(path: str, records: Mapping[int, str], config: Config, group: Group = 
     missing = set(range(len(records))) - records.keys()
     if missing or not records:
         raise OutputError(f"'{path}' was not written: rank {min(missing or [0])} left no records")
-    partial = f"{path}.{os.getpid()}.partial"
     try:
-        with open(partial, "wb") as file:
-            counts = _write(
-                file.fileno(), [records[rank] for rank in sorted(records)], config, group
-            )
-        os.replace(partial, path)
-    except OSError as error:
-        raise OutputError(f"'{path}' was not written: {error.strerror}") from None
+        with replacing(path) as file:
+            return _write(file.fileno(), [records[rank] for rank in sorted(records)], config, group)
     except EngineError as error:
         raise OutputError(f"'{path}' was not written: {error}") from None
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
-    return counts
 
 
 def _write(descriptor: int, paths: list[str], config: Config, group: Group) -> Counts:
