@@ -26,12 +26,24 @@ rng = random.Random(int(sys.argv[1]))
 log: list[tuple[object, ...]] = []
 
 
+# Not from the heap: where that puts a thing hangs on how often a wait looked after signals, and a
+# block is cut at addresses.
+ARENA = mmap.mmap(-1, 32 << 20)
+ARENA.madvise(mmap.MADV_NOHUGEPAGE)
+arena = np.frombuffer(ARENA, "u1")
+arena = arena[-arena.ctypes.data % (2 << 20) :]
+used = 1 << 20
+
+
 def buffer(kind: str, num_bytes: int, offset: int) -> np.ndarray:
-    """From the heap, with pages that are there; fresh, without; or as the allocator has it."""
-    if kind == "fresh":
-        whole = np.frombuffer(mmap.mmap(-1, num_bytes + offset), "u1")
-    else:
-        whole = (np.zeros if kind == "zeros" else np.empty)(num_bytes + offset, "u1")
+    """With pages that are there; fresh, without; or where others lay before."""
+    global used
+    start = 0
+    if kind != "empty":
+        start, used = used, used + (1 << 20)
+    whole = arena[start : start + num_bytes + offset]
+    if kind == "zeros":
+        whole[:] = 0
     return whole[offset:]
 
 
