@@ -17,7 +17,7 @@ static int mailbox_init(pw_mailbox *mailbox, uint32_t depth)
 static void mailbox_destroy(pw_mailbox *mailbox)
 {
     free(mailbox->taken_ns);
-    free(mailbox->waiting);
+    pw_pool_finish(&mailbox->entries);
 }
 
 /* An entry came at at_ns and leaves at taken_ns. True when it found the mailbox full. */
@@ -34,24 +34,16 @@ static bool mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
  */
 static int mailbox_keep(pw_mailbox *mailbox, const pw_event *entry)
 {
-    if (mailbox->num_waiting == mailbox->capacity) {
-        uint32_t capacity = mailbox->capacity ? 2 * mailbox->capacity : 64;
-        pw_event *bigger = malloc(capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        for (uint32_t i = 0; i < mailbox->num_waiting; i++)
-            bigger[i] = mailbox->waiting[(mailbox->head + i) % mailbox->capacity];
-        free(mailbox->waiting);
-        mailbox->waiting = bigger;
-        mailbox->capacity = capacity;
-        mailbox->head = 0;
-    }
-    mailbox->waiting[(mailbox->head + mailbox->num_waiting) % mailbox->capacity] = *entry;
+    pw_mailbox_entry *kept = pw_pool_take(&mailbox->entries, sizeof *kept);
+    if (!kept) return PW_ERR_NOMEM;
+    kept->event = *entry;
+    pw_queue_append(&mailbox->waiting, kept);
     return mailbox->num_waiting++ >= mailbox->depth;
 }
 
 static void mailbox_drop_head(pw_mailbox *mailbox)
 {
-    mailbox->head = (mailbox->head + 1) % mailbox->capacity;
+    pw_pool_give(&mailbox->entries, pw_queue_take(&mailbox->waiting));
     mailbox->num_waiting--;
 }
 

@@ -11,6 +11,7 @@
 #include "native/calendar.h"
 #include "native/costs.h"
 #include "native/counters.h"
+#include "native/pool.h"
 #include "native/settings.h"
 #include "native/receiver.h"
 #include "native/tallies.h"
@@ -19,21 +20,27 @@
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
+typedef struct {
+    pw_link link;
+    pw_event event;
+} pw_mailbox_entry;
+
 /* A mailbox of the R5: entries leave in the order they came. An entry that finds it full waits
  * before it, in order, and loses nothing (flow control of the links). Only entries that cannot be
  * taken out at once are kept here; of the others it is known when the R5 took them. */
 typedef struct {
     pw_time *taken_ns; /* ring of depth: when the last entries were taken out */
     uint32_t depth, next_taken;
-    pw_event *waiting; /* ring */
-    uint32_t capacity, head, num_waiting;
+    pw_queue waiting; /* of pw_mailbox_entry */
+    pw_pool entries;
+    uint32_t num_waiting;
     bool blocked; /* the head cannot be taken out */
     bool pumping; /* an event that looks at the head again is in the queue */
 } pw_mailbox;
 
 static inline const pw_event *pw_mailbox_head(const pw_mailbox *mailbox)
 {
-    return &mailbox->waiting[mailbox->head];
+    return &((const pw_mailbox_entry *)mailbox->waiting.first)->event;
 }
 
 #define PW_NO_PEER UINT32_MAX
