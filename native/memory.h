@@ -144,10 +144,6 @@ int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *firs
 /* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently
  * used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-/* Model only: as set, but done when the next page-in begins: the program is faster than the
- * tasklet. One change at a time. */
-int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                             uint8_t state);
 /* Model only: mprotect, PW_MEMORY_READ | PW_MEMORY_WRITE. */
 int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
 /* The process was forked: resident pages of the range are shared now, so a write faults. num_pages

@@ -107,10 +107,6 @@ struct pw_memory {
                                      that comes in there comes alone */
     bool saw_swapped;             /* host: the walk may have met a page that is swapped out */
     pw_mappings mappings;
-    struct {
-        uint64_t first_page, num_pages;
-        uint8_t state;
-    } at_page_in; /* num_pages 0: nothing */
 };
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */

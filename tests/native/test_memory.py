@@ -498,7 +498,6 @@ def test_only_the_model_takes_its_states_from_outside(host) -> None:
     for code in (
         host.set(1, 1, WRITE_PROTECTED),
         host.protect(1, 1, 3),
-        lib.pw_memory_set_at_page_in(host.memory, 1, 1, ABSENT),
         Memory(lib.PW_MEMORY_MODEL).set(1, 1, FORBIDDEN),
         Memory(lib.PW_MEMORY_MODEL).protect(1, 1, 4),
     ):

@@ -22,6 +22,7 @@ from faulting_pair import (
 )
 from mappings import LIBC, READ_WRITE, map_at, unmap
 
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native import check, lib
 from pagewire.smmu.registers import Fsr
 
@@ -118,13 +119,18 @@ def test_unmapped_address_is_a_decode_error_and_both_sides_live_on(
 @pytest.mark.parametrize("end", ["source", "destination"])
 def test_page_unmapped_between_the_fault_and_the_tasklet_is_an_error(end: str) -> None:
     """The fault is for an absent page; when the tasklet comes to it the program has unmapped it."""
-    pair = Pair(memory_backend=MODEL)
-    pair.trace()
     source, destination = resident(3 * BLOCK)
     buffer, node = (source, 0) if end == "source" else (destination, 1)
     page = buffer.first_page + 5
+
+    class Unmaps(PageInPolicy):
+        def pages(self, *, fault: PageFault) -> range:
+            check(lib.pw_memory_set(pair.memories[node], fault.page, 1, UNMAPPED), "set")
+            return range(fault.page, fault.page + 1)
+
+    pair = Pair(memory_backend=MODEL, own_policy=Unmaps)
+    pair.trace()
     check(lib.pw_memory_set(pair.memories[node], page, 1, ABSENT), "set")
-    check(lib.pw_memory_set_at_page_in(pair.memories[node], page, 1, UNMAPPED), "set")
     pair.write(source, destination)
     found = pair.errors()
     assert set(found.values()) == {lib.PW_ERR_ADDRESS}
