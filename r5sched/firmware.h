@@ -149,8 +149,9 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
-    uint8_t user_states[PW_NUM_CHANNELS]; /* of channels that a user opened; firmware.c alone knows
-                                             more */
+    uint8_t
+        user_states[PW_NUM_CHANNELS];     /* not 0: a user has the channel, which is not claimed for
+                                             others' transfers; the rest is who opens them to know */
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */
@@ -231,32 +232,5 @@ static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx)
 {
     return (uint64_t)stream << 32 | block_idx;
 }
-
-/* Write channels in a user's hands: opened once, then descriptor, trigger and poll as often as
- * wanted [R5 2.3.3]. Channels that nobody has opened are claimed for one transfer
- * (pw_firmware_claim_write). */
-
-/* cdef begin */
-/* What poll says of a channel's last transfer. */
-#define PW_CHANNEL_FINISHED 1
-#define PW_CHANNEL_ONGOING 2
-#define PW_CHANNEL_PAUSED 3 /* without error: a block waits for its page */
-#define PW_CHANNEL_FAILED 4 /* finished with error */
-/* cdef end */
-
-/* A free write channel of the domain's page, kept until it is closed: its index, PW_ERR_FULL when
- * all 32 are taken, PW_ERR_CONTEXT without a page. */
-int pw_channel_open(pw_firmware *firmware, uint16_t pdid);
-/* PW_ERR_INVALID when the channel is not open or its transfer is not over. */
-int pw_channel_close(pw_firmware *firmware, uint32_t channel);
-/* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open
- * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
- * none. */
-int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
-                      const pw_descriptor *descriptor);
-/* Start what was inserted, once, at at_ns. PW_ERR_INVALID when there is nothing to start. */
-int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream);
-/* PW_CHANNEL_* as of at_ns; PW_ERR_INVALID when nothing was triggered. */
-int pw_channel_poll(const pw_firmware *firmware, uint32_t channel, pw_time at_ns);
 
 #endif
