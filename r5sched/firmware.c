@@ -210,16 +210,11 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     *own = *transfer;
     own->active = true;
     firmware->num_active++;
-    own->notified = own->queued = own->open = own->lookahead_off = own->awaits_confirmation = false;
-    own->paused = false;
     own->in_order_ns = INT64_MIN;
-    own->num_unconfirmed = 0;
-    own->error = 0;
     uint64_t block_max = (uint64_t)firmware->settings->block_bytes;
     own->first_block_bytes =
         pw_first_block_bytes(block_max, own->destination_address, own->num_bytes);
     own->num_blocks = pw_num_blocks(block_max, own->destination_address, own->num_bytes);
-    own->next_block = own->outstanding = own->num_acked = 0;
     own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH)
                            : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
     if (!own->window_blocks) own->window_blocks = (uint8_t)firmware->settings->window_blocks;

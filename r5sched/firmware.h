@@ -183,7 +183,8 @@ pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint1
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 /* The id of a new write, by which source and destination know it. */
 uint32_t pw_firmware_new_stream(pw_firmware *firmware);
-/* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
+/* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns.
+ * transfer: zero but for what is asked for. */
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer,
                          pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
