@@ -324,14 +324,6 @@ int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, ui
     return num_pages > 0 ? memory->ops->set(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
-{
-    if (!is_range(first_page, num_pages) || allowed > (PW_MEMORY_READ | PW_MEMORY_WRITE) ||
-        !memory->ops->protect)
-        return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->protect(memory, first_page, num_pages, allowed) : PW_OK;
-}
-
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages != UINT64_MAX && !is_range(first_page, num_pages)) return PW_ERR_INVALID;

@@ -26,10 +26,6 @@ typedef struct pw_memory pw_memory;
 #define PW_EFFECT_ALONG 4    /* came with another page: both are parts of one huge page */
 #define PW_EFFECT_UNMAPPED 5 /* from here on the range is not mapped */
 
-/* What a mapping allows. */
-#define PW_MEMORY_READ 1
-#define PW_MEMORY_WRITE 2
-
 /* What a walk tells apart. */
 #define PW_CHECKS_PERMISSION 1
 #define PW_CHECKS_WRITE_PROTECTION 2
@@ -144,8 +140,6 @@ int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *firs
 /* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently
  * used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-/* Model only: mprotect, PW_MEMORY_READ | PW_MEMORY_WRITE. */
-int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
 /* The process was forked: resident pages of the range are shared now, so a write faults. num_pages
  * UINT64_MAX: the whole address space. The host's kernel does so by itself: nothing to do there. */
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages);

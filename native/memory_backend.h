@@ -84,7 +84,6 @@ struct pw_memory_ops {
     int (*collapse)(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
                     uint64_t *num_collapsed);
     int (*set)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-    int (*protect)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
     int (*fork)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     uint64_t (*begin_transfer)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 };

@@ -6,7 +6,7 @@
  *
  * A page first touched by a read is the zero page: a write to it faults again. It takes a frame
  * here as any other does. A fork write-protects what is resident. A huge page (2 MB) comes in whole
- * at one fault and is taken apart when a part of it is evicted, dropped, set or protected. */
+ * at one fault and is taken apart when a part of it is evicted, dropped or set. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,6 @@ struct entry {
     uint64_t page;
     uint32_t newer, older; /* the LRU ring, when it holds a frame and is not pinned */
     uint8_t state;
-    uint8_t allowed; /* PW_MEMORY_READ | PW_MEMORY_WRITE */
     bool has_frame, is_pinned;
     bool is_swapped;         /* ABSENT because its frame was taken: the next fault is a major one */
     bool is_collapsed;       /* ABSENT because its huge page is new: the data are there */
@@ -96,7 +95,6 @@ static int enter_one(struct model *model, uint64_t page, uint32_t *out)
         model->entries[*bucket] = (struct entry){
             .page = page,
             .state = first_state(model, page),
-            .allowed = PW_MEMORY_READ | PW_MEMORY_WRITE,
             .is_huge = model->options.huge_pages != 0,
         };
         model->entries[*bucket].is_write_protected =
@@ -240,10 +238,8 @@ static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t n
     for (uint64_t i = 0; i < num_pages; i++) {
         const struct entry *entry = &model->entries[*find_bucket(model, first_page + i)];
         bool known = entry != &model->entries[LRU];
-        if (state[i] != PW_PAGE_PRESENT) continue;
-        if (known && !(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
-            state[i] = PW_PAGE_FORBIDDEN;
-        else if (for_write && (known ? entry->is_write_protected : model->is_forked))
+        if (state[i] == PW_PAGE_PRESENT && for_write &&
+            (known ? entry->is_write_protected : model->is_forked))
             state[i] = PW_PAGE_WRITE_PROTECTED;
     }
     return PW_OK;
@@ -256,8 +252,6 @@ static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *
     if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
     if (entry->state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
-    if (!(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
-        return PW_ERR_PROTECTION;
     if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
         bring_along(model, i,
                     for_write); /* first, so that none of these takes the page's own frame */
@@ -316,7 +310,6 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         code = enter_page(model, page, &i);
         if (code != PW_OK) return code;
-        if (!(model->entries[i].allowed & PW_MEMORY_READ)) return PW_ERR_PROTECTION;
         num_new += !model->entries[i].is_pinned;
     }
     uint64_t limit = model->options.frame_limit_pages;
@@ -324,7 +317,7 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint8_t effect = PW_EFFECT_NONE;
         i = *find_bucket(model, page);
-        code = page_in(model, page, model->entries[i].allowed & PW_MEMORY_WRITE, &effect);
+        code = page_in(model, page, true, &effect);
         *num_absent += effect != PW_EFFECT_NONE;
         if (code != PW_OK) return code;
         if (!model->entries[i].is_pinned) {
@@ -359,7 +352,7 @@ static int model_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_
     return 1;
 }
 
-/* Nothing is known of the page any more but its state and what its mapping allows. */
+/* Nothing is known of the page any more but its state. */
 static int set_page(struct model *model, uint64_t page, uint8_t state)
 {
     uint32_t i;
@@ -383,20 +376,6 @@ static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; code == PW_OK && page < first_page + num_pages; page++)
         code = set_page((struct model *)memory, page, state);
     return code;
-}
-
-static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                         uint32_t allowed)
-{
-    struct model *model = (struct model *)memory;
-    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        uint32_t i;
-        int code = enter_page(model, page, &i);
-        if (code != PW_OK) return code;
-        split(model, i);
-        model->entries[i].allowed = (uint8_t)allowed;
-    }
-    return PW_OK;
 }
 
 static void share(struct entry *entry)
@@ -430,9 +409,7 @@ static int collapse_region(struct model *model, uint64_t region_page, bool *done
         uint32_t i = *find_bucket(model, page);
         const struct entry *entry = &model->entries[i];
         if (state_of(model, page) != PW_PAGE_PRESENT) return PW_OK;
-        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected ||
-                    entry->allowed != (PW_MEMORY_READ | PW_MEMORY_WRITE)
-              : model->is_forked)
+        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected : model->is_forked)
             return PW_OK;
     }
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
@@ -499,7 +476,6 @@ static const struct pw_memory_ops model_ops = {
     .extent = model_extent,
     .collapse = model_collapse,
     .set = model_set,
-    .protect = model_protect,
     .fork = model_fork,
     .begin_transfer = model_begin_transfer,
 };

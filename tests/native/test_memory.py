@@ -57,9 +57,6 @@ class Memory:
         assert effects[count] == 0xEE
         return code, list(effects[0:count])
 
-    def protect(self, first: int, count: int, allowed: int) -> int:
-        return lib.pw_memory_protect(self.memory, first, count, allowed)
-
     def fork(self, first: int, count: int) -> int:
         return lib.pw_memory_fork(self.memory, first, count)
 
@@ -261,7 +258,6 @@ class Reference:
         self.pinned: set[int] = set()
         self.swapped: set[int] = set()
         self.protected: set[int] = set()  # a write faults: the zero page, or shared with a child
-        self.allowed: dict[int, int] = {}
         self.major_faults = self.copied_pages = 0
 
     def state(self, page: int) -> int:
@@ -290,17 +286,9 @@ class Reference:
     def walk(self, first: int, count: int, for_write: bool) -> list[int]:
         states = self.probe(first, count)
         for i, page in enumerate(range(first, first + count)):
-            if states[i] != PRESENT:
-                continue
-            if not self.allows(page, for_write):
-                states[i] = lib.PW_PAGE_FORBIDDEN
-            elif for_write and page in self.protected:
+            if states[i] == PRESENT and for_write and page in self.protected:
                 states[i] = WRITE_PROTECTED
         return states
-
-    def allows(self, page: int, for_write: bool) -> bool:
-        wanted = lib.PW_MEMORY_WRITE if for_write else lib.PW_MEMORY_READ
-        return bool(self.allowed.get(page, 3) & wanted)
 
     def bring(self, page: int, for_write: bool) -> int | None:
         """The effect; None when there is no frame."""
@@ -326,17 +314,11 @@ class Reference:
         for page in range(first, first + count):
             if self.state(page) == UNMAPPED:
                 return lib.PW_ERR_ADDRESS, num_absent
-            if not self.allows(page, for_write):
-                return lib.PW_ERR_PROTECTION, num_absent
             effect = self.bring(page, for_write)
             if effect is None:
                 return lib.PW_ERR_FULL, num_absent
             num_absent += effect != lib.PW_EFFECT_NONE
         return 0, num_absent
-
-    def protect(self, first: int, count: int, allowed: int) -> int:
-        self.allowed.update(dict.fromkeys(range(first, first + count), allowed))
-        return 0
 
     def fork(self, first: int, count: int) -> int:
         pages = range(first, first + count)
@@ -348,13 +330,11 @@ class Reference:
         pages = range(first, first + count)
         if UNMAPPED in map(self.state, pages):
             return lib.PW_ERR_ADDRESS, 0
-        if not all(self.allows(page, False) for page in pages):
-            return lib.PW_ERR_PROTECTION, 0
         if self.limit and len(self.pinned | set(pages)) > self.limit:
             return lib.PW_ERR_FULL, 0
         num_absent = 0
         for page in pages:
-            effect = self.bring(page, self.allows(page, True))
+            effect = self.bring(page, True)
             num_absent += effect != lib.PW_EFFECT_NONE
             self.frames.pop(page, None)
             self.pinned.add(page)
@@ -394,7 +374,6 @@ STEP = st.one_of(
         st.just("set"), FIRST, COUNT, st.sampled_from([ABSENT, PRESENT, UNMAPPED, WRITE_PROTECTED])
     ),
     st.tuples(st.just("populate"), FIRST, COUNT, st.booleans()),
-    st.tuples(st.just("protect"), FIRST, COUNT, st.sampled_from([3, 3, 1, 0])),
     st.tuples(st.just("fork"), FIRST, COUNT),
 )
 
@@ -439,10 +418,7 @@ def test_model_page_in_tells_what_it_did_to_each_page() -> None:
     assert memory.page_in(1, 1) == (0, [COPIED])
     assert memory.page_in(0, 3) == (0, [SWAPPED, NONE, NEW])
     assert memory.page_in(4, 3) == (lib.PW_ERR_ADDRESS, [NONE, HOLE, HOLE])
-    memory.protect(4, 1, lib.PW_MEMORY_READ)
-    assert memory.page_in(4, 1)[0] == lib.PW_ERR_PROTECTION
-    assert memory.page_in(4, 1, for_write=False) == (0, [NONE])
-    assert memory.walk(3, 3, True) == [ABSENT, FORBIDDEN, UNMAPPED]
+    assert memory.walk(3, 3, True) == [ABSENT, PRESENT, UNMAPPED]
 
 
 @pytest.mark.parametrize("limit", [0, 600, 512, 100, 2])
@@ -474,7 +450,6 @@ def test_model_collapse_wants_whole_resident_writable_unpinned_regions() -> None
         (
             lambda first: memory.set(first + 5, 1, ABSENT),
             lambda first: memory.pin(first + 6, 1)[0],
-            lambda first: memory.protect(first + 7, 1, lib.PW_MEMORY_READ),
             lambda first: memory.fork(first, 512),
         ),
         start=1,
@@ -497,9 +472,7 @@ def test_model_fork_of_everything_reaches_pages_that_were_never_seen() -> None:
 def test_only_the_model_takes_its_states_from_outside(host) -> None:
     for code in (
         host.set(1, 1, WRITE_PROTECTED),
-        host.protect(1, 1, 3),
         Memory(lib.PW_MEMORY_MODEL).set(1, 1, FORBIDDEN),
-        Memory(lib.PW_MEMORY_MODEL).protect(1, 1, 4),
     ):
         assert code == lib.PW_ERR_INVALID
     assert host.fork(0, MASK) == 0  # the kernel has done it already

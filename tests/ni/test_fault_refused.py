@@ -33,7 +33,7 @@ from pagewire.smmu.registers import Fsr
 def test_mapping_that_forbids_the_access_ends_in_an_error_and_nothing_is_written(
     end: str, backend: int, resident_before: bool
 ) -> None:
-    if backend == HOST and not CHECKS & lib.PW_CHECKS_PERMISSION and resident_before:
+    if not CHECKS & lib.PW_CHECKS_PERMISSION and (resident_before or backend == MODEL):
         pytest.skip("PROCMAP_QUERY: Linux 6.11 or newer")
     pair = Pair(memory_backend=backend)
     source, destination = resident(2 * BLOCK)
@@ -43,17 +43,12 @@ def test_mapping_that_forbids_the_access_ends_in_an_error_and_nothing_is_written
     if not resident_before:
         locked.drop()
     before = destination.read() if resident_before or end == "source" else bytes(2 * BLOCK)
-    if backend == HOST:
-        assert LIBC.mprotect(locked.address, 2 * BLOCK, allowed) == 0
-    else:
-        memory, pages = pair.memories[node], (locked.first_page, locked.num_pages)
-        if not resident_before:
-            check(lib.pw_memory_set(memory, *pages, ABSENT), "set")
-        check(lib.pw_memory_protect(memory, *pages, allowed), "protect")
+    if backend == MODEL and not resident_before:
+        set_pages(pair, node, locked, ABSENT)
+    assert LIBC.mprotect(locked.address, 2 * BLOCK, allowed) == 0
     pair.write(source, destination)
     found = pair.errors()
-    if backend == HOST:
-        assert LIBC.mprotect(locked.address, 2 * BLOCK, READ_WRITE) == 0
+    assert LIBC.mprotect(locked.address, 2 * BLOCK, READ_WRITE) == 0
     assert found[DONE] == lib.PW_ERR_PROTECTION
     if end == "destination":
         assert found[ARRIVED] == lib.PW_ERR_PROTECTION
