@@ -330,15 +330,6 @@ int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
     return memory->ops->fork ? memory->ops->fork(memory, first_page, num_pages) : PW_OK;
 }
 
-int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                       uint64_t *num_collapsed)
-{
-    *num_collapsed = 0;
-    if (!is_range(first_page, num_pages) || !memory->ops->collapse) return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed)
-                         : PW_OK;
-}
-
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     return memory->ops->begin_transfer ? memory->ops->begin_transfer(memory, first_page, num_pages)

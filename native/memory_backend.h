@@ -81,8 +81,6 @@ struct pw_memory_ops {
     int (*is_pinned)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     void (*extent)(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);
     /* The rest is the model's; NULL on the host. */
-    int (*collapse)(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                    uint64_t *num_collapsed);
     int (*set)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
     int (*fork)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     uint64_t (*begin_transfer)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);

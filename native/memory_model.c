@@ -190,12 +190,8 @@ static int touch(struct model *model, uint32_t i, bool for_write)
     int code = take_frame(model, i);
     if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
-    pw_memory_counters *counters = &model->memory.counters;
     uint8_t effect = effect_of(entry, for_write);
-    counters->populated_pages += effect != PW_EFFECT_NONE;
-    counters->already_present_pages += effect == PW_EFFECT_NONE;
-    counters->copied_pages += effect == PW_EFFECT_COPIED;
-    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    model->memory.counters.major_faults += effect == PW_EFFECT_SWAPPED;
     if (for_write) entry->is_write_protected = false;
     else if (effect == PW_EFFECT_NEW && !entry->is_collapsed)
         entry->is_write_protected = true; /* the zero page */
@@ -401,40 +397,26 @@ static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return PW_OK;
 }
 
-/* *done when the 2 MB from this page on became a huge page just now. */
-static int collapse_region(struct model *model, uint64_t region_page, bool *done)
+/* Did the 2 MB from this page on become a huge page just now? Without memory for its entries it
+ * just stays as it is. */
+static bool collapse_region(struct model *model, uint64_t region_page)
 {
-    *done = false;
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i = *find_bucket(model, page);
         const struct entry *entry = &model->entries[i];
-        if (state_of(model, page) != PW_PAGE_PRESENT) return PW_OK;
+        if (state_of(model, page) != PW_PAGE_PRESENT) return false;
         if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected : model->is_forked)
-            return PW_OK;
+            return false;
     }
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i;
-        int code = enter_page(model, page, &i);
-        if (code != PW_OK) return code;
+        if (enter_page(model, page, &i) != PW_OK) return false;
         model->entries[i].state = PW_PAGE_ABSENT;
         model->entries[i].is_collapsed = model->entries[i].is_huge = true;
     }
     model->memory.counters.collapsed_regions++;
-    model->memory.has_huge_pages = *done = true;
-    return PW_OK;
-}
-
-static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                          uint64_t *num_collapsed)
-{
-    uint64_t region_page = pw_huge_page_of(first_page + PW_HUGE_PAGES - 1);
-    for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES) {
-        bool done;
-        int code = collapse_region((struct model *)memory, region_page, &done);
-        if (code != PW_OK) return code;
-        *num_collapsed += done;
-    }
-    return PW_OK;
+    model->memory.has_huge_pages = true;
+    return true;
 }
 
 static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
@@ -447,12 +429,9 @@ static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uin
          region_page += PW_HUGE_PAGES) {
         uint64_t draw =
             mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;
-        bool done = false;
-        if (draw * MILLION >> 32 < model->options.collapse_millionths &&
-            region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END)
-            collapse_region(model, region_page,
-                            &done); /* without memory for its entries it just stays as it is */
-        num_collapsed += done;
+        num_collapsed += draw * MILLION >> 32 < model->options.collapse_millionths &&
+                         region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END &&
+                         collapse_region(model, region_page);
     }
     return num_collapsed;
 }
@@ -474,7 +453,6 @@ static const struct pw_memory_ops model_ops = {
     .unpin = model_unpin,
     .is_pinned = model_is_pinned,
     .extent = model_extent,
-    .collapse = model_collapse,
     .set = model_set,
     .fork = model_fork,
     .begin_transfer = model_begin_transfer,
