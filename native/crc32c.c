@@ -193,7 +193,6 @@ static const uint32_t powers[2 * 16] = {
 
 static bool has_wide(void)
 {
-    __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") &&
            __builtin_cpu_supports("sse4.2");
@@ -317,7 +316,7 @@ __attribute__((constructor)) static void choose(void)
     if (has_hardware()) chosen = &with_hardware;
 #endif
 #if defined(__x86_64__)
-    if (has_wide()) chosen = &with_wide;
+    if (has_wide()) chosen = &with_wide; /* has_hardware has asked the CPU */
 #endif
 }
 

@@ -120,13 +120,6 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
-static int check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
-                        uint8_t *state)
-{
-    if (num_pages == 0 || !memory->ops->check_access) return PW_OK;
-    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
-}
-
 int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                    uint8_t *state)
 {
@@ -137,7 +130,8 @@ int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, i
         return memory->ops->walk_for_write(memory, first_page, num_pages, state);
     }
     int code = pw_memory_probe(memory, first_page, num_pages, state);
-    return code == PW_OK ? check_access(memory, first_page, num_pages, for_write, state) : code;
+    if (code < 0 || num_pages == 0) return code;
+    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
 }
 
 int pw_memory_checks_access(const pw_memory *memory)
