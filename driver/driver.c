@@ -533,8 +533,11 @@ static int take_entry(pw_driver *driver)
     pw_tasklet_job *job = &driver->job;
     *job = (pw_tasklet_job){.logged_ns = pw_ni_fifo_next_ns(&driver->fifo)};
     pw_fifo_fields fields = pw_fifo_unpack(pw_ni_fifo_peek(&driver->fifo));
-    job->block = pw_faulting_blocks_of_entry(&driver->blocks, fields.source_node, fields.pdid,
-                                             fields.transaction_id, fields.sequence);
+    const pw_fault numbers = {.source_node = fields.source_node,
+                              .pdid = fields.pdid,
+                              .transaction_id = fields.transaction_id,
+                              .sequence = fields.sequence};
+    job->block = pw_faulting_blocks_of_entry(&driver->blocks, &numbers);
     job->fault = job->block->fault;
     job->page = fields.page;
     int code = begin(driver, job);
