@@ -3,39 +3,6 @@
 #include "native/array.h"
 #include <stdlib.h>
 
-/* --- page-in policies --- */
-
-/* How far a fault at the destination brings its transfer's pages in [PART 5.3]: the first page
- * behind them. A new policy is a function here, its place in the table, and its PW_POLICY_*
- * (settings.h); PW_POLICY_HOST is none of them: the host is asked. */
-
-/* PIO: the page alone. */
-static uint64_t end_of_page(const pw_fault *fault, uint64_t page)
-{
-    (void)fault;
-    return page + 1;
-}
-
-/* PI4: the rest of the block. */
-static uint64_t end_of_block(const pw_fault *fault, uint64_t page)
-{
-    (void)page;
-    return fault->block_end_page;
-}
-
-/* PIA: the rest of the transfer. */
-static uint64_t end_of_transfer(const pw_fault *fault, uint64_t page)
-{
-    (void)page;
-    return fault->transfer_end_page;
-}
-
-static uint64_t (*const policies[])(const pw_fault *fault, uint64_t page) = {
-    [PW_POLICY_PAGE] = end_of_page,
-    [PW_POLICY_BLOCK] = end_of_block,
-    [PW_POLICY_ALL] = end_of_transfer,
-};
-
 /* --- trace --- */
 
 /* Add a record of the trace whose time is an instant of a run. */
@@ -458,12 +425,24 @@ static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint6
 
 /* --- resolving one --- */
 
+/* How far a fault at the destination brings its transfer's pages in [PART 5.3]: the first page
+ * behind them. A new policy is a case here, and its PW_POLICY_* (settings.h); PW_POLICY_HOST is
+ * none of them: the host is asked. */
+static uint64_t end_page_by(int64_t policy, const pw_fault *fault, uint64_t page)
+{
+    switch (policy) {
+    case PW_POLICY_PAGE: return page + 1;               /* PIO */
+    case PW_POLICY_BLOCK: return fault->block_end_page; /* PI4: the rest of the block */
+    default: return fault->transfer_end_page;           /* PIA: the rest of the transfer */
+    }
+}
+
 /* First page behind the range that is brought in when the host is not asked. */
 static uint64_t end_page_of(const pw_driver *driver, const pw_tasklet_job *job)
 {
     const pw_settings *settings = driver->settings;
     const pw_fault *fault = &job->fault;
-    if (fault->at_destination) return driver->end_page(fault, job->page);
+    if (fault->at_destination) return end_page_by(settings->policy, fault, job->page);
     /* at the source FAR is all that the driver knows: a touch is of one page, get_user_pages of a
      * few */
     bool one = settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
@@ -554,8 +533,11 @@ static int take_entry(pw_driver *driver)
     pw_tasklet_job *job = &driver->job;
     *job = (pw_tasklet_job){.logged_ns = pw_ni_fifo_next_ns(&driver->fifo)};
     pw_fifo_fields fields = pw_fifo_unpack(pw_ni_fifo_peek(&driver->fifo));
-    job->block = pw_faulting_blocks_of_entry(&driver->blocks, fields.source_node, fields.pdid,
-                                             fields.transaction_id, fields.sequence);
+    const pw_fault numbers = {.source_node = fields.source_node,
+                              .pdid = fields.pdid,
+                              .transaction_id = fields.transaction_id,
+                              .sequence = fields.sequence};
+    job->block = pw_faulting_blocks_of_entry(&driver->blocks, &numbers);
     job->fault = job->block->fault;
     job->page = fields.page;
     int code = begin(driver, job);
@@ -610,7 +592,7 @@ static bool run_tasklet(pw_driver *driver, pw_service *out)
         pw_tasklet_job *job = &driver->job;
         pw_cpu_instant asks = work(driver, job, driver->costs->tasklet_other_ns);
         out->page_in_ns = pw_cpu_time(&driver->cpu, asks);
-        if (!driver->end_page) return false;
+        if (driver->settings->policy == PW_POLICY_HOST) return false;
         finish_job(driver, job->page, end_page_of(driver, job), out);
     }
     if (found < 0) out->code = found;
@@ -750,8 +732,6 @@ void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings 
 {
     *driver = (pw_driver){.costs = costs,
                           .settings = settings,
-                          .end_page =
-                              settings->policy < PW_POLICY_HOST ? policies[settings->policy] : NULL,
                           .counters = counters,
                           .trace = trace,
                           .memory = memory,

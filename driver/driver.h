@@ -87,8 +87,6 @@ typedef struct {
     pw_faulting_blocks blocks;
     pw_presence presence;
     pw_cpu cpu;
-    /* Of the built-in page-in policy: how far a fault brings in; NULL: the host is asked. */
-    uint64_t (*end_page)(const pw_fault *fault, uint64_t page);
     pw_library_thread thread;
     pw_time_histogram interrupt_times; /* when handlers began */
     pw_tasklet_run *first_run, *last_run, *free_runs;

@@ -60,39 +60,33 @@ void pw_faulting_blocks_destroy(pw_faulting_blocks *table)
     *table = (pw_faulting_blocks){.pool.free_list = NULL};
 }
 
-static uint32_t bucket(uint32_t source_node, uint16_t pdid, uint16_t transaction_id)
+static uint32_t bucket(const pw_fault *fault)
 {
-    uint64_t key = (uint64_t)source_node << 32 | (uint64_t)pdid << 16 | transaction_id;
+    uint64_t key =
+        (uint64_t)fault->source_node << 32 | (uint64_t)fault->pdid << 16 | fault->transaction_id;
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PW_FAULTING_BUCKETS;
 }
 
-static bool has_numbers(const pw_faulting_block *block, uint32_t source_node, uint16_t pdid,
-                        uint16_t transaction_id, uint16_t sequence)
+static bool has_same_numbers(const pw_fault *a, const pw_fault *b)
 {
-    const pw_fault *fault = &block->fault;
-    return fault->source_node == source_node && fault->pdid == pdid &&
-           fault->transaction_id == transaction_id && fault->sequence == sequence;
+    return a->source_node == b->source_node && a->pdid == b->pdid &&
+           a->transaction_id == b->transaction_id && a->sequence == b->sequence;
 }
 
 pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
-                                               uint32_t source_node, uint16_t pdid,
-                                               uint16_t transaction_id, uint16_t sequence)
+                                               const pw_fault *numbers)
 {
     pw_faulting_block *oldest = NULL; /* the chain's newest stands first */
-    pw_faulting_block *block = table->buckets[bucket(source_node, pdid, transaction_id)];
-    for (; block; block = block->next)
-        if (block->num_entries && has_numbers(block, source_node, pdid, transaction_id, sequence))
-            oldest = block;
+    for (pw_faulting_block *block = table->buckets[bucket(numbers)]; block; block = block->next)
+        if (block->num_entries && has_same_numbers(&block->fault, numbers)) oldest = block;
     return oldest;
 }
 
 pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault)
 {
-    uint32_t home = bucket(fault->source_node, fault->pdid, fault->transaction_id);
-    pw_faulting_block *block = table->buckets[home];
-    while (block && !(block->fault.identity == fault->identity &&
-                      has_numbers(block, fault->source_node, fault->pdid, fault->transaction_id,
-                                  fault->sequence)))
+    pw_faulting_block *block = table->buckets[bucket(fault)];
+    while (block &&
+           !(block->fault.identity == fault->identity && has_same_numbers(&block->fault, fault)))
         block = block->next;
     return block;
 }
@@ -106,7 +100,7 @@ pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_f
     }
     block = pw_pool_take(&table->pool, sizeof *block);
     if (!block) return NULL;
-    uint32_t home = bucket(fault->source_node, fault->pdid, fault->transaction_id);
+    uint32_t home = bucket(fault);
     *block = (pw_faulting_block){.next = table->buckets[home], .fault = *fault};
     table->buckets[home] = block;
     return block;
@@ -115,9 +109,7 @@ pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_f
 void pw_faulting_blocks_release(pw_faulting_blocks *table, pw_faulting_block *block)
 {
     if (block->num_entries || block->err_pending) return;
-    const pw_fault *fault = &block->fault;
-    pw_faulting_block **link =
-        &table->buckets[bucket(fault->source_node, fault->pdid, fault->transaction_id)];
+    pw_faulting_block **link = &table->buckets[bucket(&block->fault)];
     while (*link != block) link = &(*link)->next;
     *link = block->next;
     pw_pool_give(&table->pool, block);

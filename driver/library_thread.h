@@ -62,11 +62,11 @@ typedef struct {
 } pw_faulting_blocks;
 
 void pw_faulting_blocks_destroy(pw_faulting_blocks *table);
-/* The block that an entry's numbers name. Ids are reused: of two with the same numbers the older
- * has the entries that are read first. */
+/* The block that an entry names, of which only the numbers are known: source node, PDID,
+ * transaction, sequence. Ids are reused: of two with the same the older has the entries that are
+ * read first. */
 pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
-                                               uint32_t source_node, uint16_t pdid,
-                                               uint16_t transaction_id, uint16_t sequence);
+                                               const pw_fault *numbers);
 /* The record of the fault's block and attempt; NULL: none. */
 pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault);
 /* The block's record, a new one when it has none; NULL when the host has no memory. */

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from pagewire.native.declared import choices
 from pagewire.native.extension import Entry, Registry
-from pagewire.native.settings import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,17 +89,4 @@ REGISTRY: Registry[PageInPolicy] = Registry(
     PageInPolicy,
     {name: Entry(meaning) for name, _, meaning in choices("run.policy")},
 )
-"""What `run.policy` takes."""
-
-
-def is_built_in(name: str) -> bool:
-    """Does the engine have this policy? It asks the host for any other."""
-    return REGISTRY.is_native(name)
-
-
-def load(name: str, *, folders: Sequence[str] = ()) -> PageInPolicy:
-    """An object of the class that a name or module:Class stands for; as Registry.create."""
-    made = REGISTRY.create(name, folders=folders)
-    if made is None:
-        raise ConfigError(f"run.policy = '{name}' is the engine's own; there is no class of it")
-    return made
+"""What `run.policy` takes. The engine has those without a class; it asks the host for any other."""

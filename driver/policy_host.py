@@ -7,7 +7,7 @@ from typing import Any
 
 from pagewire.driver.policy import PageFault, PageInPolicy, reason_to_refuse
 from pagewire.native import check, ffi, lib
-from pagewire.native.extension import ExtensionError, describe
+from pagewire.native.extension import ExtensionError, ask
 
 DECISION = int(lib.PW_HOST_DECISION)
 """Kind of the host event that asks; its id goes to `PolicyHost.answer`."""
@@ -29,27 +29,23 @@ class PolicyHost:
         self._policy = policy
         self._name = name
         self._question = ffi.new("pw_decision *")
-        self._failure = ""
-        self._cause: BaseException | None = None
+        self._failure: PolicyError | None = None
 
     def answer(self, decision_id: int) -> None:
         """Ask the policy and give the engine its answer, so that the engine goes on."""
         check(lib.pw_ni_read_decision(self._ni, decision_id, self._question), "page-in decision")
         fault = self._view()
         try:
-            pages = self._policy.pages(fault=fault)
-        except (
-            BaseException
-        ) as error:  # SystemExit too: ending quietly would leave the peers waiting
-            self._failure = (
-                f"page-in policy '{self._name}' raised {describe(error)} (asked for {fault})"
+            pages = ask(
+                f"page-in policy '{self._name}'",
+                fault,
+                lambda: self._policy.pages(fault=fault),
+                lambda answer: reason_to_refuse(answer, fault),
+                PolicyError,
             )
-            self._cause = error
-            raise PolicyError(self._failure) from error
-        reason = reason_to_refuse(pages, fault)
-        if reason:
-            self._failure = f"page-in policy '{self._name}' answered {reason} (asked for {fault})"
-            raise PolicyError(self._failure)
+        except PolicyError as error:
+            self._failure = error
+            raise
         first, end = max(pages.start, 0), min(pages.stop, _END_PAGE)
         code = lib.pw_ni_decide(self._ni, decision_id, first, end - first)
         check(code, "page-in decision, or a burst that came meanwhile")
@@ -58,7 +54,7 @@ class PolicyHost:
         """Raise again what ended the run, should the program have gone on: nothing moves any
         more."""
         if self._failure:
-            raise PolicyError(self._failure) from self._cause
+            raise self._failure
 
     def _view(self) -> PageFault:
         asked = self._question

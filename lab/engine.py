@@ -199,8 +199,9 @@ class Engine(EngineView, Closing):
 
         own_policy: in place of an object of the class that config.run.policy names.
         """
-        if own_policy is None and not policy.is_built_in(config.run.policy):
-            own_policy = OwnPolicy(policy.load(config.run.policy), config.run.policy)
+        if own_policy is None:
+            made = policy.REGISTRY.create(config.run.policy)
+            own_policy = None if made is None else OwnPolicy(made, config.run.policy)
         return cls(
             platform.costs.as_dict(),
             config.unit_settings(),

@@ -1,4 +1,4 @@
-/* CRC-32C: see crc32c.h. Polynomial 0x1EDC6F41, reflected 0x82F63B78 [RFC 3720, 12.1], register
+/* CRC-32C: see crc32c.h. Polynomial 0x1EDC6F41, here reflected [RFC 3720, 12.1], register
  * inverted before and after. Data is loaded through memcpy, so any alignment will do.
  *
  * The instruction takes 8 bytes a cycle but answers after 3 cycles, hence four packets at a time.
@@ -7,45 +7,28 @@
 
 #include <string.h>
 
+#define POLYNOMIAL 0x82F63B78u
 #define FOUR_BYTES ((size_t)4 * PW_PACKET_BYTES)
 /* Below, moving the lanes together takes as long as the instruction. */
 #define WIDE_FROM_BYTES 192
 
-/* A table entry is linear in its index: the CRC of i is the XOR of the CRCs of the bits of i. So
- * eight numbers make a table of 256, and the tables are constants. */
-#define E(i, b0, b1, b2, b3, b4, b5, b6, b7)                                                     \
-    ((((i) & 1) ? b0 : 0) ^ (((i) & 2) ? b1 : 0) ^ (((i) & 4) ? b2 : 0) ^ (((i) & 8) ? b3 : 0) ^ \
-     (((i) & 16) ? b4 : 0) ^ (((i) & 32) ? b5 : 0) ^ (((i) & 64) ? b6 : 0) ^                     \
-     (((i) & 128) ? b7 : 0))
-#define E4(i, ...) \
-    E(i, __VA_ARGS__), E(i + 1, __VA_ARGS__), E(i + 2, __VA_ARGS__), E(i + 3, __VA_ARGS__)
-#define E16(i, ...) \
-    E4(i, __VA_ARGS__), E4(i + 4, __VA_ARGS__), E4(i + 8, __VA_ARGS__), E4(i + 12, __VA_ARGS__)
-#define E64(i, ...)                                                          \
-    E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), \
-        E16(i + 48, __VA_ARGS__)
-#define SLICE(...) \
-    {E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)}
+/* The register behind some bytes, from what it was before them; neither is inverted. */
+typedef uint32_t crc_register(uint32_t crc, const uint8_t *bytes, size_t num_bytes);
 
-/* tables[k][i]: CRC of byte i followed by k zero bytes. */
-static const uint32_t tables[8][256] = {
-    SLICE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu, 0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu,
-          0x82f63b78u),
-    SLICE(0x13a29877u, 0x274530eeu, 0x4e8a61dcu, 0x9d14c3b8u, 0x3fc5f181u, 0x7f8be302u, 0xff17c604u,
-          0xfbc3faf9u),
-    SLICE(0xa541927eu, 0x4f6f520du, 0x9edea41au, 0x38513ec5u, 0x70a27d8au, 0xe144fb14u, 0xc76580d9u,
-          0x8b277743u),
-    SLICE(0xdd45aab8u, 0xbf672381u, 0x7b2231f3u, 0xf64463e6u, 0xe964b13du, 0xd725148bu, 0xaba65fe7u,
-          0x52a0c93fu),
-    SLICE(0x38116facu, 0x7022df58u, 0xe045beb0u, 0xc5670b91u, 0x8f2261d3u, 0x1ba8b557u, 0x37516aaeu,
-          0x6ea2d55cu),
-    SLICE(0xef306b19u, 0xdb8ca0c3u, 0xb2f53777u, 0x6006181fu, 0xc00c303eu, 0x85f4168du, 0x0e045bebu,
-          0x1c08b7d6u),
-    SLICE(0x68032cc8u, 0xd0065990u, 0xa5e0c5d1u, 0x4e2dfd53u, 0x9c5bfaa6u, 0x3d5b83bdu, 0x7ab7077au,
-          0xf56e0ef4u),
-    SLICE(0x493c7d27u, 0x9278fa4eu, 0x211d826du, 0x423b04dau, 0x847609b4u, 0x0d006599u, 0x1a00cb32u,
-          0x34019664u),
-};
+/* tables[k][i]: CRC of byte i followed by k zero bytes. Filled while the library loads. */
+static uint32_t tables[8][256];
+
+static void fill_tables(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        tables[0][i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            tables[0][i] = tables[0][i] >> 1 ^ (tables[0][i] & 1 ? POLYNOMIAL : 0);
+    }
+    for (int k = 1; k < 8; k++)
+        for (int i = 0; i < 256; i++)
+            tables[k][i] = tables[k - 1][i] >> 8 ^ tables[0][tables[k - 1][i] & 255];
+}
 
 static inline uint64_t load_le64(const uint8_t *bytes)
 {
@@ -74,13 +57,16 @@ uint32_t pw_crc32c_tables(uint32_t seed, const void *data, size_t num_bytes)
     return ~tables_register(~seed, data, num_bytes);
 }
 
-/* destination may be NULL: no copy. */
-static void tables_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
-                           uint32_t *crcs)
+/* One packet after the other. destination may be NULL: no copy. `pass` is a constant in each
+ * caller, so the call is gone after inlining. */
+static inline __attribute__((always_inline)) void packets_by(crc_register *pass,
+                                                             uint8_t *destination,
+                                                             const uint8_t *source,
+                                                             size_t num_bytes, uint32_t *crcs)
 {
     while (num_bytes > 0) {
         size_t length = num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES;
-        *crcs++ = ~tables_register(~0u, source, length);
+        *crcs++ = ~pass(~0u, source, length);
         if (destination) {
             memcpy(destination, source, length); /* the source is in the L1 cache now */
             destination += length;
@@ -88,6 +74,12 @@ static void tables_packets(uint8_t *destination, const uint8_t *source, size_t n
         source += length;
         num_bytes -= length;
     }
+}
+
+static void tables_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
+                           uint32_t *crcs)
+{
+    packets_by(tables_register, destination, source, num_bytes, crcs);
 }
 
 #if defined(__x86_64__)
@@ -120,11 +112,6 @@ HARDWARE static uint32_t hardware_register(uint32_t crc, const uint8_t *bytes, s
     for (; num_bytes >= 8; bytes += 8, num_bytes -= 8) crc = crc_of_8(crc, load_le64(bytes));
     for (; num_bytes > 0; bytes++, num_bytes--) crc = crc_of_1(crc, *bytes);
     return crc;
-}
-
-HARDWARE static uint32_t hardware_crc32c(uint32_t seed, const void *data, size_t num_bytes)
-{
-    return ~hardware_register(~seed, data, num_bytes);
 }
 
 /* Four whole packets; `copies` is a constant in each caller, so the test is gone after inlining. */
@@ -168,16 +155,7 @@ HARDWARE static void hardware_packets(uint8_t *destination, const uint8_t *sourc
         source += FOUR_BYTES;
         crcs += 4;
     }
-    while (num_bytes > 0) {
-        size_t length = num_bytes < PW_PACKET_BYTES ? num_bytes : PW_PACKET_BYTES;
-        *crcs++ = ~hardware_register(~0u, source, length);
-        if (destination) {
-            memcpy(destination, source, length);
-            destination += length;
-        }
-        source += length;
-        num_bytes -= length;
-    }
+    packets_by(hardware_register, destination, source, num_bytes, crcs);
 }
 #endif
 
@@ -215,7 +193,6 @@ static const uint32_t powers[2 * 16] = {
 
 static bool has_wide(void)
 {
-    __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") &&
            __builtin_cpu_supports("sse4.2");
@@ -259,7 +236,7 @@ WIDE_INLINE __m512i at_start(uint32_t crc)
 }
 
 /* The register behind num_bytes, a multiple of 64 and not 0; in and out not inverted. */
-WIDE static uint32_t wide_register(uint32_t crc, const uint8_t *bytes, size_t num_bytes)
+WIDE static uint32_t whole_registers(uint32_t crc, const uint8_t *bytes, size_t num_bytes)
 {
     __m512i onto_next = _mm512_broadcast_i32x4(_mm512_castsi512_si128(powers_of(LANE_BEFORE_64)));
     __m512i lanes = _mm512_xor_si512(load(bytes), at_start(crc));
@@ -298,13 +275,11 @@ WIDE static void copy_whole_packets(uint8_t *destination, const uint8_t *source,
     else whole_packets(NULL, source, num_packets, crcs, false);
 }
 
-static uint32_t wide_crc32c(uint32_t seed, const void *data, size_t num_bytes)
+static uint32_t wide_register(uint32_t crc, const uint8_t *bytes, size_t num_bytes)
 {
-    const uint8_t *bytes = data;
-    size_t wide_bytes = num_bytes & ~(size_t)(WIDE_BYTES - 1);
-    if (num_bytes < WIDE_FROM_BYTES) return hardware_crc32c(seed, data, num_bytes);
-    uint32_t crc = wide_register(~seed, bytes, wide_bytes);
-    return ~hardware_register(crc, bytes + wide_bytes, num_bytes - wide_bytes);
+    size_t wide_bytes = num_bytes < WIDE_FROM_BYTES ? 0 : num_bytes & ~(size_t)(WIDE_BYTES - 1);
+    if (wide_bytes) crc = whole_registers(crc, bytes, wide_bytes);
+    return hardware_register(crc, bytes + wide_bytes, num_bytes - wide_bytes);
 }
 
 static void wide_packets(uint8_t *destination, const uint8_t *source, size_t num_bytes,
@@ -319,34 +294,35 @@ static void wide_packets(uint8_t *destination, const uint8_t *source, size_t num
 #endif
 
 struct implementation {
-    uint32_t (*crc32c)(uint32_t seed, const void *data, size_t num_bytes);
+    crc_register *pass;
     void (*packets)(uint8_t *destination, const uint8_t *source, size_t num_bytes, uint32_t *crcs);
 };
 
-static const struct implementation with_tables = {pw_crc32c_tables, tables_packets};
+static const struct implementation with_tables = {tables_register, tables_packets};
 #ifdef HARDWARE
-static const struct implementation with_hardware = {hardware_crc32c, hardware_packets};
+static const struct implementation with_hardware = {hardware_register, hardware_packets};
 #endif
 #if defined(__x86_64__)
-static const struct implementation with_wide = {wide_crc32c, wide_packets};
+static const struct implementation with_wide = {wide_register, wide_packets};
 #endif
 
 /* Set once while the library loads, constant from then on. */
 static const struct implementation *chosen = &with_tables;
 
-#ifdef HARDWARE
 __attribute__((constructor)) static void choose(void)
 {
+    fill_tables();
+#ifdef HARDWARE
     if (has_hardware()) chosen = &with_hardware;
+#endif
 #if defined(__x86_64__)
-    if (has_wide()) chosen = &with_wide;
+    if (has_wide()) chosen = &with_wide; /* has_hardware has asked the CPU */
 #endif
 }
-#endif
 
 uint32_t pw_crc32c(uint32_t seed, const void *data, size_t num_bytes)
 {
-    return chosen->crc32c(seed, data, num_bytes);
+    return ~chosen->pass(~seed, data, num_bytes);
 }
 
 void pw_crc32c_packets(void *destination, const void *source, size_t num_bytes, uint32_t *crcs)

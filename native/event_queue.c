@@ -31,13 +31,12 @@ int pw_event_queue_create(uint32_t capacity, pw_event_queue **out)
     if (!queue) return PW_ERR_NOMEM;
     queue->capacity = capacity < CAPACITY_MIN ? CAPACITY_MIN : capacity;
     queue->events = malloc((size_t)queue->capacity * sizeof(*queue->events));
-    if (!queue->events) goto free_queue;
+    if (!queue->events) {
+        free(queue);
+        return PW_ERR_NOMEM;
+    }
     *out = queue;
     return PW_OK;
-
-free_queue:
-    free(queue);
-    return PW_ERR_NOMEM;
 }
 
 void pw_event_queue_destroy(pw_event_queue *queue)

@@ -12,7 +12,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Generic, TypeVar
 
@@ -22,6 +22,7 @@ _SPECIFICATION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 
 Base = TypeVar("Base")
+Answer = TypeVar("Answer")
 
 
 class ExtensionError(RuntimeError):
@@ -97,7 +98,20 @@ class Registry(Generic[Base]):
                 f"{self.setting} = '{text}': allowed is one of {', '.join(self._entries)}, or a "
                 f"class of yours as module:Class{suggestion(text, self._entries)}"
             )
-        return load(self.setting, text, self.base, folders=folders)
+        where = f"{self.setting} = '{text}'"
+        module_name, _, class_name = text.partition(":")
+        module = _import(where, module_name, [os.getcwd(), *folders])
+        origin = getattr(module, "__file__", None) or "built-in"
+        found = getattr(module, class_name, None)
+        if found is None:
+            fitting = [name for name, value in vars(module).items() if _fits(value, self.base)]
+            raise ConfigError(
+                f"{where}: module '{module_name}' ({origin}) has no '{class_name}'"
+                f"{suggestion(class_name, fitting)}; it has "
+                f"{', '.join(fitting) or f'no {self.base.__name__}'}"
+            )
+        _check_class(f"{where}: '{class_name}' in {origin}", found, self.base)
+        return found  # type: ignore[no-any-return]
 
     def create(self, text: str, *, folders: Sequence[str] = ()) -> Base | None:
         """An object of the class behind a value, made without arguments; else as `load`."""
@@ -118,22 +132,23 @@ def is_specification(text: str) -> bool:
     return _SPECIFICATION.fullmatch(text) is not None
 
 
-def load(setting: str, text: str, base: type[Base], *, folders: Sequence[str] = ()) -> type[Base]:
-    """The class that `text`, the value of `setting`, names; as Registry.load."""
-    where = f"{setting} = '{text}'"
-    module_name, _, class_name = text.partition(":")
-    module = _import(where, module_name, [os.getcwd(), *folders])
-    origin = getattr(module, "__file__", None) or "built-in"
-    found = getattr(module, class_name, None)
-    if found is None:
-        fitting = [name for name, value in vars(module).items() if _fits(value, base)]
-        raise ConfigError(
-            f"{where}: module '{module_name}' ({origin}) has no '{class_name}'"
-            f"{suggestion(class_name, fitting)}; it has "
-            f"{', '.join(fitting) or f'no {base.__name__}'}"
-        )
-    _check_class(f"{where}: '{class_name}' in {origin}", found, base)
-    return found  # type: ignore[no-any-return]
+def ask(
+    label: str,
+    asked: object,
+    question: Callable[[], Answer],
+    refuse: Callable[[Answer], str],
+    error: type[Exception],
+) -> Answer:
+    """What an object of a user's class answers; `error` when it raises, or `refuse` says why its
+    answer is none. label, asked: how the text calls the object, and what it was asked for."""
+    try:
+        answer = question()
+    except BaseException as raised:  # SystemExit too: ending quietly would leave the peers waiting
+        raise error(f"{label} raised {describe(raised)} (asked for {asked})") from raised
+    reason = refuse(answer)
+    if reason:
+        raise error(f"{label} answered {reason} (asked for {asked})")
+    return answer
 
 
 def _check_class(what: str, found: object, base: type) -> None:

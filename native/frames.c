@@ -1,6 +1,7 @@
 /* Seals of frames, and the buffers that frames leave in. */
 #include "native/frames.h"
 #include "native/crc32c.h"
+#include "native/pool.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,15 +22,15 @@ bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes)
 #define CHUNK_BUFFERS 4
 _Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned");
 
-typedef struct pw_buffer {
-    struct pw_buffer *next;
+typedef struct {
+    pw_link link;
     uint32_t peer, num_bytes;
     uint8_t *data;
 } pw_buffer;
 
 /* Buffers that were made together; all of them end with the pool. */
-typedef struct pw_chunk {
-    struct pw_chunk *next;
+typedef struct {
+    pw_link link;
     uint8_t *own; /* the pool's own memory for their data, NULL: the host's */
     pw_buffer buffers[CHUNK_BUFFERS];
 } pw_chunk;
@@ -37,12 +38,12 @@ typedef struct pw_chunk {
 struct pw_burst_pool {
     uint32_t num_peers;
     pw_buffer **open; /* by peer */
-    pw_buffer *free_list;
-    pw_buffer *ready_head, *ready_tail;
-    pw_buffer *lent; /* handed to the host */
+    pw_link *free_list;
+    pw_queue ready;
+    pw_link *lent;   /* handed to the host */
     uint32_t *dirty; /* peers with an open buffer, in the order they were opened */
     uint32_t num_dirty;
-    pw_chunk *chunks;
+    pw_link *chunks;
     pw_burst_allocate allocate;
     void *context;
 };
@@ -71,9 +72,7 @@ void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, v
 void pw_burst_pool_destroy(pw_burst_pool *pool)
 {
     if (!pool) return;
-    while (pool->chunks) {
-        pw_chunk *chunk = pool->chunks;
-        pool->chunks = chunk->next;
+    for (pw_chunk *chunk; (chunk = pw_link_pop(&pool->chunks));) {
         free(chunk->own);
         free(chunk);
     }
@@ -92,24 +91,18 @@ static bool grow(pw_burst_pool *pool)
         free(chunk);
         return false;
     }
-    chunk->next = pool->chunks;
-    pool->chunks = chunk;
+    pw_link_push(&pool->chunks, chunk);
     for (int i = CHUNK_BUFFERS; i-- > 0;) {
         chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
-        chunk->buffers[i].next = pool->free_list;
-        pool->free_list = &chunk->buffers[i];
+        pw_link_push(&pool->free_list, &chunk->buffers[i]);
     }
     return true;
 }
 
 static void make_ready(pw_burst_pool *pool, uint32_t peer)
 {
-    pw_buffer *buffer = pool->open[peer];
+    pw_queue_append(&pool->ready, pool->open[peer]);
     pool->open[peer] = NULL;
-    buffer->next = NULL;
-    if (pool->ready_tail) pool->ready_tail->next = buffer;
-    else pool->ready_head = buffer;
-    pool->ready_tail = buffer;
 }
 
 static void forget_dirty(pw_burst_pool *pool, uint32_t peer)
@@ -134,8 +127,7 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     pw_buffer *buffer = pool->open[peer];
     if (!buffer) {
         if (!pool->free_list && !grow(pool)) return NULL;
-        buffer = pool->free_list;
-        pool->free_list = buffer->next;
+        buffer = pw_link_pop(&pool->free_list);
         buffer->peer = peer;
         buffer->num_bytes = 0;
         pool->open[peer] = buffer;
@@ -153,38 +145,31 @@ void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     if (buffer->num_bytes) return;
     pool->open[peer] = NULL;
     forget_dirty(pool, peer);
-    buffer->next = pool->free_list;
-    pool->free_list = buffer;
+    pw_link_push(&pool->free_list, buffer);
 }
 
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
 {
-    if (!pool->ready_head) {
+    if (!pool->ready.first) {
         if (!pool->num_dirty) return 0;
         for (uint32_t i = 0; i < pool->num_dirty; i++) make_ready(pool, pool->dirty[i]);
         pool->num_dirty = 0;
     }
-    pw_buffer *buffer = pool->ready_head;
-    pool->ready_head = buffer->next;
-    if (!pool->ready_head) pool->ready_tail = NULL;
-    buffer->next = pool->lent;
-    pool->lent = buffer;
+    pw_buffer *buffer = pw_queue_take(&pool->ready);
+    pw_link_push(&pool->lent, buffer);
     out->peer = buffer->peer;
     out->num_bytes = buffer->num_bytes;
     out->data = buffer->data;
     return 1;
 }
 
-bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready_head != NULL; }
+bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready.first != NULL; }
 
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 {
-    for (pw_buffer **link = &pool->lent; *link; link = &(*link)->next)
-        if ((*link)->data == data) {
-            pw_buffer *buffer = *link;
-            *link = buffer->next;
-            buffer->next = pool->free_list;
-            pool->free_list = buffer;
+    for (pw_link **link = &pool->lent; *link; link = &(*link)->next)
+        if (((pw_buffer *)*link)->data == data) {
+            pw_link_push(&pool->free_list, pw_link_pop(link));
             return;
         }
 }
@@ -192,7 +177,7 @@ void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool)
 {
     uint32_t num_buffers = 0;
-    for (const pw_chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+    for (const pw_link *chunk = pool->chunks; chunk; chunk = chunk->next)
         num_buffers += CHUNK_BUFFERS;
     return num_buffers;
 }

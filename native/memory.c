@@ -120,13 +120,6 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
-static int check_access(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
-                        uint8_t *state)
-{
-    if (num_pages == 0 || !memory->ops->check_access) return PW_OK;
-    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
-}
-
 int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                    uint8_t *state)
 {
@@ -137,7 +130,8 @@ int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, i
         return memory->ops->walk_for_write(memory, first_page, num_pages, state);
     }
     int code = pw_memory_probe(memory, first_page, num_pages, state);
-    return code == PW_OK ? check_access(memory, first_page, num_pages, for_write, state) : code;
+    if (code < 0 || num_pages == 0) return code;
+    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
 }
 
 int pw_memory_checks_access(const pw_memory *memory)
@@ -196,28 +190,15 @@ void pw_memory_changed(pw_memory *memory) { memory->generation++; }
 
 uint64_t pw_memory_generation(const pw_memory *memory) { return memory->generation; }
 
-static int populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
-                    uint64_t *num_absent, uint8_t *effects)
-{
-    if (memory->at_page_in.num_pages > 0) {
-        uint64_t num_changed = memory->at_page_in.num_pages;
-        memory->at_page_in.num_pages = 0;
-        int code = memory->ops->set(memory, memory->at_page_in.first_page, num_changed,
-                                    memory->at_page_in.state);
-        if (code != PW_OK) return code;
-    }
-    return memory->ops->populate(memory, first_page, num_pages, for_write, num_absent, effects);
-}
-
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent)
 {
     if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     uint64_t absent = 0;
     pw_mappings_forget(&memory->mappings);
-    int code = num_pages > 0
-                   ? populate(memory, first_page, num_pages, for_write != 0, &absent, NULL)
-                   : PW_OK;
+    int code = num_pages > 0 ? memory->ops->populate(memory, first_page, num_pages, for_write != 0,
+                                                     &absent, NULL)
+                             : PW_OK;
     if (num_absent) *num_absent = absent;
     return code;
 }
@@ -235,8 +216,8 @@ static int page_in_where_mapped(pw_memory *memory, uint64_t first_page, uint64_t
         if (code == PW_OK) {
             num_run = mapped_page + num_mapped - (first_page + done);
             if (num_run > num_pages - done) num_run = num_pages - done;
-            code =
-                populate(memory, first_page + done, num_run, for_write, num_absent, effects + done);
+            code = memory->ops->populate(memory, first_page + done, num_run, for_write, num_absent,
+                                         effects + done);
         }
         done += num_run;
         if (code == PW_OK) continue;
@@ -268,10 +249,10 @@ int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
     if (num_pages == 0) return PW_OK;
     if (!may_page_in(memory, effects, num_pages)) return PW_ERR_FRAMES;
-    int code =
-        memory->asks_host
-            ? page_in_where_mapped(memory, first_page, num_pages, for_write != 0, effects, &absent)
-            : populate(memory, first_page, num_pages, for_write != 0, &absent, effects);
+    int code = memory->asks_host ? page_in_where_mapped(memory, first_page, num_pages,
+                                                        for_write != 0, effects, &absent)
+                                 : memory->ops->populate(memory, first_page, num_pages,
+                                                         for_write != 0, &absent, effects);
     memory->num_in_vain += absent;
     return code;
 }
@@ -337,38 +318,10 @@ int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, ui
     return num_pages > 0 ? memory->ops->set(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                             uint8_t state)
-{
-    int code = pw_memory_set(memory, first_page, 0, state);
-    if (code != PW_OK || !is_range(first_page, num_pages)) return PW_ERR_INVALID;
-    memory->at_page_in.first_page = first_page;
-    memory->at_page_in.num_pages = num_pages;
-    memory->at_page_in.state = state;
-    return PW_OK;
-}
-
-int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed)
-{
-    if (!is_range(first_page, num_pages) || allowed > (PW_MEMORY_READ | PW_MEMORY_WRITE) ||
-        !memory->ops->protect)
-        return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->protect(memory, first_page, num_pages, allowed) : PW_OK;
-}
-
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages != UINT64_MAX && !is_range(first_page, num_pages)) return PW_ERR_INVALID;
     return memory->ops->fork ? memory->ops->fork(memory, first_page, num_pages) : PW_OK;
-}
-
-int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                       uint64_t *num_collapsed)
-{
-    *num_collapsed = 0;
-    if (!is_range(first_page, num_pages) || !memory->ops->collapse) return PW_ERR_INVALID;
-    return num_pages > 0 ? memory->ops->collapse(memory, first_page, num_pages, num_collapsed)
-                         : PW_OK;
 }
 
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)

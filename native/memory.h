@@ -26,10 +26,6 @@ typedef struct pw_memory pw_memory;
 #define PW_EFFECT_ALONG 4    /* came with another page: both are parts of one huge page */
 #define PW_EFFECT_UNMAPPED 5 /* from here on the range is not mapped */
 
-/* What a mapping allows. */
-#define PW_MEMORY_READ 1
-#define PW_MEMORY_WRITE 2
-
 /* What a walk tells apart. */
 #define PW_CHECKS_PERMISSION 1
 #define PW_CHECKS_WRITE_PROTECTION 2
@@ -59,11 +55,9 @@ typedef struct {
 } pw_memory_model_options;
 
 typedef struct {
-    uint64_t probes, probed_pages;                   /* calls of probe, pages asked for */
-    uint64_t populated_pages, already_present_pages; /* of populate and pin */
-    uint64_t copied_pages;      /* of populated_pages: present before, but not for writing */
-    uint64_t major_faults;      /* of populated_pages: came back from swap */
-    uint64_t collapsed_regions; /* model: huge pages made of resident pages */
+    uint64_t probes, probed_pages; /* calls of probe, pages asked for */
+    uint64_t major_faults;         /* of populate and pin: pages that came back from swap */
+    uint64_t collapsed_regions;    /* model: huge pages made of resident pages */
     uint64_t pinned_pages, unpinned_pages;
 } pw_memory_counters;
 
@@ -144,22 +138,12 @@ int pw_memory_next_private(pw_memory *memory, uint64_t from_page, uint64_t *firs
 /* Model only: set the state of pages (PW_PAGE_*), unpinned; a present one is the most recently
  * used. PW_ERR_INVALID on the host backend. */
 int pw_memory_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-/* Model only: as set, but done when the next page-in begins: the program is faster than the
- * tasklet. One change at a time. */
-int pw_memory_set_at_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                             uint8_t state);
-/* Model only: mprotect, PW_MEMORY_READ | PW_MEMORY_WRITE. */
-int pw_memory_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
 /* The process was forked: resident pages of the range are shared now, so a write faults. num_pages
  * UINT64_MAX: the whole address space. The host's kernel does so by itself: nothing to do there. */
 int pw_memory_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
-/* Model only: each aligned 2 MB that lies in the range and is wholly resident, unpinned and not
- * huge becomes a huge page: its 512 translations are invalid until the first access. *num_collapsed
- * = how many. */
-int pw_memory_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                       uint64_t *num_collapsed);
-/* A transfer over these pages begins: with collapse_millionths the model may collapse some. Returns
- * how many. */
+/* A transfer over these pages begins: with collapse_millionths the model may make a huge page of
+ * each aligned 2 MB that it touches and that is wholly resident, unpinned and not huge; the 512
+ * translations are invalid until the first access. Returns how many. */
 uint64_t pw_memory_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 void pw_memory_read_counters(const pw_memory *memory, pw_memory_counters *out);
 /* cdef end */

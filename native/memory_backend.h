@@ -81,10 +81,7 @@ struct pw_memory_ops {
     int (*is_pinned)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     void (*extent)(pw_memory *memory, uint64_t page, uint64_t *first_page, uint64_t *num_pages);
     /* The rest is the model's; NULL on the host. */
-    int (*collapse)(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                    uint64_t *num_collapsed);
     int (*set)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state);
-    int (*protect)(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint32_t allowed);
     int (*fork)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
     uint64_t (*begin_transfer)(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 };
@@ -107,10 +104,6 @@ struct pw_memory {
                                      that comes in there comes alone */
     bool saw_swapped;             /* host: the walk may have met a page that is swapped out */
     pw_mappings mappings;
-    struct {
-        uint64_t first_page, num_pages;
-        uint8_t state;
-    } at_page_in; /* num_pages 0: nothing */
 };
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */

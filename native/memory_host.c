@@ -178,9 +178,9 @@ static int host_walk_for_write(pw_memory *memory, uint64_t first_page, uint64_t 
 }
 
 /* What a page-in of the range will find: how many pages are mapped at its start, and of these how
- * many are not there for the access, to be copied, or swapped out, and between which ones. */
+ * many are not there for the access, or swapped out, and between which ones. */
 struct outlook {
-    uint64_t num_mapped, num_absent, num_copied, num_major;
+    uint64_t num_mapped, num_absent, num_major;
     uint64_t first_absent, end_absent; /* in pages from the start */
     bool is_certain; /* for a write: what is not absent is there, and the mapping allows it */
 };
@@ -235,7 +235,6 @@ static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages
             if (here[i] == PW_EFFECT_NONE) continue;
             if (!out->num_absent++) out->first_absent = out->num_mapped + (uint64_t)i;
             out->end_absent = out->num_mapped + (uint64_t)i + 1;
-            out->num_copied += here[i] == PW_EFFECT_COPIED;
             out->num_major += here[i] == PW_EFFECT_SWAPPED;
         }
         out->num_mapped += (uint64_t)mapped;
@@ -244,14 +243,6 @@ static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     if (effects && out->num_mapped < num_pages)
         memset(effects + out->num_mapped, PW_EFFECT_UNMAPPED, num_pages - out->num_mapped);
     return PW_OK;
-}
-
-static void count(pw_memory *memory, const struct outlook *outlook)
-{
-    memory->counters.populated_pages += outlook->num_absent;
-    memory->counters.already_present_pages += outlook->num_mapped - outlook->num_absent;
-    memory->counters.copied_pages += outlook->num_copied;
-    memory->counters.major_faults += outlook->num_major;
 }
 
 /* Pages [first_page, end_page) are known while the program's code has not run since, nor the OS
@@ -433,7 +424,6 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
     if (for_write && effects && num_pages > LOOKED_AT_AGAIN &&
         is_brought_in(memory, first_page, num_pages)) {
         memset(effects, PW_EFFECT_NONE, num_pages);
-        memory->counters.already_present_pages += num_pages;
         return PW_OK;
     }
     int code = look_ahead(memory, first_page, num_pages, for_write, effects, &outlook);
@@ -445,7 +435,7 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
         return code;
     }
     if (effects && memory->has_huge_pages) find_huge(memory, first_page, mapped, effects);
-    count(memory, &outlook);
+    memory->counters.major_faults += outlook.num_major;
     *num_absent = outlook.num_absent;
     uint64_t end_page = first_page + mapped;
     if (for_write && outlook.is_certain &&
@@ -482,7 +472,7 @@ static int host_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     if (code != PW_OK) return code;
     if (outlook.num_mapped < num_pages) return PW_ERR_ADDRESS;
     if (lock_pages(first_page, num_pages) != 0) return pin_code(first_page, num_pages, errno);
-    count(memory, &outlook);
+    memory->counters.major_faults += outlook.num_major;
     *num_absent = outlook.num_absent;
     return PW_OK;
 }

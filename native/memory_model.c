@@ -6,7 +6,7 @@
  *
  * A page first touched by a read is the zero page: a write to it faults again. It takes a frame
  * here as any other does. A fork write-protects what is resident. A huge page (2 MB) comes in whole
- * at one fault and is taken apart when a part of it is evicted, dropped, set or protected. */
+ * at one fault and is taken apart when a part of it is evicted, dropped or set. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,6 @@ struct entry {
     uint64_t page;
     uint32_t newer, older; /* the LRU ring, when it holds a frame and is not pinned */
     uint8_t state;
-    uint8_t allowed; /* PW_MEMORY_READ | PW_MEMORY_WRITE */
     bool has_frame, is_pinned;
     bool is_swapped;         /* ABSENT because its frame was taken: the next fault is a major one */
     bool is_collapsed;       /* ABSENT because its huge page is new: the data are there */
@@ -96,7 +95,6 @@ static int enter_one(struct model *model, uint64_t page, uint32_t *out)
         model->entries[*bucket] = (struct entry){
             .page = page,
             .state = first_state(model, page),
-            .allowed = PW_MEMORY_READ | PW_MEMORY_WRITE,
             .is_huge = model->options.huge_pages != 0,
         };
         model->entries[*bucket].is_write_protected =
@@ -192,12 +190,8 @@ static int touch(struct model *model, uint32_t i, bool for_write)
     int code = take_frame(model, i);
     if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
-    pw_memory_counters *counters = &model->memory.counters;
     uint8_t effect = effect_of(entry, for_write);
-    counters->populated_pages += effect != PW_EFFECT_NONE;
-    counters->already_present_pages += effect == PW_EFFECT_NONE;
-    counters->copied_pages += effect == PW_EFFECT_COPIED;
-    counters->major_faults += effect == PW_EFFECT_SWAPPED;
+    model->memory.counters.major_faults += effect == PW_EFFECT_SWAPPED;
     if (for_write) entry->is_write_protected = false;
     else if (effect == PW_EFFECT_NEW && !entry->is_collapsed)
         entry->is_write_protected = true; /* the zero page */
@@ -240,10 +234,8 @@ static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t n
     for (uint64_t i = 0; i < num_pages; i++) {
         const struct entry *entry = &model->entries[*find_bucket(model, first_page + i)];
         bool known = entry != &model->entries[LRU];
-        if (state[i] != PW_PAGE_PRESENT) continue;
-        if (known && !(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
-            state[i] = PW_PAGE_FORBIDDEN;
-        else if (for_write && (known ? entry->is_write_protected : model->is_forked))
+        if (state[i] == PW_PAGE_PRESENT && for_write &&
+            (known ? entry->is_write_protected : model->is_forked))
             state[i] = PW_PAGE_WRITE_PROTECTED;
     }
     return PW_OK;
@@ -256,8 +248,6 @@ static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *
     if (code != PW_OK) return code;
     struct entry *entry = &model->entries[i];
     if (entry->state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
-    if (!(entry->allowed & (for_write ? PW_MEMORY_WRITE : PW_MEMORY_READ)))
-        return PW_ERR_PROTECTION;
     if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
         bring_along(model, i,
                     for_write); /* first, so that none of these takes the page's own frame */
@@ -316,7 +306,6 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         code = enter_page(model, page, &i);
         if (code != PW_OK) return code;
-        if (!(model->entries[i].allowed & PW_MEMORY_READ)) return PW_ERR_PROTECTION;
         num_new += !model->entries[i].is_pinned;
     }
     uint64_t limit = model->options.frame_limit_pages;
@@ -324,7 +313,7 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint8_t effect = PW_EFFECT_NONE;
         i = *find_bucket(model, page);
-        code = page_in(model, page, model->entries[i].allowed & PW_MEMORY_WRITE, &effect);
+        code = page_in(model, page, true, &effect);
         *num_absent += effect != PW_EFFECT_NONE;
         if (code != PW_OK) return code;
         if (!model->entries[i].is_pinned) {
@@ -359,7 +348,7 @@ static int model_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_
     return 1;
 }
 
-/* Nothing is known of the page any more but its state and what its mapping allows. */
+/* Nothing is known of the page any more but its state. */
 static int set_page(struct model *model, uint64_t page, uint8_t state)
 {
     uint32_t i;
@@ -385,20 +374,6 @@ static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     return code;
 }
 
-static int model_protect(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                         uint32_t allowed)
-{
-    struct model *model = (struct model *)memory;
-    for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        uint32_t i;
-        int code = enter_page(model, page, &i);
-        if (code != PW_OK) return code;
-        split(model, i);
-        model->entries[i].allowed = (uint8_t)allowed;
-    }
-    return PW_OK;
-}
-
 static void share(struct entry *entry)
 {
     entry->is_write_protected |=
@@ -422,42 +397,26 @@ static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return PW_OK;
 }
 
-/* *done when the 2 MB from this page on became a huge page just now. */
-static int collapse_region(struct model *model, uint64_t region_page, bool *done)
+/* Did the 2 MB from this page on become a huge page just now? Without memory for its entries it
+ * just stays as it is. */
+static bool collapse_region(struct model *model, uint64_t region_page)
 {
-    *done = false;
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i = *find_bucket(model, page);
         const struct entry *entry = &model->entries[i];
-        if (state_of(model, page) != PW_PAGE_PRESENT) return PW_OK;
-        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected ||
-                    entry->allowed != (PW_MEMORY_READ | PW_MEMORY_WRITE)
-              : model->is_forked)
-            return PW_OK;
+        if (state_of(model, page) != PW_PAGE_PRESENT) return false;
+        if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected : model->is_forked)
+            return false;
     }
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i;
-        int code = enter_page(model, page, &i);
-        if (code != PW_OK) return code;
+        if (enter_page(model, page, &i) != PW_OK) return false;
         model->entries[i].state = PW_PAGE_ABSENT;
         model->entries[i].is_collapsed = model->entries[i].is_huge = true;
     }
     model->memory.counters.collapsed_regions++;
-    model->memory.has_huge_pages = *done = true;
-    return PW_OK;
-}
-
-static int model_collapse(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
-                          uint64_t *num_collapsed)
-{
-    uint64_t region_page = pw_huge_page_of(first_page + PW_HUGE_PAGES - 1);
-    for (; region_page + PW_HUGE_PAGES <= first_page + num_pages; region_page += PW_HUGE_PAGES) {
-        bool done;
-        int code = collapse_region((struct model *)memory, region_page, &done);
-        if (code != PW_OK) return code;
-        *num_collapsed += done;
-    }
-    return PW_OK;
+    model->memory.has_huge_pages = true;
+    return true;
 }
 
 static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
@@ -470,12 +429,9 @@ static uint64_t model_begin_transfer(pw_memory *memory, uint64_t first_page, uin
          region_page += PW_HUGE_PAGES) {
         uint64_t draw =
             mix(model->options.seed ^ mix(region_page + mix(model->num_transfers))) >> 32;
-        bool done = false;
-        if (draw * MILLION >> 32 < model->options.collapse_millionths &&
-            region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END)
-            collapse_region(model, region_page,
-                            &done); /* without memory for its entries it just stays as it is */
-        num_collapsed += done;
+        num_collapsed += draw * MILLION >> 32 < model->options.collapse_millionths &&
+                         region_page + PW_HUGE_PAGES <= PW_MEMORY_PAGES_END &&
+                         collapse_region(model, region_page);
     }
     return num_collapsed;
 }
@@ -497,9 +453,7 @@ static const struct pw_memory_ops model_ops = {
     .unpin = model_unpin,
     .is_pinned = model_is_pinned,
     .extent = model_extent,
-    .collapse = model_collapse,
     .set = model_set,
-    .protect = model_protect,
     .fork = model_fork,
     .begin_transfer = model_begin_transfer,
 };

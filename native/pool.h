@@ -1,5 +1,5 @@
-/* Items that come and go: queues of them, and pools that they are from. An item of a
- * queue or a pool begins with its pw_link, and is at most in one. One thread at a time. */
+/* Items that come and go: lists and queues of them, and pools that they are from. An item
+ * begins with its pw_link, and is at most in one. One thread at a time. */
 #ifndef PW_NATIVE_POOL_H
 #define PW_NATIVE_POOL_H
 #include "native/types.h"
@@ -8,6 +8,21 @@
 typedef struct pw_link {
     struct pw_link *next;
 } pw_link;
+
+/* A list, empty with NULL: who came last leaves first. */
+static inline void pw_link_push(pw_link **list, void *item)
+{
+    ((pw_link *)item)->next = *list;
+    *list = item;
+}
+
+/* NULL when there is none. */
+static inline void *pw_link_pop(pw_link **list)
+{
+    pw_link *item = *list;
+    if (item) *list = item->next;
+    return item;
+}
 
 /* Who came first leaves first. Zero: empty. */
 typedef struct {
@@ -26,7 +41,9 @@ static inline void pw_queue_append(pw_queue *queue, void *item)
 static inline void *pw_queue_take(pw_queue *queue)
 {
     pw_link *item = queue->first;
-    if (item) queue->first = item->next;
+    if (!item) return NULL;
+    queue->first = item->next;
+    if (!item->next) queue->last = NULL;
     return item;
 }
 
@@ -35,11 +52,7 @@ typedef struct {
     pw_link *free_list, *chunks;
 } pw_pool;
 
-static inline void pw_pool_give(pw_pool *pool, void *item)
-{
-    ((pw_link *)item)->next = pool->free_list;
-    pool->free_list = item;
-}
+static inline void pw_pool_give(pw_pool *pool, void *item) { pw_link_push(&pool->free_list, item); }
 
 #define PW_POOL_CHUNK_ITEMS 64
 
@@ -49,24 +62,17 @@ static inline void *pw_pool_take(pw_pool *pool, size_t item_bytes)
     if (!pool->free_list) {
         pw_link *chunk = malloc(sizeof(max_align_t) + PW_POOL_CHUNK_ITEMS * item_bytes);
         if (!chunk) return NULL;
-        chunk->next = pool->chunks;
-        pool->chunks = chunk;
+        pw_link_push(&pool->chunks, chunk);
         for (size_t i = PW_POOL_CHUNK_ITEMS; i-- > 0;)
             pw_pool_give(pool, (uint8_t *)chunk + sizeof(max_align_t) + i * item_bytes);
     }
-    pw_link *item = pool->free_list;
-    pool->free_list = item->next;
-    return item;
+    return pw_link_pop(&pool->free_list);
 }
 
 /* All items end, given back or not. */
 static inline void pw_pool_finish(pw_pool *pool)
 {
-    while (pool->chunks) {
-        pw_link *chunk = pool->chunks;
-        pool->chunks = chunk->next;
-        free(chunk);
-    }
+    for (void *chunk; (chunk = pw_link_pop(&pool->chunks));) free(chunk);
     pool->free_list = NULL;
 }
 #endif

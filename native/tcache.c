@@ -322,21 +322,13 @@ void pw_tcache_destroy(pw_tcache *cache)
 int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *frame)
 {
     uint64_t key = key_of(cache, pdid, page);
-    uint32_t line;
-    if (key == cache->last_key && !(page >> PAGE_BITS)) { /* the newest already */
-        line = cache->last_line;
-        if (!is_valid(cache, line, page)) goto miss;
-    } else {
-        if (page >> PAGE_BITS) goto miss;
-        line = find_line(cache, key);
-        if (line == NO_LINE || !is_valid(cache, line, page)) goto miss;
-        make_newest(cache, key, line);
-    }
+    if (page >> PAGE_BITS) return 0;
+    bool is_newest = key == cache->last_key;
+    uint32_t line = is_newest ? cache->last_line : find_line(cache, key);
+    if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
+    if (!is_newest) make_newest(cache, key, line);
     *frame = *frame_of(cache, line, page);
     return 1;
-
-miss:
-    return 0;
 }
 
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)

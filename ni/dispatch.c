@@ -542,11 +542,11 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
  * waits (ni->arrival or ni->departure), the firmware's actions behind it too, and bursts are kept.
  */
 
-typedef struct pw_held_burst {
-    struct pw_held_burst *next;
+typedef struct {
+    pw_link link;
     uint32_t source, num_bytes, position;
     _Alignas(8) uint8_t data[];
-} pw_held_burst;
+} held_burst;
 
 void pw_engine_ask(pw_ni *ni)
 {
@@ -562,41 +562,32 @@ void pw_engine_hold(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t nu
 {
     const uint8_t *block = (const uint8_t *)ni->arrival.block;
     uint32_t begin = position ? (uint32_t)(block - data) : 0;
-    pw_held_burst *held = malloc(sizeof *held + num_bytes - begin);
+    held_burst *held = malloc(sizeof *held + num_bytes - begin);
     if (!held) {
         pw_ni_latch(ni, PW_ERR_NOMEM);
         return;
     }
-    *held = (pw_held_burst){
+    *held = (held_burst){
         .source = source, .num_bytes = num_bytes - begin, .position = position - begin};
     memcpy(held->data, data + begin, num_bytes - begin);
     if (position) ni->arrival.block = (const pw_block_frame *)(const void *)held->data;
-    if (ni->last_held) ni->last_held->next = held;
-    else ni->first_held = held;
-    ni->last_held = held;
-}
-
-static void release_first(pw_ni *ni)
-{
-    pw_held_burst *held = ni->first_held;
-    ni->first_held = held->next;
-    if (!ni->first_held) ni->last_held = NULL;
-    free(held);
+    pw_queue_append(&ni->held, held);
 }
 
 void pw_engine_drop_held(pw_ni *ni)
 {
-    while (ni->first_held) release_first(ni);
+    while (ni->held.first) free(pw_queue_take(&ni->held));
 }
 
 static int receive_held(pw_ni *ni)
 {
     int result = PW_OK;
-    while (ni->first_held && !ni->decision_wanted) {
-        pw_held_burst *held = ni->first_held;
+    while (ni->held.first && !ni->decision_wanted) {
+        held_burst *held = ni->held.first;
         held->position += dispatch_burst(ni, held->source, held->data + held->position,
                                          held->num_bytes - held->position, &result);
-        if (!ni->decision_wanted) release_first(ni); /* else the block under way is in it */
+        if (ni->decision_wanted) break; /* the block under way is in it */
+        free(pw_queue_take(&ni->held));
     }
     return result;
 }

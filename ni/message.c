@@ -32,38 +32,33 @@ static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, u
     memcpy(frame, envelope, sizeof *envelope);
 }
 
-/* Send the packets of a message: when it arrives. A lone packet slips in between those of blocks
- * (is_lone): it waits for no more than one of them, which is left out, so that its time does not
- * depend on what else was booked physically before. */
-static int64_t send_packets(pw_ni *ni, uint32_t peer, uint32_t payload_bytes, bool is_lone,
-                            int64_t now_ns, int64_t *posted_ns)
+/* Send the packets of a message: when the CPU has posted it. A lone packet slips in between those
+ * of blocks (is_lone): it waits for no more than one of them, which is left out, so that its time
+ * does not depend on what else was booked physically before. */
+static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void *payload,
+                    bool is_lone, int64_t now_ns, uint8_t *frame)
 {
     pw_path *path = &ni->paths[peer];
-    int64_t packets = num_packets(ni, payload_bytes);
-    *posted_ns = now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
+    int64_t packets = num_packets(ni, envelope->payload_bytes);
+    int64_t posted_ns =
+        now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
     uint64_t wire_bytes = (uint64_t)packets * (uint64_t)(ni->costs.packet_header_bytes +
                                                          ni->costs.packetizer_payload_bytes);
     int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
     ni->counters.message_packets += (uint64_t)packets;
-    int64_t begun_ns = is_lone ? *posted_ns : pw_calendar_book(&path->link, *posted_ns, wire_ns);
-    return begun_ns + wire_ns + path->latency_ns;
+    int64_t begun_ns = is_lone ? posted_ns : pw_calendar_book(&path->link, posted_ns, wire_ns);
+    envelope->arrival_ns = begun_ns + wire_ns + path->latency_ns;
+    write_frame(ni, envelope, payload, frame);
+    return posted_ns;
 }
 
 int64_t pw_ni_control_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t address,
                             uint64_t num_bytes, uint64_t key, uint64_t extra, int64_t now_ns,
                             uint8_t *frame)
 {
-    int64_t posted_ns;
     pw_envelope envelope = {
-        .kind = kind,
-        .num_bytes = num_bytes,
-        .address = address,
-        .key = key,
-        .arrival_ns = send_packets(ni, peer, 0, true, now_ns, &posted_ns),
-        .extra = extra,
-    };
-    write_frame(ni, &envelope, NULL, frame);
-    return posted_ns;
+        .kind = kind, .num_bytes = num_bytes, .address = address, .key = key, .extra = extra};
+    return post(ni, peer, &envelope, NULL, true, now_ns, frame);
 }
 
 int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t destination,
@@ -94,16 +89,13 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
                             uint64_t num_bytes, uint64_t key, uint32_t payload_bytes,
                             int64_t now_ns, uint8_t *frame)
 {
-    int64_t posted_ns;
-    pw_envelope envelope = {
-        .kind = kind,
-        .num_bytes = num_bytes,
-        .address = address,
-        .key = key,
-        .arrival_ns = send_packets(ni, peer, payload_bytes, false, now_ns, &posted_ns),
-        .payload_bytes = payload_bytes,
-    };
-    write_frame(ni, &envelope, (const void *)(uintptr_t)address, frame);
+    pw_envelope envelope = {.kind = kind,
+                            .num_bytes = num_bytes,
+                            .address = address,
+                            .key = key,
+                            .payload_bytes = payload_bytes};
+    int64_t posted_ns =
+        post(ni, peer, &envelope, (const void *)(uintptr_t)address, false, now_ns, frame);
     pw_trace_detail(&ni->trace, now_ns, PW_TRACE_MESSAGE_SENT, peer, (uint64_t)envelope.arrival_ns,
                     num_bytes);
     if (key) {

@@ -30,41 +30,6 @@ static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, 
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
 }
 
-static int grow(pw_host_events *events)
-{
-    uint32_t capacity = events->capacity ? 2 * events->capacity : 64;
-    pw_host_event *bigger = malloc(capacity * sizeof *bigger);
-    if (!bigger) return PW_ERR_NOMEM;
-    for (uint32_t i = 0; i < events->num_events; i++)
-        bigger[i] = events->ring[(events->head + i) % events->capacity];
-    free(events->ring);
-    *events =
-        (pw_host_events){.ring = bigger, .capacity = capacity, .num_events = events->num_events};
-    return PW_OK;
-}
-
-/* PW_ERR_NOMEM: the event is not kept. */
-static int host_events_push(pw_host_events *events, const pw_host_event *event)
-{
-    if (events->num_events == events->capacity && grow(events) < 0) return PW_ERR_NOMEM;
-    events->ring[(events->head + events->num_events++) % events->capacity] = *event;
-    return PW_OK;
-}
-
-/* The earliest ones, at most max; how many. */
-static int host_events_take(pw_host_events *events, pw_host_event *out, int max)
-{
-    int num_taken = 0;
-    while (num_taken < max && events->num_events) {
-        out[num_taken++] = events->ring[events->head];
-        events->head = (events->head + 1) % events->capacity;
-        events->num_events--;
-    }
-    return num_taken;
-}
-
-static void host_events_destroy(pw_host_events *events) { free(events->ring); }
-
 static int create_translation(pw_ni *ni)
 {
     const pw_unit_parts parts = {.costs = &ni->costs,
@@ -154,7 +119,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_driver_destroy(&ni->driver);
     free(ni->trace.records);
     pw_regions_destroy(&ni->regions);
-    host_events_destroy(&ni->host_events);
+    pw_pool_finish(&ni->host_event_pool);
     free(ni->paths);
     free(ni->tallies.peers);
     free(ni);
@@ -181,9 +146,33 @@ int pw_ni_latch(pw_ni *ni, int code)
     return code;
 }
 
+typedef struct {
+    pw_link link;
+    pw_host_event event;
+} kept_event;
+
 void pw_engine_emit_event(pw_ni *ni, const pw_host_event *event)
 {
-    if (host_events_push(&ni->host_events, event) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
+    kept_event *kept = pw_pool_take(&ni->host_event_pool, sizeof *kept);
+    if (!kept) {
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+        return;
+    }
+    kept->event = *event;
+    pw_queue_append(&ni->host_events, kept);
+    ni->num_host_events++;
+}
+
+/* The earliest ones, at most max; how many. */
+static int take_events(pw_ni *ni, pw_host_event *out, int max)
+{
+    int num_taken = 0;
+    for (kept_event *kept; num_taken < max && (kept = pw_queue_take(&ni->host_events));) {
+        out[num_taken++] = kept->event;
+        pw_pool_give(&ni->host_event_pool, kept);
+        ni->num_host_events--;
+    }
+    return num_taken;
 }
 
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,
@@ -303,7 +292,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    while (!ni->failure && !ni->decision_wanted && ni->host_events.num_events < (uint32_t)max &&
+    while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
            !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
            pw_event_queue_pop(ni->events, &event)) {
         if (event.kind == PW_EVENT_DEPARTURE) {
@@ -319,7 +308,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     if (ni->failure) return ni->failure;
     pw_bounds_announce(ni);
-    return host_events_take(&ni->host_events, events, max);
+    return take_events(ni, events, max);
 }
 
 /* Not behind an answer that is still on its way: it may change what comes next. */

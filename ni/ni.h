@@ -95,20 +95,31 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
 int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
                                const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id);
 
-/* The user's write channels and reads, as the library's calls reach them. Times: when the CPU,
- * which began at now_ns, has done its register accesses; negative: PW_ERR_*. */
+/* Write channels in a user's hands: opened once, then descriptor, trigger and poll as often as
+ * wanted [R5 2.3.3]; and reads. Times: when the CPU, which began at now_ns, has done its register
+ * accesses; negative: PW_ERR_*. */
 
-/* A write channel for the caller until it is closed: its index. PW_ERR_FULL when the 32 are taken.
- */
+/* What poll says of a channel's last transfer. */
+#define PW_CHANNEL_FINISHED 1
+#define PW_CHANNEL_ONGOING 2
+#define PW_CHANNEL_PAUSED 3 /* without error: a block waits for its page */
+#define PW_CHANNEL_FAILED 4 /* finished with error */
+
+/* A write channel of the domain's page for the caller until it is closed: its index. PW_ERR_FULL
+ * when the 32 are taken, PW_ERR_CONTEXT without a page. */
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid);
 /* PW_ERR_INVALID when it is not open, or its transfer not over. */
 int pw_ni_close_channel(pw_ni *ni, uint32_t channel);
+/* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open
+ * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
+ * none. */
 int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
                                 const pw_descriptor *descriptor, int64_t now_ns);
-/* Start what was inserted. *id: of PW_HOST_WRITE_DONE. */
+/* Start what was inserted, once. *id: of PW_HOST_WRITE_DONE. PW_ERR_INVALID when there is nothing
+ * to start. */
 int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id);
-/* PW_CHANNEL_* of the last transfer as it stands at now_ns, up to which pw_ni_run has been. The
- * register access is the caller's to count. */
+/* PW_CHANNEL_* of the last transfer as it stands at now_ns, up to which pw_ni_run has been;
+ * PW_ERR_INVALID when nothing was triggered. The register access is the caller's to count. */
 int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns);
 /* What stands in the scratchpad for a channel, the user's or not; PW_ERR_INVALID when there is no
  * such channel. */

@@ -236,16 +236,10 @@ static pw_answer attempt_of(const pw_transaction *transaction, uint64_t identity
                        .at_ns = transaction->sending_until_ns};
 }
 
-/* What leaves of a block, after what the network does to it. */
-typedef struct {
-    uint64_t mask; /* packets */
-    pw_time first_ns, last_ns, held_ns;
-    bool late; /* the attempt is over before an answer can be here */
-} leaving;
-
-/* False: no packet arrives. */
-static bool impair(pw_ni *ni, const reading *block, uint64_t identity, leaving *out)
+/* What the network does to the block that departs. False: no packet arrives. */
+static bool impair(pw_ni *ni, const reading *block, uint64_t identity)
 {
+    pw_departure *out = &ni->departure;
     pw_transaction *transaction = block->transaction;
     uint32_t peer = block->transfer->peer;
     if (ni->impairments.any && out->mask)
@@ -261,9 +255,10 @@ static bool impair(pw_ni *ni, const reading *block, uint64_t identity, leaving *
     return out->mask != 0;
 }
 
-static void write_header(const pw_ni *ni, const reading *block, const leaving *out,
-                         uint32_t frame_bytes, pw_block_frame *frame)
+static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_bytes,
+                         pw_block_frame *frame)
 {
+    const pw_departure *out = &ni->departure;
     *frame = (pw_block_frame){
         .header = {.magic = PW_FRAME_MAGIC,
                    .kind = PW_FRAME_BLOCK,
@@ -284,8 +279,8 @@ static void write_header(const pw_ni *ni, const reading *block, const leaving *o
         .packet_mask = out->mask,
         .block_bytes = block->num_bytes,
         .num_packets = block->num_packets,
-        .packet_interval_ps = at_most(ni->departure.interval_ps, UINT32_MAX),
-        .waited_ns = at_most((uint64_t)ni->departure.waited_ns, PW_WAITED_MAX_NS),
+        .packet_interval_ps = at_most(out->interval_ps, UINT32_MAX),
+        .waited_ns = at_most((uint64_t)out->waited_ns, PW_WAITED_MAX_NS),
         .last_packet_ns = out->last_ns,
         .held_ns = out->held_ns,
         .notification = block->transfer->notification,
@@ -293,9 +288,10 @@ static void write_header(const pw_ni *ni, const reading *block, const leaving *o
 }
 
 /* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
-static pw_block_frame *make_frame(pw_ni *ni, const reading *block, const leaving *out,
-                                  uint32_t *covered_bytes, uint32_t *code)
+static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *covered_bytes,
+                                  uint32_t *code)
 {
+    const pw_departure *out = &ni->departure;
     uint32_t peer = block->transfer->peer, crc_bytes = (block->num_packets * 4 + 7) & ~7u;
     *covered_bytes = (uint32_t)sizeof(pw_block_frame) + crc_bytes;
     uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
@@ -305,7 +301,7 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, const leaving
                      : pw_burst_append(ni->bursts, peer, frame_bytes);
     *code = PW_UNRECOVERABLE;
     if (!frame) return NULL;
-    write_header(ni, block, out, frame_bytes, frame);
+    write_header(ni, block, frame_bytes, frame);
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)crcs + crc_bytes;
     crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
@@ -321,8 +317,9 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, const leaving
 }
 
 /* The block is out: its answer is foreseen or awaited. */
-static void await_answer(pw_ni *ni, const reading *block, const leaving *out, pw_block_frame *frame)
+static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
 {
+    const pw_departure *out = &ni->departure;
     bool whole = out->mask == first_packets(block->num_packets);
     pw_time answer_ns, last_ns = out->last_ns;
     if (whole && pw_lookahead_foresee(ni, block->transfer, block->transaction, frame, &answer_ns)) {
@@ -345,18 +342,16 @@ void pw_source_send_block(pw_ni *ni, pw_actions *failures)
                          departure->translated_ns);
         return;
     }
-    leaving out = {
-        .mask = departure->mask, .first_ns = departure->first_ns, .last_ns = departure->last_ns};
-    ni->counters.packets += (uint64_t)__builtin_popcountll(out.mask);
+    ni->counters.packets += (uint64_t)__builtin_popcountll(departure->mask);
     uint64_t identity = pw_identity(block.transfer->stream, block.transaction->block_idx);
-    if (!impair(ni, &block, identity, &out)) return;
+    if (!impair(ni, &block, identity)) return;
     uint32_t covered_bytes, code;
-    pw_block_frame *frame = make_frame(ni, &block, &out, &covered_bytes, &code);
+    pw_block_frame *frame = make_frame(ni, &block, &covered_bytes, &code);
     if (!frame) {
         pw_firmware_fail(&ni->firmware, channel, code, failures, departure->translated_ns);
         return;
     }
-    await_answer(ni, &block, &out, frame);
+    await_answer(ni, &block, frame);
     if (ni->impairments.any)
         pw_network_alter(ni, block.transfer->peer, channel, frame, covered_bytes);
 }

@@ -3,6 +3,7 @@
 #ifndef PW_NI_STATE_H
 #define PW_NI_STATE_H
 #include "native/calendar.h"
+#include "native/pool.h"
 #include "native/costs.h"
 #include "ni/ni.h"
 #include "native/frames.h"
@@ -30,12 +31,6 @@ typedef struct {
         pw_time at_ns;
     } lost; /* a block of the peer that was dropped here and has not come again */
 } pw_path;
-
-/* Events for the host in the order in which they came up: a ring that grows. */
-typedef struct {
-    pw_host_event *ring;
-    uint32_t capacity, head, num_events;
-} pw_host_events;
 
 /* Inbound transfers: what the destination knows of each stream of blocks until it is complete here
  * and closed by its source. */
@@ -129,7 +124,9 @@ typedef struct {
     pw_transaction *transaction;
     pw_time translated_ns, first_ns, last_ns; /* first, last packet at the destination */
     pw_time waited_ns;                        /* for send engine and link */
-    uint64_t mask, interval_ps;
+    uint64_t mask, interval_ps;               /* packets that leave */
+    pw_time held_ns; /* an injected delay in the network, which is in the times above */
+    bool late;       /* with it the attempt is over before an answer can be here */
 } pw_departure;
 
 /* Two blocks that the R5 has issued together, until both are sent. */
@@ -137,8 +134,6 @@ typedef struct {
     const pw_transaction *first, *second;
     pw_block_frame *frame; /* of the first, when it has left */
 } pw_pairing;
-
-struct pw_held_burst;
 
 struct pw_ni {
     pw_costs costs;
@@ -172,8 +167,10 @@ struct pw_ni {
     struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;
-    bool advises; /* of fetches, before their transfers begin */
-    pw_host_events host_events;
+    bool advises;         /* of fetches, before their transfers begin */
+    pw_queue host_events; /* in the order in which they came up */
+    pw_pool host_event_pool;
+    uint32_t num_host_events;
     int32_t failure; /* PW_ERR_* of the host's own that cost a frame or an event: nothing goes on */
     pw_actions actions; /* of the event under way */
     uint32_t next_action;
@@ -183,7 +180,7 @@ struct pw_ni {
     pw_service service;   /* of the arrival or departure */
     bool decision_wanted; /* nothing goes on before the host's answer */
     uint64_t decision_id;
-    struct pw_held_burst *first_held, *last_held; /* bursts that came meanwhile */
+    pw_queue held; /* bursts that came meanwhile */
 };
 
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,

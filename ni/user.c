@@ -187,34 +187,83 @@ int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
     return posted_ns;
 }
 
-int pw_ni_open_channel(pw_ni *ni, uint16_t pdid) { return pw_channel_open(&ni->firmware, pdid); }
+/* What the user has done with a channel of his own. */
+enum { CLOSED, OPEN, INSERTED, TRIGGERED };
+
+static uint8_t state_of(const pw_ni *ni, uint32_t channel)
+{
+    return channel < PW_NUM_CHANNELS ? ni->firmware.user_states[channel] : CLOSED;
+}
+
+/* Is it open, and no transfer of its under way? */
+static bool is_at_rest(const pw_ni *ni, uint32_t channel)
+{
+    uint8_t state = state_of(ni, channel);
+    return state != CLOSED && !(state == TRIGGERED && ni->firmware.transfers[channel].active);
+}
+
+int pw_ni_open_channel(pw_ni *ni, uint16_t pdid)
+{
+    int channel = pw_firmware_claim_write(&ni->firmware, pdid);
+    if (channel >= 0) ni->firmware.user_states[channel] = OPEN;
+    return channel;
+}
 
 int pw_ni_close_channel(pw_ni *ni, uint32_t channel)
 {
-    return pw_channel_close(&ni->firmware, channel);
+    if (!is_at_rest(ni, channel)) return PW_ERR_INVALID;
+    ni->firmware.user_states[channel] = CLOSED;
+    return PW_OK;
 }
 
 int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
                                 const pw_descriptor *descriptor, int64_t now_ns)
 {
-    if (peer >= ni->num_nodes) return PW_ERR_INVALID;
-    int code = pw_channel_insert(&ni->firmware, channel, peer, descriptor);
-    return code < 0 ? code : now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
+    pw_firmware *firmware = &ni->firmware;
+    if (peer >= ni->num_nodes || !is_at_rest(ni, channel) || !pw_descriptor_is_valid(descriptor))
+        return PW_ERR_INVALID;
+    if (pw_range_wraps(descriptor->source_address, descriptor->transfer_bytes) ||
+        pw_range_wraps(descriptor->destination_address, descriptor->transfer_bytes))
+        return PW_ERR_ADDRESS;
+    firmware->descriptors[channel] = *descriptor;
+    firmware->descriptors[channel].done = 0;
+    firmware->transfers[channel].peer = peer;
+    firmware->user_states[channel] = INSERTED;
+    return now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
 }
 
 int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
 {
+    pw_firmware *firmware = &ni->firmware;
+    if (state_of(ni, channel) != INSERTED) return PW_ERR_INVALID;
     pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs.core_register_write_ns;
-    uint32_t stream;
-    int code = pw_channel_trigger(&ni->firmware, channel, posted_ns, &stream);
-    if (code < 0) return code;
-    *id = stream;
+    pw_transfer transfer =
+        pw_transfer_of(&firmware->descriptors[channel], firmware->transfers[channel].peer,
+                       firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
+    *id = transfer.cookie = transfer.stream = pw_firmware_new_stream(firmware);
+    firmware->user_states[channel] = TRIGGERED;
+    pw_firmware_trigger(firmware, channel, &transfer, posted_ns);
     return posted_ns;
+}
+
+static bool is_paused(const pw_firmware *firmware, uint32_t channel)
+{
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
+        const pw_transaction *transaction = &firmware->transactions.entries[i];
+        if (transaction->state == PW_TRANSACTION_NACKED && transaction->channel == channel)
+            return true;
+    }
+    return false;
 }
 
 int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns)
 {
-    return pw_channel_poll(&ni->firmware, channel, now_ns);
+    if (state_of(ni, channel) != TRIGGERED) return PW_ERR_INVALID;
+    const pw_transfer *transfer = &ni->firmware.transfers[channel];
+    if (transfer->active)
+        return is_paused(&ni->firmware, channel) ? PW_CHANNEL_PAUSED : PW_CHANNEL_ONGOING;
+    if (now_ns < transfer->finished_ns) return PW_CHANNEL_ONGOING;
+    return transfer->error ? PW_CHANNEL_FAILED : PW_CHANNEL_FINISHED;
 }
 
 int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out)

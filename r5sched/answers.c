@@ -11,8 +11,6 @@ void pw_answers_trace_step(pw_firmware *firmware, const pw_transaction *transact
                  (uint64_t)state | (uint64_t)event << 8 | next << 16);
 }
 
-/* Take the step that the table has for the event. Who reacts gives the entry back when it says
- * FREE. */
 enum pw_block_reaction pw_answers_step(pw_firmware *firmware, pw_transaction *transaction,
                                        enum pw_block_event event, pw_time at_ns)
 {
@@ -37,7 +35,6 @@ uint64_t pw_answers_identity(const pw_firmware *firmware, const pw_transaction *
     return pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
 }
 
-/* The pending transaction that an answer is for, or NULL when it is of an older attempt. */
 pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
 {
     pw_transaction *transaction = pw_transactions_find(&firmware->transactions, (uint16_t)answer);

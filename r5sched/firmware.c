@@ -17,7 +17,7 @@ static int mailbox_init(pw_mailbox *mailbox, uint32_t depth)
 static void mailbox_destroy(pw_mailbox *mailbox)
 {
     free(mailbox->taken_ns);
-    free(mailbox->waiting);
+    pw_pool_finish(&mailbox->entries);
 }
 
 /* An entry came at at_ns and leaves at taken_ns. True when it found the mailbox full. */
@@ -34,24 +34,16 @@ static bool mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
  */
 static int mailbox_keep(pw_mailbox *mailbox, const pw_event *entry)
 {
-    if (mailbox->num_waiting == mailbox->capacity) {
-        uint32_t capacity = mailbox->capacity ? 2 * mailbox->capacity : 64;
-        pw_event *bigger = malloc(capacity * sizeof *bigger);
-        if (!bigger) return PW_ERR_NOMEM;
-        for (uint32_t i = 0; i < mailbox->num_waiting; i++)
-            bigger[i] = mailbox->waiting[(mailbox->head + i) % mailbox->capacity];
-        free(mailbox->waiting);
-        mailbox->waiting = bigger;
-        mailbox->capacity = capacity;
-        mailbox->head = 0;
-    }
-    mailbox->waiting[(mailbox->head + mailbox->num_waiting) % mailbox->capacity] = *entry;
+    pw_mailbox_entry *kept = pw_pool_take(&mailbox->entries, sizeof *kept);
+    if (!kept) return PW_ERR_NOMEM;
+    kept->event = *entry;
+    pw_queue_append(&mailbox->waiting, kept);
     return mailbox->num_waiting++ >= mailbox->depth;
 }
 
 static void mailbox_drop_head(pw_mailbox *mailbox)
 {
-    mailbox->head = (mailbox->head + 1) % mailbox->capacity;
+    pw_pool_give(&mailbox->entries, pw_queue_take(&mailbox->waiting));
     mailbox->num_waiting--;
 }
 
@@ -74,81 +66,6 @@ pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint1
         .hint = (uint8_t)descriptor->reserved[0],
         .window_blocks = (uint8_t)descriptor->reserved[1],
     };
-}
-
-enum { CLOSED, OPEN, INSERTED, TRIGGERED };
-
-static bool is_busy(const pw_firmware *firmware, uint32_t channel)
-{
-    return firmware->user_states[channel] == TRIGGERED && firmware->transfers[channel].active;
-}
-
-int pw_channel_open(pw_firmware *firmware, uint16_t pdid)
-{
-    int channel = pw_firmware_claim_write(firmware, pdid);
-    if (channel >= 0) firmware->user_states[channel] = OPEN;
-    return channel;
-}
-
-int pw_channel_close(pw_firmware *firmware, uint32_t channel)
-{
-    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED ||
-        is_busy(firmware, channel))
-        return PW_ERR_INVALID;
-    firmware->user_states[channel] = CLOSED;
-    return PW_OK;
-}
-
-int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
-                      const pw_descriptor *descriptor)
-{
-    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] == CLOSED ||
-        is_busy(firmware, channel))
-        return PW_ERR_INVALID;
-    if (!pw_descriptor_is_valid(descriptor)) return PW_ERR_INVALID;
-    if (pw_range_wraps(descriptor->source_address, descriptor->transfer_bytes) ||
-        pw_range_wraps(descriptor->destination_address, descriptor->transfer_bytes))
-        return PW_ERR_ADDRESS;
-    firmware->descriptors[channel] = *descriptor;
-    firmware->descriptors[channel].done = 0;
-    firmware->transfers[channel].peer = peer;
-    firmware->user_states[channel] = INSERTED;
-    return PW_OK;
-}
-
-int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream)
-{
-    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] != INSERTED)
-        return PW_ERR_INVALID;
-    const pw_descriptor *descriptor = &firmware->descriptors[channel];
-    pw_transfer transfer = pw_transfer_of(descriptor, firmware->transfers[channel].peer,
-                                          firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
-    transfer.cookie = transfer.stream = pw_firmware_new_stream(firmware);
-    firmware->user_states[channel] = TRIGGERED;
-    pw_firmware_trigger(firmware, channel, &transfer, at_ns);
-    *stream = transfer.stream;
-    return PW_OK;
-}
-
-static bool is_paused(const pw_firmware *firmware, uint32_t channel)
-{
-    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        const pw_transaction *transaction = &firmware->transactions.entries[i];
-        if (transaction->state == PW_TRANSACTION_NACKED && transaction->channel == channel)
-            return true;
-    }
-    return false;
-}
-
-int pw_channel_poll(const pw_firmware *firmware, uint32_t channel, pw_time at_ns)
-{
-    if (channel >= PW_NUM_CHANNELS || firmware->user_states[channel] != TRIGGERED)
-        return PW_ERR_INVALID;
-    const pw_transfer *transfer = &firmware->transfers[channel];
-    if (transfer->active)
-        return is_paused(firmware, channel) ? PW_CHANNEL_PAUSED : PW_CHANNEL_ONGOING;
-    if (at_ns < transfer->finished_ns) return PW_CHANNEL_ONGOING;
-    return transfer->error ? PW_CHANNEL_FAILED : PW_CHANNEL_FINISHED;
 }
 
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
@@ -293,16 +210,11 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     *own = *transfer;
     own->active = true;
     firmware->num_active++;
-    own->notified = own->queued = own->open = own->lookahead_off = own->awaits_confirmation = false;
-    own->paused = false;
     own->in_order_ns = INT64_MIN;
-    own->num_unconfirmed = 0;
-    own->error = 0;
     uint64_t block_max = (uint64_t)firmware->settings->block_bytes;
     own->first_block_bytes =
         pw_first_block_bytes(block_max, own->destination_address, own->num_bytes);
     own->num_blocks = pw_num_blocks(block_max, own->destination_address, own->num_bytes);
-    own->next_block = own->outstanding = own->num_acked = 0;
     own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH)
                            : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
     if (!own->window_blocks) own->window_blocks = (uint8_t)firmware->settings->window_blocks;

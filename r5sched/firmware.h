@@ -11,6 +11,7 @@
 #include "native/calendar.h"
 #include "native/costs.h"
 #include "native/counters.h"
+#include "native/pool.h"
 #include "native/settings.h"
 #include "native/receiver.h"
 #include "native/tallies.h"
@@ -19,21 +20,27 @@
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
+typedef struct {
+    pw_link link;
+    pw_event event;
+} pw_mailbox_entry;
+
 /* A mailbox of the R5: entries leave in the order they came. An entry that finds it full waits
  * before it, in order, and loses nothing (flow control of the links). Only entries that cannot be
  * taken out at once are kept here; of the others it is known when the R5 took them. */
 typedef struct {
     pw_time *taken_ns; /* ring of depth: when the last entries were taken out */
     uint32_t depth, next_taken;
-    pw_event *waiting; /* ring */
-    uint32_t capacity, head, num_waiting;
+    pw_queue waiting; /* of pw_mailbox_entry */
+    pw_pool entries;
+    uint32_t num_waiting;
     bool blocked; /* the head cannot be taken out */
     bool pumping; /* an event that looks at the head again is in the queue */
 } pw_mailbox;
 
 static inline const pw_event *pw_mailbox_head(const pw_mailbox *mailbox)
 {
-    return &mailbox->waiting[mailbox->head];
+    return &((const pw_mailbox_entry *)mailbox->waiting.first)->event;
 }
 
 #define PW_NO_PEER UINT32_MAX
@@ -142,8 +149,9 @@ typedef struct {
     pw_transactions transactions;
     pw_descriptor descriptors[PW_NUM_CHANNELS];
     pw_transfer transfers[PW_NUM_CHANNELS];
-    uint8_t user_states[PW_NUM_CHANNELS]; /* of channels that a user opened; firmware.c alone knows
-                                             more */
+    uint8_t
+        user_states[PW_NUM_CHANNELS];     /* not 0: a user has the channel, which is not claimed for
+                                             others' transfers; the rest is who opens them to know */
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */
@@ -175,7 +183,8 @@ pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint1
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 /* The id of a new write, by which source and destination know it. */
 uint32_t pw_firmware_new_stream(pw_firmware *firmware);
-/* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns. */
+/* The transfer on a claimed channel is triggered: its descriptor is in the scratchpad at at_ns.
+ * transfer: zero but for what is asked for. */
 void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer,
                          pw_time at_ns);
 /* A read request stands in the mailbox at at_ns. PW_ERR_NOMEM when it cannot be kept. */
@@ -224,32 +233,5 @@ static inline uint64_t pw_identity(uint32_t stream, uint32_t block_idx)
 {
     return (uint64_t)stream << 32 | block_idx;
 }
-
-/* Write channels in a user's hands: opened once, then descriptor, trigger and poll as often as
- * wanted [R5 2.3.3]. Channels that nobody has opened are claimed for one transfer
- * (pw_firmware_claim_write). */
-
-/* cdef begin */
-/* What poll says of a channel's last transfer. */
-#define PW_CHANNEL_FINISHED 1
-#define PW_CHANNEL_ONGOING 2
-#define PW_CHANNEL_PAUSED 3 /* without error: a block waits for its page */
-#define PW_CHANNEL_FAILED 4 /* finished with error */
-/* cdef end */
-
-/* A free write channel of the domain's page, kept until it is closed: its index, PW_ERR_FULL when
- * all 32 are taken, PW_ERR_CONTEXT without a page. */
-int pw_channel_open(pw_firmware *firmware, uint16_t pdid);
-/* PW_ERR_INVALID when the channel is not open or its transfer is not over. */
-int pw_channel_close(pw_firmware *firmware, uint32_t channel);
-/* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open
- * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
- * none. */
-int pw_channel_insert(pw_firmware *firmware, uint32_t channel, uint32_t peer,
-                      const pw_descriptor *descriptor);
-/* Start what was inserted, once, at at_ns. PW_ERR_INVALID when there is nothing to start. */
-int pw_channel_trigger(pw_firmware *firmware, uint32_t channel, pw_time at_ns, uint32_t *stream);
-/* PW_CHANNEL_* as of at_ns; PW_ERR_INVALID when nothing was triggered. */
-int pw_channel_poll(const pw_firmware *firmware, uint32_t channel, pw_time at_ns);
 
 #endif

@@ -14,7 +14,6 @@ static uint64_t identity_of_event(pw_firmware *firmware, const pw_answer *answer
     return is_pending ? answer->identity : PW_NO_IDENTITY;
 }
 
-/* The block is sent again while an answer to the attempt is still to come. */
 void pw_foreseen_overtake(pw_firmware *firmware, pw_transaction *transaction)
 {
     const pw_overtaken overtaken = {.identity = pw_answers_identity(firmware, transaction),

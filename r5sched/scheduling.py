@@ -12,12 +12,11 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Sequence
 from typing import Any
 
 from pagewire.native import ffi, lib
 from pagewire.native.declared import choices
-from pagewire.native.extension import Entry, ExtensionError, Registry, describe
+from pagewire.native.extension import Entry, ExtensionError, Registry, ask
 
 WINDOW_MAX = int(lib.PW_WINDOW_MAX)
 
@@ -77,11 +76,6 @@ REGISTRY: Registry[SchedulingPolicy] = Registry(
 """What `firmware.scheduling` takes."""
 
 
-def create(name: str, *, folders: Sequence[str] = ()) -> SchedulingPolicy | None:
-    """The policy of a name or of module:Class; None when the firmware goes by size."""
-    return REGISTRY.create(name, folders=folders)
-
-
 def reason_to_refuse(answer: object) -> str:
     """Why this is no decision; empty when it is one."""
     if not isinstance(answer, Scheduling):
@@ -108,19 +102,13 @@ class Scheduler:
 
     def decide(self, transfer: PostedTransfer) -> Any:
         """The decision as struct pw_scheduling, good until the next call."""
-        try:
-            answer = self._policy.schedule(transfer=transfer)
-        except (
-            BaseException
-        ) as error:  # SystemExit too: ending quietly would leave the peers waiting
-            raise SchedulingError(
-                f"scheduling policy '{self._name}' raised {describe(error)} (asked for {transfer})"
-            ) from error
-        reason = reason_to_refuse(answer)
-        if reason:
-            raise SchedulingError(
-                f"scheduling policy '{self._name}' answered {reason} (asked for {transfer})"
-            )
+        answer = ask(
+            f"scheduling policy '{self._name}'",
+            transfer,
+            lambda: self._policy.schedule(transfer=transfer),
+            reason_to_refuse,
+            SchedulingError,
+        )
         self._answer.hint = answer.hint
         self._answer.window_blocks = answer.window_blocks or 0
         return self._answer

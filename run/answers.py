@@ -29,11 +29,12 @@ class Answers:
         self._failed = failed
         self._alive: list[Any] = []  # what C points to
         self._page_in: PolicyHost | None = None
+        self._policy = policy.REGISTRY.create(config.run.policy)
         self._policy_name = config.run.policy
         self.decide = ffi.NULL
-        if not policy.is_built_in(config.run.policy):
+        if self._policy is not None:
             self.decide = self.callback("int(void *, uint64_t)", self._decide)
-        own = scheduling.create(config.firmware.scheduling)
+        own = scheduling.REGISTRY.create(config.firmware.scheduling)
         self._scheduler: scheduling.Scheduler | None = None
         self.schedule = ffi.NULL
         if own is not None:
@@ -62,11 +63,11 @@ class Answers:
 
     def bind(self, node: Any, tables: Any) -> None:
         """The pw_node that asks is there. tables: the platform's, by name."""
-        if self.decide:
+        if self._policy is not None:
             self._page_in = PolicyHost(
                 lib.pw_node_ni(node),
                 lib.pw_node_memory(node),
-                policy.load(self._policy_name),
+                self._policy,
                 self._policy_name,
             )
         if self.strategy is not None:

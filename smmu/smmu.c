@@ -246,9 +246,9 @@ pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, p
     return INT64_MIN;
 }
 
-pw_time pw_smmu_blocked_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
+bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
 {
-    return bank->sctlr & PW_SCTLR_HUPCF ? INT64_MIN : pw_smmu_active_until(smmu, bank, at_ns);
+    return !(bank->sctlr & PW_SCTLR_HUPCF) && pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN;
 }
 
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns)

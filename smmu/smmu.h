@@ -102,13 +102,8 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
 /* The handler writes FSR back at at_ns: the fault recorded last is active until then. */
 void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns);
 /* With HUPCF = 0 an access at at_ns is terminated, whatever its page, while a fault from before is
- * active: until when, or INT64_MIN when it is not. */
-pw_time pw_smmu_blocked_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns);
-static inline bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank,
-                                      pw_time at_ns)
-{
-    return pw_smmu_blocked_until(smmu, bank, at_ns) != INT64_MIN;
-}
+ * active. */
+bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns);
 /* A fault of the bank is active at at_ns, whatever HUPCF: until when, or INT64_MIN. */
 pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns);
 /* Stall: the driver writes RESUME at at_ns; the fault recorded last is active until then. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pagewire.native.extension import describe
+from pagewire.native.extension import ask
 from pagewire.native.impairment_planners import REGISTRY, ImpairmentPlanner
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.native.settings import ConfigError
@@ -29,13 +29,10 @@ def plan(
     planner = REGISTRY.create(configured.planner, folders=folders)
     if planner is None:
         return configured
-    what = f"impairments.planner = '{configured.planner}': plan()"
-    asked = f"(asked for rank {rank} of {num_ranks})"
-    try:
-        made = planner.plan(rank=rank, num_ranks=num_ranks, configured=configured)
-    except BaseException as error:  # SystemExit too: ending quietly would leave the peers waiting
-        raise ConfigError(f"{what} raised {describe(error)} {asked}") from error
-    reason = reason_to_refuse(made)
-    if reason:
-        raise ConfigError(f"{what} answered {reason} {asked}")
-    return made
+    return ask(
+        f"impairments.planner = '{configured.planner}': plan()",
+        f"rank {rank} of {num_ranks}",
+        lambda: planner.plan(rank=rank, num_ranks=num_ranks, configured=configured),
+        reason_to_refuse,
+        ConfigError,
+    )

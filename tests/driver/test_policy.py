@@ -11,7 +11,7 @@ from engine_pair import Buffer, Pair
 from page_in_policies import twin
 
 from pagewire.cli.main import main
-from pagewire.driver import conformance, policy
+from pagewire.driver import conformance
 from pagewire.driver.policy import REGISTRY, PageFault, PageInPolicy
 from pagewire.driver.policy_host import PolicyError
 from pagewire.native import lib
@@ -68,11 +68,11 @@ def folder(tmp_path, monkeypatch):
 
 def test_class_is_found_in_the_working_directory_and_in_given_folders(folder):
     path = list(sys.path)
-    assert type(policy.load("own_policies:Good")).__name__ == "Good"
+    assert type(REGISTRY.create("own_policies:Good")).__name__ == "Good"
     beside = folder / "beside"
     beside.mkdir()
     (beside / "elsewhere.py").write_text("from own_policies import Good\n")
-    assert isinstance(policy.load("elsewhere:Good", folders=[str(beside)]), PageInPolicy)
+    assert isinstance(REGISTRY.create("elsewhere:Good", folders=[str(beside)]), PageInPolicy)
     assert sys.path == path
 
 
@@ -97,7 +97,7 @@ def test_class_is_found_in_the_working_directory_and_in_given_folders(folder):
 )
 def test_class_that_cannot_be_used_is_refused_with_the_reason(folder, name, texts):
     with pytest.raises(ConfigError) as caught:
-        policy.load(name)
+        REGISTRY.create(name)
     assert f"run.policy = '{name}'" in str(caught.value)
     for text in texts:
         assert text in str(caught.value)

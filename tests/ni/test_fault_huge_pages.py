@@ -44,21 +44,24 @@ def huge_buffer(num_regions: int) -> Buffer:
     return buffer
 
 
+COLLAPSES = {"model_collapse_millionths": 1_000_000}
+"""Settings of a node at which whatever can collapse does when a transfer begins."""
+
+
 def collapse(pair: Pair, node: int, buffer: Buffer) -> int:
-    count = ffi.new("uint64_t *")
-    memory = pair.memories[node]
-    code = lib.pw_memory_collapse(memory, buffer.first_page, buffer.num_pages, count)
-    check(code, "collapse")
-    lib.pw_ni_invalidate(pair.nis[node], PDID, buffer.first_page, buffer.num_pages)
-    return int(count[0])
+    pages = buffer.first_page, buffer.num_pages
+    count = lib.pw_memory_begin_transfer(pair.memories[node], *pages)
+    lib.pw_ni_invalidate(pair.nis[node], PDID, *pages)
+    return int(count)
 
 
 @pytest.mark.parametrize("ends", ENDS)
 def test_model_collapsed_pages_fault_once_for_all_512(ends: str) -> None:
-    pair = Pair(memory_backend=MODEL, timeout_ns=100_000)
+    at_source, at_destination = ends != "destination", ends != "source"
+    of_node = {node: COLLAPSES for node, here in enumerate((at_source, at_destination)) if here}
+    pair = Pair(memory_backend=MODEL, timeout_ns=100_000, of_node=of_node)
     source, destination = huge_buffer(1), huge_buffer(1)
     source.fill(pattern(HUGE_BYTES))
-    at_source, at_destination = ends != "destination", ends != "source"
     if at_source:
         assert collapse(pair, 0, source) == 1
     if at_destination:
@@ -83,7 +86,7 @@ def test_model_collapsed_pages_fault_once_for_all_512(ends: str) -> None:
 
 def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_same_time() -> None:
     absent_ns, _ = one_page(memory_backend=MODEL)
-    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL)
+    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL, of_node={1: COLLAPSES})
     source, destination = huge_buffer(1), huge_buffer(1)
     assert collapse(pair, 1, destination) == 1
     pair.trace()
@@ -94,7 +97,8 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
     assert pair.counters(1).pages_paged_in == 1
 
     # handlers would interrupt the tasklet
-    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL, costs={"handler_ns": 0})
+    costs = {"handler_ns": 0}
+    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL, costs=costs, of_node={1: COLLAPSES})
     assert collapse(pair, 1, destination) == 1
     pair.trace()
     pair.write(source, destination)
@@ -109,13 +113,16 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
 
 
 def test_model_collapse_in_the_middle_of_a_transfer_is_seen_by_its_next_block() -> None:
-    pair = Pair(memory_backend=MODEL, lookahead_blocks=0)
+    pair = Pair(memory_backend=MODEL, lookahead_blocks=0, of_node={1: COLLAPSES})
     source, destination = huge_buffer(1), huge_buffer(1)
     source.fill(pattern(HUGE_BYTES, 5))
+    pinned = pair.memories[1], destination.first_page, 1  # and so not collapsed when it begins
+    check(lib.pw_memory_pin(*pinned, ffi.NULL), "pin")
     pair.write(source, destination)
     pair.run(200_000)
     assert 0 < pair.counters(0).acks < 128
     assert faults(pair, 1) == (0, 0, 0, 0)
+    check(lib.pw_memory_unpin(*pinned), "unpin")
     assert collapse(pair, 1, destination) == 1
     pair.finish((source, destination))
     assert faults(pair, 1)[1] > 0 and pair.counters(1).pages_paged_in == 1

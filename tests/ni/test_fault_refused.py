@@ -22,6 +22,7 @@ from faulting_pair import (
 )
 from mappings import LIBC, READ_WRITE, map_at, unmap
 
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native import check, lib
 from pagewire.smmu.registers import Fsr
 
@@ -32,7 +33,7 @@ from pagewire.smmu.registers import Fsr
 def test_mapping_that_forbids_the_access_ends_in_an_error_and_nothing_is_written(
     end: str, backend: int, resident_before: bool
 ) -> None:
-    if backend == HOST and not CHECKS & lib.PW_CHECKS_PERMISSION and resident_before:
+    if not CHECKS & lib.PW_CHECKS_PERMISSION and (resident_before or backend == MODEL):
         pytest.skip("PROCMAP_QUERY: Linux 6.11 or newer")
     pair = Pair(memory_backend=backend)
     source, destination = resident(2 * BLOCK)
@@ -42,17 +43,12 @@ def test_mapping_that_forbids_the_access_ends_in_an_error_and_nothing_is_written
     if not resident_before:
         locked.drop()
     before = destination.read() if resident_before or end == "source" else bytes(2 * BLOCK)
-    if backend == HOST:
-        assert LIBC.mprotect(locked.address, 2 * BLOCK, allowed) == 0
-    else:
-        memory, pages = pair.memories[node], (locked.first_page, locked.num_pages)
-        if not resident_before:
-            check(lib.pw_memory_set(memory, *pages, ABSENT), "set")
-        check(lib.pw_memory_protect(memory, *pages, allowed), "protect")
+    if backend == MODEL and not resident_before:
+        set_pages(pair, node, locked, ABSENT)
+    assert LIBC.mprotect(locked.address, 2 * BLOCK, allowed) == 0
     pair.write(source, destination)
     found = pair.errors()
-    if backend == HOST:
-        assert LIBC.mprotect(locked.address, 2 * BLOCK, READ_WRITE) == 0
+    assert LIBC.mprotect(locked.address, 2 * BLOCK, READ_WRITE) == 0
     assert found[DONE] == lib.PW_ERR_PROTECTION
     if end == "destination":
         assert found[ARRIVED] == lib.PW_ERR_PROTECTION
@@ -118,13 +114,18 @@ def test_unmapped_address_is_a_decode_error_and_both_sides_live_on(
 @pytest.mark.parametrize("end", ["source", "destination"])
 def test_page_unmapped_between_the_fault_and_the_tasklet_is_an_error(end: str) -> None:
     """The fault is for an absent page; when the tasklet comes to it the program has unmapped it."""
-    pair = Pair(memory_backend=MODEL)
-    pair.trace()
     source, destination = resident(3 * BLOCK)
     buffer, node = (source, 0) if end == "source" else (destination, 1)
     page = buffer.first_page + 5
+
+    class Unmaps(PageInPolicy):
+        def pages(self, *, fault: PageFault) -> range:
+            check(lib.pw_memory_set(pair.memories[node], fault.page, 1, UNMAPPED), "set")
+            return range(fault.page, fault.page + 1)
+
+    pair = Pair(memory_backend=MODEL, own_policy=Unmaps)
+    pair.trace()
     check(lib.pw_memory_set(pair.memories[node], page, 1, ABSENT), "set")
-    check(lib.pw_memory_set_at_page_in(pair.memories[node], page, 1, UNMAPPED), "set")
     pair.write(source, destination)
     found = pair.errors()
     assert set(found.values()) == {lib.PW_ERR_ADDRESS}

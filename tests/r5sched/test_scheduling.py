@@ -40,20 +40,20 @@ HERE = __name__
 
 
 def test_size_asks_nobody() -> None:
-    assert scheduling.create("size") is None
+    assert scheduling.REGISTRY.create("size") is None
     assert load(environ={}).firmware.scheduling == "size"
 
 
 def test_registered_name_and_class_of_ones_own() -> None:
     scheduling.REGISTRY.register("fixed", Fixed)
     try:
-        assert isinstance(scheduling.create("fixed"), Fixed)
+        assert isinstance(scheduling.REGISTRY.create("fixed"), Fixed)
         assert load(["firmware.scheduling=fixed"], environ={}).firmware.scheduling == "fixed"
         with pytest.raises(ConfigError, match="did you mean 'fixed'"):
             load(["firmware.scheduling=fixd"], environ={})
     finally:
         scheduling.REGISTRY.unregister("fixed")
-    assert isinstance(scheduling.create(f"{HERE}:Fixed"), Fixed)
+    assert isinstance(scheduling.REGISTRY.create(f"{HERE}:Fixed"), Fixed)
 
 
 def test_decision_goes_to_the_engine() -> None:
