@@ -48,23 +48,14 @@ static void destroy(void *self)
     free(once);
 }
 
-static bool has_seen(const once *once, uint64_t first_page, uint64_t num_pages)
-{
-    for (uint64_t num_known = 0; num_known < num_pages;) {
-        uint64_t page = first_page + num_known;
-        const pw_page_interval *known = pw_page_counts_from(&once->seen, page);
-        if (!known || known->first_page > page) return false;
-        num_known += known->end_page - page;
-    }
-    return true;
-}
-
-/* Each page is held once, so that neighbours are one interval. */
+/* Each page is held once, and neighbours are one interval. */
 static int note_seen(once *once, uint64_t first_page, uint64_t num_pages)
 {
     uint64_t hold;
     int code = pw_page_counts_forget(&once->seen, first_page, num_pages);
-    return code == PW_OK ? pw_page_counts_hold(&once->seen, first_page, num_pages, &hold) : code;
+    if (code == PW_OK) code = pw_page_counts_hold(&once->seen, first_page, num_pages, &hold);
+    if (code == PW_OK) pw_page_counts_merge(&once->seen, first_page, first_page + num_pages);
+    return code;
 }
 
 static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
@@ -73,7 +64,8 @@ static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
     pw_strategy_context *context = once->context;
     uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span), num_absent;
     pw_lease lease = {.span = span, .cost.touch_ns = context->costs->lookup_ns};
-    bool is_known = has_seen(once, first_page, num_pages);
+    uint64_t page = first_page;
+    bool is_known = pw_page_counts_next(&once->seen, &page, first_page + num_pages) == num_pages;
     int is_ready = is_known;
     if (is_known && context->settings->strategy_checks_mappings)
         is_ready = pw_strategy_is_present(context, first_page, num_pages, access);

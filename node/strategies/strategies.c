@@ -197,15 +197,10 @@ int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw
 /* A pin that failed may have undone what others had pinned in its range: do that again. */
 static void restore(pw_strategy_context *context, uint64_t first_page, uint64_t end_page)
 {
-    const pw_page_interval *held;
-    while (first_page < end_page &&
-           (held = pw_page_counts_from(&context->pinned_pages, first_page)) &&
-           held->first_page < end_page) {
-        if (held->first_page > first_page) first_page = held->first_page;
-        uint64_t held_end = held->end_page < end_page ? held->end_page : end_page;
-        (void)pw_memory_pin(context->memory, first_page, held_end - first_page, NULL);
-        first_page = held_end;
-    }
+    const pw_page_counts *pinned = &context->pinned_pages;
+    for (uint64_t run; (run = pw_page_counts_next(pinned, &first_page, end_page)) > 0;
+         first_page += run)
+        (void)pw_memory_pin(context->memory, first_page, run, NULL);
 }
 
 int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
