@@ -129,21 +129,26 @@ static pw_handle *take_handle(pw_node *node, uint32_t peer)
     return handle;
 }
 
-/* Post what pw_node_expose has a handle for. */
-static int post_exposed(pw_node *node, pw_handle *handle)
+int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns)
 {
     pw_scheduling scheduling = {PW_HINT_NONE, 0};
     int code = PW_OK;
     if (node->host.schedule)
-        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
-                                   node->clock.now_ns, &scheduling);
+        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true, at_ns,
+                                   &scheduling);
     if (code >= 0)
-        code = pw_ni_expose(node->ni, handle->peer, handle->address, handle->num_bytes, &scheduling,
+        code = pw_ni_expose(node->ni, handle->peer, address, handle->num_bytes, &scheduling,
                             &handle->key);
-    if (code >= 0) {
-        pw_handles_begin(&node->handles, handle, handle->key);
-        return PW_OK;
-    }
+    if (code < 0) return code;
+    pw_handles_begin(&node->handles, handle, handle->key);
+    return PW_OK;
+}
+
+/* Post what pw_node_expose has a handle for. */
+static int post_exposed(pw_node *node, pw_handle *handle)
+{
+    int code = pw_node_post_exposed(node, handle, handle->address, node->clock.now_ns);
+    if (code >= 0) return PW_OK;
     if (handle->has_lease) pw_node_release(node, &handle->lease); /* the first error counts */
     return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
                         handle->peer);

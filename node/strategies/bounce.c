@@ -92,8 +92,6 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     return pw_strategy_nothing_to_undo(self, lease, cost);
 }
 
-static uint64_t piece_bytes(void *self) { return ((const pool *)self)->buffer_bytes; }
-
 /* The buffer of this half that is free first; num_buffers when none is. */
 static uint32_t find_buffer(const pool *pool, bool is_sent)
 {
@@ -160,7 +158,6 @@ static void freed(void *self, const pw_lease *lease, int64_t free_ns)
 }
 
 static const pw_piece_ops pieces = {
-    .piece_bytes = piece_bytes,
     .acquire = acquire_piece,
     .release = release_piece,
     .freed = freed,

@@ -121,9 +121,9 @@ static int trim(pw_kept_pins *pins, pw_strategy_cost *cost)
 int pw_kept_pins_create(pw_strategy_context *context, uint64_t max_pages, uint64_t max_idle_pages,
                         void **self)
 {
-    pw_kept_pins *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
+    int code = pw_strategy_object(context, sizeof(pw_kept_pins), self);
+    if (code != PW_OK) return code;
+    pw_kept_pins *made = *self;
     made->max_pages = max_pages;
     made->max_idle_pages = max_idle_pages;
     return PW_OK;

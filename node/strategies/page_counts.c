@@ -190,7 +190,7 @@ struct run {
 
 static void report(struct run *run)
 {
-    if (run->end_page == run->first_page) return;
+    if (run->end_page == run->first_page || !run->unheld) return;
     int code = run->unheld(run->context, run->first_page, run->end_page - run->first_page);
     if (run->code == PW_OK) run->code = code;
 }

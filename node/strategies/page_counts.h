@@ -35,7 +35,8 @@ void pw_page_counts_finish(pw_page_counts *counts);
 int pw_page_counts_hold(pw_page_counts *counts, uint64_t first_page, uint64_t num_pages,
                         uint64_t *hold);
 /* The holder lets the whole of its range go, once. Pages that were forgotten since then stay as
- * they are, held anew or not. PW_ERR_NOMEM: nothing has changed; never directly after the hold. */
+ * they are, held anew or not. unheld NULL: nobody is told. PW_ERR_NOMEM: nothing has changed;
+ * never directly after the hold. */
 int pw_page_counts_drop(pw_page_counts *counts, uint64_t first_page, uint64_t num_pages,
                         uint64_t hold, pw_page_run unheld, void *context);
 /* Nobody holds these pages any more, and nobody is told. Any range. PW_ERR_NOMEM: nothing has

@@ -2,7 +2,6 @@
 #include "native/array.h"
 #include "node/node_state.h"
 #include <stdlib.h>
-#include <string.h>
 
 int64_t pw_library_work(pw_node *node, int64_t at_ns, int64_t duration_ns)
 {
@@ -154,7 +153,7 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
 {
     const pw_piece_ops *ops = node->strategy->pieces;
     uint64_t rest_bytes = message->wanted_bytes - message->begun_bytes;
-    uint64_t piece_bytes = ops->piece_bytes(node->strategy_self);
+    uint64_t piece_bytes = (uint64_t)node->settings.piece_bytes;
     pw_span span = {message->address + message->begun_bytes,
                     rest_bytes < piece_bytes ? rest_bytes : piece_bytes};
     int access = message->is_sender ? PW_ACCESS_READ : PW_ACCESS_WRITE;
@@ -219,7 +218,7 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
     int64_t cost_ns = pw_node_count_cost(node, &cost, "release");
     if (cost_ns < 0) return cost_ns;
     int64_t free_ns = pw_library_work(node, at_ns, cost_ns);
-    ops->freed(node->strategy_self, &piece->lease, free_ns);
+    if (ops->freed) ops->freed(node->strategy_self, &piece->lease, free_ns);
     pw_handles_give(&node->handles, piece);
     return free_ns;
 }
@@ -228,19 +227,10 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
 
 static int expose(pw_node *node, pw_handle *piece)
 {
-    pw_scheduling scheduling = {PW_HINT_NONE, 0};
-    int code = PW_OK;
-    if (node->host.schedule)
-        code = node->host.schedule(node->host.context, piece->num_bytes, piece->peer, true,
-                                   piece->complete_ns, &scheduling);
-    if (code >= 0)
-        code = pw_ni_expose(node->ni, piece->peer, piece->lease.ni_address, piece->num_bytes,
-                            &scheduling, &piece->key);
-    if (code < 0)
-        return pw_node_fail(node, code, "piece of %llu bytes for node %u",
-                            (printed)piece->num_bytes, piece->peer);
-    pw_handles_begin(&node->handles, piece, piece->key);
-    return PW_OK;
+    int code = pw_node_post_exposed(node, piece, piece->lease.ni_address, piece->complete_ns);
+    return code < 0 ? pw_node_fail(node, code, "piece of %llu bytes for node %u",
+                                   (printed)piece->num_bytes, piece->peer)
+                    : PW_OK;
 }
 
 static int announce(pw_node *node, piece_message *message)
@@ -441,28 +431,18 @@ static int finish(pw_node *node, pw_handle *piece, const pw_host_event *event)
     return code < 0 ? code : wake_waiting(node);
 }
 
-static int take_message(pw_node *node, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+static int take_message(pw_node *node, uint32_t source, const pw_envelope *envelope)
 {
-    pw_envelope envelope;
-    int code = pw_ni_message_check(node->ni, frame, frame_bytes);
-    if (code < 0) return pw_node_fail(node, code, "message of node %u about pieces", source);
-    memcpy(&envelope, frame, sizeof envelope);
-    bool is_open = envelope.kind == KIND_OPEN;
-    uint64_t id = is_open ? envelope.address : envelope.extra;
+    bool is_open = envelope->kind == KIND_OPEN;
+    uint64_t id = is_open ? envelope->address : envelope->extra;
     piece_message *message = find(node, id, source, is_open);
-    code = PW_ERR_MALFORMED;
-    if (message && is_open && !message->is_open && envelope.num_bytes <= message->wanted_bytes)
-        code = open_sender(node, message, &envelope);
-    else if (message && envelope.kind == KIND_PIECE)
-        code = take_announced(node, message, &envelope);
-    else if (message && envelope.kind == KIND_EMPTY && message->wanted_bytes == 0) {
-        message->end_ns = envelope.arrival_ns;
-        code = end_message(node, message);
-    } else pw_ni_message_refuse(node->ni);
-    return code == PW_ERR_MALFORMED
-               ? pw_node_fail(node, code, "message of kind %u of node %u is about no message here",
-                              envelope.kind, source)
-               : code;
+    if (!message) return PW_ERR_MALFORMED;
+    if (is_open && !message->is_open && envelope->num_bytes <= message->wanted_bytes)
+        return open_sender(node, message, envelope);
+    if (envelope->kind == KIND_PIECE) return take_announced(node, message, envelope);
+    if (envelope->kind != KIND_EMPTY || message->wanted_bytes) return PW_ERR_MALFORMED;
+    message->end_ns = envelope->arrival_ns;
+    return end_message(node, message);
 }
 
 static bool concerns(const pw_node *node, uint32_t peer)
@@ -479,4 +459,6 @@ const pw_message_way pw_way_in_pieces = {
     .fetch = begin_fetch,
     .finish = finish,
     .message = take_message,
+    .about = "pieces",
+    .unknown = "message here",
 };

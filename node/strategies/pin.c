@@ -18,17 +18,13 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     return PW_OK;
 }
 
-static int unpin(void *memory, uint64_t first_page, uint64_t num_pages)
-{
-    return pw_memory_unpin_mapped(memory, first_page, num_pages);
-}
-
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
     pw_strategy_context *context = self;
     uint64_t num_pages = pw_span_num_pages(lease->span);
     int code = pw_page_counts_drop(&context->pinned_pages, pw_span_first_page(lease->span),
-                                   num_pages, lease->token, unpin, context->memory);
+                                   num_pages, lease->token, pw_memory_unpin_mapped,
+                                   context->memory);
     if (code != PW_OK) return pw_strategy_failed(context, code, "unpin", lease->span);
     pw_pinned_set(&context->pinned, context->pinned_pages.num_held_pages, context->now_ns);
     *cost = (pw_strategy_cost){.pin_ns = pw_cost_ns(context->tables, PW_COST_UNPIN, num_pages)};
@@ -63,21 +59,9 @@ static int release_but_messages(void *self, const pw_lease *lease, pw_strategy_c
     return (lease->token ? release : pw_strategy_nothing_to_undo)(self, lease, cost);
 }
 
-static uint64_t piece_bytes(void *self)
-{
-    return (uint64_t)((pw_strategy_context *)self)->settings->piece_bytes;
-}
-
-static void freed(void *self, const pw_lease *lease, int64_t free_ns)
-{
-    (void)self, (void)lease, (void)free_ns;
-}
-
 static const pw_piece_ops pieces = {
-    .piece_bytes = piece_bytes,
     .acquire = acquire,
     .release = release,
-    .freed = freed,
     .is_ahead = true,
 };
 

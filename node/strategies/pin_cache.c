@@ -21,10 +21,7 @@ typedef struct {
 
 static int create(pw_strategy_context *context, void **self)
 {
-    cache *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
-    return PW_OK;
+    return pw_strategy_object(context, sizeof(cache), self);
 }
 
 static void destroy(void *self)
@@ -167,8 +164,7 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     if (code == PW_OK && !is_hit) code = pin_gaps(cache, first_page, end_page, &lease.cost);
     if (code == PW_OK && is_stale) code = pw_strategy_go_astray(context, span, access, &lease);
     if (code != PW_OK) {
-        (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token,
-                                  pw_strategy_leave_pages, NULL);
+        (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token, NULL, NULL);
         return code;
     }
     if (is_hit) context->counters.strategy_hits++;
@@ -184,7 +180,7 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     uint64_t num_pages = pw_span_num_pages(lease->span);
     pw_strategy_end_astray(lease);
     int code = pw_page_counts_drop(&cache->users, pw_span_first_page(lease->span), num_pages,
-                                   lease->token, pw_strategy_leave_pages, NULL);
+                                   lease->token, NULL, NULL);
     if (code != PW_OK) return pw_strategy_failed(cache->context, code, "unpin", lease->span);
     code = make_room(cache, 0, 0, &passed); /* a span above the limit was let in for its transfer */
     if (code == PW_OK) *cost = passed;

@@ -35,10 +35,7 @@ typedef struct {
 
 static int create(pw_strategy_context *context, void **self)
 {
-    once *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
-    return PW_OK;
+    return pw_strategy_object(context, sizeof(once), self);
 }
 
 static void destroy(void *self)

@@ -129,12 +129,13 @@ int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_c
     return PW_OK;
 }
 
-void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
+int pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
 {
-    void *made = calloc(1, num_bytes);
-    if (made) *self = made;
-    else (void)pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
-    return made;
+    pw_strategy_context **made = calloc(1, num_bytes);
+    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    *made = context;
+    *self = made;
+    return PW_OK;
 }
 
 static int64_t both_ns(const pw_strategy_context *context, int resident, int absent,
@@ -166,7 +167,7 @@ void pw_strategy_leave_context(void *self) { (void)self; }
 
 /* A mapping that went took its pins along. The kernel stops at the first hole, and only single
  * pages tell where the holes are. */
-int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages)
 {
     int code = pw_memory_unpin(memory, first_page, num_pages);
     if (code != PW_ERR_ADDRESS) return code;
@@ -174,12 +175,6 @@ int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_
         code = pw_memory_unpin(memory, page, 1);
         if (code != PW_OK && code != PW_ERR_ADDRESS) return code;
     }
-    return PW_OK;
-}
-
-int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages)
-{
-    (void)context, (void)first_page, (void)num_pages;
     return PW_OK;
 }
 
@@ -219,8 +214,7 @@ int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, ui
         if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);
     }
     if (code != PW_OK) {
-        (void)pw_page_counts_drop(pinned, first_page, num_pages, *hold, pw_strategy_leave_pages,
-                                  NULL);
+        (void)pw_page_counts_drop(pinned, first_page, num_pages, *hold, NULL, NULL);
         restore(context, first_page, first_page + num_pages);
         return code;
     }

@@ -72,15 +72,14 @@ typedef struct {
     char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
 
-/* For a strategy that takes messages in pieces, as they go through it. The library's progress
+/* For a strategy that takes messages in pieces of strategy.piece, as they go through it. The library's progress
  * thread, on a core of its own, does what these cost, one after the other. */
 typedef struct {
-    uint64_t (*piece_bytes)(void *self); /* the same on every node */
     /* Like `acquire` and `release`. PW_ERR_FULL with `waits`: asked again when a piece was freed.
      */
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
     int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-    /* The thread is through with the release at free_ns. */
+    /* The thread is through with the release at free_ns; NULL: it does not matter. */
     void (*freed)(void *self, const pw_lease *lease, int64_t free_ns);
     bool waits;    /* pieces are few: a message that finds none waits */
     bool is_ahead; /* pieces are taken before the other end has asked for them */

@@ -37,11 +37,8 @@ int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_c
 int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out);
 /* Give such pages back, if the lease names any. */
 void pw_strategy_end_astray(const pw_lease *lease);
-/* A pw_page_run for page counts whose pages stay as they are. */
-int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages);
-/* A zeroed object for `create`, in *self too; NULL: context->reason tells that there is no memory.
- */
-void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self);
+/* For `create`: a zeroed object, which begins with a pointer to the context. PW_ERR_NOMEM. */
+int pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self);
 /* What touching or pinning pages costs of which so many were absent. */
 int64_t pw_strategy_touch_ns(const pw_strategy_context *context, uint64_t num_pages,
                              uint64_t num_absent);
@@ -78,6 +75,6 @@ int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, u
 /* Would so many pages be above strategy.locked_limit? context->reason tells, asked for `span`. */
 int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span);
 /* cdef end */
-/* What the kernel has of pins there goes, page by page where it must. */
-int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+/* What the kernel has of pins there goes, page by page where it must. A pw_page_run. */
+int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages);
 #endif
