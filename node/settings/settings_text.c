@@ -162,12 +162,6 @@ static bool read_site(piece text, pw_impairment_site *site)
     return pw_impairment_refused(0, site) == NULL;
 }
 
-static bool is_point_behind(const pw_cost_table *table, uint32_t idx)
-{
-    return !idx || (table->num_bytes[idx] > table->num_bytes[idx - 1] &&
-                    table->cost_ns[idx] >= table->cost_ns[idx - 1]);
-}
-
 /* Digits, and then `until` or, with 0, anything. */
 static bool take_part(piece text, size_t *at, char until, int64_t *out)
 {
@@ -186,11 +180,11 @@ static bool read_table(piece text, pw_cost_table *out)
     for (size_t at = 0; table.num_points < PW_COST_POINTS_MAX; at++) {
         const uint32_t idx = table.num_points++;
         if (!take_part(text, &at, ':', &table.num_bytes[idx]) ||
-            !take_part(text, &at, 0, &table.cost_ns[idx]) || !is_point_behind(&table, idx))
+            !take_part(text, &at, 0, &table.cost_ns[idx]))
             return false;
         if (at == text.length) {
             *out = table;
-            return true;
+            return !pw_cost_table_refused(&table);
         }
         if (text.start[at] != ' ') return false;
     }
@@ -236,45 +230,49 @@ static bool read_integer(const pw_setting_row *row, piece text, int64_t *out)
     return true;
 }
 
-/* The number of a name; false: there is no such. */
-static bool find_choice(const pw_setting_row *row, piece text, int64_t *number)
+/* The idx-th name that a setting takes; NULL behind the last. */
+static const char *name_at(const pw_setting_row *row, uint32_t idx)
 {
     if (row->kind == PW_KIND_STRATEGY) {
-        const pw_strategy_ops *ops;
-        for (uint32_t i = 0; (ops = pw_strategy_at(i)); i++)
-            if (is_text(text, ops->name)) {
-                *number = !strcmp(ops->name, "ideal");
-                return true;
-            }
-        return false;
+        const pw_strategy_ops *ops = pw_strategy_at(idx);
+        return ops ? ops->name : NULL;
     }
-    for (const pw_setting_choice *choice = row->choices; choice->text; choice++)
-        if (is_text(text, choice->text)) {
-            *number = choice->number;
-            return true;
-        }
+    if (row->kind == PW_KIND_PLATFORM) {
+        const pw_platform *platform = pw_platform_at(idx);
+        return platform ? platform->name : NULL;
+    }
+    return row->choices[idx].text;
+}
+
+static bool find_name(const pw_setting_row *row, piece text, uint32_t *idx)
+{
+    const char *name;
+    for (*idx = 0; (name = name_at(row, *idx)); ++*idx)
+        if (is_text(text, name)) return true;
     return false;
 }
 
 static bool read_choice(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
 {
     int64_t number = row->class_number;
-    if (!find_choice(row, text, &number) && !(of_run && row->takes_class)) return false;
+    uint32_t idx;
+    const bool is_found = find_name(row, text, &idx);
+    if (!is_found && !(of_run && row->takes_class)) return false;
+    if (row->kind == PW_KIND_STRATEGY) number = is_text(text, "ideal");
+    else if (is_found) number = row->choices[idx].number;
     if (row->offset != PW_NO_FIELD) *(int64_t *)field_of(config, row) = number;
     return true;
 }
 
-static bool read_platform(piece text, bool of_run, pw_node_config *config)
+static bool read_platform(const pw_setting_row *row, piece text, bool of_run,
+                          pw_node_config *config)
 {
-    const pw_platform *platform;
+    uint32_t idx;
     if (of_run) return true; /* its costs are given one by one */
-    for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-        if (is_text(text, platform->name)) {
-            config->costs = platform->costs;
-            config->tables = platform->tables;
-            return true;
-        }
-    return false;
+    if (!find_name(row, text, &idx)) return false;
+    config->costs = pw_platform_at(idx)->costs;
+    config->tables = pw_platform_at(idx)->tables;
+    return true;
 }
 
 static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
@@ -284,7 +282,7 @@ static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_no
     case PW_KIND_PATH: return true;
     case PW_KIND_CHOICE:
     case PW_KIND_STRATEGY: return read_choice(row, text, of_run, config);
-    case PW_KIND_PLATFORM: return read_platform(text, of_run, config);
+    case PW_KIND_PLATFORM: return read_platform(row, text, of_run, config);
     case PW_KIND_BOOL: return read_bool(text, field_of(config, row));
     case PW_KIND_SITE: return read_site(text, field_of(config, row));
     case PW_KIND_TABLE: return read_table(text, field_of(config, row));
@@ -296,18 +294,10 @@ static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_no
 
 static void add_names(const pw_setting_row *row, pw_sentence *reason)
 {
-    const pw_strategy_ops *ops;
-    const pw_platform *platform;
+    const char *name;
     pw_sentence_add(reason, "one of");
-    if (row->kind == PW_KIND_STRATEGY)
-        for (uint32_t i = 0; (ops = pw_strategy_at(i)); i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", ops->name);
-    else if (row->kind == PW_KIND_PLATFORM)
-        for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", platform->name);
-    else
-        for (uint32_t i = 0; row->choices[i].text; i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", row->choices[i].text);
+    for (uint32_t i = 0; (name = name_at(row, i)); i++)
+        pw_sentence_add(reason, "%s %s", i ? "," : "", name);
 }
 
 static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
