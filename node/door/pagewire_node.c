@@ -153,9 +153,8 @@ int pw_door_fail(pagewire_node *node, int code, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     pw_sentence_clear(&node->reason);
-    vsnprintf(node->reason.text, sizeof node->reason.text, format, arguments);
+    pw_sentence_add_list(&node->reason, format, arguments);
     va_end(arguments);
-    node->reason.length = strlen(node->reason.text);
     node->error = code;
     if (code == PW_ERR_HOST && saved) pw_sentence_add(&node->reason, ": %s", strerror(saved));
     errno = saved;
