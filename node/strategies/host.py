@@ -60,7 +60,7 @@ class StrategyHost:
         self._last_token = 0
         self._failure: Exception | None = None
         self.handle = ffi.new_handle(self)
-        """pw_node_options.strategy_self; good as long as this object."""
+        """pw_node_opening.strategy_self; good as long as this object."""
         self._texts = ffi.new("char[]", name.encode()), ffi.new("char[]", b"a class in Python")
         self.ops = ffi.new(
             "pw_strategy_ops *",
@@ -72,7 +72,7 @@ class StrategyHost:
                 "invalidated": lib.pw_host_strategy_invalidated,
             },
         )
-        """pw_node_options.strategy. Its functions answer PW_ERR_HOST when there is a failure to
+        """pw_node_opening.strategy. Its functions answer PW_ERR_HOST when there is a failure to
         take."""
         if pages is not None:
             self.bind(pages)

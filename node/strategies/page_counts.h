@@ -46,8 +46,8 @@ int pw_page_counts_forget(pw_page_counts *counts, uint64_t first_page, uint64_t 
  * that changes anything. */
 const pw_page_interval *pw_page_counts_from(const pw_page_counts *counts, uint64_t page);
 
-/* The next pages of [*page, end_page) that are in one interval: how many, from *page on, which moves
- * there; 0: no more. */
+/* The next pages of [*page, end_page) that are in one interval: how many, from *page on, which
+ * moves there; 0: no more. */
 uint64_t pw_page_counts_next(const pw_page_counts *counts, uint64_t *page, uint64_t end_page);
 
 /* For who holds no page twice and keeps as few intervals as there can be, by the order of use. */

@@ -22,9 +22,9 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
     pw_strategy_context *context = self;
     uint64_t num_pages = pw_span_num_pages(lease->span);
-    int code = pw_page_counts_drop(&context->pinned_pages, pw_span_first_page(lease->span),
-                                   num_pages, lease->token, pw_memory_unpin_mapped,
-                                   context->memory);
+    int code =
+        pw_page_counts_drop(&context->pinned_pages, pw_span_first_page(lease->span), num_pages,
+                            lease->token, pw_memory_unpin_mapped, context->memory);
     if (code != PW_OK) return pw_strategy_failed(context, code, "unpin", lease->span);
     pw_pinned_set(&context->pinned, context->pinned_pages.num_held_pages, context->now_ns);
     *cost = (pw_strategy_cost){.pin_ns = pw_cost_ns(context->tables, PW_COST_UNPIN, num_pages)};

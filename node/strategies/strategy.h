@@ -72,8 +72,8 @@ typedef struct {
     char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
 
-/* For a strategy that takes messages in pieces of strategy.piece, as they go through it. The library's progress
- * thread, on a core of its own, does what these cost, one after the other. */
+/* For a strategy that takes messages in pieces of strategy.piece, as they go through it. The
+ * library's progress thread, on a core of its own, does what these cost, one after the other. */
 typedef struct {
     /* Like `acquire` and `release`. PW_ERR_FULL with `waits`: asked again when a piece was freed.
      */

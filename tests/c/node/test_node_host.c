@@ -46,7 +46,7 @@ static int schedule(void *context, uint64_t num_bytes, uint32_t peer, int is_rea
 static void begin_deciding(joined *all, host *self, bool decides)
 {
     prepare(all, 2);
-    all->settings.policy = decides ? PW_POLICY_HOST : PW_POLICY_PAGE;
+    all->config.settings.policy = decides ? PW_POLICY_HOST : PW_POLICY_PAGE;
     create(all);
     *self = (host){.all = all, .node = 1};
     if (decides)
@@ -194,7 +194,7 @@ static int refuse_create(pw_strategy_context *context, void **self)
 
 static void expect_refused(joined *all, int code, const char *words)
 {
-    const char *reason = NULL;
+    pw_sentence reason;
     pw_wire *wire;
     pw_node *node = NULL;
     assert(pw_wire_join(1, &wire) == PW_OK);
@@ -203,8 +203,8 @@ static void expect_refused(joined *all, int code, const char *words)
     ops.close = count_close;
     wire->ops = &ops;
     num_closed = 0;
-    assert(pw_node_create(&all->options, wire, &node, &reason) == code && node == NULL);
-    assert(reason && strstr(reason, words));
+    assert(pw_node_open(&all->config, &all->opening, wire, &node, &reason) == code && !node);
+    assert(strstr(reason.text, words));
     assert(num_closed == 1);
 }
 
@@ -215,24 +215,25 @@ static void test_a_node_that_cannot_be_made_closes_its_wire(void)
     refusing.create = refuse_create;
     prepare(&all, 1);
     create(&all); /* the options are those of a node */
-    all.options.pdid = 0;
+    all.opening.pdid = 0;
     expect_refused(&all, PW_ERR_INVALID, "pdid");
-    all.options.pdid = 1;
-    all.options.clock.scale = -1;
+    all.opening.pdid = 1;
+    all.config.run.compute_scale = -1;
     expect_refused(&all, PW_ERR_INVALID, "scale");
-    all.options.clock.scale = 1;
-    all.settings.window_blocks = 0;
+    all.config.run.compute_scale = 1;
+    all.config.settings.window_blocks = 0;
     expect_refused(&all, PW_ERR_INVALID, "pw_ni_refused");
-    all.settings.window_blocks = 2;
-    all.tables.table[PW_COST_MMAP].num_points = 0;
+    all.config.settings.window_blocks = 2;
+    all.config.tables.table[PW_COST_MMAP].num_points = 0;
     expect_refused(&all, PW_ERR_INVALID, "cost table");
-    all.tables.table[PW_COST_MMAP].num_points = PW_COST_POINTS_MAX + 1;
+    all.config.tables.table[PW_COST_MMAP].num_points = PW_COST_POINTS_MAX + 1;
     expect_refused(&all, PW_ERR_INVALID, "cost table");
-    all.tables.table[PW_COST_MMAP].num_points = 1;
-    all.options.strategy = &refusing;
-    all.options.strategy_self = NULL;
+    all.config.tables.table[PW_COST_MMAP].num_points = 1;
+    all.opening.strategy = &refusing;
+    all.opening.strategy_self = NULL;
     expect_refused(&all, PW_ERR_NOMEM, "strategy");
-    all.options.strategy = NULL;
+    all.opening.strategy = NULL;
+    strcpy(all.config.run.memory, "none such");
     expect_refused(&all, PW_ERR_INVALID, "strategy");
     end(&all);
 }
@@ -325,7 +326,7 @@ static void test_a_strategys_own_reason_is_passed_on(void)
     const char *reason;
     pw_lease lease;
     prepare(&all, 1);
-    all.options.strategy = pw_strategy_find("pretouch");
+    all.opening.strategy = pw_strategy_find("pretouch");
     create(&all);
     assert(pw_node_acquire(all.nodes[0], (pw_span){UINT64_C(1) << 45, 10}, PW_ACCESS_WRITE,
                            &lease) == PW_ERR_ADDRESS);
