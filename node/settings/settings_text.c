@@ -52,14 +52,16 @@ static bool is_text(piece text, const char *word)
     return text.length == strlen(word) && memcmp(text.start, word, text.length) == 0;
 }
 
-/* Digits from *at on as a number, as far as they go; false when they are more than 64 bits. */
-static bool take_digits(piece text, size_t *at, uint64_t *number)
+/* Digits from *at on as a number, which goes on behind them; false: there are none, or too many. */
+static bool take_whole(piece text, size_t *at, int64_t *number)
 {
+    const size_t start = *at;
+    *number = 0;
     for (; *at < text.length && isdigit((unsigned char)text.start[*at]); ++*at)
         if (__builtin_mul_overflow(*number, 10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(text.start[*at] - '0'), number))
+            __builtin_add_overflow(*number, text.start[*at] - '0', number))
             return false;
-    return true;
+    return *at > start;
 }
 
 static size_t skip_digits(piece text, size_t at)
@@ -70,14 +72,11 @@ static size_t skip_digits(piece text, size_t at)
 
 static bool read_whole(piece text, int64_t *out)
 {
-    size_t at = 0;
-    bool is_negative = text.length && text.start[0] == '-';
-    if (text.length && (is_negative || text.start[0] == '+')) at++;
-    uint64_t number = 0;
-    if (at == text.length || !take_digits(text, &at, &number) || at < text.length ||
-        number > INT64_MAX)
-        return false;
-    *out = is_negative ? -(int64_t)number : (int64_t)number;
+    const bool is_negative = text.length && text.start[0] == '-';
+    size_t at = text.length && (is_negative || text.start[0] == '+');
+    int64_t number;
+    if (!take_whole(text, &at, &number) || at < text.length) return false;
+    *out = is_negative ? -number : number;
     return true;
 }
 
@@ -146,31 +145,18 @@ static bool read_bool(piece text, int64_t *out)
 /* num:denom:seed[:limit]; without a limit there is none. */
 static bool read_site(piece text, pw_impairment_site *site)
 {
-    uint64_t numbers[4] = {0};
+    int64_t numbers[4] = {0};
     int count = 0;
-    size_t at = 0;
-    for (;; at++) {
-        size_t start = at;
-        if (count == 4 || !take_digits(text, &at, &numbers[count]) || at == start) return false;
+    for (size_t at = 0;; at++) {
+        if (count == 4 || !take_whole(text, &at, &numbers[count])) return false;
         count++;
         if (at == text.length) break;
         if (text.start[at] != ':') return false;
     }
-    if (count < 3 || numbers[2] > INT64_MAX || numbers[3] > INT64_MAX) return false;
-    site->num = numbers[0], site->denom = numbers[1];
-    site->seed = numbers[2], site->limit = numbers[3];
+    if (count < 3) return false;
+    site->num = (uint64_t)numbers[0], site->denom = (uint64_t)numbers[1];
+    site->seed = (uint64_t)numbers[2], site->limit = (uint64_t)numbers[3];
     return pw_impairment_refused(0, site) == NULL;
-}
-
-/* Digits, and then `until` or, with 0, anything. */
-static bool take_part(piece text, size_t *at, char until, int64_t *out)
-{
-    const size_t start = *at;
-    uint64_t number = 0;
-    if (!take_digits(text, at, &number) || *at == start || number > INT64_MAX) return false;
-    *out = (int64_t)number;
-    if (!until) return true;
-    return *at < text.length && text.start[(*at)++] == until;
 }
 
 /* bytes:ns bytes:ns ...; sizes rise and times do not fall. */
@@ -179,8 +165,8 @@ static bool read_table(piece text, pw_cost_table *out)
     pw_cost_table table = {0};
     for (size_t at = 0; table.num_points < PW_COST_POINTS_MAX; at++) {
         const uint32_t idx = table.num_points++;
-        if (!take_part(text, &at, ':', &table.num_bytes[idx]) ||
-            !take_part(text, &at, 0, &table.cost_ns[idx]))
+        if (!take_whole(text, &at, &table.num_bytes[idx]) || at == text.length ||
+            text.start[at++] != ':' || !take_whole(text, &at, &table.cost_ns[idx]))
             return false;
         if (at == text.length) {
             *out = table;
