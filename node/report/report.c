@@ -114,14 +114,10 @@ static void put_list(json *out, const uint64_t *numbers, size_t count)
 /* A sum that 64 bits may not hold is exact all the same. */
 static void put_sum(json *out, const char *name, const uint64_t *numbers, size_t count)
 {
-    uint64_t low = 0, high = 0; /* of 10^19, which fits */
-    const uint64_t base = UINT64_C(10000000000000000000);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t part = numbers[i] % base, carry = numbers[i] / base;
-        carry += part >= base - low;
-        low = part >= base - low ? part - (base - low) : low + part;
-        high += carry;
-    }
+    unsigned __int128 sum = 0;
+    for (size_t i = 0; i < count; i++) sum += numbers[i];
+    const uint64_t base = UINT64_C(10000000000000000000); /* 10^19 */
+    const uint64_t high = (uint64_t)(sum / base), low = (uint64_t)(sum % base);
     if (high) put_format(out, "\"%s\": %" PRIu64 "%019" PRIu64 ", ", name, high, low);
     else put_format(out, "\"%s\": %" PRIu64 ", ", name, low);
 }
@@ -262,15 +258,6 @@ static void put_strategy(json *out, const pw_node_counters *node)
                node->pinned_peak_bytes, node->pinned_mean_bytes);
 }
 
-static void put_wire(json *out, const pw_node_counters *node)
-{
-    put_format(out,
-               ", \"bursts_short\": %" PRIu64 ", \"bursts_in_place\": %" PRIu64
-               ", \"bursts_copied\": %" PRIu64 ", \"bursts_by_message\": %" PRIu64,
-               node->bursts_short, node->bursts_in_place, node->bursts_copied,
-               node->bursts_by_message);
-}
-
 static void put_page_sources(json *out, uint32_t sources)
 {
     static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN"};
@@ -352,9 +339,13 @@ static void put_regions(json *out, const pw_node *node)
 
 static void put_host(json *out, const pw_report_input *input)
 {
-    put_wire(out, input->node);
-    put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, input->node->yields,
-               input->node->sleeps);
+    const pw_node_counters *node = input->node;
+    put_format(out,
+               ", \"bursts_short\": %" PRIu64 ", \"bursts_in_place\": %" PRIu64
+               ", \"bursts_copied\": %" PRIu64 ", \"bursts_by_message\": %" PRIu64,
+               node->bursts_short, node->bursts_in_place, node->bursts_copied,
+               node->bursts_by_message);
+    put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, node->yields, node->sleeps);
     put_wall(out, input->wall_ns);
     put_format(out, ", \"peak_rss_bytes\": %" PRIu64, input->peak_rss_bytes);
     put_page_sources(out, input->page_sources);
