@@ -67,7 +67,9 @@ static int create_strategy(pw_node *node, const char **reason)
                               .owner = node};
     if (node->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
-    int code = node->strategy->create(&node->context, &node->strategy_self);
+    node->strategy_self = &node->context;
+    const pw_strategy_ops *ops = node->strategy;
+    int code = ops->create ? ops->create(&node->context, &node->strategy_self) : PW_OK;
     node->owns_strategy = code == PW_OK;
     if (code == PW_ERR_FULL)
         *reason = "the memory strategy needs more locked memory at its start than there may be; "
@@ -200,7 +202,8 @@ void pw_node_destroy(pw_node *node)
     pw_node_trace_drop(node);
     pw_node_regions_finish(node);
     node->wire->ops->close(node->wire);
-    if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    if (node->owns_strategy && node->strategy->destroy)
+        node->strategy->destroy(node->strategy_self);
     if (node->way_state) node->strategy->way->destroy(node);
     pw_page_counts_finish(&node->context.pinned_pages);
     pw_ni_destroy(node->ni);

@@ -78,7 +78,8 @@ static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
 {
     pw_strategy_cost cost = {0};
     node->context.now_ns = now_ns;
-    int code = node->strategy->release(node->strategy_self, lease, &cost);
+    const pw_strategy_ops *ops = node->strategy;
+    int code = ops->release ? ops->release(node->strategy_self, lease, &cost) : PW_OK;
     if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
     return pw_node_count_cost(node, &cost, "release");
 }
@@ -93,8 +94,10 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
 
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
+    const pw_strategy_ops *ops = node->strategy;
     node->context.now_ns = node->clock.now_ns;
-    int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
+    if (!ops->invalidated) return PW_OK;
+    int code = ops->invalidated(node->strategy_self, first_page, num_pages);
     if (code >= 0) return PW_OK;
     return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
                         node->strategy->name, (printed)first_page, (printed)num_pages);
@@ -158,7 +161,7 @@ static int post_exposed(pw_node *node, pw_handle *handle)
 static const pw_message_way *way_to(const pw_node *node, uint32_t peer)
 {
     const pw_message_way *way = node->strategy->way;
-    return way && way->concerns(node, peer) ? way : NULL;
+    return way && (!way->concerns || way->concerns(node, peer)) ? way : NULL;
 }
 
 int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,

@@ -10,7 +10,7 @@ struct pw_message_way {
     /* *state, for a node among num_started. *reason: a sentence for PW_ERR_*, lives for ever. */
     int (*create)(pw_node *node, uint32_t num_started, void **state, const char **reason);
     void (*destroy)(pw_node *node);
-    /* Do messages with the peer go this way? */
+    /* Do messages with the peer go this way? NULL: with every one. */
     bool (*concerns)(const pw_node *node, uint32_t peer);
     /* A message of at least one byte begins; the handle has its lease, and gets address and key for
      * the host's rendezvous message. 1: it is done when the way says so; 0: it goes as a whole. */

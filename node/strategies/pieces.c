@@ -445,16 +445,9 @@ static int take_message(pw_node *node, uint32_t source, const pw_envelope *envel
     return end_message(node, message);
 }
 
-static bool concerns(const pw_node *node, uint32_t peer)
-{
-    (void)node, (void)peer;
-    return true;
-}
-
 const pw_message_way pw_way_in_pieces = {
     .create = create,
     .destroy = destroy,
-    .concerns = concerns,
     .offer = offer,
     .fetch = begin_fetch,
     .finish = finish,

@@ -8,13 +8,13 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
     (void)access;
     pw_strategy_context *context = self;
-    uint64_t num_pages = pw_span_num_pages(span), num_absent, hold;
-    int code = pw_strategy_hold_pages(context, pw_span_first_page(span), num_pages, span,
-                                      &num_absent, &hold);
+    uint64_t num_absent, hold;
+    int code = pw_strategy_hold_pages(context, span, &num_absent, &hold);
     if (code != PW_OK) return code;
-    *out = (pw_lease){.span = span,
-                      .cost.pin_ns = pw_strategy_pin_ns(context, num_pages, num_absent),
-                      .token = hold};
+    *out =
+        (pw_lease){.span = span,
+                   .cost.pin_ns = pw_strategy_pin_ns(context, pw_span_num_pages(span), num_absent),
+                   .token = hold};
     return PW_OK;
 }
 
@@ -36,11 +36,9 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 const pw_strategy_ops pw_strategy_pin = {
     .name = "pin",
     .summary = "pin buffers for each transfer",
-    .create = pw_strategy_use_context,
     .destroy = pw_strategy_unpin_all,
     .acquire = acquire,
     .release = release,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 /* Memory strategy `pin-rendezvous`: each end pins a message piece by piece while the handshake and
@@ -68,11 +66,9 @@ static const pw_piece_ops pieces = {
 const pw_strategy_ops pw_strategy_pin_rendezvous = {
     .name = "pin-rendezvous",
     .summary = "pin each message in pieces, while its handshake and its first pieces travel",
-    .create = pw_strategy_use_context,
     .destroy = pw_strategy_unpin_all,
     .acquire = acquire_but_messages,
     .release = release_but_messages,
-    .invalidated = pw_strategy_nothing_known,
     .way = &pw_way_in_pieces,
     .pieces = &pieces,
 };

@@ -131,23 +131,19 @@ static int pin_gaps(cache *cache, uint64_t first_page, uint64_t end_page, pw_str
     return PW_OK;
 }
 
-/* Is the range in the cache, and what the cache says true? */
+/* Is the range in the cache? */
 static int look_up(pw_strategy_context *context, uint64_t first_page, uint64_t end_page,
-                   bool *is_hit, bool *is_stale, pw_strategy_cost *cost)
+                   bool *is_hit, pw_strategy_cost *cost)
 {
     bool checks = context->settings->strategy_checks_mappings;
-    uint64_t page = first_page, num_pages = end_page - first_page;
-    *is_stale = false;
+    uint64_t page = first_page;
     cost->pin_ns += context->costs->lookup_ns;
     int code = checks ? drop_stale(context, first_page, end_page, cost) : PW_OK;
     if (code != PW_OK) return code;
-    *is_hit = pw_page_counts_next(&context->pinned_pages, &page, end_page) == num_pages;
-    if (!*is_hit) return PW_OK;
-    pw_page_counts_merge(&context->pinned_pages, first_page, end_page); /* used just now */
-    if (checks) return PW_OK;
-    code = pw_memory_is_pinned(context->memory, first_page, num_pages);
-    *is_stale = code == 0;
-    return code < 0 ? code : PW_OK;
+    uint64_t run = pw_page_counts_next(&context->pinned_pages, &page, end_page);
+    *is_hit = run == end_page - first_page;
+    if (*is_hit) pw_page_counts_merge(&context->pinned_pages, first_page, end_page); /* used now */
+    return PW_OK;
 }
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
@@ -157,12 +153,13 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
     uint64_t end_page = first_page + num_pages;
     pw_lease lease = {.span = span};
-    bool is_hit, is_stale;
+    bool is_hit;
     int code = pw_page_counts_hold(&cache->users, first_page, num_pages, &lease.token);
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
-    code = look_up(context, first_page, end_page, &is_hit, &is_stale, &lease.cost);
+    code = look_up(context, first_page, end_page, &is_hit, &lease.cost);
     if (code == PW_OK && !is_hit) code = pin_gaps(cache, first_page, end_page, &lease.cost);
-    if (code == PW_OK && is_stale) code = pw_strategy_go_astray(context, span, access, &lease);
+    else if (code == PW_OK && !context->settings->strategy_checks_mappings)
+        code = pw_strategy_use_unchecked(context, span, access, &lease);
     if (code != PW_OK) {
         (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token, NULL, NULL);
         return code;

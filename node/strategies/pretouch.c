@@ -19,7 +19,6 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_pretouch = {
     .name = "pretouch",
     .summary = "touch each page of a buffer before each transfer",
-    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
 };
 
@@ -95,6 +94,5 @@ const pw_strategy_ops pw_strategy_pretouch_once = {
     .create = create,
     .destroy = destroy,
     .acquire = acquire_once,
-    .release = pw_strategy_nothing_to_undo,
     .invalidated = invalidated,
 };

@@ -116,12 +116,6 @@ int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried
     return code;
 }
 
-int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages)
-{
-    (void)self, (void)first_page, (void)num_pages;
-    return PW_OK;
-}
-
 int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
     (void)self, (void)lease;
@@ -157,14 +151,6 @@ int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_page
     return both_ns(context, PW_COST_PIN_RESIDENT, PW_COST_PIN_ABSENT, num_pages, num_absent);
 }
 
-int pw_strategy_use_context(pw_strategy_context *context, void **self)
-{
-    *self = context;
-    return PW_OK;
-}
-
-void pw_strategy_leave_context(void *self) { (void)self; }
-
 /* A mapping that went took its pins along. The kernel stops at the first hole, and only single
  * pages tell where the holes are. */
 int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages)
@@ -198,9 +184,10 @@ static void restore(pw_strategy_context *context, uint64_t first_page, uint64_t 
         (void)pw_memory_pin(context->memory, first_page, run, NULL);
 }
 
-int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           pw_span span, uint64_t *num_absent, uint64_t *hold)
+int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t *num_absent,
+                           uint64_t *hold)
 {
+    uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
     pw_page_counts *pinned = &context->pinned_pages;
     uint64_t num_before = pinned->num_held_pages;
     if (pw_range_wraps(first_page, num_pages))
@@ -226,8 +213,8 @@ int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uin
                           uint64_t *num_absent)
 {
     uint64_t hold;
-    return pw_strategy_hold_pages(context, first_page, num_pages,
-                                  pw_span_of_pages(first_page, num_pages), num_absent, &hold);
+    pw_span span = pw_span_of_pages(first_page, num_pages);
+    return pw_strategy_hold_pages(context, span, num_absent, &hold);
 }
 
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages)
@@ -251,8 +238,12 @@ void pw_strategy_unpin_all(void *self)
     pw_page_counts_finish(pinned);
 }
 
-int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
+int pw_strategy_use_unchecked(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
 {
+    int code =
+        pw_memory_is_pinned(context->memory, pw_span_first_page(span), pw_span_num_pages(span));
+    if (code < 0) return pw_strategy_failed(context, code, "look-up", span);
+    if (code == 1) return PW_OK;
     context->counters.stale_transfers++;
     if (access & PW_ACCESS_IN_PLACE) return PW_OK;
     uint64_t in_page = span.address % PW_PAGE_BYTES;

@@ -89,11 +89,12 @@ typedef struct {
 typedef struct pw_message_way pw_message_way;
 
 /* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
- * is written on success alone. All are there; only a host that brings its own object may leave out
- * create and destroy, which nobody calls for it. */
+ * is written on success alone. All but `acquire` may be NULL: there is nothing to do. */
 typedef struct {
     const char *name;
     const char *summary; /* a line for `pagewire info` */
+    /* *self is the context, until a strategy puts an object of its own there. Neither this nor
+     * `destroy` is called for a host that brings its object. */
     int (*create)(pw_strategy_context *context, void **self);
     void (*destroy)(void *self);
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);

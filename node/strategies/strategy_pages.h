@@ -28,13 +28,13 @@ int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, ui
 /* The code, for which context->reason says what was tried ("pin") and what to do. PW_ERR_HOST:
  * called directly after the call that failed, whose errno it reads. */
 int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried, pw_span span);
-/* For `invalidated` and `release` of strategies that keep nothing. */
-int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages);
+/* For `release` of a span that nothing was done for. */
 int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-/* A transfer through what is kept of a mapping that had gone, as the NI sees it: frames that are
- * the program's no more. Counted; *out then names pages of nobody, unless peers name the address.
- */
-int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out);
+/* A transfer through what is kept and was not checked. When its mapping had gone, the NI sees
+ * frames that are the program's no more: counted; *out then names pages of nobody, unless peers
+ * name the address. */
+int pw_strategy_use_unchecked(pw_strategy_context *context, pw_span span, int access,
+                              pw_lease *out);
 /* Give such pages back, if the lease names any. */
 void pw_strategy_end_astray(const pw_lease *lease);
 /* For `create`: a zeroed object, which begins with a pointer to the context. PW_ERR_NOMEM. */
@@ -44,21 +44,12 @@ int64_t pw_strategy_touch_ns(const pw_strategy_context *context, uint64_t num_pa
                              uint64_t num_absent);
 int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_pages,
                            uint64_t num_absent);
-/* For `create` and `destroy` of strategies whose object is the context. */
-int pw_strategy_use_context(pw_strategy_context *context, void **self);
-void pw_strategy_leave_context(void *self);
-/* Functions of a strategy that keeps nothing, and of one whose object is the context besides. */
-#define PW_STRATEGY_RELEASES_NOTHING \
-    .release = pw_strategy_nothing_to_undo, .invalidated = pw_strategy_nothing_known
-#define PW_STRATEGY_KEEPS_NOTHING                                            \
-    .create = pw_strategy_use_context, .destroy = pw_strategy_leave_context, \
-    PW_STRATEGY_RELEASES_NOTHING
 
 /* -- pins, counted in context->pinned_pages and context->pinned */
-/* As pw_strategy_pin_pages; these nest: the pages are unpinned when *hold and all others are
- * dropped. `span` is what an error names. */
-int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           pw_span span, uint64_t *num_absent, uint64_t *hold);
+/* As pw_strategy_pin_pages; these nest: the span's pages are unpinned when *hold and all others are
+ * dropped. */
+int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t *num_absent,
+                           uint64_t *hold);
 /* Whatever is pinned yet; for `destroy` of strategies whose object is the context. */
 void pw_strategy_unpin_all(void *context);
 /* `pin`, for those that pin some spans as it does; its object is the context, and its leases have a
