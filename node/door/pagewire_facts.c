@@ -109,7 +109,8 @@ const char *pagewire_counter_name(uint32_t idx)
     return idx < NUM_COUNTERS ? of_node[idx - NUM_OF_ENGINE] : NULL;
 }
 
-uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values)
+/* The first num_values counters; how many were written. */
+static uint32_t write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values)
 {
     const int64_t own[NUM_OF_NODE] = {sums->virtual_time_ns, sums->compute_ns, sums->mpi_ns,
                                       sums->sleep_ns,        sums->touch_ns,   sums->pin_ns};
@@ -127,7 +128,7 @@ uint32_t pagewire_read_counters(pagewire_node *node, uint64_t *values, uint32_t 
     pw_node_lock(node->node);
     pw_node_read_sums(node->node, false, &sums);
     pw_node_unlock(node->node);
-    return pw_door_write_counters(&sums, values, num_values);
+    return write_counters(&sums, values, num_values);
 }
 
 int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value)
@@ -188,6 +189,6 @@ const char *pagewire_region_read(pagewire_node *node, uint32_t idx, uint64_t *en
     pw_node_unlock(node->node);
     if (!path) return NULL;
     if (entries) *entries = num_entries;
-    if (values) pw_door_write_counters(&sums, values, num_values);
+    if (values) write_counters(&sums, values, num_values);
     return path;
 }
