@@ -55,7 +55,9 @@ int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
 
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
-    *out = (pw_lease){.span = span};
+    *out = (pw_lease){.span = span, .ni_address = span.address};
+    out->is_in_pieces = node->strategy->pieces && (access & PW_ACCESS_MESSAGE);
+    if (out->is_in_pieces) return PW_OK;
     node->context.now_ns = node->clock.now_ns;
     uint64_t num_swapped = pw_node_count_swapped(node);
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
@@ -79,6 +81,7 @@ static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
     pw_strategy_cost cost = {0};
     node->context.now_ns = now_ns;
     const pw_strategy_ops *ops = node->strategy;
+    if (lease->is_in_pieces) return 0;
     int code = ops->release ? ops->release(node->strategy_self, lease, &cost) : PW_OK;
     if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
     return pw_node_count_cost(node, &cost, "release");

@@ -67,19 +67,12 @@ static int create(pw_strategy_context *context, void **self)
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
-    pool *pool = self;
-    if (access & PW_ACCESS_MESSAGE) { /* its pieces will be copied */
-        *out = (pw_lease){.span = span};
-        return PW_OK;
-    }
-    return pw_strategy_pin.acquire(pool->context, span, access, out);
+    return pw_strategy_pin.acquire(((pool *)self)->context, span, access, out);
 }
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    pool *pool = self;
-    if (lease->token) return pw_strategy_pin.release(pool->context, lease, cost);
-    return pw_strategy_nothing_to_undo(self, lease, cost);
+    return pw_strategy_pin.release(((pool *)self)->context, lease, cost);
 }
 
 /* The buffer of this half that is free first; num_buffers when none is. */

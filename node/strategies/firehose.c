@@ -44,7 +44,9 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    return (lease->token ? pw_kept_pins_release : pw_strategy_nothing_to_undo)(self, lease, cost);
+    if (lease->token) return pw_kept_pins_release(self, lease, cost);
+    *cost = (pw_strategy_cost){0};
+    return PW_OK;
 }
 
 static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)

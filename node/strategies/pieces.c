@@ -148,7 +148,16 @@ static void destroy(pw_node *node)
 
 /* -- pieces */
 
-/* Make the next piece ready. PW_ERR_FULL: the message waits until one is freed. */
+static void wait_for_piece(pw_node *node, piece_message *message)
+{
+    node_pieces *pieces = of(node);
+    if (message->is_queued) return;
+    if (!message->is_waiting) node->context.counters.pool_waits++;
+    message->is_queued = message->is_waiting = true;
+    pw_queue_append(&pieces->waiting, message);
+}
+
+/* Make the next piece ready. *out NULL: the message waits until one is freed. */
 static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
 {
     const pw_piece_ops *ops = node->strategy->pieces;
@@ -164,8 +173,11 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
     int code = ops->acquire(node->strategy_self, span, access, &piece->lease);
     if (code < 0) {
         pw_handles_give(&node->handles, piece);
-        return code == PW_ERR_FULL && ops->waits ? code
-                                                 : pw_node_fail_span(node, code, "acquire", span);
+        *out = NULL;
+        if (code != PW_ERR_FULL || !ops->waits)
+            return pw_node_fail_span(node, code, "acquire", span);
+        wait_for_piece(node, message);
+        return PW_OK;
     }
     pw_node_add_swapped(node, num_swapped, &piece->lease.cost);
     int64_t cost_ns = pw_node_count_cost(node, &piece->lease.cost, "acquire");
@@ -181,15 +193,6 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
     message->is_waiting = false;
     *out = piece;
     return PW_OK;
-}
-
-static void wait_for_piece(pw_node *node, piece_message *message)
-{
-    node_pieces *pieces = of(node);
-    if (message->is_queued) return;
-    if (!message->is_waiting) node->context.counters.pool_waits++;
-    message->is_queued = message->is_waiting = true;
-    pw_queue_append(&pieces->waiting, message);
 }
 
 static void push_ready(piece_message *message, pw_handle *piece)
@@ -252,10 +255,7 @@ static int advance_sender(pw_node *node, piece_message *message)
            (message->is_open || is_ahead)) {
         pw_handle *piece;
         int code = begin_piece(node, message, &piece);
-        if (code == PW_ERR_FULL && node->strategy->pieces->waits) {
-            wait_for_piece(node, message);
-            break;
-        }
+        if (code == PW_OK && !piece) break;
         if (code == PW_OK) code = expose(node, piece);
         if (code < 0) return code;
         message->num_under_way++;
@@ -348,11 +348,8 @@ static int advance_receiver(pw_node *node, piece_message *message)
            (ops->is_ahead || message->num_announced > message->num_ready)) {
         pw_handle *piece;
         int code = begin_piece(node, message, &piece);
-        if (code == PW_ERR_FULL && ops->waits) {
-            wait_for_piece(node, message);
-            break;
-        }
         if (code < 0) return code;
+        if (!piece) break;
         push_ready(message, piece);
     }
     while (message->num_ready && message->num_announced) {

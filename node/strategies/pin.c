@@ -45,18 +45,6 @@ const pw_strategy_ops pw_strategy_pin = {
  * the pieces before are on their way, and unpins a piece when it has gone through. Memory that
  * peers know by its address, and what is read and written one-sided, is pinned as a whole. */
 
-static int acquire_but_messages(void *self, pw_span span, int access, pw_lease *out)
-{
-    if (!(access & PW_ACCESS_MESSAGE)) return acquire(self, span, access, out);
-    *out = (pw_lease){.span = span}; /* its pieces will be */
-    return PW_OK;
-}
-
-static int release_but_messages(void *self, const pw_lease *lease, pw_strategy_cost *cost)
-{
-    return (lease->token ? release : pw_strategy_nothing_to_undo)(self, lease, cost);
-}
-
 static const pw_piece_ops pieces = {
     .acquire = acquire,
     .release = release,
@@ -67,8 +55,8 @@ const pw_strategy_ops pw_strategy_pin_rendezvous = {
     .name = "pin-rendezvous",
     .summary = "pin each message in pieces, while its handshake and its first pieces travel",
     .destroy = pw_strategy_unpin_all,
-    .acquire = acquire_but_messages,
-    .release = release_but_messages,
+    .acquire = acquire,
+    .release = release,
     .way = &pw_way_in_pieces,
     .pieces = &pieces,
 };

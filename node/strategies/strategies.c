@@ -54,21 +54,6 @@ int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_
     return code == PW_OK ? PW_OK : pw_strategy_failed(context, code, "touch", span);
 }
 
-int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           int access)
-{
-    uint8_t state[512];
-    for (uint64_t done = 0; done < num_pages; done += sizeof state) {
-        uint64_t num_now = num_pages - done < sizeof state ? num_pages - done : sizeof state;
-        int code = pw_memory_walk(context->memory, first_page + done, num_now,
-                                  access & PW_ACCESS_WRITE, state);
-        if (code != PW_OK) return code;
-        for (uint64_t i = 0; i < num_now; i++)
-            if (state[i] != PW_PAGE_PRESENT) return 0;
-    }
-    return 1;
-}
-
 static const char *explain(int code)
 {
     switch (code) {
@@ -116,13 +101,6 @@ int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried
     return code;
 }
 
-int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost)
-{
-    (void)self, (void)lease;
-    *cost = (pw_strategy_cost){0};
-    return PW_OK;
-}
-
 int pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
 {
     pw_strategy_context **made = calloc(1, num_bytes);
@@ -164,7 +142,8 @@ int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages
     return PW_OK;
 }
 
-int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span)
+/* Would so many pages be above strategy.locked_limit? */
+static int check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span)
 {
     int64_t limit_bytes = context->settings->locked_limit_bytes;
     if (limit_bytes < 0 || num_pages <= (uint64_t)limit_bytes >> PW_PAGE_SHIFT) return PW_OK;
@@ -195,7 +174,7 @@ int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t 
     int code = pw_page_counts_hold(pinned, first_page, num_pages, hold);
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
     bool is_more = pinned->num_held_pages > num_before;
-    code = is_more ? pw_strategy_check_limit(context, pinned->num_held_pages, span) : PW_OK;
+    code = is_more ? check_limit(context, pinned->num_held_pages, span) : PW_OK;
     if (code == PW_OK) {
         code = pw_memory_pin(context->memory, first_page, num_pages, num_absent);
         if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);

@@ -27,6 +27,7 @@ typedef struct {
     uint64_t ni_address;   /* where the NI reads or writes instead of span.address; 0: there */
     int64_t from_ns;       /* of a piece: its buffer is free from here on */
     uint64_t landed_bytes; /* what the NI has written from ni_address on; the host fills it in */
+    bool is_in_pieces;     /* of a message that has none itself: the host's own note */
 } pw_lease;
 
 #define PW_ACCESS_READ 0  /* the NI will read the span */
@@ -34,8 +35,8 @@ typedef struct {
 /* Added to either: peers know the span by its address (registered memory), so that the lease cannot
  * name another place. */
 #define PW_ACCESS_IN_PLACE 2
-/* Added to either: the span is a message's, which strategies with piece operations take in pieces
- * when it is matched. */
+/* Added to either: the span is a message's. Strategies with piece operations are not asked of it:
+ * they take it in pieces when it is matched. */
 #define PW_ACCESS_MESSAGE 4
 
 #define PW_STRATEGY_REASON_BYTES 200

@@ -22,14 +22,9 @@ static inline pw_span pw_span_of_pages(uint64_t first_page, uint64_t num_pages)
 /* Make every page present for writing, or for reading where the mapping allows no more.
  * *num_absent: pages that were absent before; a write-protected one counts. */
 int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent);
-/* Is every page there for the access, so that the NI meets no fault? 0 or 1. PW_ERR_HOST. */
-int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           int access);
 /* The code, for which context->reason says what was tried ("pin") and what to do. PW_ERR_HOST:
  * called directly after the call that failed, whose errno it reads. */
 int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried, pw_span span);
-/* For `release` of a span that nothing was done for. */
-int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost);
 /* A transfer through what is kept and was not checked. When its mapping had gone, the NI sees
  * frames that are the program's no more: counted; *out then names pages of nobody, unless peers
  * name the address. */
@@ -52,8 +47,7 @@ int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t 
                            uint64_t *hold);
 /* Whatever is pinned yet; for `destroy` of strategies whose object is the context. */
 void pw_strategy_unpin_all(void *context);
-/* `pin`, for those that pin some spans as it does; its object is the context, and its leases have a
- * token above 0. */
+/* `pin`, for those that pin some spans as it does; its object is the context. */
 extern const pw_strategy_ops pw_strategy_pin;
 /* cdef begin */
 /* Make every page present and keep it so. *num_absent: pages that were absent before; may be NULL.
@@ -63,8 +57,6 @@ int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uin
                           uint64_t *num_absent);
 /* Undo every pin of these pages; those that are not mapped any more have lost theirs. */
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages);
-/* Would so many pages be above strategy.locked_limit? context->reason tells, asked for `span`. */
-int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span);
 /* cdef end */
 /* What the kernel has of pins there goes, page by page where it must. A pw_page_run. */
 int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages);
