@@ -60,14 +60,8 @@ static inline void pw_idleness_note_thread(pw_idleness *idleness)
 void pw_idleness_end(pw_idleness *idleness);
 /* The program ran, and begins to wait anew. */
 void pw_idleness_renew(pw_idleness *idleness);
-/* A turn was in vain. The lock is open while the core is somebody else's. */
-void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire);
 /* What this thread's turn moved may be what another one rests for. */
 void pw_idleness_tell_resting(pw_idleness *idleness);
-/* 0 when something just happened. Any thread, any time. */
-int64_t pw_idleness_silent_ns(const pw_idleness *idleness);
-/* Wall time at which the silence began; 0: there is none. Any thread, any time. */
-int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness);
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 

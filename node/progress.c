@@ -320,8 +320,6 @@ void pw_node_busy(pw_node *node)
     }
 }
 
-void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock, node->wire); }
-
 bool pw_node_is_due(const pw_node *node, pw_pace *pace, bool moved, int64_t interval_ns)
 {
     /* In a silence a turn may rest, for up to 10 ms. */
@@ -332,13 +330,6 @@ bool pw_node_is_due(const pw_node *node, pw_pace *pace, bool moved, int64_t inte
     if (now_ns - pace->looked_ns <= interval_ns) return false;
     pace->looked_ns = 0;
     return true;
-}
-
-int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
-
-int64_t pw_node_silent_since_ns(const pw_node *node)
-{
-    return pw_idleness_silent_since_ns(&node->idleness);
 }
 
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
