@@ -7,6 +7,7 @@
 #include "ni/packetizer.h"
 #include "node/messages/messages.h"
 #include "node/settings/config.h"
+#include <string.h>
 
 #define KIND(name) .kind = PW_KIND_##name
 #define CHOICES(...) \
@@ -437,4 +438,12 @@ const pw_setting_row *pw_setting_row_at(uint32_t idx)
 {
     if (idx < NUM_ROWS) return &rows[idx];
     return idx - NUM_ROWS < pw_num_cost_rows ? &pw_cost_rows[idx - NUM_ROWS] : NULL;
+}
+
+const pw_setting_row *pw_setting_row_find(const char *name, size_t name_bytes)
+{
+    const pw_setting_row *row;
+    for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++)
+        if (strlen(row->name) == name_bytes && !memcmp(row->name, name, name_bytes)) return row;
+    return NULL;
 }

@@ -327,14 +327,6 @@ static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
     }
 }
 
-static const pw_setting_row *find_row(piece name)
-{
-    const pw_setting_row *row;
-    for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++)
-        if (is_text(name, row->name)) return row;
-    return NULL;
-}
-
 static int refuse_name(piece name, pw_sentence *reason)
 {
     const char *point = memchr(name.start, '.', name.length);
@@ -387,7 +379,7 @@ int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, p
                                   text);
     const piece name = strip(text, (size_t)(equals - text));
     piece value = {equals + 1, strlen(equals + 1)};
-    const pw_setting_row *row = find_row(name);
+    const pw_setting_row *row = pw_setting_row_find(name.start, name.length);
     if (!row) return refuse_name(name, reason);
     if (row->is_of_run && !of_run)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,

@@ -359,23 +359,18 @@ static int advance_receiver(pw_node *node, piece_message *message)
     return PW_OK;
 }
 
-static int accept(pw_node *node, pw_handle *handle, uint64_t offered, int64_t at_ns)
-{
-    piece_message *message = new_message(node, handle, handle->address, at_ns);
-    if (!message) return PW_ERR_NOMEM;
-    uint64_t id = message->id; /* of a node's message to itself it may be over when this is told */
-    int code = pw_library_tell(node, handle->peer, KIND_OPEN, offered & ~NAME, handle->num_bytes,
-                               id, 0, at_ns);
-    node->is_posted = true;
-    message = find(node, id, handle->peer, false);
-    return code == PW_OK && message ? advance_receiver(node, message) : code;
-}
-
 /* An address in a rendezvous message may be the name of a message in pieces. */
 static int begin_fetch(pw_node *node, pw_handle *handle, uint64_t source_address, int64_t at_ns)
 {
     if (!(source_address & NAME)) return 0;
-    int code = accept(node, handle, source_address, at_ns);
+    piece_message *message = new_message(node, handle, handle->address, at_ns);
+    if (!message) return PW_ERR_NOMEM;
+    uint64_t id = message->id; /* of a node's message to itself it may be over when this is told */
+    int code = pw_library_tell(node, handle->peer, KIND_OPEN, source_address & ~NAME,
+                               handle->num_bytes, id, 0, at_ns);
+    node->is_posted = true;
+    message = find(node, id, handle->peer, false);
+    if (code == PW_OK && message) code = advance_receiver(node, message);
     return code < 0 ? code : 1;
 }
 
