@@ -345,11 +345,8 @@ int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *fram
 {
     const int code = pw_ni_message_check(messages->ni, frame, frame_bytes);
     if (code < 0) return code;
-    memcpy(&out->envelope, frame, sizeof out->envelope);
-    if (!is_whole(messages, &out->envelope, source, frame_bytes)) {
-        pw_ni_message_refuse(messages->ni);
-        return PW_ERR_MALFORMED;
-    }
     read_frame(frame, frame_bytes, out);
-    return PW_OK;
+    if (is_whole(messages, &out->envelope, source, frame_bytes)) return PW_OK;
+    pw_ni_message_refuse(messages->ni);
+    return PW_ERR_MALFORMED;
 }

@@ -246,18 +246,6 @@ static void put_times(json *out, const pw_report_input *input)
     if (input->node->without_marks) put_format(out, ", \"without_marks\": 1");
 }
 
-static void put_strategy(json *out, const pw_node_counters *node)
-{
-    const pw_field_table *table = &pw_fields_strategy_counters;
-    for (uint32_t i = 0; i < table->num_fields; i++) {
-        put(out, ", ", 2);
-        put_name(out, table->fields[i].name, strlen(table->fields[i].name));
-        put_field(out, &table->fields[i], &node->strategy);
-    }
-    put_format(out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
-               node->pinned_peak_bytes, node->pinned_mean_bytes);
-}
-
 static void put_page_sources(json *out, uint32_t sources)
 {
     static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN"};
@@ -286,15 +274,15 @@ static bool is_split(const pw_field *field)
            field->offset != offsetof(pw_counters, odp_table_peak);
 }
 
-/* Those that are not zero: most of a region's are. */
-static void put_some(json *out, const pw_field_table *table, const void *owner)
+/* Behind others: all, or those that are not zero, as most of a region's are. */
+static void put_fields(json *out, const pw_field_table *table, const void *owner, bool has_zeros)
 {
     for (uint32_t i = 0; i < table->num_fields; i++) {
         const pw_field *field = &table->fields[i];
         uint64_t value;
         if (table == &pw_fields_counters && !is_split(field)) continue;
         memcpy(&value, (const char *)owner + field->offset, sizeof value);
-        if (!value) continue;
+        if (!value && !has_zeros) continue;
         put(out, ", ", 2);
         put_name(out, field->name, strlen(field->name));
         put_field(out, field, owner);
@@ -313,8 +301,8 @@ static void put_region(json *out, const char *path, uint64_t entries, const pw_r
     put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64 ", \"copy_ns\": %" PRId64,
                sums->touch_ns, sums->pin_ns, sums->copy_ns);
     put_wall(out, sums->wall_ns);
-    put_some(out, &pw_fields_counters, &sums->counters);
-    put_some(out, &pw_fields_strategy_counters, &sums->strategy);
+    put_fields(out, &pw_fields_counters, &sums->counters, false);
+    put_fields(out, &pw_fields_strategy_counters, &sums->strategy, false);
     put(out, ", ", 2);
     put_sums(out, &sums->counters);
     put(out, "}", 1);
@@ -361,7 +349,9 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_calls(&out, input->calls);
     put_tallies(&out, input->tallies);
     put_times(&out, input);
-    put_strategy(&out, input->node);
+    put_fields(&out, &pw_fields_strategy_counters, &input->node->strategy, true);
+    put_format(&out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
+               input->node->pinned_peak_bytes, input->node->pinned_mean_bytes);
     put_regions(&out, input->of);
     put_host(&out, input);
     return out.length;
