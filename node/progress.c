@@ -43,8 +43,9 @@ static int receive_for_way(pw_node *node, uint32_t source, const uint8_t *data, 
     if (code < 0)
         return pw_node_fail(node, code, "message of node %u about %s", source, way->about);
     memcpy(&envelope, data, sizeof envelope);
+    node->reason[0] = '\0';
     code = way->message ? way->message(node, source, &envelope) : PW_ERR_MALFORMED;
-    if (code != PW_ERR_MALFORMED) return code;
+    if (code != PW_ERR_MALFORMED || node->reason[0]) return code; /* the way has said why */
     pw_ni_message_refuse(node->ni);
     return pw_node_fail(node, code, "message of kind %u of node %u is about no %s", envelope.kind,
                         source, way->unknown);

@@ -335,8 +335,32 @@ static void test_a_strategys_own_reason_is_passed_on(void)
     end(&all);
 }
 
+static void test_ends_that_cut_a_message_differently_are_told_why(void)
+{
+    joined all;
+    pw_sentence reason;
+    pw_handle *exposed, *fetched;
+    const uint64_t num_bytes = 4 * PW_PAGE_BYTES;
+    prepare(&all, 2);
+    all.opening.strategy = pw_strategy_find("pin-rendezvous");
+    for (uint32_t i = 0; i < 2; i++) {
+        all.config.settings.piece_bytes = PW_PAGE_BYTES << i;
+        assert(!pw_node_open(&all.config, &all.opening, all.wires[i], &all.nodes[i], &reason));
+    }
+    assert(
+        !pw_node_expose(all.nodes[0], 1, address_of(make_pattern(num_bytes)), num_bytes, &exposed));
+    assert(!pw_node_fetch(all.nodes[1], 0, exposed->address, exposed->key,
+                          address_of(make_buffer(num_bytes)), num_bytes, 0, NULL, &fetched));
+    int code = 0;
+    for (int turns = 0; code >= 0 && turns < 1000; turns++) code = turn_all(&all);
+    assert(code == PW_ERR_MALFORMED);
+    assert(strstr(pw_node_reason(all.nodes[1]), "the same strategy.piece on all ranks?"));
+    end(&all);
+}
+
 int main(void)
 {
+    test_ends_that_cut_a_message_differently_are_told_why();
     test_what_the_wire_says_of_its_failure_is_passed_on();
     test_a_strategys_own_reason_is_passed_on();
     test_a_host_that_decides_changes_no_time();
