@@ -56,15 +56,21 @@ static inline void pw_pool_give(pw_pool *pool, void *item) { pw_link_push(&pool-
 
 #define PW_POOL_CHUNK_ITEMS 64
 
+/* The idx-th item of a chunk, given back, out or never taken: zero then, but for its link. */
+static inline void *pw_pool_item(pw_link *chunk, size_t idx, size_t item_bytes)
+{
+    return (uint8_t *)chunk + sizeof(max_align_t) + idx * item_bytes;
+}
+
 /* An item, whatever stands in it; NULL: no memory. item_bytes: the same each time. */
 static inline void *pw_pool_take(pw_pool *pool, size_t item_bytes)
 {
     if (!pool->free_list) {
-        pw_link *chunk = malloc(sizeof(max_align_t) + PW_POOL_CHUNK_ITEMS * item_bytes);
+        pw_link *chunk = calloc(1, sizeof(max_align_t) + PW_POOL_CHUNK_ITEMS * item_bytes);
         if (!chunk) return NULL;
         pw_link_push(&pool->chunks, chunk);
         for (size_t i = PW_POOL_CHUNK_ITEMS; i-- > 0;)
-            pw_pool_give(pool, (uint8_t *)chunk + sizeof(max_align_t) + i * item_bytes);
+            pw_pool_give(pool, pw_pool_item(chunk, i, item_bytes));
     }
     return pw_link_pop(&pool->free_list);
 }

@@ -22,8 +22,6 @@ static int64_t read_ns(clockid_t which)
 
 int64_t pw_clock_wall_ns(void) { return read_ns(CLOCK_MONOTONIC); }
 
-static int64_t latest(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static int64_t cpu_ns(const pw_clock *clock)
 {
     return read_ns(clock->thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
@@ -49,8 +47,8 @@ static int64_t share_ns(pw_clock *clock, int64_t passed_ns)
     struct timespec theirs = {0};
     int64_t other_ns = 0, own_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
     if (clock_gettime(clock->cpu_clock, &theirs) == 0)
-        other_ns = latest(0, (int64_t)theirs.tv_sec * 1000000000 + theirs.tv_nsec -
-                                 clock->cpu_boundary_ns);
+        other_ns = pw_later(0, (int64_t)theirs.tv_sec * 1000000000 + theirs.tv_nsec -
+                                   clock->cpu_boundary_ns);
     start(clock);
     return other_ns + (own_ns < passed_ns ? own_ns : passed_ns);
 }
@@ -69,7 +67,7 @@ static int64_t elapsed_ns(pw_clock *clock, int64_t wall_ns)
     int64_t before_ns = clock->cpu_boundary_ns;
     start(clock);
     int64_t since_ns = clock->wall_boundary_ns - wall_ns;
-    return latest(0, clock->cpu_boundary_ns - before_ns - since_ns);
+    return pw_later(0, clock->cpu_boundary_ns - before_ns - since_ns);
 }
 
 static int64_t scaled_ns(const pw_clock *clock, int64_t duration_ns)
@@ -246,7 +244,7 @@ void pw_clock_sleep(pw_clock *clock, int64_t duration_ns)
 
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns)
 {
-    clock->now_ns = latest(clock->now_ns, complete_ns) + clock->poll_ns;
+    clock->now_ns = pw_later(clock->now_ns, complete_ns) + clock->poll_ns;
 }
 
 void pw_clock_found_nothing(pw_clock *clock)
@@ -259,7 +257,7 @@ void pw_clock_found_nothing(pw_clock *clock)
 
 static void take_back(pw_clock *clock, int64_t duration_ns)
 {
-    clock->now_ns = latest(clock->now_ns - duration_ns, clock->told_ns);
+    clock->now_ns = pw_later(clock->now_ns - duration_ns, clock->told_ns);
 }
 
 void pw_clock_excuse_call(pw_clock *clock)

@@ -39,9 +39,9 @@ void pw_idleness_renew(pw_idleness *idleness)
     if (!idleness->num_resting) pw_bell_withdraw(idleness->bell);
 }
 
-static int64_t pause_ns(const pw_idleness *idleness)
+static int64_t pause_ns(const pw_node *node)
 {
-    int64_t part_ns = pw_idleness_silent_ns(idleness) / SLEEP_PART;
+    int64_t part_ns = pw_node_silent_ns(node) / SLEEP_PART;
     return part_ns < SLEEP_MAX_NS ? part_ns : SLEEP_MAX_NS;
 }
 
@@ -56,75 +56,78 @@ static bool is_crowded(pw_idleness *idleness, const pw_wire_rest *rest)
     return rest->num_near >= idleness->num_cores;
 }
 
-static void yield(pw_idleness *idleness, pw_ticket_lock *lock)
+static void yield(pw_node *node)
 {
-    idleness->yields++;
-    pw_ticket_lock_give(lock);
+    node->idleness.yields++;
+    pw_ticket_lock_give(&node->lock);
     sched_yield();
-    pw_ticket_lock_take(lock);
+    pw_ticket_lock_take(&node->lock);
 }
 
-static void nap(pw_idleness *idleness, pw_ticket_lock *lock)
+static void nap(pw_node *node)
 {
-    const struct timespec pause = {.tv_nsec = pause_ns(idleness)};
-    idleness->sleeps++;
-    pw_ticket_lock_give(lock);
+    const struct timespec pause = {.tv_nsec = pause_ns(node)};
+    node->idleness.sleeps++;
+    pw_ticket_lock_give(&node->lock);
     nanosleep(&pause, NULL);
-    pw_ticket_lock_take(lock);
+    pw_ticket_lock_take(&node->lock);
 }
 
-static int64_t rest_limit_ns(const pw_idleness *idleness, const pw_wire_rest *rest)
+static int64_t rest_limit_ns(const pw_node *node, const pw_wire_rest *rest)
 {
-    const int64_t part_ns = pw_idleness_silent_ns(idleness) / REST_PART;
+    const int64_t part_ns = pw_node_silent_ns(node) / REST_PART;
     const int64_t longer_ns = part_ns < REST_MAX_NS ? part_ns : REST_MAX_NS;
-    if (idleness->has_threads) return SLEEP_MAX_NS;
+    if (node->idleness.has_threads) return SLEEP_MAX_NS;
     return longer_ns > rest->limit_ns ? longer_ns : rest->limit_ns;
 }
 
 /* One turn announces the rest; the next one looks at everything again, whatever the host looks at
  * included, and was in vain too when this is called the second time. With several threads rests are
  * short: who rests in a call of a library's may hold locks of that one, which others want. */
-static void rest_or_announce(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+static void rest_or_announce(pw_node *node, const pw_wire_rest *rest)
 {
+    pw_idleness *idleness = &node->idleness;
     if (idleness->announced != rest->calls) {
         idleness->bell = rest->bell;
         idleness->announced = rest->calls;
         pw_bell_announce(rest->bell, rest->calls);
         return;
     }
-    const int64_t limit_ns = rest_limit_ns(idleness, rest);
+    const int64_t limit_ns = rest_limit_ns(node, rest);
     idleness->announced = 0;
     idleness->num_resting++;
     idleness->sleeps++;
-    pw_ticket_lock_give(lock);
+    pw_ticket_lock_give(&node->lock);
     pw_bell_wait(rest->bell, rest->calls, limit_ns);
-    pw_ticket_lock_take(lock);
+    pw_ticket_lock_take(&node->lock);
     if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
 }
 
-static void idle_with_bell(pw_idleness *idleness, pw_ticket_lock *lock, const pw_wire_rest *rest)
+static void idle_with_bell(pw_node *node, const pw_wire_rest *rest)
 {
-    if (is_crowded(idleness, rest)) {
-        if (idleness->vain_turns > CROWDED_TURNS) rest_or_announce(idleness, lock, rest);
-        else if (pw_ticket_lock_is_wanted(lock)) yield(idleness, lock);
+    if (is_crowded(&node->idleness, rest)) {
+        if (node->idleness.vain_turns > CROWDED_TURNS) rest_or_announce(node, rest);
+        else if (pw_ticket_lock_is_wanted(&node->lock)) yield(node);
     } else {
-        if (pw_idleness_silent_ns(idleness) > REST_AFTER_NS) rest_or_announce(idleness, lock, rest);
-        else yield(idleness, lock);
+        if (pw_node_silent_ns(node) > REST_AFTER_NS) rest_or_announce(node, rest);
+        else yield(node);
     }
 }
 
-void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire)
+void pw_node_idle(pw_node *node)
 {
+    pw_idleness *idleness = &node->idleness;
+    pw_wire *wire = node->wire;
     pw_wire_rest rest;
     idleness->vain_turns++;
     bool is_early = idleness->idle_turns < IDLE_TURNS;
     idleness->idle_turns += is_early;
-    if (is_early && !pw_ticket_lock_is_wanted(lock)) return;
+    if (is_early && !pw_ticket_lock_is_wanted(&node->lock)) return;
     if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS)
         idleness->silent_since_ns = pw_clock_wall_ns();
-    if (wire->ops->rest && wire->ops->rest(wire, &rest)) idle_with_bell(idleness, lock, &rest);
-    else if (idleness->vain_turns > VAIN_TURNS) nap(idleness, lock);
-    else yield(idleness, lock);
+    if (wire->ops->rest && wire->ops->rest(wire, &rest)) idle_with_bell(node, &rest);
+    else if (idleness->vain_turns > VAIN_TURNS) nap(node);
+    else yield(node);
 }
 
 void pw_idleness_tell_resting(pw_idleness *idleness)
@@ -132,14 +135,14 @@ void pw_idleness_tell_resting(pw_idleness *idleness)
     if (idleness->num_resting) pw_bell_wake(idleness->bell);
 }
 
-int64_t pw_idleness_silent_ns(const pw_idleness *idleness)
+int64_t pw_node_silent_ns(const pw_node *node)
 {
     /* Once: another thread may end the silence. */
-    const int64_t since_ns = pw_idleness_silent_since_ns(idleness);
+    const int64_t since_ns = pw_node_silent_since_ns(node);
     return since_ns ? pw_clock_wall_ns() - since_ns : 0;
 }
 
-int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness)
+int64_t pw_node_silent_since_ns(const pw_node *node)
 {
-    return __atomic_load_n(&idleness->silent_since_ns, __ATOMIC_RELAXED);
+    return __atomic_load_n(&node->idleness.silent_since_ns, __ATOMIC_RELAXED);
 }

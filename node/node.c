@@ -1,10 +1,14 @@
 #include "node/node.h"
 #include "node/node_state.h"
+#include "native/status.h"
 #include "ni/ni.h"
+#include "node/settings/config.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 
 static uint8_t *burst_memory(void *context, size_t num_bytes)
@@ -25,7 +29,7 @@ static int create_memory(pw_node *node, const pw_settings *settings)
     return pw_memory_create((uint32_t)settings->memory_backend, &options, &node->memory);
 }
 
-static int create_engine(pw_node *node, const pw_node_options *options, const char **reason)
+static int create_engine(pw_node *node, const char **reason)
 {
     int code = create_memory(node, &node->settings);
     if (code < 0) {
@@ -34,7 +38,7 @@ static int create_engine(pw_node *node, const pw_node_options *options, const ch
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    code = pw_ni_create(options->costs, &node->settings, node->wire->node, node->wire->num_nodes,
+    code = pw_ni_create(&node->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
     uint64_t secret;
@@ -52,20 +56,20 @@ static void forget_translations(void *owner, uint64_t first_page, uint64_t num_p
     pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
 }
 
-static int create_strategy(pw_node *node, const pw_node_options *options, const char **reason)
+static int create_strategy(pw_node *node, const char **reason)
 {
-    node->strategy_self = options->strategy_self;
-    node->costs = *options->costs;
     node->context =
         (pw_strategy_context){.memory = node->memory,
                               .tables = &node->tables,
                               .costs = &node->costs,
                               .settings = &node->settings,
-                              .unpinned = options->strategy->unit ? forget_translations : NULL,
+                              .unpinned = node->strategy->unit ? forget_translations : NULL,
                               .owner = node};
-    if (options->strategy_self) return PW_OK;
+    if (node->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
-    int code = node->strategy->create(&node->context, &node->strategy_self);
+    node->strategy_self = &node->context;
+    const pw_strategy_ops *ops = node->strategy;
+    int code = ops->create ? ops->create(&node->context, &node->strategy_self) : PW_OK;
     node->owns_strategy = code == PW_OK;
     if (code == PW_ERR_FULL)
         *reason = "the memory strategy needs more locked memory at its start than there may be; "
@@ -74,71 +78,119 @@ static int create_strategy(pw_node *node, const pw_node_options *options, const 
     return code == PW_OK ? pw_node_pass(node, &node->context.start_cost, "create") : code;
 }
 
-static int create_parts(pw_node *node, const pw_node_options *options, const char **reason)
+static int create_parts(pw_node *node, const pw_node_config *config, const pw_node_opening *opening,
+                        const char **reason)
 {
+    const pw_clock_options clock = {.call_ns = node->costs.mpi_call_ns,
+                                    .poll_ns = node->costs.poll_ns,
+                                    .read_ns = node->costs.clock_read_ns,
+                                    .compute = config->run.compute,
+                                    .scale = config->run.compute_scale,
+                                    .replay_ns = opening->replay_ns,
+                                    .num_replay = opening->num_replay,
+                                    .is_recording = config->run.compute_record[0] != '\0'};
     *reason = "the clock: costs, durations and scale are not negative, the scale is at most "
               "PW_COMPUTE_SCALE_MAX, compute is one of PW_COMPUTE_*";
-    int code = pw_clock_init(&node->clock, &options->clock);
+    int code = pw_clock_init(&node->clock, &clock);
     if (code < 0) return code;
     *reason = "no memory for the table of transfers";
     code = pw_handles_init(&node->handles);
     if (code < 0) return code;
-    code = create_engine(node, options, reason);
+    code = create_engine(node, reason);
     if (code < 0) return code;
-    node->strategy = options->strategy;
     if (node->strategy->way)
-        code = node->strategy->way->create(node, options->num_started, &node->way_state, reason);
-    return code < 0 ? code : create_strategy(node, options, reason);
+        code = node->strategy->way->create(node, opening->num_started, &node->way_state, reason);
+    return code < 0 ? code : create_strategy(node, reason);
 }
 
-static const char *refused(const pw_node_options *options)
+static const char *refused(const pw_node *node)
 {
-    if (!options->costs || !options->settings || !options->tables || !options->strategy)
-        return "costs, settings, tables and strategy of a node must all be given";
     const char *reason = NULL;
-    if (pw_cost_tables_check(options->tables, &reason) < 0) return reason;
-    pw_settings settings = *options->settings;
-    pw_strategy_choose_unit(options->strategy, &settings);
-    if (pw_ni_refused(options->costs, &settings))
+    if (!node->strategy) return "the memory strategy of a node must be given";
+    if (pw_cost_tables_check(&node->tables, &reason) < 0) return reason;
+    if (pw_ni_refused(&node->costs, &node->settings))
         return "a cost or a setting is out of its range; pw_ni_refused names it";
     return NULL;
 }
 
-int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
-                   const char **reason)
+static int create(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
+                  pw_node **out, const char **reason)
 {
-    pw_node *node = NULL;
-    int code = PW_ERR_INVALID;
-    *reason = refused(options);
-    if (*reason) goto close_wire;
+    pw_node *node = calloc(1, sizeof *node);
     *reason = "no memory for a node";
-    code = PW_ERR_NOMEM;
-    node = calloc(1, sizeof *node);
-    if (!node) goto close_wire;
+    if (!node) {
+        wire->ops->close(wire);
+        return PW_ERR_NOMEM;
+    }
     node->wire = wire;
-    node->pdid = options->pdid;
-    node->host = options->host;
-    node->tables = *options->tables;
-    node->settings = *options->settings;
-    pw_strategy_choose_unit(options->strategy, &node->settings);
-    node->has_policy = options->settings->policy == PW_POLICY_HOST;
+    node->pdid = opening->pdid;
+    node->host = opening->host;
+    node->costs = config->costs;
+    node->tables = config->tables;
+    node->settings = config->settings;
+    node->strategy = opening->strategy ? opening->strategy : pw_strategy_find(config->run.memory);
+    node->strategy_self = opening->strategy_self;
+    if (node->strategy) pw_strategy_choose_unit(node->strategy, &node->settings);
+    node->has_policy = config->settings.policy == PW_POLICY_HOST;
     node->next_ns = PW_NEVER;
     pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();
-    code = create_parts(node, options, reason);
-    if (code < 0) goto destroy;
+    *reason = refused(node);
+    int code = *reason ? PW_ERR_INVALID : create_parts(node, config, opening, reason);
+    if (code < 0) {
+        const int saved = errno; /* PW_ERR_HOST: the caller wants to read it */
+        pw_node_destroy(node);
+        errno = saved;
+        return code;
+    }
     *out = node;
-    *reason = NULL;
     return PW_OK;
+}
 
-    int saved;
-destroy:
-    saved = errno; /* PW_ERR_HOST: the caller wants to read it */
-    pw_node_destroy(node);
-    errno = saved;
+static int refuse(pw_sentence *reason, int code, const char *what)
+{
+    const int saved = errno;
+    pw_sentence_refuse(reason, code, "%s: %s", what, pw_status_text(code));
+    if (code == PW_ERR_HOST && saved) pw_sentence_add(reason, ": %s", strerror(saved));
     return code;
-close_wire:
-    wire->ops->close(wire);
+}
+
+static int plan_impairments(pw_ni *ni, const pw_node_config *config, pw_sentence *reason)
+{
+    for (uint32_t site = 0; site < PW_IMPAIRMENT_SITES; site++) {
+        const pw_impairment_site *plan = &config->impairments[site];
+        if (pw_ni_plan_impairment(ni, site, plan) < 0)
+            return pw_sentence_refuse(reason, PW_ERR_INVALID, "impairment %u: %s", site,
+                                      pw_impairment_refused(site, plan));
+    }
+    return PW_OK;
+}
+
+/* The emulated machine pages in steps of 4 KB; huge pages would hide faults behind the first. */
+static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
+{
+    if (config->run.huge_pages != PW_HUGE_PAGES_NEVER || !prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+        return PW_OK;
+    return pw_sentence_refuse(reason, PW_ERR_HOST,
+                              "run.huge_pages = 'never': the kernel refuses "
+                              "prctl(PR_SET_THP_DISABLE); set it to 'host'");
+}
+
+int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
+                 pw_node **out, pw_sentence *reason)
+{
+    const char *why;
+    int code = opening->is_process ? set_huge_pages(config, reason) : PW_OK;
+    if (code < 0) {
+        wire->ops->close(wire);
+        return code;
+    }
+    code = create(config, opening, wire, out, &why);
+    if (code < 0) return refuse(reason, code, why);
+    code = plan_impairments((*out)->ni, config, reason);
+    if (code == PW_OK) return PW_OK;
+    pw_node_destroy(*out);
+    *out = NULL;
     return code;
 }
 
@@ -150,7 +202,8 @@ void pw_node_destroy(pw_node *node)
     pw_node_trace_drop(node);
     pw_node_regions_finish(node);
     node->wire->ops->close(node->wire);
-    if (node->owns_strategy) node->strategy->destroy(node->strategy_self);
+    if (node->owns_strategy && node->strategy->destroy)
+        node->strategy->destroy(node->strategy_self);
     if (node->way_state) node->strategy->way->destroy(node);
     pw_page_counts_finish(&node->context.pinned_pages);
     pw_ni_destroy(node->ni);

@@ -37,19 +37,6 @@ typedef struct {
     int (*finished)(void *context, pw_handle *handle);
 } pw_node_host;
 
-typedef struct {
-    const pw_costs *costs;
-    const pw_settings *settings;
-    const pw_cost_tables *tables;
-    pw_clock_options clock;
-    const pw_strategy_ops *strategy; /* built-in, or the host's own */
-    void *strategy_self;             /* of the host's own; else NULL: create makes it */
-    pw_node_host host;
-    uint16_t pdid;
-    uint16_t reserved;
-    uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
-} pw_node_options;
-
 /* A transfer under way with a peer, or a posted buffer; from pw_node_expose, _fetch or _started
  * until pw_node_free_handle. */
 struct pw_handle {
@@ -70,11 +57,7 @@ struct pw_handle {
     void *owner;    /* the host's; NULL: `finished` is not called */
 };
 
-/* The node takes the wire and closes it; also when it fails. What options point to is copied, but
- * for the strategy's. *reason: a sentence for PW_ERR_*, lives for ever. */
-int pw_node_create(const pw_node_options *options, pw_wire *wire, pw_node **out,
-                   const char **reason);
-/* Its handles end with it. */
+/* Of a node that pw_node_open (settings/config.h) has made. Its handles end with it. */
 void pw_node_destroy(pw_node *node);
 /* What the last negative code of a call below was about; until the next one. */
 const char *pw_node_reason(const pw_node *node);

@@ -60,14 +60,8 @@ static inline void pw_idleness_note_thread(pw_idleness *idleness)
 void pw_idleness_end(pw_idleness *idleness);
 /* The program ran, and begins to wait anew. */
 void pw_idleness_renew(pw_idleness *idleness);
-/* A turn was in vain. The lock is open while the core is somebody else's. */
-void pw_idleness_idle(pw_idleness *idleness, pw_ticket_lock *lock, pw_wire *wire);
 /* What this thread's turn moved may be what another one rests for. */
 void pw_idleness_tell_resting(pw_idleness *idleness);
-/* 0 when something just happened. Any thread, any time. */
-int64_t pw_idleness_silent_ns(const pw_idleness *idleness);
-/* Wall time at which the silence began; 0: there is none. Any thread, any time. */
-int64_t pw_idleness_silent_since_ns(const pw_idleness *idleness);
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
@@ -126,6 +120,8 @@ uint64_t pw_node_count_swapped(const pw_node *node);
 void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost *cost);
 /* What a hook of the strategy, `call`, failed at; its own reason stands last. The code. */
 int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span);
+/* The peer may read the handle's bytes once, at the address; under way when PW_OK. */
+int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns);
 /* A message or transfer is over, but for its lease: the host is told. */
 int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error);
 /* A transfer's event: it is over. */

@@ -1,5 +1,6 @@
 #include "node/node_trace.h"
 #include "node/node_state.h"
+#include "node/report/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,17 +15,9 @@ _Static_assert(PW_REGION_PATH_BYTES == PW_TRACE_PATH_BYTES, "and so does a regio
 static void write_block(pw_trace *trace)
 {
     pw_node_trace *to = trace->taker;
-    const char *data = (const char *)trace->records;
-    size_t num_bytes = trace->num_records * sizeof *trace->records;
-    while (num_bytes && !to->failed) {
-        ssize_t count = write(to->descriptor, data, num_bytes);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) to->failed = errno;
-        else {
-            data += count;
-            num_bytes -= (size_t)count;
-        }
-    }
+    if (!to->failed)
+        to->failed = pw_output_put(to->descriptor, trace->records,
+                                   trace->num_records * sizeof *trace->records);
     if (to->failed) return;
     trace->num_given += trace->num_records;
     trace->num_records = 0;

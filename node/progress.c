@@ -35,12 +35,20 @@ static int receive_for_service(pw_node *node, uint32_t source, const uint8_t *da
 /* A message between nodes, about another that goes in pieces or the like. */
 static int receive_for_way(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
-    if (node->way_state) return node->strategy->way->message(node, source, data, num_bytes);
+    static const pw_message_way none = {.unknown =
+                                            "message here; the same run.memory on all ranks?"};
+    const pw_message_way *way = node->way_state ? node->strategy->way : &none;
+    pw_envelope envelope;
+    int code = way->message ? pw_ni_message_check(node->ni, data, num_bytes) : PW_OK;
+    if (code < 0)
+        return pw_node_fail(node, code, "message of node %u about %s", source, way->about);
+    memcpy(&envelope, data, sizeof envelope);
+    node->reason[0] = '\0';
+    code = way->message ? way->message(node, source, &envelope) : PW_ERR_MALFORMED;
+    if (code != PW_ERR_MALFORMED || node->reason[0]) return code; /* the way has said why */
     pw_ni_message_refuse(node->ni);
-    return pw_node_fail(node, PW_ERR_MALFORMED,
-                        "message of kind %u of node %u is about no message here; the same "
-                        "run.memory on all ranks?",
-                        data[offsetof(pw_envelope, kind)], source);
+    return pw_node_fail(node, code, "message of kind %u of node %u is about no %s", envelope.kind,
+                        source, way->unknown);
 }
 
 static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
@@ -70,28 +78,24 @@ static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, ui
                         num_bytes, source);
 }
 
-/* What the wire says of its failure, as the rest of a sentence. */
-static const char *wire_reason(const pw_node *node, const char **separator)
+/* What the wire says of its failure; empty: nothing. */
+static const char *wire_reason(const pw_node *node)
 {
     const pw_wire_ops *ops = node->wire->ops;
-    const char *reason = ops->reason ? ops->reason(node->wire) : "";
-    *separator = *reason ? ": " : "";
-    return reason;
+    return ops->reason ? ops->reason(node->wire) : "";
 }
 
 static int fail_to_send(pw_node *node, int code, uint32_t peer, uint32_t num_bytes)
 {
-    const char *separator;
-    const char *reason = wire_reason(node, &separator);
+    const char *reason = wire_reason(node);
     return pw_node_fail(node, code, "the wire cannot send %u bytes to node %u%s%s", num_bytes, peer,
-                        separator, reason);
+                        *reason ? ": " : "", reason);
 }
 
 static int fail_to_receive(pw_node *node, int code)
 {
-    const char *separator;
-    const char *reason = wire_reason(node, &separator);
-    return pw_node_fail(node, code, "the wire cannot receive%s%s", separator, reason);
+    const char *reason = wire_reason(node);
+    return pw_node_fail(node, code, "the wire cannot receive%s%s", *reason ? ": " : "", reason);
 }
 
 /* 1: a burst was here, 0: none was. */
@@ -317,8 +321,6 @@ void pw_node_busy(pw_node *node)
     }
 }
 
-void pw_node_idle(pw_node *node) { pw_idleness_idle(&node->idleness, &node->lock, node->wire); }
-
 bool pw_node_is_due(const pw_node *node, pw_pace *pace, bool moved, int64_t interval_ns)
 {
     /* In a silence a turn may rest, for up to 10 ms. */
@@ -329,13 +331,6 @@ bool pw_node_is_due(const pw_node *node, pw_pace *pace, bool moved, int64_t inte
     if (now_ns - pace->looked_ns <= interval_ns) return false;
     pace->looked_ns = 0;
     return true;
-}
-
-int64_t pw_node_silent_ns(const pw_node *node) { return pw_idleness_silent_ns(&node->idleness); }
-
-int64_t pw_node_silent_since_ns(const pw_node *node)
-{
-    return pw_idleness_silent_since_ns(&node->idleness);
 }
 
 void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)

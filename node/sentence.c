@@ -1,5 +1,4 @@
 #include "node/sentence.h"
-#include <stdarg.h>
 #include <stdio.h>
 
 void pw_sentence_clear(pw_sentence *sentence)
@@ -8,8 +7,7 @@ void pw_sentence_clear(pw_sentence *sentence)
     sentence->text[0] = 0;
 }
 
-__attribute__((format(printf, 2, 0))) static void add(pw_sentence *sentence, const char *format,
-                                                      va_list arguments)
+void pw_sentence_add_list(pw_sentence *sentence, const char *format, va_list arguments)
 {
     size_t room = sizeof sentence->text - sentence->length;
     int wanted = vsnprintf(sentence->text + sentence->length, room, format, arguments);
@@ -20,7 +18,7 @@ void pw_sentence_add(pw_sentence *sentence, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    add(sentence, format, arguments);
+    pw_sentence_add_list(sentence, format, arguments);
     va_end(arguments);
 }
 
@@ -29,7 +27,7 @@ int pw_sentence_refuse(pw_sentence *sentence, int code, const char *format, ...)
     va_list arguments;
     pw_sentence_clear(sentence);
     va_start(arguments, format);
-    add(sentence, format, arguments);
+    pw_sentence_add_list(sentence, format, arguments);
     va_end(arguments);
     return code;
 }

@@ -55,7 +55,9 @@ int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
 
 int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
 {
-    *out = (pw_lease){.span = span};
+    *out = (pw_lease){.span = span, .ni_address = span.address};
+    out->is_in_pieces = node->strategy->pieces && (access & PW_ACCESS_MESSAGE);
+    if (out->is_in_pieces) return PW_OK;
     node->context.now_ns = node->clock.now_ns;
     uint64_t num_swapped = pw_node_count_swapped(node);
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
@@ -78,7 +80,9 @@ static int64_t release_ns(pw_node *node, const pw_lease *lease, int64_t now_ns)
 {
     pw_strategy_cost cost = {0};
     node->context.now_ns = now_ns;
-    int code = node->strategy->release(node->strategy_self, lease, &cost);
+    const pw_strategy_ops *ops = node->strategy;
+    if (lease->is_in_pieces) return 0;
+    int code = ops->release ? ops->release(node->strategy_self, lease, &cost) : PW_OK;
     if (code < 0) return pw_node_fail_span(node, code, "release", lease->span);
     return pw_node_count_cost(node, &cost, "release");
 }
@@ -93,8 +97,10 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
 
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
+    const pw_strategy_ops *ops = node->strategy;
     node->context.now_ns = node->clock.now_ns;
-    int code = node->strategy->invalidated(node->strategy_self, first_page, num_pages);
+    if (!ops->invalidated) return PW_OK;
+    int code = ops->invalidated(node->strategy_self, first_page, num_pages);
     if (code >= 0) return PW_OK;
     return pw_node_fail(node, code, "memory strategy %s: invalidated(%llu, %llu)",
                         node->strategy->name, (printed)first_page, (printed)num_pages);
@@ -129,21 +135,26 @@ static pw_handle *take_handle(pw_node *node, uint32_t peer)
     return handle;
 }
 
-/* Post what pw_node_expose has a handle for. */
-static int post_exposed(pw_node *node, pw_handle *handle)
+int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns)
 {
     pw_scheduling scheduling = {PW_HINT_NONE, 0};
     int code = PW_OK;
     if (node->host.schedule)
-        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true,
-                                   node->clock.now_ns, &scheduling);
+        code = node->host.schedule(node->host.context, handle->num_bytes, handle->peer, true, at_ns,
+                                   &scheduling);
     if (code >= 0)
-        code = pw_ni_expose(node->ni, handle->peer, handle->address, handle->num_bytes, &scheduling,
+        code = pw_ni_expose(node->ni, handle->peer, address, handle->num_bytes, &scheduling,
                             &handle->key);
-    if (code >= 0) {
-        pw_handles_begin(&node->handles, handle, handle->key);
-        return PW_OK;
-    }
+    if (code < 0) return code;
+    pw_handles_begin(&node->handles, handle, handle->key);
+    return PW_OK;
+}
+
+/* Post what pw_node_expose has a handle for. */
+static int post_exposed(pw_node *node, pw_handle *handle)
+{
+    int code = pw_node_post_exposed(node, handle, handle->address, node->clock.now_ns);
+    if (code >= 0) return PW_OK;
     if (handle->has_lease) pw_node_release(node, &handle->lease); /* the first error counts */
     return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
                         handle->peer);
@@ -153,7 +164,7 @@ static int post_exposed(pw_node *node, pw_handle *handle)
 static const pw_message_way *way_to(const pw_node *node, uint32_t peer)
 {
     const pw_message_way *way = node->strategy->way;
-    return way && way->concerns(node, peer) ? way : NULL;
+    return way && (!way->concerns || way->concerns(node, peer)) ? way : NULL;
 }
 
 int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,

@@ -1,4 +1,4 @@
-/* Clock, counters and names for a host in C. See pagewire.h. */
+/* Clock, counters, regions and names for a host in C. See pagewire.h. */
 #include "native/status.h"
 #include "native/fields.h"
 #include "node/settings/platforms.h"
@@ -36,13 +36,7 @@ int64_t pagewire_clock_ns(pagewire_node *node)
     return now_ns;
 }
 
-int64_t pagewire_clock_read(pagewire_node *node)
-{
-    pw_node_lock(node->node);
-    int64_t now_ns = pw_clock_read(pw_node_clock(node->node));
-    pw_node_unlock(node->node);
-    return now_ns;
-}
+int64_t pagewire_clock_read(pagewire_node *node) { return pw_node_clock_read(node->node); }
 
 #define LAST_NS (INT64_C(1) << 61)
 
@@ -82,27 +76,20 @@ int pagewire_clock_advance(pagewire_node *node, int64_t compute_ns)
 
 int pagewire_clock_sleep(pagewire_node *node, int64_t duration_ns)
 {
-    pw_clock *clock = pw_node_clock(node->node);
-    pw_node_lock(node->node);
-    pw_clock_enter(clock, false);
+    pw_door_enter(node);
     int code = check_time(node, "duration_ns", duration_ns);
-    if (code == PW_OK) pw_clock_sleep(clock, duration_ns);
-    pw_clock_leave(clock);
-    pw_node_unlock(node->node);
-    return code;
+    if (code == PW_OK) pw_clock_sleep(pw_node_clock(node->node), duration_ns);
+    return pw_door_leave(node, code);
 }
 
 int pagewire_clock_observe(pagewire_node *node, int64_t time_ns)
 {
     pw_clock *clock = pw_node_clock(node->node);
-    pw_node_lock(node->node);
-    pw_clock_enter(clock, false);
+    pw_door_enter(node);
     int code = PW_OK;
     if (time_ns > clock->now_ns) code = check_time(node, "time_ns", time_ns - clock->now_ns);
     if (code == PW_OK) pw_clock_completed(clock, time_ns);
-    pw_clock_leave(clock);
-    pw_node_unlock(node->node);
-    return code;
+    return pw_door_leave(node, code);
 }
 
 /* ---- counters: the engine's, then those of the node */
@@ -122,7 +109,8 @@ const char *pagewire_counter_name(uint32_t idx)
     return idx < NUM_COUNTERS ? of_node[idx - NUM_OF_ENGINE] : NULL;
 }
 
-uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values)
+/* The first num_values counters; how many were written. */
+static uint32_t write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values)
 {
     const int64_t own[NUM_OF_NODE] = {sums->virtual_time_ns, sums->compute_ns, sums->mpi_ns,
                                       sums->sleep_ns,        sums->touch_ns,   sums->pin_ns};
@@ -140,12 +128,11 @@ uint32_t pagewire_read_counters(pagewire_node *node, uint64_t *values, uint32_t 
     pw_node_lock(node->node);
     pw_node_read_sums(node->node, false, &sums);
     pw_node_unlock(node->node);
-    return pw_door_write_counters(&sums, values, num_values);
+    return write_counters(&sums, values, num_values);
 }
 
 int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value)
 {
-    int code;
     uint64_t all[NUM_COUNTERS];
     for (uint32_t i = 0; i < NUM_COUNTERS; i++) {
         if (strcmp(pagewire_counter_name(i), name) != 0) continue;
@@ -154,10 +141,54 @@ int pagewire_read_counter(pagewire_node *node, const char *name, uint64_t *value
         return PW_OK;
     }
     pw_node_lock(node->node);
-    code = pw_door_fail(node, PW_ERR_INVALID,
-                        "counter '%s': there is none of that name; pagewire_counter_name lists "
-                        "them",
-                        name);
+    pw_door_fail(node, PW_ERR_INVALID,
+                 "counter '%s': there is none of that name; pagewire_counter_name lists them",
+                 name);
+    pw_node_unlock(node->node);
+    return PW_ERR_INVALID;
+}
+
+/* ---- regions */
+
+int pagewire_region_enter(pagewire_node *node, const char *name)
+{
+    pw_node_lock(node->node);
+    const int64_t number = pw_node_region_enter(node->node, name, strlen(name));
+    const int code = number < 0 ? pw_door_fail_as_node(node, (int)number) : PW_OK;
     pw_node_unlock(node->node);
     return code;
+}
+
+int pagewire_region_leave(pagewire_node *node)
+{
+    int code = PW_OK;
+    pw_node_lock(node->node);
+    if (!pw_node_region_leave_named(node->node, "", 0))
+        code = pw_door_fail(node, PW_ERR_INVALID,
+                            "region: this thread has none open; enter one before it is left");
+    pw_node_unlock(node->node);
+    return code;
+}
+
+uint32_t pagewire_num_regions(pagewire_node *node)
+{
+    pw_node_lock(node->node);
+    const uint32_t num_regions = pw_node_num_regions(node->node);
+    pw_node_unlock(node->node);
+    return num_regions;
+}
+
+const char *pagewire_region_read(pagewire_node *node, uint32_t idx, uint64_t *entries,
+                                 uint64_t *values, uint32_t num_values)
+{
+    pw_region_sums sums;
+    uint64_t num_entries;
+    pw_node_lock(node->node);
+    pw_node_regions_settle(node->node);
+    const char *path = pw_node_region_read(node->node, idx, &num_entries, &sums);
+    pw_node_unlock(node->node);
+    if (!path) return NULL;
+    if (entries) *entries = num_entries;
+    if (values) write_counters(&sums, values, num_values);
+    return path;
 }

@@ -153,9 +153,8 @@ int pw_door_fail(pagewire_node *node, int code, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     pw_sentence_clear(&node->reason);
-    vsnprintf(node->reason.text, sizeof node->reason.text, format, arguments);
+    pw_sentence_add_list(&node->reason, format, arguments);
     va_end(arguments);
-    node->reason.length = strlen(node->reason.text);
     node->error = code;
     if (code == PW_ERR_HOST && saved) pw_sentence_add(&node->reason, ": %s", strerror(saved));
     errno = saved;
@@ -282,19 +281,6 @@ static int take_wire(const pagewire_options *options, const pagewire_wire *given
     return code < 0 ? pw_sentence_refuse(reason, code, "%s", pw_status_text(code)) : PW_OK;
 }
 
-static int create_node(pagewire_node *made, const pagewire_options *options,
-                       const pw_node_config *config, pw_wire *wire, pw_sentence *reason)
-{
-    const pw_node_opening opening = {.host = {.context = made, .event = tell_notified},
-                                     .pdid = made->pdid};
-    const int code = pw_node_open(config, &opening, wire, &made->node, reason);
-    if (code < 0) return code;
-    made->notified = options->notified;
-    made->context = options->context;
-    set_polls(made);
-    return PW_OK;
-}
-
 static int create(const pagewire_options *given, pagewire_node **out, pw_sentence *reason)
 {
     pagewire_options options = {.struct_size = 0};
@@ -313,13 +299,17 @@ static int create(const pagewire_options *given, pagewire_node **out, pw_sentenc
     pagewire_node *made = calloc(1, sizeof *made);
     if (!made) return pw_sentence_refuse(reason, PW_ERR_NOMEM, "no memory for a node");
     made->pdid = options.protection_domain ? (uint16_t)options.protection_domain : DEFAULT_DOMAIN;
+    made->notified = options.notified;
+    made->context = options.context;
+    const pw_node_opening opening = {.host = {.context = made, .event = tell_notified},
+                                     .pdid = made->pdid};
     code = take_wire(&options, &wire_given, &wire, reason);
-    if (code == PW_OK) code = create_node(made, &options, &config, wire, reason);
+    if (code == PW_OK) code = pw_node_open(&config, &opening, wire, &made->node, reason);
     if (code < 0) {
-        pw_node_destroy(made->node);
         free(made);
         return code;
     }
+    set_polls(made);
     made->network = options.network;
     if (made->network) {
         made->network->nodes[options.node] = made;

@@ -32,7 +32,4 @@ struct pagewire_network {
     pw_wire **wires;   /* NULL: taken by a node */
     pagewire_node *nodes[];
 };
-
-/* The first num_values counters of pagewire_counter_name; how many were written. */
-uint32_t pw_door_write_counters(const pw_region_sums *sums, uint64_t *values, uint32_t num_values);
 #endif

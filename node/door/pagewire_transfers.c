@@ -29,6 +29,10 @@ int pw_door_leave(pagewire_node *node, int result)
 static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
 {
     pw_registration made;
+    if (span.num_bytes == 0 || span.num_bytes > PW_TRANSFER_MAX_BYTES)
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "registration of %llu bytes: allowed is 1 to %llu",
+                            (printed)span.num_bytes, (printed)PW_TRANSFER_MAX_BYTES);
     int code = PW_ARRAY_MAKE_ROOM(node->registrations, node->num_registrations, node->capacity, 16);
     if (code == PW_OK)
         code = pw_ni_register(pw_node_ni(node->node), span.address, span.num_bytes, &made.key);
@@ -45,20 +49,11 @@ static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
     return PW_OK;
 }
 
-static int check_and_register(pagewire_node *node, uint64_t address, uint64_t num_bytes,
-                              uint64_t *key)
-{
-    if (num_bytes == 0 || num_bytes > PW_TRANSFER_MAX_BYTES)
-        return pw_door_fail(node, PW_ERR_INVALID,
-                            "registration of %llu bytes: allowed is 1 to %llu", (printed)num_bytes,
-                            (printed)PW_TRANSFER_MAX_BYTES);
-    return register_memory(node, (pw_span){address, num_bytes}, key);
-}
-
 int pagewire_register(pagewire_node *node, void *address, uint64_t num_bytes, uint64_t *key)
 {
     pw_door_enter(node);
-    return pw_door_leave(node, check_and_register(node, (uintptr_t)address, num_bytes, key));
+    const pw_span span = {(uintptr_t)address, num_bytes};
+    return pw_door_leave(node, register_memory(node, span, key));
 }
 
 static int deregister(pagewire_node *node, uint64_t key)
@@ -125,26 +120,6 @@ static int check_options(pagewire_node *node, bool is_read,
     return PW_OK;
 }
 
-static int check_transfer(pagewire_node *node, uint32_t peer, uint64_t num_bytes,
-                          const pagewire_transfer_options *given,
-                          pagewire_transfer_options *options, bool is_read)
-{
-    if (num_bytes == 0 || num_bytes > PAGEWIRE_TRANSFER_MAX_BYTES)
-        return pw_door_fail(node, PW_ERR_INVALID,
-                            "transfer of %llu bytes: allowed is 1 to %llu; cut it into several",
-                            (printed)num_bytes, (printed)PAGEWIRE_TRANSFER_MAX_BYTES);
-    if (peer >= pw_node_count(node->node))
-        return pw_door_fail(node, PW_ERR_INVALID, "peer %u: there are nodes 0 to %u", peer,
-                            pw_node_count(node->node) - 1);
-    *options = (pagewire_transfer_options){.struct_size = 0};
-    if (given && !pw_door_copy_struct(options, sizeof *options, given))
-        return pw_door_fail(node, PW_ERR_INVALID,
-                            "transfer options with struct_size = %zu: allowed is "
-                            "sizeof(pagewire_transfer_options) of this library's pagewire.h",
-                            given->struct_size);
-    return check_options(node, is_read, options);
-}
-
 typedef struct {
     uint32_t peer;
     bool is_read;
@@ -152,6 +127,34 @@ typedef struct {
     pw_span local;
     pw_descriptor descriptor;
 } transfer;
+
+/* The rest of the descriptor is in the options. */
+static int read_options(pagewire_node *node, transfer *wanted,
+                        const pagewire_transfer_options *given)
+{
+    const uint64_t num_bytes = wanted->local.num_bytes;
+    pagewire_transfer_options options = {.struct_size = 0};
+    if (num_bytes == 0 || num_bytes > PAGEWIRE_TRANSFER_MAX_BYTES)
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "transfer of %llu bytes: allowed is 1 to %llu; cut it into several",
+                            (printed)num_bytes, (printed)PAGEWIRE_TRANSFER_MAX_BYTES);
+    if (wanted->peer >= pw_node_count(node->node))
+        return pw_door_fail(node, PW_ERR_INVALID, "peer %u: there are nodes 0 to %u", wanted->peer,
+                            pw_node_count(node->node) - 1);
+    if (given && !pw_door_copy_struct(&options, sizeof options, given))
+        return pw_door_fail(node, PW_ERR_INVALID,
+                            "transfer options with struct_size = %zu: allowed is "
+                            "sizeof(pagewire_transfer_options) of this library's pagewire.h",
+                            given->struct_size);
+    pw_descriptor *descriptor = &wanted->descriptor;
+    descriptor->destination_address_notification = options.notification_address;
+    descriptor->first_data_notification = options.notification_data[0];
+    descriptor->last_data_notification = options.notification_data[1];
+    descriptor->transfer_bytes = (uint32_t)num_bytes;
+    descriptor->reserved[0] = options.hint;
+    descriptor->reserved[1] = options.window_blocks;
+    return check_options(node, wanted->is_read, &options);
+}
 
 /* local_address: where the NI finds the local bytes. */
 static int64_t post_to_engine(pagewire_node *node, const transfer *wanted, uint64_t local_address,
@@ -201,50 +204,35 @@ static int post(pagewire_node *node, const transfer *wanted, pagewire_operation 
     return PW_OK;
 }
 
-static pw_descriptor describe(const pagewire_transfer_options *options, uint64_t source_address,
-                              uint64_t destination_address, uint64_t num_bytes)
+static int post_checked(pagewire_node *node, transfer *wanted,
+                        const pagewire_transfer_options *options, pagewire_operation **out)
 {
-    return (pw_descriptor){
-        .source_address = source_address,
-        .destination_address = destination_address,
-        .destination_address_notification = options->notification_address,
-        .first_data_notification = options->notification_data[0],
-        .last_data_notification = options->notification_data[1],
-        .transfer_bytes = (uint32_t)num_bytes,
-        .reserved = {options->hint, options->window_blocks},
-    };
+    pw_door_enter(node);
+    int code = read_options(node, wanted, options);
+    if (code == PW_OK) code = post(node, wanted, out);
+    return pw_door_leave(node, code);
 }
 
 int pagewire_write(pagewire_node *node, uint32_t peer, const void *source,
                    uint64_t destination_address, uint64_t num_bytes,
                    const pagewire_transfer_options *options, pagewire_operation **out)
 {
-    pagewire_transfer_options own;
-    pw_door_enter(node);
-    int code = check_transfer(node, peer, num_bytes, options, &own, false);
-    if (code < 0) return pw_door_leave(node, code);
-    const transfer wanted = {.peer = peer,
-                             .local = {(uintptr_t)source, num_bytes},
-                             .descriptor =
-                                 describe(&own, (uintptr_t)source, destination_address, num_bytes)};
-    return pw_door_leave(node, post(node, &wanted, out));
+    transfer wanted = {.peer = peer,
+                       .local = {(uintptr_t)source, num_bytes},
+                       .descriptor.destination_address = destination_address};
+    return post_checked(node, &wanted, options, out);
 }
 
 int pagewire_read(pagewire_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
                   void *destination, uint64_t num_bytes, const pagewire_transfer_options *options,
                   pagewire_operation **out)
 {
-    pagewire_transfer_options own;
-    pw_door_enter(node);
-    int code = check_transfer(node, peer, num_bytes, options, &own, true);
-    if (code < 0) return pw_door_leave(node, code);
-    const transfer wanted = {.peer = peer,
-                             .is_read = true,
-                             .key = key,
-                             .local = {(uintptr_t)destination, num_bytes},
-                             .descriptor =
-                                 describe(&own, source_address, (uintptr_t)destination, num_bytes)};
-    return pw_door_leave(node, post(node, &wanted, out));
+    transfer wanted = {.peer = peer,
+                       .is_read = true,
+                       .key = key,
+                       .local = {(uintptr_t)destination, num_bytes},
+                       .descriptor.source_address = source_address};
+    return post_checked(node, &wanted, options, out);
 }
 
 /* ---- moving */

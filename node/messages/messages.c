@@ -2,32 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB_OPERATIONS 32u
-
 /* ---- operations */
-
-static bool grow(pw_messages *messages)
-{
-    uint8_t **slabs =
-        reallocarray(messages->slabs, messages->num_slabs + 1, sizeof *messages->slabs);
-    if (!slabs) return false;
-    messages->slabs = slabs;
-    uint8_t *slab = calloc(SLAB_OPERATIONS, messages->operation_bytes);
-    if (!slab) return false;
-    slabs[messages->num_slabs++] = slab;
-    for (uint32_t i = SLAB_OPERATIONS; i-- > 0;) {
-        pw_operation *each = (void *)(slab + i * messages->operation_bytes);
-        each->next = messages->free_operations;
-        messages->free_operations = each;
-    }
-    return true;
-}
 
 pw_operation *pw_operation_new(pw_messages *messages, uint8_t kind)
 {
-    if (!messages->free_operations && !grow(messages)) return NULL;
-    pw_operation *operation = messages->free_operations;
-    messages->free_operations = operation->next;
+    pw_operation *operation = pw_pool_take(&messages->operations, messages->operation_bytes);
+    if (!operation) return NULL;
     memset(operation, 0, messages->operation_bytes);
     operation->kind = kind;
     return operation;
@@ -39,8 +19,7 @@ void pw_operation_free(pw_messages *messages, pw_operation *operation)
     operation->memory = NULL;
     if (operation->frame) pw_frame_give(&messages->frames, operation->frame);
     operation->frame = NULL;
-    operation->next = messages->free_operations;
-    messages->free_operations = operation;
+    pw_pool_give(&messages->operations, operation);
 }
 
 int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_host *host,
@@ -65,14 +44,12 @@ int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_hos
 
 void pw_messages_close(pw_messages *messages)
 {
-    for (uint32_t i = 0; i < messages->num_slabs; i++) {
-        for (uint32_t at = 0; at < SLAB_OPERATIONS; at++) {
-            uint8_t *each = messages->slabs[i] + at * messages->operation_bytes;
-            free(((pw_operation *)(void *)each)->memory);
+    for (pw_link *chunk = messages->operations.chunks; chunk; chunk = chunk->next)
+        for (size_t i = 0; i < PW_POOL_CHUNK_ITEMS; i++) {
+            const pw_operation *each = pw_pool_item(chunk, i, messages->operation_bytes);
+            free(each->memory);
         }
-        free(messages->slabs[i]);
-    }
-    free(messages->slabs);
+    pw_pool_finish(&messages->operations);
     pw_frame_pool_finish(&messages->frames);
     *messages = (pw_messages){.node = NULL};
 }
@@ -368,11 +345,8 @@ int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *fram
 {
     const int code = pw_ni_message_check(messages->ni, frame, frame_bytes);
     if (code < 0) return code;
-    memcpy(&out->envelope, frame, sizeof out->envelope);
-    if (!is_whole(messages, &out->envelope, source, frame_bytes)) {
-        pw_ni_message_refuse(messages->ni);
-        return PW_ERR_MALFORMED;
-    }
     read_frame(frame, frame_bytes, out);
-    return PW_OK;
+    if (is_whole(messages, &out->envelope, source, frame_bytes)) return PW_OK;
+    pw_ni_message_refuse(messages->ni);
+    return PW_ERR_MALFORMED;
 }

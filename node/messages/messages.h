@@ -9,6 +9,7 @@
  * that came before it was posted, else the first that comes. */
 #ifndef PW_NODE_MESSAGES_MESSAGES_H
 #define PW_NODE_MESSAGES_MESSAGES_H
+#include "native/pool.h"
 #include "node/node.h"
 #include "node/wires/frame_pool.h"
 
@@ -107,9 +108,7 @@ struct pw_messages {
     pw_operation_list sends;      /* exposed ones */
     pw_frame_pool frames;         /* of messages that came early */
     size_t operation_bytes;
-    pw_operation *free_operations;
-    uint8_t **slabs; /* that operations are from */
-    uint32_t num_slabs;
+    pw_pool operations;
 };
 
 /* operation_bytes: of the host's operations, which begin with a pw_operation. payload_bytes: of the

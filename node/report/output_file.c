@@ -19,21 +19,25 @@ int pw_output_path(char out[PW_OUTPUT_PATH_BYTES], const char *format, ...)
     return length < 0 || length >= PW_OUTPUT_PATH_BYTES ? PW_ERR_INVALID : PW_OK;
 }
 
-/* Closes the descriptor. */
-static int write_all(int descriptor, const char *data, size_t num_bytes)
+int pw_output_put(int descriptor, const void *data, size_t num_bytes)
 {
-    ssize_t count = 0;
-    while (num_bytes && count >= 0) {
-        count = write(descriptor, data, num_bytes);
-        if (count < 0 && errno == EINTR) count = 0;
-        if (count < 0) break;
-        data += count;
+    for (const char *at = data; num_bytes;) {
+        const ssize_t count = write(descriptor, at, num_bytes);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return errno;
+        at += count;
         num_bytes -= (size_t)count;
     }
-    int failed = errno;
-    if (close(descriptor) && count >= 0) return PW_ERR_HOST; /* full, as some tell only here */
+    return 0;
+}
+
+/* Closes the descriptor. */
+static int write_all(int descriptor, const void *data, size_t num_bytes)
+{
+    int failed = pw_output_put(descriptor, data, num_bytes);
+    if (close(descriptor) && !failed) failed = errno; /* full, as some tell only here */
     errno = failed;
-    return count < 0 ? PW_ERR_HOST : PW_OK;
+    return failed ? PW_ERR_HOST : PW_OK;
 }
 
 /* Names in /dev and /proc stand for something that is open elsewhere. */

@@ -12,6 +12,8 @@
 /* PW_ERR_HOST (errno), and what stood there before still does; PW_ERR_INVALID: path too long. */
 int pw_output_write(const char *path, const void *data, size_t num_bytes);
 /* cdef end */
+/* All of it to a file that is open: 0, or the errno of what failed. */
+int pw_output_put(int descriptor, const void *data, size_t num_bytes);
 /* `PATH.RANK` or the like must fit: PW_ERR_INVALID. */
 int pw_output_path(char out[PW_OUTPUT_PATH_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));

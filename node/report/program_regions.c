@@ -5,8 +5,6 @@
 #include <string.h>
 
 #define MORE_REGIONS (PW_REGIONS_MAX - 1)
-#define HASH_START UINT64_C(0xcbf29ce484222325) /* FNV-1a */
-#define HASH_PRIME UINT64_C(0x100000001b3)
 #define NUM_SUMS (sizeof(pw_region_sums) / sizeof(uint64_t))
 
 _Static_assert(sizeof(pw_region_sums) == NUM_SUMS * sizeof(uint64_t), "words of 64 bits alone");
@@ -15,21 +13,14 @@ static const char outside_path[] = "(no region)", more_path[] = "(more regions)"
 
 /* ---- rows */
 
-static uint64_t hash_on(uint64_t hash, const char *text, size_t num_bytes)
-{
-    for (size_t i = 0; i < num_bytes; i++) hash = (hash ^ (uint8_t)text[i]) * HASH_PRIME;
-    return hash;
-}
-
-static pw_region_row *make_row(pw_program_regions *regions, uint32_t idx, const char *path,
-                               size_t path_bytes)
+static bool make_row(pw_program_regions *regions, uint32_t idx, const char *path, size_t path_bytes)
 {
     pw_region_row *row = calloc(1, sizeof *row);
-    if (!row) return NULL;
+    if (!row) return false;
     memcpy(row->path, path, path_bytes);
     row->path_bytes = (uint32_t)path_bytes;
     regions->rows[idx] = row;
-    return row;
+    return true;
 }
 
 /* The row of the innermost region that is open. */
@@ -47,14 +38,15 @@ static int64_t find_row(pw_program_regions *regions, const char *name, size_t na
     const size_t begin = outer ? outer->path_bytes + 1 : 0, path_bytes = begin + name_bytes;
     const bool fits = path_bytes < PW_REGION_PATH_BYTES && regions->depth < PW_REGION_DEPTH_MAX &&
                       (!outer || outer != regions->rows[MORE_REGIONS]);
-    uint64_t hash = outer ? hash_on(outer->hash, "/", 1) : HASH_START;
-    hash = hash_on(hash, name, name_bytes);
+    char path[PW_REGION_PATH_BYTES];
+    if (fits) {
+        if (outer) memcpy(path, outer->path, begin - 1);
+        if (outer) path[begin - 1] = '/';
+        memcpy(path + begin, name, name_bytes);
+    }
     for (uint32_t i = 1; fits && i < regions->num_rows; i++) {
         const pw_region_row *row = regions->rows[i];
-        if (row->hash != hash || row->path_bytes != path_bytes) continue;
-        if (memcmp(row->path + begin, name, name_bytes) != 0) continue;
-        if (!outer || (row->path[begin - 1] == '/' && !memcmp(row->path, outer->path, begin - 1)))
-            return i;
+        if (row->path_bytes == path_bytes && !memcmp(row->path, path, path_bytes)) return i;
     }
     if (!fits || regions->num_rows == MORE_REGIONS) {
         if (!regions->rows[MORE_REGIONS] &&
@@ -62,13 +54,7 @@ static int64_t find_row(pw_program_regions *regions, const char *name, size_t na
             return PW_ERR_NOMEM;
         return MORE_REGIONS;
     }
-    pw_region_row *row =
-        make_row(regions, regions->num_rows, outer ? outer->path : "", outer ? begin - 1 : 0);
-    if (!row) return PW_ERR_NOMEM;
-    if (outer) row->path[begin - 1] = '/';
-    memcpy(row->path + begin, name, name_bytes);
-    row->path_bytes = (uint32_t)path_bytes;
-    row->hash = hash;
+    if (!make_row(regions, regions->num_rows, path, path_bytes)) return PW_ERR_NOMEM;
     return regions->num_rows++;
 }
 

@@ -56,7 +56,6 @@ pw_region_faults pw_node_region_faults(const pw_node *node);
 /* cdef end */
 
 typedef struct {
-    uint64_t hash; /* of the path */
     uint64_t entries;
     pw_region_sums sums;
     uint32_t path_bytes, reserved; /* without the 0 */

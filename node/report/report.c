@@ -114,14 +114,10 @@ static void put_list(json *out, const uint64_t *numbers, size_t count)
 /* A sum that 64 bits may not hold is exact all the same. */
 static void put_sum(json *out, const char *name, const uint64_t *numbers, size_t count)
 {
-    uint64_t low = 0, high = 0; /* of 10^19, which fits */
-    const uint64_t base = UINT64_C(10000000000000000000);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t part = numbers[i] % base, carry = numbers[i] / base;
-        carry += part >= base - low;
-        low = part >= base - low ? part - (base - low) : low + part;
-        high += carry;
-    }
+    unsigned __int128 sum = 0;
+    for (size_t i = 0; i < count; i++) sum += numbers[i];
+    const uint64_t base = UINT64_C(10000000000000000000); /* 10^19 */
+    const uint64_t high = (uint64_t)(sum / base), low = (uint64_t)(sum % base);
     if (high) put_format(out, "\"%s\": %" PRIu64 "%019" PRIu64 ", ", name, high, low);
     else put_format(out, "\"%s\": %" PRIu64 ", ", name, low);
 }
@@ -250,27 +246,6 @@ static void put_times(json *out, const pw_report_input *input)
     if (input->node->without_marks) put_format(out, ", \"without_marks\": 1");
 }
 
-static void put_strategy(json *out, const pw_node_counters *node)
-{
-    const pw_field_table *table = &pw_fields_strategy_counters;
-    for (uint32_t i = 0; i < table->num_fields; i++) {
-        put(out, ", ", 2);
-        put_name(out, table->fields[i].name, strlen(table->fields[i].name));
-        put_field(out, &table->fields[i], &node->strategy);
-    }
-    put_format(out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
-               node->pinned_peak_bytes, node->pinned_mean_bytes);
-}
-
-static void put_wire(json *out, const pw_node_counters *node)
-{
-    put_format(out,
-               ", \"bursts_short\": %" PRIu64 ", \"bursts_in_place\": %" PRIu64
-               ", \"bursts_copied\": %" PRIu64 ", \"bursts_by_message\": %" PRIu64,
-               node->bursts_short, node->bursts_in_place, node->bursts_copied,
-               node->bursts_by_message);
-}
-
 static void put_page_sources(json *out, uint32_t sources)
 {
     static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN"};
@@ -299,15 +274,15 @@ static bool is_split(const pw_field *field)
            field->offset != offsetof(pw_counters, odp_table_peak);
 }
 
-/* Those that are not zero: most of a region's are. */
-static void put_some(json *out, const pw_field_table *table, const void *owner)
+/* Behind others: all, or those that are not zero, as most of a region's are. */
+static void put_fields(json *out, const pw_field_table *table, const void *owner, bool has_zeros)
 {
     for (uint32_t i = 0; i < table->num_fields; i++) {
         const pw_field *field = &table->fields[i];
         uint64_t value;
         if (table == &pw_fields_counters && !is_split(field)) continue;
         memcpy(&value, (const char *)owner + field->offset, sizeof value);
-        if (!value) continue;
+        if (!value && !has_zeros) continue;
         put(out, ", ", 2);
         put_name(out, field->name, strlen(field->name));
         put_field(out, field, owner);
@@ -326,8 +301,8 @@ static void put_region(json *out, const char *path, uint64_t entries, const pw_r
     put_format(out, ", \"touch_ns\": %" PRId64 ", \"pin_ns\": %" PRId64 ", \"copy_ns\": %" PRId64,
                sums->touch_ns, sums->pin_ns, sums->copy_ns);
     put_wall(out, sums->wall_ns);
-    put_some(out, &pw_fields_counters, &sums->counters);
-    put_some(out, &pw_fields_strategy_counters, &sums->strategy);
+    put_fields(out, &pw_fields_counters, &sums->counters, false);
+    put_fields(out, &pw_fields_strategy_counters, &sums->strategy, false);
     put(out, ", ", 2);
     put_sums(out, &sums->counters);
     put(out, "}", 1);
@@ -352,9 +327,13 @@ static void put_regions(json *out, const pw_node *node)
 
 static void put_host(json *out, const pw_report_input *input)
 {
-    put_wire(out, input->node);
-    put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, input->node->yields,
-               input->node->sleeps);
+    const pw_node_counters *node = input->node;
+    put_format(out,
+               ", \"bursts_short\": %" PRIu64 ", \"bursts_in_place\": %" PRIu64
+               ", \"bursts_copied\": %" PRIu64 ", \"bursts_by_message\": %" PRIu64,
+               node->bursts_short, node->bursts_in_place, node->bursts_copied,
+               node->bursts_by_message);
+    put_format(out, ", \"yields\": %" PRIu64 ", \"sleeps\": %" PRIu64, node->yields, node->sleeps);
     put_wall(out, input->wall_ns);
     put_format(out, ", \"peak_rss_bytes\": %" PRIu64, input->peak_rss_bytes);
     put_page_sources(out, input->page_sources);
@@ -370,7 +349,9 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_calls(&out, input->calls);
     put_tallies(&out, input->tallies);
     put_times(&out, input);
-    put_strategy(&out, input->node);
+    put_fields(&out, &pw_fields_strategy_counters, &input->node->strategy, true);
+    put_format(&out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
+               input->node->pinned_peak_bytes, input->node->pinned_mean_bytes);
     put_regions(&out, input->of);
     put_host(&out, input);
     return out.length;

@@ -82,24 +82,22 @@ int pw_node_config_read(const char *path, uint32_t node, pw_node_config *out, pw
 /* PW_ERR_INVALID with the reason when the settings name a class in Python, which only a host with
  * Python can ask. */
 int pw_node_config_check_native(const pw_node_config *config, pw_sentence *reason);
-/* A node's options; the config must outlive them. The rest is the host's to add: an opening. */
-void pw_node_config_options(const pw_node_config *config, pw_node_options *out);
-
 /* What a host of a node adds to its settings; all but the domain may be 0. */
 typedef struct {
-    const pw_strategy_ops *strategy; /* the host's own, and its state; NULL: that of run.memory */
-    void *strategy_self;
-    const int64_t *replay_ns; /* durations of run.compute = replay; copied */
+    const pw_strategy_ops *strategy; /* the host's own; NULL: that of run.memory */
+    void *strategy_self;             /* its object; NULL: its `create` makes it */
+    const int64_t *replay_ns;        /* durations of run.compute = replay; copied */
     uint64_t num_replay;
     pw_node_host host;
-    uint32_t num_started; /* as in pw_node_options */
+    uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
     uint16_t pdid;
     uint8_t is_process; /* run.huge_pages is about the process of this node */
     uint8_t reserved;
 } pw_node_opening;
 
-/* Every host makes its node here. The node takes the wire, also when it fails; impairments are
- * planned. A negative code leaves nothing; the reason is a sentence. */
+/* Every host makes its node here. The node takes the wire and closes it, also when it fails; what
+ * both point to is copied, but for the strategy's; impairments are planned. A negative code leaves
+ * nothing; the reason is a sentence. */
 int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
                  pw_node **out, pw_sentence *reason);
 /* cdef end */

@@ -217,18 +217,3 @@ int pw_node_config_check_native(const pw_node_config *config, pw_sentence *reaso
         return refuse_class(reason, "firmware.scheduling", run->scheduling);
     return PW_OK;
 }
-
-void pw_node_config_options(const pw_node_config *config, pw_node_options *out)
-{
-    *out = (pw_node_options){
-        .costs = &config->costs,
-        .settings = &config->settings,
-        .tables = &config->tables,
-        .clock = {.call_ns = config->costs.mpi_call_ns,
-                  .poll_ns = config->costs.poll_ns,
-                  .read_ns = config->costs.clock_read_ns,
-                  .compute = config->run.compute,
-                  .scale = config->run.compute_scale,
-                  .is_recording = config->run.compute_record[0] != '\0'},
-    };
-}

@@ -1,7 +1,7 @@
 /* Costs over size: see cost_table.h. */
 #include "node/settings/cost_table.h"
 
-static const char *reason_to_refuse(const pw_cost_table *table)
+const char *pw_cost_table_refused(const pw_cost_table *table)
 {
     if (table->num_points < 1 || table->num_points > PW_COST_POINTS_MAX)
         return "a cost table has no points or more than 16; give it 1 to 16";
@@ -19,10 +19,8 @@ static const char *reason_to_refuse(const pw_cost_table *table)
 int pw_cost_tables_check(const pw_cost_tables *tables, const char **reason)
 {
     for (int i = 0; i < PW_COST_TABLES; i++) {
-        const char *refused = reason_to_refuse(&tables->table[i]);
-        if (!refused) continue;
-        *reason = refused;
-        return PW_ERR_INVALID;
+        *reason = pw_cost_table_refused(&tables->table[i]);
+        if (*reason) return PW_ERR_INVALID;
     }
     return PW_OK;
 }

@@ -27,8 +27,11 @@ typedef struct {
     pw_cost_table table[PW_COST_TABLES];
 } pw_cost_tables;
 
-/* PW_ERR_INVALID, and a sentence in *reason, when a table is empty or too long, its sizes do not
- * rise, or its costs fall or are below 0. Whoever takes tables from outside asks this once. */
+/* Why a table cannot be used, NULL when it can: it is empty or too long, its sizes do not rise, or
+ * its costs fall or are below 0. */
+const char *pw_cost_table_refused(const pw_cost_table *table);
+/* PW_ERR_INVALID, and that of the first one in *reason. Whoever takes tables from outside asks this
+ * once. */
 int pw_cost_tables_check(const pw_cost_tables *tables, const char **reason);
 /* Time of one operation on num_bytes, or on num_pages pages, rounded down to a whole ns; nothing
  * costs nothing. Below the first point: its cost. What is beyond INT64_MAX is INT64_MAX. The tables

@@ -14,7 +14,5 @@ typedef struct {
 
 /* The idx-th; NULL behind the last. */
 const pw_platform *pw_platform_at(uint32_t idx);
-/* By name, NULL when there is none. */
-const pw_platform *pw_platform_find(const char *name);
 /* cdef end */
 #endif

@@ -50,6 +50,8 @@ typedef struct {
 const pw_setting_row *pw_setting_row_at(uint32_t idx);
 /* cdef end */
 #define PW_NO_FIELD UINT32_MAX
+/* By name; NULL when there is none. */
+const pw_setting_row *pw_setting_row_find(const char *name, size_t name_bytes);
 
 /* Those of costs.FIELD and tables.NAME, made of the headers by src/cffi/build_platforms.py. */
 extern const pw_setting_row pw_cost_rows[];

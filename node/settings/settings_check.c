@@ -15,12 +15,9 @@
 /* The name of a choice's number. */
 static const char *name_of(const char *setting, int64_t number)
 {
-    const pw_setting_row *row;
-    for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++) {
-        if (strcmp(row->name, setting) != 0) continue;
-        for (const pw_setting_choice *each = row->choices; each->text; each++)
-            if (each->number == number) return each->text;
-    }
+    const pw_setting_row *row = pw_setting_row_find(setting, strlen(setting));
+    for (const pw_setting_choice *each = row->choices; each->text; each++)
+        if (each->number == number) return each->text;
     return "";
 }
 

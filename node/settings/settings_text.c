@@ -52,14 +52,16 @@ static bool is_text(piece text, const char *word)
     return text.length == strlen(word) && memcmp(text.start, word, text.length) == 0;
 }
 
-/* Digits from *at on as a number, as far as they go; false when they are more than 64 bits. */
-static bool take_digits(piece text, size_t *at, uint64_t *number)
+/* Digits from *at on as a number, which goes on behind them; false: there are none, or too many. */
+static bool take_whole(piece text, size_t *at, int64_t *number)
 {
+    const size_t start = *at;
+    *number = 0;
     for (; *at < text.length && isdigit((unsigned char)text.start[*at]); ++*at)
         if (__builtin_mul_overflow(*number, 10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(text.start[*at] - '0'), number))
+            __builtin_add_overflow(*number, text.start[*at] - '0', number))
             return false;
-    return true;
+    return *at > start;
 }
 
 static size_t skip_digits(piece text, size_t at)
@@ -70,14 +72,11 @@ static size_t skip_digits(piece text, size_t at)
 
 static bool read_whole(piece text, int64_t *out)
 {
-    size_t at = 0;
-    bool is_negative = text.length && text.start[0] == '-';
-    if (text.length && (is_negative || text.start[0] == '+')) at++;
-    uint64_t number = 0;
-    if (at == text.length || !take_digits(text, &at, &number) || at < text.length ||
-        number > INT64_MAX)
-        return false;
-    *out = is_negative ? -(int64_t)number : (int64_t)number;
+    const bool is_negative = text.length && text.start[0] == '-';
+    size_t at = text.length && (is_negative || text.start[0] == '+');
+    int64_t number;
+    if (!take_whole(text, &at, &number) || at < text.length) return false;
+    *out = is_negative ? -number : number;
     return true;
 }
 
@@ -146,37 +145,18 @@ static bool read_bool(piece text, int64_t *out)
 /* num:denom:seed[:limit]; without a limit there is none. */
 static bool read_site(piece text, pw_impairment_site *site)
 {
-    uint64_t numbers[4] = {0};
+    int64_t numbers[4] = {0};
     int count = 0;
-    size_t at = 0;
-    for (;; at++) {
-        size_t start = at;
-        if (count == 4 || !take_digits(text, &at, &numbers[count]) || at == start) return false;
+    for (size_t at = 0;; at++) {
+        if (count == 4 || !take_whole(text, &at, &numbers[count])) return false;
         count++;
         if (at == text.length) break;
         if (text.start[at] != ':') return false;
     }
-    if (count < 3 || numbers[2] > INT64_MAX || numbers[3] > INT64_MAX) return false;
-    site->num = numbers[0], site->denom = numbers[1];
-    site->seed = numbers[2], site->limit = numbers[3];
+    if (count < 3) return false;
+    site->num = (uint64_t)numbers[0], site->denom = (uint64_t)numbers[1];
+    site->seed = (uint64_t)numbers[2], site->limit = (uint64_t)numbers[3];
     return pw_impairment_refused(0, site) == NULL;
-}
-
-static bool is_point_behind(const pw_cost_table *table, uint32_t idx)
-{
-    return !idx || (table->num_bytes[idx] > table->num_bytes[idx - 1] &&
-                    table->cost_ns[idx] >= table->cost_ns[idx - 1]);
-}
-
-/* Digits, and then `until` or, with 0, anything. */
-static bool take_part(piece text, size_t *at, char until, int64_t *out)
-{
-    const size_t start = *at;
-    uint64_t number = 0;
-    if (!take_digits(text, at, &number) || *at == start || number > INT64_MAX) return false;
-    *out = (int64_t)number;
-    if (!until) return true;
-    return *at < text.length && text.start[(*at)++] == until;
 }
 
 /* bytes:ns bytes:ns ...; sizes rise and times do not fall. */
@@ -185,12 +165,12 @@ static bool read_table(piece text, pw_cost_table *out)
     pw_cost_table table = {0};
     for (size_t at = 0; table.num_points < PW_COST_POINTS_MAX; at++) {
         const uint32_t idx = table.num_points++;
-        if (!take_part(text, &at, ':', &table.num_bytes[idx]) ||
-            !take_part(text, &at, 0, &table.cost_ns[idx]) || !is_point_behind(&table, idx))
+        if (!take_whole(text, &at, &table.num_bytes[idx]) || at == text.length ||
+            text.start[at++] != ':' || !take_whole(text, &at, &table.cost_ns[idx]))
             return false;
         if (at == text.length) {
             *out = table;
-            return true;
+            return !pw_cost_table_refused(&table);
         }
         if (text.start[at] != ' ') return false;
     }
@@ -236,45 +216,49 @@ static bool read_integer(const pw_setting_row *row, piece text, int64_t *out)
     return true;
 }
 
-/* The number of a name; false: there is no such. */
-static bool find_choice(const pw_setting_row *row, piece text, int64_t *number)
+/* The idx-th name that a setting takes; NULL behind the last. */
+static const char *name_at(const pw_setting_row *row, uint32_t idx)
 {
     if (row->kind == PW_KIND_STRATEGY) {
-        const pw_strategy_ops *ops;
-        for (uint32_t i = 0; (ops = pw_strategy_at(i)); i++)
-            if (is_text(text, ops->name)) {
-                *number = !strcmp(ops->name, "ideal");
-                return true;
-            }
-        return false;
+        const pw_strategy_ops *ops = pw_strategy_at(idx);
+        return ops ? ops->name : NULL;
     }
-    for (const pw_setting_choice *choice = row->choices; choice->text; choice++)
-        if (is_text(text, choice->text)) {
-            *number = choice->number;
-            return true;
-        }
+    if (row->kind == PW_KIND_PLATFORM) {
+        const pw_platform *platform = pw_platform_at(idx);
+        return platform ? platform->name : NULL;
+    }
+    return row->choices[idx].text;
+}
+
+static bool find_name(const pw_setting_row *row, piece text, uint32_t *idx)
+{
+    const char *name;
+    for (*idx = 0; (name = name_at(row, *idx)); ++*idx)
+        if (is_text(text, name)) return true;
     return false;
 }
 
 static bool read_choice(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
 {
     int64_t number = row->class_number;
-    if (!find_choice(row, text, &number) && !(of_run && row->takes_class)) return false;
+    uint32_t idx;
+    const bool is_found = find_name(row, text, &idx);
+    if (!is_found && !(of_run && row->takes_class)) return false;
+    if (row->kind == PW_KIND_STRATEGY) number = is_text(text, "ideal");
+    else if (is_found) number = row->choices[idx].number;
     if (row->offset != PW_NO_FIELD) *(int64_t *)field_of(config, row) = number;
     return true;
 }
 
-static bool read_platform(piece text, bool of_run, pw_node_config *config)
+static bool read_platform(const pw_setting_row *row, piece text, bool of_run,
+                          pw_node_config *config)
 {
-    const pw_platform *platform;
+    uint32_t idx;
     if (of_run) return true; /* its costs are given one by one */
-    for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-        if (is_text(text, platform->name)) {
-            config->costs = platform->costs;
-            config->tables = platform->tables;
-            return true;
-        }
-    return false;
+    if (!find_name(row, text, &idx)) return false;
+    config->costs = pw_platform_at(idx)->costs;
+    config->tables = pw_platform_at(idx)->tables;
+    return true;
 }
 
 static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_node_config *config)
@@ -284,7 +268,7 @@ static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_no
     case PW_KIND_PATH: return true;
     case PW_KIND_CHOICE:
     case PW_KIND_STRATEGY: return read_choice(row, text, of_run, config);
-    case PW_KIND_PLATFORM: return read_platform(text, of_run, config);
+    case PW_KIND_PLATFORM: return read_platform(row, text, of_run, config);
     case PW_KIND_BOOL: return read_bool(text, field_of(config, row));
     case PW_KIND_SITE: return read_site(text, field_of(config, row));
     case PW_KIND_TABLE: return read_table(text, field_of(config, row));
@@ -296,18 +280,10 @@ static bool read_value(const pw_setting_row *row, piece text, bool of_run, pw_no
 
 static void add_names(const pw_setting_row *row, pw_sentence *reason)
 {
-    const pw_strategy_ops *ops;
-    const pw_platform *platform;
+    const char *name;
     pw_sentence_add(reason, "one of");
-    if (row->kind == PW_KIND_STRATEGY)
-        for (uint32_t i = 0; (ops = pw_strategy_at(i)); i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", ops->name);
-    else if (row->kind == PW_KIND_PLATFORM)
-        for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", platform->name);
-    else
-        for (uint32_t i = 0; row->choices[i].text; i++)
-            pw_sentence_add(reason, "%s %s", i ? "," : "", row->choices[i].text);
+    for (uint32_t i = 0; (name = name_at(row, i)); i++)
+        pw_sentence_add(reason, "%s %s", i ? "," : "", name);
 }
 
 static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
@@ -349,14 +325,6 @@ static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
                         row->power_of_two ? "a power of two" : "a whole number", row->min, row->max,
                         none);
     }
-}
-
-static const pw_setting_row *find_row(piece name)
-{
-    const pw_setting_row *row;
-    for (uint32_t i = 0; (row = pw_setting_row_at(i)); i++)
-        if (is_text(name, row->name)) return row;
-    return NULL;
 }
 
 static int refuse_name(piece name, pw_sentence *reason)
@@ -411,7 +379,7 @@ int pw_node_config_take(pw_node_config *config, const char *text, bool of_run, p
                                   text);
     const piece name = strip(text, (size_t)(equals - text));
     piece value = {equals + 1, strlen(equals + 1)};
-    const pw_setting_row *row = find_row(name);
+    const pw_setting_row *row = pw_setting_row_find(name.start, name.length);
     if (!row) return refuse_name(name, reason);
     if (row->is_of_run && !of_run)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,

@@ -30,15 +30,12 @@ static uint64_t pool_bytes(const pool *pool) { return pool->num_buffers * pool->
 
 static uint64_t mapped_bytes(const pool *pool) { return pool_bytes(pool) + ALIGNMENT_BYTES; }
 
-static int pin_buffers(pool *pool)
+static void destroy(void *self)
 {
-    pw_strategy_context *context = pool->context;
-    uint64_t first_page = pw_page_of((uintptr_t)pool->memory);
-    uint64_t num_pages = pool_bytes(pool) >> PW_PAGE_SHIFT;
-    int code = pw_strategy_pin_pages(context, first_page, num_pages, NULL);
-    if (code != PW_OK) return code;
-    context->start_cost.pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_pages);
-    return PW_OK;
+    pool *pool = self;
+    pw_strategy_unpin_all(pool->context);
+    munmap(pool->mapped, mapped_bytes(pool));
+    free(pool);
 }
 
 static int create(pw_strategy_context *context, void **self)
@@ -57,42 +54,26 @@ static int create(pw_strategy_context *context, void **self)
         return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
     }
     made->memory = (uint8_t *)made->mapped + (-(uintptr_t)made->mapped & (ALIGNMENT_BYTES - 1));
-    int code = pin_buffers(made);
-    if (code == PW_OK) {
-        *self = made;
-    } else {
-        munmap(made->mapped, mapped_bytes(made));
-        free(made);
+    uint64_t num_pages = pool_bytes(made) >> PW_PAGE_SHIFT;
+    int code = pw_strategy_pin_pages(context, pw_page_of((uintptr_t)made->memory), num_pages, NULL);
+    if (code != PW_OK) {
+        destroy(made);
+        return code;
     }
-    return code;
-}
-
-static void destroy(void *self)
-{
-    pool *pool = self;
-    pw_strategy_unpin_all(pool->context);
-    munmap(pool->mapped, mapped_bytes(pool));
-    free(pool);
+    context->start_cost.pin_ns += pw_cost_ns(context->tables, PW_COST_PIN_ABSENT, num_pages);
+    *self = made;
+    return PW_OK;
 }
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
-    pool *pool = self;
-    if (access & PW_ACCESS_MESSAGE) { /* its pieces will be copied */
-        *out = (pw_lease){.span = span};
-        return PW_OK;
-    }
-    return pw_strategy_pin.acquire(pool->context, span, access, out);
+    return pw_strategy_pin.acquire(((pool *)self)->context, span, access, out);
 }
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    pool *pool = self;
-    if (lease->token) return pw_strategy_pin.release(pool->context, lease, cost);
-    return pw_strategy_nothing_to_undo(self, lease, cost);
+    return pw_strategy_pin.release(((pool *)self)->context, lease, cost);
 }
-
-static uint64_t piece_bytes(void *self) { return ((const pool *)self)->buffer_bytes; }
 
 /* The buffer of this half that is free first; num_buffers when none is. */
 static uint32_t find_buffer(const pool *pool, bool is_sent)
@@ -160,7 +141,6 @@ static void freed(void *self, const pw_lease *lease, int64_t free_ns)
 }
 
 static const pw_piece_ops pieces = {
-    .piece_bytes = piece_bytes,
     .acquire = acquire_piece,
     .release = release_piece,
     .freed = freed,
@@ -174,7 +154,6 @@ const pw_strategy_ops pw_strategy_bounce = {
     .destroy = destroy,
     .acquire = acquire,
     .release = release,
-    .invalidated = pw_strategy_nothing_known,
     .way = &pw_way_in_pieces,
     .pieces = &pieces,
 };

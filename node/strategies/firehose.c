@@ -9,7 +9,6 @@
 #include "node/strategies/strategy_pages.h"
 #include "node/node_state.h"
 #include <stdlib.h>
-#include <string.h>
 
 typedef unsigned long long printed;
 
@@ -45,7 +44,9 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
-    return (lease->token ? pw_kept_pins_release : pw_strategy_nothing_to_undo)(self, lease, cost);
+    if (lease->token) return pw_kept_pins_release(self, lease, cost);
+    *cost = (pw_strategy_cost){0};
+    return PW_OK;
 }
 
 static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy_cost *cost)
@@ -443,25 +444,15 @@ static int answered(pw_node *node, uint32_t source, const pw_envelope *envelope)
     return PW_OK;
 }
 
-static int take_message(pw_node *node, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+static int take_message(pw_node *node, uint32_t source, const pw_envelope *envelope)
 {
-    pw_envelope envelope;
-    int code = pw_ni_message_check(node->ni, frame, frame_bytes);
-    if (code < 0) return pw_node_fail(node, code, "message of node %u about firehoses", source);
-    memcpy(&envelope, frame, sizeof envelope);
-    switch (envelope.kind) {
+    switch (envelope->kind) {
     case KIND_LET_GO:
-    case KIND_HOLD: code = serve(node, source, &envelope); break;
-    case KIND_HELD: code = answered(node, source, &envelope); break;
-    case KIND_DONE: code = done(node, source, &envelope); break;
-    default: code = PW_ERR_MALFORMED;
+    case KIND_HOLD: return serve(node, source, envelope);
+    case KIND_HELD: return answered(node, source, envelope);
+    case KIND_DONE: return done(node, source, envelope);
+    default: return PW_ERR_MALFORMED;
     }
-    if (code != PW_ERR_MALFORMED) return code;
-    pw_ni_message_refuse(node->ni);
-    return pw_node_fail(node, code,
-                        "message of kind %u of node %u is about no firehose here; the same "
-                        "strategy.firehose_limit on all ranks?",
-                        envelope.kind, source);
 }
 
 static const pw_message_way through_firehoses = {
@@ -472,6 +463,8 @@ static const pw_message_way through_firehoses = {
     .fetch = fetch,
     .finish = finish,
     .message = take_message,
+    .about = "firehoses",
+    .unknown = "firehose here; the same strategy.firehose_limit on all ranks?",
 };
 
 const pw_strategy_ops pw_strategy_firehose = {

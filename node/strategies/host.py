@@ -5,6 +5,8 @@ The node in C asks by `ops` and `handle`: what goes wrong is then kept for the c
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
@@ -58,7 +60,7 @@ class StrategyHost:
         self._last_token = 0
         self._failure: Exception | None = None
         self.handle = ffi.new_handle(self)
-        """pw_node_options.strategy_self; good as long as this object."""
+        """pw_node_opening.strategy_self; good as long as this object."""
         self._texts = ffi.new("char[]", name.encode()), ffi.new("char[]", b"a class in Python")
         self.ops = ffi.new(
             "pw_strategy_ops *",
@@ -70,51 +72,35 @@ class StrategyHost:
                 "invalidated": lib.pw_host_strategy_invalidated,
             },
         )
-        """pw_node_options.strategy. Its functions answer PW_ERR_HOST when there is a failure to
+        """pw_node_opening.strategy. Its functions answer PW_ERR_HOST when there is a failure to
         take."""
         if pages is not None:
             self.bind(pages)
 
     def bind(self, pages: Pages) -> None:
         """What the strategy works with. Once."""
-        try:
-            self._strategy.bind(pages)
-        except BaseException as error:
-            raise self._raised("bind()", error) from error
+        self._ask("bind()", self._strategy.bind, pages)
 
     def acquire(self, address: int, num_bytes: int, access: Access) -> Lease:
         """The strategy's part of posting a transfer; num_bytes > 0."""
         span = Span(address, num_bytes)
-        try:
-            lease = self._strategy.acquire(span=span, access=access)
-        except BaseException as error:
-            raise self._raised(f"acquire({span}, {access.name})", error) from error
-        reason = reason_to_refuse_lease(lease, span)
-        if reason:
-            raise StrategyError(
-                f"memory strategy '{self._name}': acquire({span}, {access.name}) answered {reason}"
-            )
+        question = f"acquire({span}, {access.name})"
+        lease: Lease = self._ask(question, self._strategy.acquire, span=span, access=access)
+        self._check(question, reason_to_refuse_lease(lease, span))
         return lease
 
     def release(self, lease: Lease) -> Cost:
         """Undo what `acquire` did; the transfer is over."""
-        try:
-            cost = self._strategy.release(lease=lease)
-        except BaseException as error:
-            raise self._raised(f"release({lease.span})", error) from error
-        reason = reason_to_refuse_cost(cost)
-        if reason:
-            raise StrategyError(
-                f"memory strategy '{self._name}': release({lease.span}) answered {reason}"
-            )
+        question = f"release({lease.span})"
+        cost: Cost = self._ask(question, self._strategy.release, lease=lease)
+        self._check(question, reason_to_refuse_cost(cost))
         return cost
 
     def invalidated(self, first_page: int, num_pages: int) -> None:
         """Tell the strategy that the mappings of these pages went or changed."""
-        try:
-            self._strategy.invalidated(first_page=first_page, num_pages=num_pages)
-        except BaseException as error:
-            raise self._raised(f"invalidated({first_page}, {num_pages})", error) from error
+        question = f"invalidated({first_page}, {num_pages})"
+        hook = self._strategy.invalidated
+        self._ask(question, hook, first_page=first_page, num_pages=num_pages)
 
     def close(self) -> None:
         """Nothing is asked any more. Before the memory of the pages ends."""
@@ -127,47 +113,41 @@ class StrategyHost:
         failure, self._failure = self._failure, None
         return failure
 
-    # What C calls.
+    # What C asks: the functions of pw_strategy_ops.
 
-    def asked_to_acquire(self, span: Any, access: int, out: Any) -> int:
-        """pw_strategy_ops.acquire."""
-        try:
-            lease = self.acquire(
-                span.address, span.num_bytes, _OF_ENGINE[access & int(lib.PW_ACCESS_WRITE)]
-            )
-            self._last_token += 1
-            self._leases[self._last_token] = lease
-            out.span = span
-            out.cost = tuple(lease.cost)
-            out.token = self._last_token
-        except BaseException as error:  # noqa: BLE001, kept for the caller of C
-            return self._keep("acquire", error)
-        return int(lib.PW_OK)
+    def answer_acquire(self, span: Any, access: int, out: Any) -> None:
+        lease = self.acquire(
+            span.address, span.num_bytes, _OF_ENGINE[access & int(lib.PW_ACCESS_WRITE)]
+        )
+        self._last_token += 1
+        self._leases[self._last_token] = lease
+        out.span = span
+        out.cost = tuple(lease.cost)
+        out.token = self._last_token
 
-    def asked_to_release(self, lease: Any, cost: Any) -> int:
-        """pw_strategy_ops.release."""
-        try:
-            passed = self.release(self._leases.pop(lease.token))
-            cost.touch_ns, cost.pin_ns, cost.copy_ns = passed
-        except BaseException as error:  # noqa: BLE001, kept for the caller of C
-            return self._keep("release", error)
-        return int(lib.PW_OK)
+    def answer_release(self, lease: Any, cost: Any) -> None:
+        cost.touch_ns, cost.pin_ns, cost.copy_ns = self.release(self._leases.pop(lease.token))
 
-    def told_of_invalidated(self, first_page: int, num_pages: int) -> int:
-        """pw_strategy_ops.invalidated."""
-        try:
-            self.invalidated(first_page, num_pages)
-        except BaseException as error:  # noqa: BLE001, kept for the caller of C
-            return self._keep("invalidated", error)
-        return int(lib.PW_OK)
+    def answer_invalidated(self, first_page: int, num_pages: int) -> None:
+        self.invalidated(first_page, num_pages)
 
-    def _keep(self, hook: str, error: BaseException) -> int:
-        """An interrupt between our lines (KeyboardInterrupt) counts as the hook's."""
+    def keep_failure(self, hook: str, error: BaseException) -> None:
+        """For the caller of C. An interrupt between our lines (KeyboardInterrupt) counts as the
+        hook's."""
         if not isinstance(error, StrategyError | EngineError):
             error = self._raised(hook, error)
         if self._failure is None:
             self._failure = error
-        return int(lib.PW_ERR_HOST)
+
+    def _ask(self, question: str, hook: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        try:
+            return hook(*given, **named)
+        except BaseException as error:
+            raise self._raised(question, error) from error
+
+    def _check(self, question: str, reason: str) -> None:
+        if reason:
+            raise StrategyError(f"memory strategy '{self._name}': {question} answered {reason}")
 
     def _raised(self, hook: str, error: BaseException) -> Exception:
         """What ends the run: SystemExit too, because ending quietly would leave the peers
@@ -177,20 +157,18 @@ class StrategyHost:
         return StrategyError(f"memory strategy '{self._name}': {hook} raised {describe(error)}")
 
 
-def _acquire(handle: Any, span: Any, access: int, out: Any) -> int:
-    return int(ffi.from_handle(handle).asked_to_acquire(span, access, out))
+def _answer(hook: str, handle: Any, *arguments: Any) -> int:
+    host = ffi.from_handle(handle)
+    try:
+        getattr(host, f"answer_{hook}")(*arguments)
+    except BaseException as error:  # noqa: BLE001, above is C alone
+        host.keep_failure(hook, error)
+        return int(lib.PW_ERR_HOST)
+    return int(lib.PW_OK)
 
 
-def _release(handle: Any, lease: Any, cost: Any) -> int:
-    return int(ffi.from_handle(handle).asked_to_release(lease, cost))
-
-
-def _invalidated(handle: Any, first_page: int, num_pages: int) -> int:
-    return int(ffi.from_handle(handle).told_of_invalidated(first_page, num_pages))
-
-
-for _function in (_acquire, _release, _invalidated):
-    ffi.def_extern(f"pw_host_strategy{_function.__name__}", lib.PW_ERR_HOST)(_function)
+for _hook in ("acquire", "release", "invalidated"):
+    ffi.def_extern(f"pw_host_strategy_{_hook}", lib.PW_ERR_HOST)(functools.partial(_answer, _hook))
 
 
 def create(name: str, pages: Pages | None = None) -> StrategyHost:

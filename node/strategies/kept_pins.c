@@ -121,9 +121,9 @@ static int trim(pw_kept_pins *pins, pw_strategy_cost *cost)
 int pw_kept_pins_create(pw_strategy_context *context, uint64_t max_pages, uint64_t max_idle_pages,
                         void **self)
 {
-    pw_kept_pins *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
+    int code = pw_strategy_object(context, sizeof(pw_kept_pins), self);
+    if (code != PW_OK) return code;
+    pw_kept_pins *made = *self;
     made->max_pages = max_pages;
     made->max_idle_pages = max_idle_pages;
     return PW_OK;
@@ -263,22 +263,19 @@ int pw_kept_pins_renew(pw_kept_pins *pins, uint64_t first_page, uint64_t num_pag
 int pw_kept_pins_invalidated(void *self, uint64_t first_page, uint64_t num_pages)
 {
     pw_kept_pins *pins = self;
-    const pw_page_interval *met;
+    const pw_page_counts *pinned = &pins->context->pinned_pages;
     uint64_t end_page = first_page + num_pages;
     pw_strategy_cost in_the_os = {0}; /* munmap's and fork's own */
-    while ((met = pw_page_counts_from(&pins->context->pinned_pages, first_page)) &&
-           met->first_page < end_page) {
-        uint64_t from = met->first_page > first_page ? met->first_page : first_page;
-        uint64_t to = met->end_page < end_page ? met->end_page : end_page;
+    for (uint64_t run; (run = pw_page_counts_next(pinned, &first_page, end_page)) > 0;
+         first_page += run) {
         pins->context->counters.strategy_invalidations++;
-        for (uint64_t page = from; page < to; page++) {
+        for (uint64_t page = first_page; page < first_page + run; page++) {
             pw_kept_page *each = pw_kept_pages_find(&pins->pages, page);
             each->is_good = false;
             if (each->num_users == 0) pw_kept_pages_remove(&pins->pages, each);
         }
-        int code = unpin(pins, from, to - from, &in_the_os);
+        int code = unpin(pins, first_page, run, &in_the_os);
         if (code < 0) return code;
-        first_page = to;
     }
     return PW_OK;
 }

@@ -10,7 +10,7 @@ struct pw_message_way {
     /* *state, for a node among num_started. *reason: a sentence for PW_ERR_*, lives for ever. */
     int (*create)(pw_node *node, uint32_t num_started, void **state, const char **reason);
     void (*destroy)(pw_node *node);
-    /* Do messages with the peer go this way? */
+    /* Do messages with the peer go this way? NULL: with every one. */
     bool (*concerns)(const pw_node *node, uint32_t peer);
     /* A message of at least one byte begins; the handle has its lease, and gets address and key for
      * the host's rendezvous message. 1: it is done when the way says so; 0: it goes as a whole. */
@@ -20,8 +20,10 @@ struct pw_message_way {
     int (*fetch)(pw_node *node, pw_handle *handle, uint64_t source_address, int64_t at_ns);
     /* A transfer of a part is over: handle->piece_of is the way's own. */
     int (*finish)(pw_node *node, pw_handle *part, const pw_host_event *event);
-    /* A message between nodes. */
-    int (*message)(pw_node *node, uint32_t source, const uint8_t *frame, uint32_t frame_bytes);
+    /* A message between nodes, which is sound. PW_ERR_MALFORMED: it is about nothing here. */
+    int (*message)(pw_node *node, uint32_t source, const pw_envelope *envelope);
+    /* For errors: what such messages are about, and what one is about that is about nothing. */
+    const char *about, *unknown;
 };
 
 extern const pw_message_way pw_way_in_pieces;

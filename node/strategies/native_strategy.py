@@ -8,7 +8,14 @@ from typing import Any
 
 from pagewire.native import EngineError, describe, ffi, lib
 from pagewire.node.strategies.pages import Pages
-from pagewire.node.strategies.strategy import Access, Cost, Lease, MemoryStrategy, Span
+from pagewire.node.strategies.strategy import (
+    NOTHING,
+    Access,
+    Cost,
+    Lease,
+    MemoryStrategy,
+    Span,
+)
 
 ACCESSES = {Access.READ: int(lib.PW_ACCESS_READ), Access.WRITE: int(lib.PW_ACCESS_WRITE)}
 """What C calls them."""
@@ -54,8 +61,9 @@ class NativeStrategy(MemoryStrategy):
 
     def bind(self, pages: Pages) -> None:
         super().bind(pages)
-        made = ffi.new("void **")
-        self._check(self._ops.create(pages.context, made))
+        made = ffi.new("void **", pages.context)
+        if self._ops.create:
+            self._check(self._ops.create(pages.context, made))
         self._self = made[0]
         self._is_open = True
 
@@ -65,6 +73,8 @@ class NativeStrategy(MemoryStrategy):
         return Lease(span, _cost(out.cost), (int(out.token), int(out.ni_address)))
 
     def release(self, *, lease: Lease) -> Cost:
+        if not self._ops.release:
+            return NOTHING
         given, out = self._lease, self._cost
         given.span.address, given.span.num_bytes = lease.span
         given.cost = tuple(lease.cost)
@@ -73,13 +83,14 @@ class NativeStrategy(MemoryStrategy):
         return _cost(out)
 
     def invalidated(self, *, first_page: int, num_pages: int) -> None:
-        self._check(self._ops.invalidated(self._self, first_page, num_pages))
+        if self._ops.invalidated:
+            self._check(self._ops.invalidated(self._self, first_page, num_pages))
 
     def close(self) -> None:
         """The object is of no use after that."""
-        if self._is_open:
-            self._is_open = False
+        if self._is_open and self._ops.destroy:
             self._ops.destroy(self._self)
+        self._is_open = False
 
     def _check(self, code: int) -> None:
         if code < 0:

@@ -4,9 +4,7 @@
  * Neighbours with the same count and the same `since` are one interval, as far as no call cut them
  * apart: only at the two ends of a range can neighbours become equal, and there they are joined. */
 #include "node/strategies/page_counts.h"
-#include "native/array.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define INTERVALS_MAX (1u << 30)
 
@@ -108,6 +106,7 @@ static void remove_interval(pw_page_counts *counts, uint32_t idx)
     }
     *link = low ? low : high;
     all[idx].left = counts->free;
+    all[idx].num_holders = 0;
     counts->free = idx;
     counts->num_intervals--;
     counts->num_held_pages -= all[idx].end_page - all[idx].first_page;
@@ -127,6 +126,15 @@ static void cut(pw_page_counts *counts, uint64_t page)
     insert(counts, page, end_page, low->since, low->num_holders);
 }
 
+/* An interval takes the pages of the one behind it, which goes. */
+static void swallow(pw_page_counts *counts, pw_page_interval *low, uint32_t next)
+{
+    const pw_page_interval *high = &counts->intervals[next];
+    low->end_page = high->end_page;
+    counts->num_held_pages += high->end_page - high->first_page;
+    remove_interval(counts, next);
+}
+
 /* Two neighbours that meet at this page become one if they are equal. */
 static void join(pw_page_counts *counts, uint64_t page)
 {
@@ -136,9 +144,7 @@ static void join(pw_page_counts *counts, uint64_t page)
     if (low->end_page != page || high->first_page != page || low->since != high->since ||
         low->num_holders != high->num_holders)
         return;
-    low->end_page = high->end_page;
-    counts->num_held_pages += high->end_page - high->first_page;
-    remove_interval(counts, next);
+    swallow(counts, low, next);
 }
 
 static uint64_t end_of(uint64_t first_page, uint64_t num_pages)
@@ -184,7 +190,7 @@ struct run {
 
 static void report(struct run *run)
 {
-    if (run->end_page == run->first_page) return;
+    if (run->end_page == run->first_page || !run->unheld) return;
     int code = run->unheld(run->context, run->first_page, run->end_page - run->first_page);
     if (run->code == PW_OK) run->code = code;
 }
@@ -238,86 +244,36 @@ const pw_page_interval *pw_page_counts_from(const pw_page_counts *counts, uint64
     return i ? &counts->intervals[i] : NULL;
 }
 
-#define REGIONS_MAX (1u << 24)
-
-void pw_page_regions_finish(pw_page_regions *all)
+uint64_t pw_page_counts_next(const pw_page_counts *counts, uint64_t *page, uint64_t end_page)
 {
-    free(all->regions);
-    *all = (pw_page_regions){0};
+    const pw_page_interval *met = pw_page_counts_from(counts, *page);
+    if (!met || met->first_page >= end_page) return 0;
+    if (met->first_page > *page) *page = met->first_page;
+    return (met->end_page < end_page ? met->end_page : end_page) - *page;
 }
 
-static int reserve_one(pw_page_regions *all)
+void pw_page_counts_merge(pw_page_counts *counts, uint64_t first_page, uint64_t end_page)
 {
-    if (all->num_regions == REGIONS_MAX) return PW_ERR_NOMEM;
-    return PW_ARRAY_MAKE_ROOM(all->regions, all->num_regions, all->capacity, 64);
-}
-
-uint32_t pw_page_regions_from(const pw_page_regions *all, uint64_t page)
-{
-    uint32_t low = 0, high = all->num_regions;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (all->regions[middle].end_page > page) high = middle;
-        else low = middle + 1;
+    pw_page_interval *all = counts->intervals;
+    pw_page_interval *whole = &all[find_from(counts, first_page ? first_page - 1 : 0)];
+    while (whole->end_page <= end_page) {
+        uint32_t next = find_from(counts, whole->end_page);
+        if (!next || all[next].first_page != whole->end_page) break;
+        swallow(counts, whole, next);
     }
-    return low;
+    whole->since = ++counts->last_hold;
 }
 
-pw_page_region *pw_page_regions_holding(pw_page_regions *all, uint64_t first_page,
-                                        uint64_t end_page)
+const pw_page_interval *pw_page_counts_oldest(const pw_page_counts *counts, pw_page_test suits,
+                                              const void *context)
 {
-    uint32_t idx = pw_page_regions_from(all, first_page);
-    if (idx == all->num_regions) return NULL;
-    pw_page_region *region = &all->regions[idx];
-    return region->first_page <= first_page && region->end_page >= end_page ? region : NULL;
-}
-
-void pw_page_regions_use(pw_page_regions *all, pw_page_region *region)
-{
-    region->last_use = ++all->num_uses;
-}
-
-/* The regions from idx on move, so many places down (up when negative). */
-static void move(pw_page_regions *all, uint32_t idx, int32_t num_places)
-{
-    pw_page_region *from = &all->regions[idx];
-    memmove(from + num_places, from, (all->num_regions - idx) * sizeof *from);
-    all->num_regions = (uint32_t)((int64_t)all->num_regions + num_places);
-}
-
-int pw_page_regions_add(pw_page_regions *all, uint64_t first_page, uint64_t end_page)
-{
-    int code = reserve_one(all);
-    if (code != PW_OK) return code;
-    uint32_t idx = pw_page_regions_from(all, first_page ? first_page - 1 : 0), end = idx;
-    for (; end < all->num_regions && all->regions[end].first_page <= end_page; end++) {
-        const pw_page_region *met = &all->regions[end];
-        if (met->first_page < first_page) first_page = met->first_page;
-        if (met->end_page > end_page) end_page = met->end_page;
+    const pw_page_interval *oldest = NULL;
+    for (uint32_t i = 1; i <= counts->num_made; i++) {
+        const pw_page_interval *each = &counts->intervals[i];
+        if (!each->num_holders) continue; /* free */
+        bool is_older = !oldest || each->since < oldest->since ||
+                        (each->since == oldest->since && each->first_page < oldest->first_page);
+        if (is_older && suits(context, each)) oldest = each;
     }
-    move(all, end, 1 - (int32_t)(end - idx));
-    all->regions[idx] = (pw_page_region){first_page, end_page, ++all->num_uses};
-    return PW_OK;
-}
-
-int pw_page_regions_remove(pw_page_regions *all, uint64_t first_page, uint64_t end_page)
-{
-    int code = reserve_one(all);
-    if (code != PW_OK) return code;
-    uint32_t idx = pw_page_regions_from(all, first_page);
-    if (idx < all->num_regions && all->regions[idx].first_page < first_page) {
-        pw_page_region low = all->regions[idx];
-        low.end_page = first_page;
-        if (all->regions[idx].end_page > end_page) { /* out of its middle */
-            move(all, idx, 1);
-            all->regions[idx + 1].first_page = end_page;
-        }
-        all->regions[idx++] = low;
-    }
-    uint32_t end = idx;
-    while (end < all->num_regions && all->regions[end].end_page <= end_page) end++;
-    if (end > idx) move(all, end, -(int32_t)(end - idx));
-    if (idx < all->num_regions && all->regions[idx].first_page < end_page)
-        all->regions[idx].first_page = end_page;
-    return PW_OK;
+    return oldest;
 }

@@ -1,4 +1,4 @@
-/* Ranges of pages: how many hold each, and which there are. One thread at a time. */
+/* Ranges of pages: how many hold each. One thread at a time. */
 #ifndef PW_NODE_STRATEGIES_PAGE_COUNTS_H
 #define PW_NODE_STRATEGIES_PAGE_COUNTS_H
 #include "native/types.h"
@@ -7,8 +7,8 @@
 /* Pages [first_page, end_page) with the same holders. Indices are those of pw_page_counts. */
 typedef struct {
     uint64_t first_page, end_page;
-    uint64_t since; /* the hold that found these pages held by nobody */
-    uint64_t num_holders;
+    uint64_t since;       /* the hold that found these pages held by nobody */
+    uint64_t num_holders; /* 0: the interval is free */
     uint32_t priority;    /* the tree is a heap by it, which balances it */
     uint32_t left, right; /* 0: none */
 } pw_page_interval;
@@ -27,6 +27,7 @@ typedef struct {
 /* Called for each run of pages that nobody holds any more. A negative code does not stop what
  * reports it, but is what that returns. */
 typedef int (*pw_page_run)(void *context, uint64_t first_page, uint64_t num_pages);
+typedef bool (*pw_page_test)(const void *context, const pw_page_interval *each);
 
 void pw_page_counts_finish(pw_page_counts *counts);
 /* One holder more for each page; *hold names it when it lets go. PW_ERR_NOMEM: nothing has
@@ -34,7 +35,8 @@ void pw_page_counts_finish(pw_page_counts *counts);
 int pw_page_counts_hold(pw_page_counts *counts, uint64_t first_page, uint64_t num_pages,
                         uint64_t *hold);
 /* The holder lets the whole of its range go, once. Pages that were forgotten since then stay as
- * they are, held anew or not. PW_ERR_NOMEM: nothing has changed; never directly after the hold. */
+ * they are, held anew or not. unheld NULL: nobody is told. PW_ERR_NOMEM: nothing has changed;
+ * never directly after the hold. */
 int pw_page_counts_drop(pw_page_counts *counts, uint64_t first_page, uint64_t num_pages,
                         uint64_t hold, pw_page_run unheld, void *context);
 /* Nobody holds these pages any more, and nobody is told. Any range. PW_ERR_NOMEM: nothing has
@@ -44,33 +46,17 @@ int pw_page_counts_forget(pw_page_counts *counts, uint64_t first_page, uint64_t 
  * that changes anything. */
 const pw_page_interval *pw_page_counts_from(const pw_page_counts *counts, uint64_t page);
 
-/* A set of pages kept as few regions as there can be: what is added joins its neighbours. Each
- * region knows when it was used last, for an LRU order. A sorted array: a look-up takes O(log n), a
- * change O(n), and only growth allocates. Knows no memory. One thread at a time. */
+/* The next pages of [*page, end_page) that are in one interval: how many, from *page on, which
+ * moves there; 0: no more. */
+uint64_t pw_page_counts_next(const pw_page_counts *counts, uint64_t *page, uint64_t end_page);
 
-typedef struct {
-    uint64_t first_page, end_page;
-    uint64_t last_use;
-} pw_page_region;
+/* For who holds no page twice and keeps as few intervals as there can be, by the order of use. */
 
-/* Zero is an empty one. */
-typedef struct {
-    pw_page_region *regions; /* by page, with gaps between them */
-    uint32_t num_regions, capacity;
-    uint64_t num_uses;
-} pw_page_regions;
-
-void pw_page_regions_finish(pw_page_regions *all);
-/* Index of the first region that ends behind the page; num_regions when there is none. */
-uint32_t pw_page_regions_from(const pw_page_regions *all, uint64_t page);
-/* The region that holds the whole range, NULL when none does; good until the next change. */
-pw_page_region *pw_page_regions_holding(pw_page_regions *all, uint64_t first_page,
-                                        uint64_t end_page);
-/* It was used just now. */
-void pw_page_regions_use(pw_page_regions *all, pw_page_region *region);
-/* Put pages in, one region with all that they meet or touch; used just now. PW_ERR_NOMEM. */
-int pw_page_regions_add(pw_page_regions *all, uint64_t first_page, uint64_t end_page);
-/* Take pages out; cuts a region in two where it must. PW_ERR_NOMEM: nothing has changed. */
-int pw_page_regions_remove(pw_page_regions *all, uint64_t first_page, uint64_t end_page);
-
+/* These pages, which are all held, become one interval with those that they touch; its hold is the
+ * newest. */
+void pw_page_counts_merge(pw_page_counts *counts, uint64_t first_page, uint64_t end_page);
+/* Of the intervals that suit the one with the oldest hold, the first of several; NULL: none does.
+ * Good as that of pw_page_counts_from. */
+const pw_page_interval *pw_page_counts_oldest(const pw_page_counts *counts, pw_page_test suits,
+                                              const void *context);
 #endif

@@ -14,29 +14,26 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_part = {
     .name = "part",
     .summary = "let pages fault; the driver pages in and the ERR resumes the block (PART)",
-    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
 };
 
 static int create_advising(pw_strategy_context *context, void **self)
 {
+    (void)self;
     context->advises = true;
-    return pw_strategy_use_context(context, self);
+    return PW_OK;
 }
 
 const pw_strategy_ops pw_strategy_part_prefetch = {
     .name = "part-prefetch",
     .summary = "PART, and the receiver's driver pages in while the request travels",
     .create = create_advising,
-    .destroy = pw_strategy_leave_context,
-    PW_STRATEGY_RELEASES_NOTHING,
     .acquire = acquire,
 };
 
 const pw_strategy_ops pw_strategy_ideal = {
     .name = "ideal",
     .summary = "accesses never fault, at no extra cost",
-    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
 };
 
@@ -45,16 +42,15 @@ const pw_strategy_ops pw_strategy_ideal = {
 
 static int create_odp(pw_strategy_context *context, void **self)
 {
+    (void)self;
     context->advises = context->settings->odp_prefetch;
-    return pw_strategy_use_context(context, self);
+    return PW_OK;
 }
 
 const pw_strategy_ops pw_strategy_odp = {
     .name = "odp",
     .summary = "on-demand paging: the NIC's own page table, receiver not ready, go-back-N",
     .create = create_odp,
-    .destroy = pw_strategy_leave_context,
-    PW_STRATEGY_RELEASES_NOTHING,
     .acquire = acquire,
     .unit = PW_TRANSLATION_ODP,
 };
@@ -73,7 +69,6 @@ static int acquire_checked(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_np_rdma = {
     .name = "np-rdma",
     .summary = "no faults: absent pages are a signature page, software notices and asks again",
-    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire_checked,
     .unit = PW_TRANSLATION_NP,
 };

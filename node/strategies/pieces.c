@@ -2,7 +2,6 @@
 #include "native/array.h"
 #include "node/node_state.h"
 #include <stdlib.h>
-#include <string.h>
 
 int64_t pw_library_work(pw_node *node, int64_t at_ns, int64_t duration_ns)
 {
@@ -149,12 +148,21 @@ static void destroy(pw_node *node)
 
 /* -- pieces */
 
-/* Make the next piece ready. PW_ERR_FULL: the message waits until one is freed. */
+static void wait_for_piece(pw_node *node, piece_message *message)
+{
+    node_pieces *pieces = of(node);
+    if (message->is_queued) return;
+    if (!message->is_waiting) node->context.counters.pool_waits++;
+    message->is_queued = message->is_waiting = true;
+    pw_queue_append(&pieces->waiting, message);
+}
+
+/* Make the next piece ready. *out NULL: the message waits until one is freed. */
 static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
 {
     const pw_piece_ops *ops = node->strategy->pieces;
     uint64_t rest_bytes = message->wanted_bytes - message->begun_bytes;
-    uint64_t piece_bytes = ops->piece_bytes(node->strategy_self);
+    uint64_t piece_bytes = (uint64_t)node->settings.piece_bytes;
     pw_span span = {message->address + message->begun_bytes,
                     rest_bytes < piece_bytes ? rest_bytes : piece_bytes};
     int access = message->is_sender ? PW_ACCESS_READ : PW_ACCESS_WRITE;
@@ -165,8 +173,11 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
     int code = ops->acquire(node->strategy_self, span, access, &piece->lease);
     if (code < 0) {
         pw_handles_give(&node->handles, piece);
-        return code == PW_ERR_FULL && ops->waits ? code
-                                                 : pw_node_fail_span(node, code, "acquire", span);
+        *out = NULL;
+        if (code != PW_ERR_FULL || !ops->waits)
+            return pw_node_fail_span(node, code, "acquire", span);
+        wait_for_piece(node, message);
+        return PW_OK;
     }
     pw_node_add_swapped(node, num_swapped, &piece->lease.cost);
     int64_t cost_ns = pw_node_count_cost(node, &piece->lease.cost, "acquire");
@@ -182,15 +193,6 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
     message->is_waiting = false;
     *out = piece;
     return PW_OK;
-}
-
-static void wait_for_piece(pw_node *node, piece_message *message)
-{
-    node_pieces *pieces = of(node);
-    if (message->is_queued) return;
-    if (!message->is_waiting) node->context.counters.pool_waits++;
-    message->is_queued = message->is_waiting = true;
-    pw_queue_append(&pieces->waiting, message);
 }
 
 static void push_ready(piece_message *message, pw_handle *piece)
@@ -219,7 +221,7 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
     int64_t cost_ns = pw_node_count_cost(node, &cost, "release");
     if (cost_ns < 0) return cost_ns;
     int64_t free_ns = pw_library_work(node, at_ns, cost_ns);
-    ops->freed(node->strategy_self, &piece->lease, free_ns);
+    if (ops->freed) ops->freed(node->strategy_self, &piece->lease, free_ns);
     pw_handles_give(&node->handles, piece);
     return free_ns;
 }
@@ -228,19 +230,10 @@ static int64_t give_back(pw_node *node, pw_handle *piece, int64_t at_ns)
 
 static int expose(pw_node *node, pw_handle *piece)
 {
-    pw_scheduling scheduling = {PW_HINT_NONE, 0};
-    int code = PW_OK;
-    if (node->host.schedule)
-        code = node->host.schedule(node->host.context, piece->num_bytes, piece->peer, true,
-                                   piece->complete_ns, &scheduling);
-    if (code >= 0)
-        code = pw_ni_expose(node->ni, piece->peer, piece->lease.ni_address, piece->num_bytes,
-                            &scheduling, &piece->key);
-    if (code < 0)
-        return pw_node_fail(node, code, "piece of %llu bytes for node %u",
-                            (printed)piece->num_bytes, piece->peer);
-    pw_handles_begin(&node->handles, piece, piece->key);
-    return PW_OK;
+    int code = pw_node_post_exposed(node, piece, piece->lease.ni_address, piece->complete_ns);
+    return code < 0 ? pw_node_fail(node, code, "piece of %llu bytes for node %u",
+                                   (printed)piece->num_bytes, piece->peer)
+                    : PW_OK;
 }
 
 static int announce(pw_node *node, piece_message *message)
@@ -262,10 +255,7 @@ static int advance_sender(pw_node *node, piece_message *message)
            (message->is_open || is_ahead)) {
         pw_handle *piece;
         int code = begin_piece(node, message, &piece);
-        if (code == PW_ERR_FULL && node->strategy->pieces->waits) {
-            wait_for_piece(node, message);
-            break;
-        }
+        if (code == PW_OK && !piece) break;
         if (code == PW_OK) code = expose(node, piece);
         if (code < 0) return code;
         message->num_under_way++;
@@ -358,11 +348,8 @@ static int advance_receiver(pw_node *node, piece_message *message)
            (ops->is_ahead || message->num_announced > message->num_ready)) {
         pw_handle *piece;
         int code = begin_piece(node, message, &piece);
-        if (code == PW_ERR_FULL && ops->waits) {
-            wait_for_piece(node, message);
-            break;
-        }
         if (code < 0) return code;
+        if (!piece) break;
         push_ready(message, piece);
     }
     while (message->num_ready && message->num_announced) {
@@ -372,23 +359,18 @@ static int advance_receiver(pw_node *node, piece_message *message)
     return PW_OK;
 }
 
-static int accept(pw_node *node, pw_handle *handle, uint64_t offered, int64_t at_ns)
-{
-    piece_message *message = new_message(node, handle, handle->address, at_ns);
-    if (!message) return PW_ERR_NOMEM;
-    uint64_t id = message->id; /* of a node's message to itself it may be over when this is told */
-    int code = pw_library_tell(node, handle->peer, KIND_OPEN, offered & ~NAME, handle->num_bytes,
-                               id, 0, at_ns);
-    node->is_posted = true;
-    message = find(node, id, handle->peer, false);
-    return code == PW_OK && message ? advance_receiver(node, message) : code;
-}
-
 /* An address in a rendezvous message may be the name of a message in pieces. */
 static int begin_fetch(pw_node *node, pw_handle *handle, uint64_t source_address, int64_t at_ns)
 {
     if (!(source_address & NAME)) return 0;
-    int code = accept(node, handle, source_address, at_ns);
+    piece_message *message = new_message(node, handle, handle->address, at_ns);
+    if (!message) return PW_ERR_NOMEM;
+    uint64_t id = message->id; /* of a node's message to itself it may be over when this is told */
+    int code = pw_library_tell(node, handle->peer, KIND_OPEN, source_address & ~NAME,
+                               handle->num_bytes, id, 0, at_ns);
+    node->is_posted = true;
+    message = find(node, id, handle->peer, false);
+    if (code == PW_OK && message) code = advance_receiver(node, message);
     return code < 0 ? code : 1;
 }
 
@@ -441,42 +423,27 @@ static int finish(pw_node *node, pw_handle *piece, const pw_host_event *event)
     return code < 0 ? code : wake_waiting(node);
 }
 
-static int take_message(pw_node *node, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+static int take_message(pw_node *node, uint32_t source, const pw_envelope *envelope)
 {
-    pw_envelope envelope;
-    int code = pw_ni_message_check(node->ni, frame, frame_bytes);
-    if (code < 0) return pw_node_fail(node, code, "message of node %u about pieces", source);
-    memcpy(&envelope, frame, sizeof envelope);
-    bool is_open = envelope.kind == KIND_OPEN;
-    uint64_t id = is_open ? envelope.address : envelope.extra;
+    bool is_open = envelope->kind == KIND_OPEN;
+    uint64_t id = is_open ? envelope->address : envelope->extra;
     piece_message *message = find(node, id, source, is_open);
-    code = PW_ERR_MALFORMED;
-    if (message && is_open && !message->is_open && envelope.num_bytes <= message->wanted_bytes)
-        code = open_sender(node, message, &envelope);
-    else if (message && envelope.kind == KIND_PIECE)
-        code = take_announced(node, message, &envelope);
-    else if (message && envelope.kind == KIND_EMPTY && message->wanted_bytes == 0) {
-        message->end_ns = envelope.arrival_ns;
-        code = end_message(node, message);
-    } else pw_ni_message_refuse(node->ni);
-    return code == PW_ERR_MALFORMED
-               ? pw_node_fail(node, code, "message of kind %u of node %u is about no message here",
-                              envelope.kind, source)
-               : code;
-}
-
-static bool concerns(const pw_node *node, uint32_t peer)
-{
-    (void)node, (void)peer;
-    return true;
+    if (!message) return PW_ERR_MALFORMED;
+    if (is_open && !message->is_open && envelope->num_bytes <= message->wanted_bytes)
+        return open_sender(node, message, envelope);
+    if (envelope->kind == KIND_PIECE) return take_announced(node, message, envelope);
+    if (envelope->kind != KIND_EMPTY || message->wanted_bytes) return PW_ERR_MALFORMED;
+    message->end_ns = envelope->arrival_ns;
+    return end_message(node, message);
 }
 
 const pw_message_way pw_way_in_pieces = {
     .create = create,
     .destroy = destroy,
-    .concerns = concerns,
     .offer = offer,
     .fetch = begin_fetch,
     .finish = finish,
     .message = take_message,
+    .about = "pieces",
+    .unknown = "message here",
 };

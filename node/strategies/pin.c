@@ -8,27 +8,23 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
     (void)access;
     pw_strategy_context *context = self;
-    uint64_t num_pages = pw_span_num_pages(span), num_absent, hold;
-    int code = pw_strategy_hold_pages(context, pw_span_first_page(span), num_pages, span,
-                                      &num_absent, &hold);
+    uint64_t num_absent, hold;
+    int code = pw_strategy_hold_pages(context, span, &num_absent, &hold);
     if (code != PW_OK) return code;
-    *out = (pw_lease){.span = span,
-                      .cost.pin_ns = pw_strategy_pin_ns(context, num_pages, num_absent),
-                      .token = hold};
+    *out =
+        (pw_lease){.span = span,
+                   .cost.pin_ns = pw_strategy_pin_ns(context, pw_span_num_pages(span), num_absent),
+                   .token = hold};
     return PW_OK;
-}
-
-static int unpin(void *memory, uint64_t first_page, uint64_t num_pages)
-{
-    return pw_memory_unpin_mapped(memory, first_page, num_pages);
 }
 
 static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 {
     pw_strategy_context *context = self;
     uint64_t num_pages = pw_span_num_pages(lease->span);
-    int code = pw_page_counts_drop(&context->pinned_pages, pw_span_first_page(lease->span),
-                                   num_pages, lease->token, unpin, context->memory);
+    int code =
+        pw_page_counts_drop(&context->pinned_pages, pw_span_first_page(lease->span), num_pages,
+                            lease->token, pw_memory_unpin_mapped, context->memory);
     if (code != PW_OK) return pw_strategy_failed(context, code, "unpin", lease->span);
     pw_pinned_set(&context->pinned, context->pinned_pages.num_held_pages, context->now_ns);
     *cost = (pw_strategy_cost){.pin_ns = pw_cost_ns(context->tables, PW_COST_UNPIN, num_pages)};
@@ -40,55 +36,27 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 const pw_strategy_ops pw_strategy_pin = {
     .name = "pin",
     .summary = "pin buffers for each transfer",
-    .create = pw_strategy_use_context,
     .destroy = pw_strategy_unpin_all,
     .acquire = acquire,
     .release = release,
-    .invalidated = pw_strategy_nothing_known,
 };
 
 /* Memory strategy `pin-rendezvous`: each end pins a message piece by piece while the handshake and
  * the pieces before are on their way, and unpins a piece when it has gone through. Memory that
  * peers know by its address, and what is read and written one-sided, is pinned as a whole. */
 
-static int acquire_but_messages(void *self, pw_span span, int access, pw_lease *out)
-{
-    if (!(access & PW_ACCESS_MESSAGE)) return acquire(self, span, access, out);
-    *out = (pw_lease){.span = span}; /* its pieces will be */
-    return PW_OK;
-}
-
-static int release_but_messages(void *self, const pw_lease *lease, pw_strategy_cost *cost)
-{
-    return (lease->token ? release : pw_strategy_nothing_to_undo)(self, lease, cost);
-}
-
-static uint64_t piece_bytes(void *self)
-{
-    return (uint64_t)((pw_strategy_context *)self)->settings->piece_bytes;
-}
-
-static void freed(void *self, const pw_lease *lease, int64_t free_ns)
-{
-    (void)self, (void)lease, (void)free_ns;
-}
-
 static const pw_piece_ops pieces = {
-    .piece_bytes = piece_bytes,
     .acquire = acquire,
     .release = release,
-    .freed = freed,
     .is_ahead = true,
 };
 
 const pw_strategy_ops pw_strategy_pin_rendezvous = {
     .name = "pin-rendezvous",
     .summary = "pin each message in pieces, while its handshake and its first pieces travel",
-    .create = pw_strategy_use_context,
     .destroy = pw_strategy_unpin_all,
-    .acquire = acquire_but_messages,
-    .release = release_but_messages,
-    .invalidated = pw_strategy_nothing_known,
+    .acquire = acquire,
+    .release = release,
     .way = &pw_way_in_pieces,
     .pieces = &pieces,
 };

@@ -62,9 +62,8 @@ static int pin_everything(pw_strategy_context *context, pw_strategy_cost *cost)
 
 static int create(pw_strategy_context *context, void **self)
 {
-    int code = pin_everything(context, &context->start_cost);
-    if (code == PW_OK) *self = context;
-    return code;
+    (void)self;
+    return pin_everything(context, &context->start_cost);
 }
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
@@ -93,5 +92,4 @@ const pw_strategy_ops pw_strategy_pin_all = {
     .create = create,
     .destroy = pw_strategy_unpin_all,
     .acquire = acquire,
-    PW_STRATEGY_RELEASES_NOTHING,
 };

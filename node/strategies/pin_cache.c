@@ -13,42 +13,35 @@
 #include "node/strategies/strategy_pages.h"
 
 typedef struct {
+    /* What is pinned there is the cache: an interval a region, the oldest hold is that of the least
+     * recently used. */
     pw_strategy_context *context;
-    pw_page_regions regions; /* what is pinned */
-    pw_page_counts users;    /* pages of transfers under way: not to be given up */
+    pw_page_counts users; /* pages of transfers under way: not to be given up */
 } cache;
 
 static int create(pw_strategy_context *context, void **self)
 {
-    cache *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
-    return PW_OK;
+    return pw_strategy_object(context, sizeof(cache), self);
 }
 
 static void destroy(void *self)
 {
     cache *cache = self;
     pw_strategy_unpin_all(cache->context);
-    pw_page_regions_finish(&cache->regions);
     pw_page_counts_finish(&cache->users);
     free(cache);
 }
 
-static bool is_used(const cache *cache, const pw_page_region *region)
+static bool is_unused(const void *self, const pw_page_interval *region)
 {
-    const pw_page_interval *used = pw_page_counts_from(&cache->users, region->first_page);
-    return used && used->first_page < region->end_page;
+    uint64_t page = region->first_page;
+    return !pw_page_counts_next(&((const cache *)self)->users, &page, region->end_page);
 }
 
 /* Unpin pages and forget them; *cost grows. */
-static int give_up(cache *cache, uint64_t first_page, uint64_t end_page, pw_strategy_cost *cost)
+static int give_up(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                   pw_strategy_cost *cost)
 {
-    pw_strategy_context *context = cache->context;
-    uint64_t num_pages = end_page - first_page;
-    int code = pw_page_regions_remove(&cache->regions, first_page, end_page);
-    if (code != PW_OK)
-        return pw_strategy_failed(context, code, "unpin", pw_span_of_pages(first_page, num_pages));
     cost->pin_ns += pw_cost_ns(context->tables, PW_COST_UNPIN, num_pages);
     return pw_strategy_unpin_pages(context, first_page, num_pages);
 }
@@ -56,27 +49,26 @@ static int give_up(cache *cache, uint64_t first_page, uint64_t end_page, pw_stra
 /* Give up the region that nobody has used for longest. 1; 0 when all are in use. */
 static int evict(cache *cache, pw_strategy_cost *cost)
 {
-    const pw_page_region *oldest = NULL;
-    for (uint32_t i = 0; i < cache->regions.num_regions; i++) {
-        const pw_page_region *each = &cache->regions.regions[i];
-        if ((!oldest || each->last_use < oldest->last_use) && !is_used(cache, each)) oldest = each;
-    }
+    pw_strategy_context *context = cache->context;
+    const pw_page_interval *oldest =
+        pw_page_counts_oldest(&context->pinned_pages, is_unused, cache);
     if (!oldest) return 0;
-    cache->context->counters.strategy_evictions++;
-    int code = give_up(cache, oldest->first_page, oldest->end_page, cost);
+    context->counters.strategy_evictions++;
+    int code = give_up(context, oldest->first_page, oldest->end_page - oldest->first_page, cost);
     return code == PW_OK ? 1 : code;
 }
 
 /* Until num_pages and num_regions more are within the limits, as far as anything can go. */
 static int make_room(cache *cache, uint64_t num_pages, uint32_t num_regions, pw_strategy_cost *cost)
 {
+    const pw_page_counts *pinned = &cache->context->pinned_pages;
     const pw_settings *settings = cache->context->settings;
     int64_t limit_bytes = settings->pin_cache_limit_bytes;
     uint64_t limit_pages = limit_bytes < 0 ? UINT64_MAX : (uint64_t)limit_bytes >> PW_PAGE_SHIFT;
     int evicted = 1;
     while (evicted > 0 &&
-           (num_pages + cache->context->pinned.num_pages > limit_pages ||
-            cache->regions.num_regions + num_regions > (uint64_t)settings->pin_cache_limit_regions))
+           (num_pages + pinned->num_held_pages > limit_pages ||
+            pinned->num_intervals + num_regions > (uint64_t)settings->pin_cache_limit_regions))
         evicted = evict(cache, cost);
     return evicted < 0 ? evicted : PW_OK;
 }
@@ -84,8 +76,8 @@ static int make_room(cache *cache, uint64_t num_pages, uint32_t num_regions, pw_
 /* Will these pages be one region with others? */
 static bool touches(const cache *cache, uint64_t first_page, uint64_t end_page)
 {
-    uint32_t idx = pw_page_regions_from(&cache->regions, first_page ? first_page - 1 : 0);
-    return idx < cache->regions.num_regions && cache->regions.regions[idx].first_page <= end_page;
+    uint64_t page = first_page ? first_page - 1 : 0;
+    return pw_page_counts_next(&cache->context->pinned_pages, &page, end_page + 1) > 0;
 }
 
 /* Pin pages of which none is in the cache; the locked-memory limit may need some to go. */
@@ -103,33 +95,24 @@ static int pin_gap(cache *cache, uint64_t first_page, uint64_t end_page, pw_stra
         if (evicted < 0) return evicted;
     }
     if (code != PW_OK) return code;
-    code = pw_page_regions_add(&cache->regions, first_page, end_page);
-    if (code != PW_OK) {
-        (void)pw_strategy_unpin_pages(context, first_page, num_pages);
-        return pw_strategy_failed(context, code, "pin", pw_span_of_pages(first_page, num_pages));
-    }
+    pw_page_counts_merge(&context->pinned_pages, first_page, end_page);
     cost->pin_ns += pw_strategy_pin_ns(context, num_pages, num_absent);
     return PW_OK;
 }
 
 /* Give up what the cache has of the range and the OS has unpinned. */
-static int drop_stale(cache *cache, uint64_t first_page, uint64_t end_page, pw_strategy_cost *cost)
+static int drop_stale(pw_strategy_context *context, uint64_t first_page, uint64_t end_page,
+                      pw_strategy_cost *cost)
 {
-    for (uint64_t page = first_page; page < end_page;) {
-        uint32_t idx = pw_page_regions_from(&cache->regions, page);
-        if (idx == cache->regions.num_regions) return PW_OK;
-        const pw_page_region *met = &cache->regions.regions[idx];
-        uint64_t from = met->first_page > page ? met->first_page : page;
-        uint64_t to = met->end_page < end_page ? met->end_page : end_page;
-        if (from >= end_page) return PW_OK;
-        page = to;
-        int code = pw_memory_is_pinned(cache->context->memory, from, to - from);
+    const pw_page_counts *pinned = &context->pinned_pages;
+    for (uint64_t page = first_page, run; (run = pw_page_counts_next(pinned, &page, end_page)) > 0;
+         page += run) {
+        int code = pw_memory_is_pinned(context->memory, page, run);
         if (code == 1) continue;
         if (code < 0)
-            return pw_strategy_failed(cache->context, code, "look-up",
-                                      pw_span_of_pages(from, to - from));
-        cache->context->counters.strategy_invalidations++;
-        code = give_up(cache, from, to, cost);
+            return pw_strategy_failed(context, code, "look-up", pw_span_of_pages(page, run));
+        context->counters.strategy_invalidations++;
+        code = give_up(context, page, run, cost);
         if (code != PW_OK) return code;
     }
     return PW_OK;
@@ -138,39 +121,29 @@ static int drop_stale(cache *cache, uint64_t first_page, uint64_t end_page, pw_s
 static int pin_gaps(cache *cache, uint64_t first_page, uint64_t end_page, pw_strategy_cost *cost)
 {
     for (uint64_t page = first_page; page < end_page;) {
-        uint32_t idx = pw_page_regions_from(&cache->regions, page);
-        bool is_last = idx == cache->regions.num_regions;
-        const pw_page_region *next = is_last ? NULL : &cache->regions.regions[idx];
-        uint64_t gap_end = next && next->first_page < end_page ? next->first_page : end_page;
-        if (next && next->first_page <= page) {
-            page = next->end_page;
-            continue;
-        }
-        int code = pin_gap(cache, page, gap_end, cost);
+        uint64_t gap_end = page;
+        uint64_t run = pw_page_counts_next(&cache->context->pinned_pages, &gap_end, end_page);
+        if (!run) gap_end = end_page;
+        int code = gap_end > page ? pin_gap(cache, page, gap_end, cost) : PW_OK;
         if (code != PW_OK) return code;
-        page = gap_end;
+        page = gap_end + run;
     }
     return PW_OK;
 }
 
-/* Is the range in the cache, and what the cache says true? */
-static int look_up(cache *cache, uint64_t first_page, uint64_t end_page, bool *is_hit,
-                   bool *is_stale, pw_strategy_cost *cost)
+/* Is the range in the cache? */
+static int look_up(pw_strategy_context *context, uint64_t first_page, uint64_t end_page,
+                   bool *is_hit, pw_strategy_cost *cost)
 {
-    pw_strategy_context *context = cache->context;
     bool checks = context->settings->strategy_checks_mappings;
-    *is_stale = false;
+    uint64_t page = first_page;
     cost->pin_ns += context->costs->lookup_ns;
-    int code = checks ? drop_stale(cache, first_page, end_page, cost) : PW_OK;
+    int code = checks ? drop_stale(context, first_page, end_page, cost) : PW_OK;
     if (code != PW_OK) return code;
-    pw_page_region *found = pw_page_regions_holding(&cache->regions, first_page, end_page);
-    *is_hit = found != NULL;
-    if (!found) return PW_OK;
-    pw_page_regions_use(&cache->regions, found);
-    if (checks) return PW_OK;
-    code = pw_memory_is_pinned(context->memory, first_page, end_page - first_page);
-    *is_stale = code == 0;
-    return code < 0 ? code : PW_OK;
+    uint64_t run = pw_page_counts_next(&context->pinned_pages, &page, end_page);
+    *is_hit = run == end_page - first_page;
+    if (*is_hit) pw_page_counts_merge(&context->pinned_pages, first_page, end_page); /* used now */
+    return PW_OK;
 }
 
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
@@ -180,15 +153,15 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
     uint64_t end_page = first_page + num_pages;
     pw_lease lease = {.span = span};
-    bool is_hit, is_stale;
+    bool is_hit;
     int code = pw_page_counts_hold(&cache->users, first_page, num_pages, &lease.token);
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
-    code = look_up(cache, first_page, end_page, &is_hit, &is_stale, &lease.cost);
+    code = look_up(context, first_page, end_page, &is_hit, &lease.cost);
     if (code == PW_OK && !is_hit) code = pin_gaps(cache, first_page, end_page, &lease.cost);
-    if (code == PW_OK && is_stale) code = pw_strategy_go_astray(context, span, access, &lease);
+    else if (code == PW_OK && !context->settings->strategy_checks_mappings)
+        code = pw_strategy_use_unchecked(context, span, access, &lease);
     if (code != PW_OK) {
-        (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token,
-                                  pw_strategy_leave_pages, NULL);
+        (void)pw_page_counts_drop(&cache->users, first_page, num_pages, lease.token, NULL, NULL);
         return code;
     }
     if (is_hit) context->counters.strategy_hits++;
@@ -204,7 +177,7 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
     uint64_t num_pages = pw_span_num_pages(lease->span);
     pw_strategy_end_astray(lease);
     int code = pw_page_counts_drop(&cache->users, pw_span_first_page(lease->span), num_pages,
-                                   lease->token, pw_strategy_leave_pages, NULL);
+                                   lease->token, NULL, NULL);
     if (code != PW_OK) return pw_strategy_failed(cache->context, code, "unpin", lease->span);
     code = make_room(cache, 0, 0, &passed); /* a span above the limit was let in for its transfer */
     if (code == PW_OK) *cost = passed;
@@ -213,20 +186,17 @@ static int release(void *self, const pw_lease *lease, pw_strategy_cost *cost)
 
 static int invalidated(void *self, uint64_t first_page, uint64_t num_pages)
 {
-    cache *cache = self;
+    pw_strategy_context *context = ((cache *)self)->context;
     uint64_t end_page = first_page + num_pages;
     pw_strategy_cost in_the_os = {0}; /* munmap's and fork's own */
-    for (;;) {
-        uint32_t idx = pw_page_regions_from(&cache->regions, first_page);
-        if (idx == cache->regions.num_regions) return PW_OK;
-        const pw_page_region *met = &cache->regions.regions[idx];
-        if (met->first_page >= end_page) return PW_OK;
-        uint64_t from = met->first_page > first_page ? met->first_page : first_page;
-        uint64_t to = met->end_page < end_page ? met->end_page : end_page;
-        cache->context->counters.strategy_invalidations++;
-        int code = give_up(cache, from, to, &in_the_os);
+    for (uint64_t run;
+         (run = pw_page_counts_next(&context->pinned_pages, &first_page, end_page)) > 0;
+         first_page += run) {
+        context->counters.strategy_invalidations++;
+        int code = give_up(context, first_page, run, &in_the_os);
         if (code != PW_OK) return code;
     }
+    return PW_OK;
 }
 
 const pw_strategy_ops pw_strategy_pin_cache = {

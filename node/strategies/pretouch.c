@@ -19,7 +19,6 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
 const pw_strategy_ops pw_strategy_pretouch = {
     .name = "pretouch",
     .summary = "touch each page of a buffer before each transfer",
-    PW_STRATEGY_KEEPS_NOTHING,
     .acquire = acquire,
 };
 
@@ -35,10 +34,7 @@ typedef struct {
 
 static int create(pw_strategy_context *context, void **self)
 {
-    once *made = pw_strategy_object(context, sizeof *made, self);
-    if (!made) return PW_ERR_NOMEM;
-    made->context = context;
-    return PW_OK;
+    return pw_strategy_object(context, sizeof(once), self);
 }
 
 static void destroy(void *self)
@@ -48,23 +44,30 @@ static void destroy(void *self)
     free(once);
 }
 
-static bool has_seen(const once *once, uint64_t first_page, uint64_t num_pages)
+/* Is every page there for the access, so that the NI meets no fault? 0 or 1. PW_ERR_HOST. */
+static int is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
+                      int access)
 {
-    for (uint64_t num_known = 0; num_known < num_pages;) {
-        uint64_t page = first_page + num_known;
-        const pw_page_interval *known = pw_page_counts_from(&once->seen, page);
-        if (!known || known->first_page > page) return false;
-        num_known += known->end_page - page;
+    uint8_t state[512];
+    for (uint64_t done = 0; done < num_pages; done += sizeof state) {
+        uint64_t num_now = num_pages - done < sizeof state ? num_pages - done : sizeof state;
+        int code = pw_memory_walk(context->memory, first_page + done, num_now,
+                                  access & PW_ACCESS_WRITE, state);
+        if (code != PW_OK) return code;
+        for (uint64_t i = 0; i < num_now; i++)
+            if (state[i] != PW_PAGE_PRESENT) return 0;
     }
-    return true;
+    return 1;
 }
 
-/* Each page is held once, so that neighbours are one interval. */
+/* Each page is held once, and neighbours are one interval. */
 static int note_seen(once *once, uint64_t first_page, uint64_t num_pages)
 {
     uint64_t hold;
     int code = pw_page_counts_forget(&once->seen, first_page, num_pages);
-    return code == PW_OK ? pw_page_counts_hold(&once->seen, first_page, num_pages, &hold) : code;
+    if (code == PW_OK) code = pw_page_counts_hold(&once->seen, first_page, num_pages, &hold);
+    if (code == PW_OK) pw_page_counts_merge(&once->seen, first_page, first_page + num_pages);
+    return code;
 }
 
 static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
@@ -73,10 +76,11 @@ static int acquire_once(void *self, pw_span span, int access, pw_lease *out)
     pw_strategy_context *context = once->context;
     uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span), num_absent;
     pw_lease lease = {.span = span, .cost.touch_ns = context->costs->lookup_ns};
-    bool is_known = has_seen(once, first_page, num_pages);
+    uint64_t page = first_page;
+    bool is_known = pw_page_counts_next(&once->seen, &page, first_page + num_pages) == num_pages;
     int is_ready = is_known;
     if (is_known && context->settings->strategy_checks_mappings)
-        is_ready = pw_strategy_is_present(context, first_page, num_pages, access);
+        is_ready = is_present(context, first_page, num_pages, access);
     if (is_ready < 0) return pw_strategy_failed(context, is_ready, "look-up", span);
     if (is_ready) {
         context->counters.strategy_hits++;
@@ -106,6 +110,5 @@ const pw_strategy_ops pw_strategy_pretouch_once = {
     .create = create,
     .destroy = destroy,
     .acquire = acquire_once,
-    .release = pw_strategy_nothing_to_undo,
     .invalidated = invalidated,
 };

@@ -54,21 +54,6 @@ int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_
     return code == PW_OK ? PW_OK : pw_strategy_failed(context, code, "touch", span);
 }
 
-int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           int access)
-{
-    uint8_t state[512];
-    for (uint64_t done = 0; done < num_pages; done += sizeof state) {
-        uint64_t num_now = num_pages - done < sizeof state ? num_pages - done : sizeof state;
-        int code = pw_memory_walk(context->memory, first_page + done, num_now,
-                                  access & PW_ACCESS_WRITE, state);
-        if (code != PW_OK) return code;
-        for (uint64_t i = 0; i < num_now; i++)
-            if (state[i] != PW_PAGE_PRESENT) return 0;
-    }
-    return 1;
-}
-
 static const char *explain(int code)
 {
     switch (code) {
@@ -116,25 +101,13 @@ int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried
     return code;
 }
 
-int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages)
+int pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
 {
-    (void)self, (void)first_page, (void)num_pages;
+    pw_strategy_context **made = calloc(1, num_bytes);
+    if (!made) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
+    *made = context;
+    *self = made;
     return PW_OK;
-}
-
-int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost)
-{
-    (void)self, (void)lease;
-    *cost = (pw_strategy_cost){0};
-    return PW_OK;
-}
-
-void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self)
-{
-    void *made = calloc(1, num_bytes);
-    if (made) *self = made;
-    else (void)pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
-    return made;
 }
 
 static int64_t both_ns(const pw_strategy_context *context, int resident, int absent,
@@ -156,17 +129,9 @@ int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_page
     return both_ns(context, PW_COST_PIN_RESIDENT, PW_COST_PIN_ABSENT, num_pages, num_absent);
 }
 
-int pw_strategy_use_context(pw_strategy_context *context, void **self)
-{
-    *self = context;
-    return PW_OK;
-}
-
-void pw_strategy_leave_context(void *self) { (void)self; }
-
 /* A mapping that went took its pins along. The kernel stops at the first hole, and only single
  * pages tell where the holes are. */
-int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages)
 {
     int code = pw_memory_unpin(memory, first_page, num_pages);
     if (code != PW_ERR_ADDRESS) return code;
@@ -177,13 +142,8 @@ int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_
     return PW_OK;
 }
 
-int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages)
-{
-    (void)context, (void)first_page, (void)num_pages;
-    return PW_OK;
-}
-
-int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span)
+/* Would so many pages be above strategy.locked_limit? */
+static int check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span)
 {
     int64_t limit_bytes = context->settings->locked_limit_bytes;
     if (limit_bytes < 0 || num_pages <= (uint64_t)limit_bytes >> PW_PAGE_SHIFT) return PW_OK;
@@ -197,20 +157,16 @@ int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw
 /* A pin that failed may have undone what others had pinned in its range: do that again. */
 static void restore(pw_strategy_context *context, uint64_t first_page, uint64_t end_page)
 {
-    const pw_page_interval *held;
-    while (first_page < end_page &&
-           (held = pw_page_counts_from(&context->pinned_pages, first_page)) &&
-           held->first_page < end_page) {
-        if (held->first_page > first_page) first_page = held->first_page;
-        uint64_t held_end = held->end_page < end_page ? held->end_page : end_page;
-        (void)pw_memory_pin(context->memory, first_page, held_end - first_page, NULL);
-        first_page = held_end;
-    }
+    const pw_page_counts *pinned = &context->pinned_pages;
+    for (uint64_t run; (run = pw_page_counts_next(pinned, &first_page, end_page)) > 0;
+         first_page += run)
+        (void)pw_memory_pin(context->memory, first_page, run, NULL);
 }
 
-int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           pw_span span, uint64_t *num_absent, uint64_t *hold)
+int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t *num_absent,
+                           uint64_t *hold)
 {
+    uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
     pw_page_counts *pinned = &context->pinned_pages;
     uint64_t num_before = pinned->num_held_pages;
     if (pw_range_wraps(first_page, num_pages))
@@ -218,14 +174,13 @@ int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, ui
     int code = pw_page_counts_hold(pinned, first_page, num_pages, hold);
     if (code != PW_OK) return pw_strategy_failed(context, code, "pin", span);
     bool is_more = pinned->num_held_pages > num_before;
-    code = is_more ? pw_strategy_check_limit(context, pinned->num_held_pages, span) : PW_OK;
+    code = is_more ? check_limit(context, pinned->num_held_pages, span) : PW_OK;
     if (code == PW_OK) {
         code = pw_memory_pin(context->memory, first_page, num_pages, num_absent);
         if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);
     }
     if (code != PW_OK) {
-        (void)pw_page_counts_drop(pinned, first_page, num_pages, *hold, pw_strategy_leave_pages,
-                                  NULL);
+        (void)pw_page_counts_drop(pinned, first_page, num_pages, *hold, NULL, NULL);
         restore(context, first_page, first_page + num_pages);
         return code;
     }
@@ -237,8 +192,8 @@ int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uin
                           uint64_t *num_absent)
 {
     uint64_t hold;
-    return pw_strategy_hold_pages(context, first_page, num_pages,
-                                  pw_span_of_pages(first_page, num_pages), num_absent, &hold);
+    pw_span span = pw_span_of_pages(first_page, num_pages);
+    return pw_strategy_hold_pages(context, span, num_absent, &hold);
 }
 
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages)
@@ -262,8 +217,12 @@ void pw_strategy_unpin_all(void *self)
     pw_page_counts_finish(pinned);
 }
 
-int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
+int pw_strategy_use_unchecked(pw_strategy_context *context, pw_span span, int access, pw_lease *out)
 {
+    int code =
+        pw_memory_is_pinned(context->memory, pw_span_first_page(span), pw_span_num_pages(span));
+    if (code < 0) return pw_strategy_failed(context, code, "look-up", span);
+    if (code == 1) return PW_OK;
     context->counters.stale_transfers++;
     if (access & PW_ACCESS_IN_PLACE) return PW_OK;
     uint64_t in_page = span.address % PW_PAGE_BYTES;

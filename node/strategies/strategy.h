@@ -27,6 +27,7 @@ typedef struct {
     uint64_t ni_address;   /* where the NI reads or writes instead of span.address; 0: there */
     int64_t from_ns;       /* of a piece: its buffer is free from here on */
     uint64_t landed_bytes; /* what the NI has written from ni_address on; the host fills it in */
+    bool is_in_pieces;     /* of a message that has none itself: the host's own note */
 } pw_lease;
 
 #define PW_ACCESS_READ 0  /* the NI will read the span */
@@ -34,8 +35,8 @@ typedef struct {
 /* Added to either: peers know the span by its address (registered memory), so that the lease cannot
  * name another place. */
 #define PW_ACCESS_IN_PLACE 2
-/* Added to either: the span is a message's, which strategies with piece operations take in pieces
- * when it is matched. */
+/* Added to either: the span is a message's. Strategies with piece operations are not asked of it:
+ * they take it in pieces when it is matched. */
 #define PW_ACCESS_MESSAGE 4
 
 #define PW_STRATEGY_REASON_BYTES 200
@@ -72,15 +73,14 @@ typedef struct {
     char reason[PW_STRATEGY_REASON_BYTES];
 } pw_strategy_context;
 
-/* For a strategy that takes messages in pieces, as they go through it. The library's progress
- * thread, on a core of its own, does what these cost, one after the other. */
+/* For a strategy that takes messages in pieces of strategy.piece, as they go through it. The
+ * library's progress thread, on a core of its own, does what these cost, one after the other. */
 typedef struct {
-    uint64_t (*piece_bytes)(void *self); /* the same on every node */
     /* Like `acquire` and `release`. PW_ERR_FULL with `waits`: asked again when a piece was freed.
      */
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);
     int (*release)(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-    /* The thread is through with the release at free_ns. */
+    /* The thread is through with the release at free_ns; NULL: it does not matter. */
     void (*freed)(void *self, const pw_lease *lease, int64_t free_ns);
     bool waits;    /* pieces are few: a message that finds none waits */
     bool is_ahead; /* pieces are taken before the other end has asked for them */
@@ -90,11 +90,12 @@ typedef struct {
 typedef struct pw_message_way pw_message_way;
 
 /* Functions return PW_OK or a negative PW_ERR_*, which ends the call that asked; what they hand out
- * is written on success alone. All are there; only a host that brings its own object may leave out
- * create and destroy, which nobody calls for it. */
+ * is written on success alone. All but `acquire` may be NULL: there is nothing to do. */
 typedef struct {
     const char *name;
     const char *summary; /* a line for `pagewire info` */
+    /* *self is the context, until a strategy puts an object of its own there. Neither this nor
+     * `destroy` is called for a host that brings its object. */
     int (*create)(pw_strategy_context *context, void **self);
     void (*destroy)(void *self);
     int (*acquire)(void *self, pw_span span, int access, pw_lease *out);

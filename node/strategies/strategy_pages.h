@@ -22,50 +22,32 @@ static inline pw_span pw_span_of_pages(uint64_t first_page, uint64_t num_pages)
 /* Make every page present for writing, or for reading where the mapping allows no more.
  * *num_absent: pages that were absent before; a write-protected one counts. */
 int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent);
-/* Is every page there for the access, so that the NI meets no fault? 0 or 1. PW_ERR_HOST. */
-int pw_strategy_is_present(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           int access);
 /* The code, for which context->reason says what was tried ("pin") and what to do. PW_ERR_HOST:
  * called directly after the call that failed, whose errno it reads. */
 int pw_strategy_failed(pw_strategy_context *context, int code, const char *tried, pw_span span);
-/* For `invalidated` and `release` of strategies that keep nothing. */
-int pw_strategy_nothing_known(void *self, uint64_t first_page, uint64_t num_pages);
-int pw_strategy_nothing_to_undo(void *self, const pw_lease *lease, pw_strategy_cost *cost);
-/* A transfer through what is kept of a mapping that had gone, as the NI sees it: frames that are
- * the program's no more. Counted; *out then names pages of nobody, unless peers name the address.
- */
-int pw_strategy_go_astray(pw_strategy_context *context, pw_span span, int access, pw_lease *out);
+/* A transfer through what is kept and was not checked. When its mapping had gone, the NI sees
+ * frames that are the program's no more: counted; *out then names pages of nobody, unless peers
+ * name the address. */
+int pw_strategy_use_unchecked(pw_strategy_context *context, pw_span span, int access,
+                              pw_lease *out);
 /* Give such pages back, if the lease names any. */
 void pw_strategy_end_astray(const pw_lease *lease);
-/* A pw_page_run for page counts whose pages stay as they are. */
-int pw_strategy_leave_pages(void *context, uint64_t first_page, uint64_t num_pages);
-/* A zeroed object for `create`, in *self too; NULL: context->reason tells that there is no memory.
- */
-void *pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self);
+/* For `create`: a zeroed object, which begins with a pointer to the context. PW_ERR_NOMEM. */
+int pw_strategy_object(pw_strategy_context *context, size_t num_bytes, void **self);
 /* What touching or pinning pages costs of which so many were absent. */
 int64_t pw_strategy_touch_ns(const pw_strategy_context *context, uint64_t num_pages,
                              uint64_t num_absent);
 int64_t pw_strategy_pin_ns(const pw_strategy_context *context, uint64_t num_pages,
                            uint64_t num_absent);
-/* For `create` and `destroy` of strategies whose object is the context. */
-int pw_strategy_use_context(pw_strategy_context *context, void **self);
-void pw_strategy_leave_context(void *self);
-/* Functions of a strategy that keeps nothing, and of one whose object is the context besides. */
-#define PW_STRATEGY_RELEASES_NOTHING \
-    .release = pw_strategy_nothing_to_undo, .invalidated = pw_strategy_nothing_known
-#define PW_STRATEGY_KEEPS_NOTHING                                            \
-    .create = pw_strategy_use_context, .destroy = pw_strategy_leave_context, \
-    PW_STRATEGY_RELEASES_NOTHING
 
 /* -- pins, counted in context->pinned_pages and context->pinned */
-/* As pw_strategy_pin_pages; these nest: the pages are unpinned when *hold and all others are
- * dropped. `span` is what an error names. */
-int pw_strategy_hold_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages,
-                           pw_span span, uint64_t *num_absent, uint64_t *hold);
+/* As pw_strategy_pin_pages; these nest: the span's pages are unpinned when *hold and all others are
+ * dropped. */
+int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t *num_absent,
+                           uint64_t *hold);
 /* Whatever is pinned yet; for `destroy` of strategies whose object is the context. */
 void pw_strategy_unpin_all(void *context);
-/* `pin`, for those that pin some spans as it does; its object is the context, and its leases have a
- * token above 0. */
+/* `pin`, for those that pin some spans as it does; its object is the context. */
 extern const pw_strategy_ops pw_strategy_pin;
 /* cdef begin */
 /* Make every page present and keep it so. *num_absent: pages that were absent before; may be NULL.
@@ -75,9 +57,7 @@ int pw_strategy_pin_pages(pw_strategy_context *context, uint64_t first_page, uin
                           uint64_t *num_absent);
 /* Undo every pin of these pages; those that are not mapped any more have lost theirs. */
 int pw_strategy_unpin_pages(pw_strategy_context *context, uint64_t first_page, uint64_t num_pages);
-/* Would so many pages be above strategy.locked_limit? context->reason tells, asked for `span`. */
-int pw_strategy_check_limit(pw_strategy_context *context, uint64_t num_pages, pw_span span);
 /* cdef end */
-/* What the kernel has of pins there goes, page by page where it must. */
-int pw_memory_unpin_mapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
+/* What the kernel has of pins there goes, page by page where it must. A pw_page_run. */
+int pw_memory_unpin_mapped(void *memory, uint64_t first_page, uint64_t num_pages);
 #endif

@@ -17,16 +17,6 @@ static int create(pw_strategy_context *context, void **self)
         self);
 }
 
-/* What is kept of a mapping that had gone is of use to nobody. */
-static int take_stale(pw_kept_pins *pins, pw_span span, int access, pw_lease *out)
-{
-    pw_strategy_context *context = pins->context;
-    int code =
-        pw_memory_is_pinned(context->memory, pw_span_first_page(span), pw_span_num_pages(span));
-    if (code < 0) return pw_strategy_failed(context, code, "look-up", span);
-    return code ? PW_OK : pw_strategy_go_astray(context, span, access, out);
-}
-
 static int acquire(void *self, pw_span span, int access, pw_lease *out)
 {
     pw_kept_pins *pins = self;
@@ -38,7 +28,7 @@ static int acquire(void *self, pw_span span, int access, pw_lease *out)
     pw_lease lease = {.span = span};
     int code = pw_kept_pins_hold(pins, first_page, num_pages, checks, &lease.cost, &num_new);
     if (code < 0) return code;
-    if (!num_new && !checks) code = take_stale(pins, span, access, &lease);
+    if (!num_new && !checks) code = pw_strategy_use_unchecked(context, span, access, &lease);
     if (code < 0) {
         (void)pw_kept_pins_drop(pins, first_page, num_pages, &lease.cost);
         return code;

@@ -66,14 +66,6 @@ const pw_platform *pw_platform_at(uint32_t idx)
 {
     return idx < sizeof platforms / sizeof *platforms ? &platforms[idx] : NULL;
 }
-
-const pw_platform *pw_platform_find(const char *name)
-{
-    const pw_platform *platform;
-    for (uint32_t i = 0; (platform = pw_platform_at(i)); i++)
-        if (strcmp(platform->name, name) == 0) return platform;
-    return NULL;
-}
 """
 
 
@@ -91,7 +83,6 @@ def main(root_name: str, output: str) -> None:
     ]
     parts = [
         "/* Made by src/cffi/build_platforms.py. */",
-        "#include <string.h>",
         '#include "node/settings/config.h"',
         '#include "node/settings/platforms.h"',
         '#include "node/settings/setting_rows.h"',

@@ -72,7 +72,7 @@ static void exchange(joined *all)
         MUST(*pw_node_reason(all->nodes[0]) || *pw_node_reason(all->nodes[1]));
         return;
     }
-    const pw_settings *s = &all->settings;
+    const pw_settings *s = &all->config.settings;
     const bool is_never = !s->err_enabled && s->timeout_ns < 0; /* nothing would send again */
     MUST((exposed->done && fetched->done) || is_never || s->nack_cancels_timer);
     if (fetched->done && fetched->error == PW_OK) MUST(!memcmp(source, destination, MESSAGE_BYTES));
@@ -80,23 +80,20 @@ static void exchange(joined *all)
 
 static void use(void)
 {
-    joined all = {.num_nodes = 2, .settings = config.settings};
+    joined all = {.num_nodes = 2, .config = config, .opening = {.pdid = 1}};
+    for (uint32_t i = 0; i < PW_IMPAIRMENT_SITES; i++) all.config.impairments[i].num = 0;
     char text[PW_CONFIG_REASON_BYTES];
-    pw_node_config_options(&config, &all.options);
-    all.options.strategy = pw_strategy_find(config.run.memory);
-    all.options.pdid = 1;
-    if (pw_node_config_check_native(&config, &refusal) < 0 || !all.options.strategy) return;
-    if (all.options.clock.compute == PW_COMPUTE_REPLAY || is_slow(&config.settings)) return;
+    if (pw_node_config_check_native(&config, &refusal) < 0) return;
+    if (config.run.compute == PW_COMPUTE_REPLAY || is_slow(&config.settings)) return;
     const bool is_refused =
         pw_ni_explain_refusal(&config.costs, &config.settings, text, sizeof text);
     MUST(pw_wire_join(2, all.wires) == PW_OK);
     uint32_t num_made = 0;
     for (; num_made < 2; num_made++) {
-        const char *why = NULL;
-        const int code =
-            pw_node_create(&all.options, all.wires[num_made], &all.nodes[num_made], &why);
+        const int code = pw_node_open(&all.config, &all.opening, all.wires[num_made],
+                                      &all.nodes[num_made], &refusal);
         if (code == PW_OK) continue;
-        MUST(why && *why);
+        MUST(*refusal.text);
         break;
     }
     MUST(!is_refused || !num_made);

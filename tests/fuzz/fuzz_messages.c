@@ -245,8 +245,8 @@ static void begin_run(input *in)
     self = (fixture){.num_buffers = 0};
     memset(around, CANARY, sizeof around);
     prepare(&self.all, 2);
-    self.all.settings.l2_sets = 16;
-    self.all.settings.policy = take_byte(in) % 3;
+    self.all.config.settings.l2_sets = 16;
+    self.all.config.settings.policy = take_byte(in) % 3;
     create(&self.all);
     pw_fi_process *process = &self.process;
     process->node = self.all.nodes[0];

@@ -352,16 +352,20 @@ def test_class_in_python_is_refused_by_a_program_without(tmp_path, assignment, s
     assert ffi.string(reason.text).decode().startswith(sentence)
 
 
-def test_options_of_a_node_are_those_of_the_file(tmp_path):
+def test_a_node_is_made_as_the_file_says(tmp_path):
     path = tmp_path / "node.conf"
     chosen = ["run.compute=model", "run.compute_scale=0.25", "run.compute_record=x"]
     node_file.write(str(path), load(chosen, environ={}), PLATFORM, num_ranks=1)
-    config, out = read(path), ffi.new("pw_node_options *")
-    lib.pw_node_config_options(config, out)
-    assert fields(out.costs[0]) == PLATFORM.costs.as_dict()
-    assert out.settings.err_enabled == 1
-    assert out.tables.table[lib.PW_COST_UNPIN].num_points == len(PLATFORM.table("unpin").costs_ns)
-    costs, clock = PLATFORM.costs, out.clock
+    wire, made, reason = ffi.new("pw_wire **"), ffi.new("pw_node **"), ffi.new("pw_sentence *")
+    opening = ffi.new("pw_node_opening *", {"pdid": 1})
+    assert lib.pw_wire_join(1, wire) == lib.PW_OK
+    assert lib.pw_node_open(read(path), opening, wire[0], made, reason) == lib.PW_OK
+    node = ffi.gc(made[0], lib.pw_node_destroy)
+    costs, clock = PLATFORM.costs, lib.pw_node_clock(node)
+    assert fields(lib.pw_node_costs(node)[0]) == costs.as_dict()
+    assert lib.pw_node_ni_settings(node).err_enabled == 1
+    unpin = lib.pw_node_tables(node).table[lib.PW_COST_UNPIN]
+    assert unpin.num_points == len(PLATFORM.table("unpin").costs_ns)
     assert (clock.call_ns, clock.poll_ns, clock.read_ns) == (
         costs.mpi_call_ns,
         costs.poll_ns,

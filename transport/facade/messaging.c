@@ -85,7 +85,7 @@ static void drop_given_up(pw_messaging *messaging)
 
 static pw_operation *new_operation(pw_messaging *messaging, uint8_t kind)
 {
-    if (!messaging->messages.free_operations) drop_given_up(messaging);
+    if (!messaging->messages.operations.free_list) drop_given_up(messaging);
     return pw_operation_new(&messaging->messages, kind);
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/c/platform.h"
 #include "node/node.h"
+#include "node/settings/config.h"
 #include "node/wires/wire.h"
 
 #define MEGABYTE (UINT64_C(1) << 20)
@@ -68,38 +69,31 @@ typedef struct {
     pw_wire *wires[NODES_MAX];
     pw_node *nodes[NODES_MAX];
     counted strategies[NODES_MAX];
-    pw_settings settings;
-    pw_cost_tables tables;
-    pw_node_options options; /* of all */
+    pw_node_config config;   /* of all */
+    pw_node_opening opening; /* the same */
 } joined;
 
 static inline void prepare(joined *all, uint32_t num_nodes)
 {
-    *all = (joined){.num_nodes = num_nodes, .settings = platform_settings};
-    for (int i = 0; i < PW_COST_TABLES; i++) all->tables.table[i].num_points = 1; /* 0 ns */
-    all->options = (pw_node_options){
-        .costs = &platform_costs,
-        .settings = &all->settings,
-        .tables = &all->tables,
-        .clock = {.call_ns = platform_costs.mpi_call_ns,
-                  .poll_ns = platform_costs.poll_ns,
-                  .read_ns = platform_costs.clock_read_ns,
-                  .compute = PW_COMPUTE_NONE,
-                  .scale = 1.0},
-        .strategy = &counted_ops,
-        .pdid = 1,
-    };
+    *all = (joined){.num_nodes = num_nodes, .opening = {.strategy = &counted_ops, .pdid = 1}};
+    pw_node_config_default(&all->config);
+    all->config.costs = platform_costs;
+    all->config.settings = platform_settings;
+    all->config.tables = (pw_cost_tables){.table[0].num_points = 1}; /* 0 ns */
+    for (int i = 1; i < PW_COST_TABLES; i++)
+        all->config.tables.table[i] = all->config.tables.table[0];
+    all->config.run.compute = PW_COMPUTE_NONE;
     assert(pw_wire_join(num_nodes, all->wires) == PW_OK);
 }
 
 static inline void create(joined *all)
 {
     for (uint32_t i = 0; i < all->num_nodes; i++) {
-        const char *reason;
+        pw_sentence reason;
         all->strategies[i].release_cost.pin_ns = UNPIN_NS;
-        if (all->options.strategy == &counted_ops) all->options.strategy_self = &all->strategies[i];
-        int code = pw_node_create(&all->options, all->wires[i], &all->nodes[i], &reason);
-        assert(code == PW_OK && reason == NULL);
+        if (all->opening.strategy == &counted_ops) all->opening.strategy_self = &all->strategies[i];
+        assert(pw_node_open(&all->config, &all->opening, all->wires[i], &all->nodes[i], &reason) ==
+               PW_OK);
     }
 }
 

@@ -10,11 +10,11 @@ static void begin_firehoses(joined *all, uint32_t num_nodes, uint64_t limit_page
                             uint64_t victim_pages)
 {
     prepare(all, num_nodes);
-    all->settings.firehose_limit_bytes = (int64_t)(limit_pages * PW_PAGE_BYTES);
-    all->settings.firehose_victims_bytes = (int64_t)(victim_pages * PW_PAGE_BYTES);
-    all->tables.table[PW_COST_PIN_RESIDENT].cost_ns[0] = PIN_ONE_NS;
-    all->tables.table[PW_COST_UNPIN].cost_ns[0] = UNPIN_ONE_NS;
-    all->options.strategy = pw_strategy_find("firehose");
+    all->config.settings.firehose_limit_bytes = (int64_t)(limit_pages * PW_PAGE_BYTES);
+    all->config.settings.firehose_victims_bytes = (int64_t)(victim_pages * PW_PAGE_BYTES);
+    all->config.tables.table[PW_COST_PIN_RESIDENT].cost_ns[0] = PIN_ONE_NS;
+    all->config.tables.table[PW_COST_UNPIN].cost_ns[0] = UNPIN_ONE_NS;
+    all->opening.strategy = pw_strategy_find("firehose");
     create(all);
 }
 
@@ -247,11 +247,12 @@ static void test_what_peers_say_is_checked(void)
     }
     end(&all);
     prepare(&all, 2);
-    all.settings.firehose_limit_bytes = PW_PAGE_BYTES - 1;
-    all.options.strategy = pw_strategy_find("firehose");
-    const char *reason;
-    assert(pw_node_create(&all.options, all.wires[0], &all.nodes[0], &reason) == PW_ERR_INVALID);
-    assert(strstr(reason, "no page of 4 KiB for each peer"));
+    all.config.settings.firehose_limit_bytes = PW_PAGE_BYTES - 1;
+    all.opening.strategy = pw_strategy_find("firehose");
+    pw_sentence reason;
+    assert(pw_node_open(&all.config, &all.opening, all.wires[0], &all.nodes[0], &reason) ==
+           PW_ERR_INVALID);
+    assert(strstr(reason.text, "no page of 4 KiB for each peer"));
     all.wires[1]->ops->close(all.wires[1]);
 }
 

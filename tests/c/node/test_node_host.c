@@ -46,7 +46,7 @@ static int schedule(void *context, uint64_t num_bytes, uint32_t peer, int is_rea
 static void begin_deciding(joined *all, host *self, bool decides)
 {
     prepare(all, 2);
-    all->settings.policy = decides ? PW_POLICY_HOST : PW_POLICY_PAGE;
+    all->config.settings.policy = decides ? PW_POLICY_HOST : PW_POLICY_PAGE;
     create(all);
     *self = (host){.all = all, .node = 1};
     if (decides)
@@ -194,7 +194,7 @@ static int refuse_create(pw_strategy_context *context, void **self)
 
 static void expect_refused(joined *all, int code, const char *words)
 {
-    const char *reason = NULL;
+    pw_sentence reason;
     pw_wire *wire;
     pw_node *node = NULL;
     assert(pw_wire_join(1, &wire) == PW_OK);
@@ -203,8 +203,8 @@ static void expect_refused(joined *all, int code, const char *words)
     ops.close = count_close;
     wire->ops = &ops;
     num_closed = 0;
-    assert(pw_node_create(&all->options, wire, &node, &reason) == code && node == NULL);
-    assert(reason && strstr(reason, words));
+    assert(pw_node_open(&all->config, &all->opening, wire, &node, &reason) == code && !node);
+    assert(strstr(reason.text, words));
     assert(num_closed == 1);
 }
 
@@ -215,24 +215,25 @@ static void test_a_node_that_cannot_be_made_closes_its_wire(void)
     refusing.create = refuse_create;
     prepare(&all, 1);
     create(&all); /* the options are those of a node */
-    all.options.pdid = 0;
+    all.opening.pdid = 0;
     expect_refused(&all, PW_ERR_INVALID, "pdid");
-    all.options.pdid = 1;
-    all.options.clock.scale = -1;
+    all.opening.pdid = 1;
+    all.config.run.compute_scale = -1;
     expect_refused(&all, PW_ERR_INVALID, "scale");
-    all.options.clock.scale = 1;
-    all.settings.window_blocks = 0;
+    all.config.run.compute_scale = 1;
+    all.config.settings.window_blocks = 0;
     expect_refused(&all, PW_ERR_INVALID, "pw_ni_refused");
-    all.settings.window_blocks = 2;
-    all.tables.table[PW_COST_MMAP].num_points = 0;
+    all.config.settings.window_blocks = 2;
+    all.config.tables.table[PW_COST_MMAP].num_points = 0;
     expect_refused(&all, PW_ERR_INVALID, "cost table");
-    all.tables.table[PW_COST_MMAP].num_points = PW_COST_POINTS_MAX + 1;
+    all.config.tables.table[PW_COST_MMAP].num_points = PW_COST_POINTS_MAX + 1;
     expect_refused(&all, PW_ERR_INVALID, "cost table");
-    all.tables.table[PW_COST_MMAP].num_points = 1;
-    all.options.strategy = &refusing;
-    all.options.strategy_self = NULL;
+    all.config.tables.table[PW_COST_MMAP].num_points = 1;
+    all.opening.strategy = &refusing;
+    all.opening.strategy_self = NULL;
     expect_refused(&all, PW_ERR_NOMEM, "strategy");
-    all.options.strategy = NULL;
+    all.opening.strategy = NULL;
+    strcpy(all.config.run.memory, "none such");
     expect_refused(&all, PW_ERR_INVALID, "strategy");
     end(&all);
 }
@@ -325,7 +326,7 @@ static void test_a_strategys_own_reason_is_passed_on(void)
     const char *reason;
     pw_lease lease;
     prepare(&all, 1);
-    all.options.strategy = pw_strategy_find("pretouch");
+    all.opening.strategy = pw_strategy_find("pretouch");
     create(&all);
     assert(pw_node_acquire(all.nodes[0], (pw_span){UINT64_C(1) << 45, 10}, PW_ACCESS_WRITE,
                            &lease) == PW_ERR_ADDRESS);
@@ -334,8 +335,32 @@ static void test_a_strategys_own_reason_is_passed_on(void)
     end(&all);
 }
 
+static void test_ends_that_cut_a_message_differently_are_told_why(void)
+{
+    joined all;
+    pw_sentence reason;
+    pw_handle *exposed, *fetched;
+    const uint64_t num_bytes = 4 * PW_PAGE_BYTES;
+    prepare(&all, 2);
+    all.opening.strategy = pw_strategy_find("pin-rendezvous");
+    for (uint32_t i = 0; i < 2; i++) {
+        all.config.settings.piece_bytes = PW_PAGE_BYTES << i;
+        assert(!pw_node_open(&all.config, &all.opening, all.wires[i], &all.nodes[i], &reason));
+    }
+    assert(
+        !pw_node_expose(all.nodes[0], 1, address_of(make_pattern(num_bytes)), num_bytes, &exposed));
+    assert(!pw_node_fetch(all.nodes[1], 0, exposed->address, exposed->key,
+                          address_of(make_buffer(num_bytes)), num_bytes, 0, NULL, &fetched));
+    int code = 0;
+    for (int turns = 0; code >= 0 && turns < 1000; turns++) code = turn_all(&all);
+    assert(code == PW_ERR_MALFORMED);
+    assert(strstr(pw_node_reason(all.nodes[1]), "the same strategy.piece on all ranks?"));
+    end(&all);
+}
+
 int main(void)
 {
+    test_ends_that_cut_a_message_differently_are_told_why();
     test_what_the_wire_says_of_its_failure_is_passed_on();
     test_a_strategys_own_reason_is_passed_on();
     test_a_host_that_decides_changes_no_time();

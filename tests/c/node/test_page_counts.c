@@ -149,10 +149,79 @@ static void test_ends_of_the_page_numbers(void)
     pw_page_counts_finish(&counts);
 }
 
+/* As few intervals as a map of bits allows, in order, each where the bits are. */
+static void check_merged(const pw_page_counts *counts, const bool *is_in)
+{
+    uint32_t num_intervals = 0;
+    for (uint64_t page = 0; page < NUM_PAGES; page++) {
+        uint64_t end = page, found = page;
+        while (end < NUM_PAGES && is_in[end]) end++;
+        uint64_t run = pw_page_counts_next(counts, &found, NUM_PAGES);
+        if (end == page) {
+            assert(!run || found > page);
+            continue;
+        }
+        assert(found == page && run == end - page);
+        num_intervals += page == 0 || !is_in[page - 1];
+    }
+    assert(counts->num_intervals == num_intervals);
+}
+
+static void test_merged_intervals_are_those_of_a_map_of_bits(void)
+{
+    pw_page_counts counts = {0};
+    bool is_in[NUM_PAGES] = {false};
+    for (int round = 0; round < 4000; round++) {
+        uint64_t first = draw(NUM_PAGES), num_pages = 1 + draw(12), hold;
+        if (num_pages > NUM_PAGES - first) num_pages = NUM_PAGES - first;
+        bool adds = draw(2);
+        assert(pw_page_counts_forget(&counts, first, num_pages) == PW_OK);
+        if (adds) {
+            assert(pw_page_counts_hold(&counts, first, num_pages, &hold) == PW_OK);
+            pw_page_counts_merge(&counts, first, first + num_pages);
+        }
+        for (uint64_t page = first; page < first + num_pages; page++) is_in[page] = adds;
+        check_merged(&counts, is_in);
+    }
+    pw_page_counts_finish(&counts);
+}
+
+static bool is_not(const void *context, const pw_page_interval *each)
+{
+    return each->first_page != *(const uint64_t *)context;
+}
+
+static uint64_t oldest_but(const pw_page_counts *counts, uint64_t first_page)
+{
+    return pw_page_counts_oldest(counts, is_not, &first_page)->first_page;
+}
+
+static void test_the_order_of_use_is_kept_over_cuts_and_merges(void)
+{
+    pw_page_counts counts = {0};
+    uint64_t hold;
+    assert(pw_page_counts_hold(&counts, 20, 10, &hold) == PW_OK);
+    assert(pw_page_counts_hold(&counts, 0, 10, &hold) == PW_OK);
+    assert(oldest_but(&counts, 99) == 20 && oldest_but(&counts, 20) == 0);
+    pw_page_counts_merge(&counts, 23, 25);
+    assert(oldest_but(&counts, 99) == 0);
+    assert(pw_page_counts_forget(&counts, 4, 2) == PW_OK && counts.num_intervals == 3);
+    assert(oldest_but(&counts, 99) == 0 && oldest_but(&counts, 0) == 6);
+    assert(pw_page_counts_hold(&counts, 10, 10, &hold) == PW_OK);
+    pw_page_counts_merge(&counts, 10, 20);
+    assert(counts.num_intervals == 2 && counts.num_held_pages == 28);
+    assert(pw_page_counts_from(&counts, 6)->end_page == 30 && oldest_but(&counts, 99) == 0);
+    assert(pw_page_counts_forget(&counts, 0, 100) == PW_OK);
+    assert(pw_page_counts_oldest(&counts, is_not, &hold) == NULL);
+    pw_page_counts_finish(&counts);
+}
+
 int main(void)
 {
     test_random_run();
     test_depth_stays_logarithmic();
     test_ends_of_the_page_numbers();
+    test_merged_intervals_are_those_of_a_map_of_bits();
+    test_the_order_of_use_is_kept_over_cuts_and_merges();
     return 0;
 }

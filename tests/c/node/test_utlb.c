@@ -11,10 +11,10 @@ typedef struct {
 static void begin_utlb(pair *p, int64_t num_entries, int64_t fetch_entries, int64_t limit_pages)
 {
     prepare(&p->all, 2);
-    p->all.settings.utlb_cache_entries = num_entries;
-    p->all.settings.utlb_fetch_entries = fetch_entries;
-    p->all.settings.utlb_limit_bytes = limit_pages * PW_PAGE_BYTES;
-    p->all.options.strategy = pw_strategy_find("utlb");
+    p->all.config.settings.utlb_cache_entries = num_entries;
+    p->all.config.settings.utlb_fetch_entries = fetch_entries;
+    p->all.config.settings.utlb_limit_bytes = limit_pages * PW_PAGE_BYTES;
+    p->all.opening.strategy = pw_strategy_find("utlb");
     create(&p->all);
     /* direct-mapped: pages of one buffer do not meet each other in the cache */
     p->source = make_pattern(NUM_PAGES * PW_PAGE_BYTES);
