@@ -26,7 +26,4 @@ typedef struct {
 /* The one whose code or data the address lies in, as that of the caller of fi_prov_ini. PW_ERR_HOST
  * and a sentence: it is not libfabric, too old, or lacks a function. */
 int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason);
-/* The one of that file, loaded if it is not yet. */
-int pw_fabric_library_open(const char *path, pw_fabric_library *out, pw_sentence *reason);
-void pw_fabric_library_close(pw_fabric_library *library);
 #endif

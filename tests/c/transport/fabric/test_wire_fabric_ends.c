@@ -300,14 +300,11 @@ static void find_the_library_that_calls(const exchange *way, uint32_t node)
     assert(pw_fabric_library_find(address, &found, &reason) == PW_OK);
     assert(found.getinfo == libfabric.getinfo && found.tostr == libfabric.tostr);
     assert(found.version() >= PW_FABRIC_VERSION);
-    pw_fabric_library_close(&found);
-    assert(!found.getinfo);
+    found.getinfo = NULL;
     assert(pw_fabric_library_find(stdout, &found, &reason) == PW_ERR_HOST); /* the C library's */
     assert(strstr(reason.text, "no function fi_getinfo") && !found.getinfo);
     assert(pw_fabric_library_find(&on_the_stack, &found, &reason) == PW_ERR_HOST);
     assert(strstr(reason.text, "FI_PROVIDER_PATH"));
-    assert(pw_fabric_library_open("/no/such.so", &found, &reason) == PW_ERR_HOST);
-    assert(strstr(reason.text, "/no/such.so"));
 }
 
 int main(void)
