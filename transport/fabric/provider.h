@@ -195,7 +195,7 @@ void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
 /* A sentence of the provider's on standard error. */
 void pw_fi_say(const char *sentence);
 /* The same, and a record for the launcher of why this rank fails; the error. */
-int pw_fi_refuse(int error, const char *sentence);
+int pw_fi_refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* FI_E* (positive) of a PW_ERR_*. */
 int pw_fi_error_of(int code);
