@@ -22,10 +22,10 @@
 #include "node/report/report.h"
 #include "transport/marks/rank.h"
 
-/* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
- * each turn may rest for some ms. */
+/* In vain, before what is under way counts as nobody's: of wall time, without a sign of a peer; at
+ * the end of all also turns, each of which may rest for some ms. */
+#define PATIENCE_NS INT64_C(2000000000)
 #define DRAIN_TURNS 2000
-#define DRAIN_NS INT64_C(2000000000)
 
 #define NODES_SPARE 512 /* processes that the program may spawn, each a new node */
 #define EXPORTED __attribute__((visibility("default")))
@@ -381,17 +381,19 @@ static uint32_t num_regions(const pw_fi_process *process)
     return count;
 }
 
-static bool is_quiet(const pw_fi_process *process)
+static bool is_quiet(const pw_fi_process *process, const pw_fi_endpoint *last)
 {
     return pw_ni_num_pending(process->ni) <= num_regions(process) &&
            pw_node_num_leaving(process->node) == 0;
 }
 
-static void drain(pw_fi_process *process)
+void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
+                      const pw_fi_endpoint *endpoint, uint32_t vain_turns)
 {
     int64_t moved_ns = pw_clock_wall_ns();
-    for (int in_vain = 0;
-         in_vain < DRAIN_TURNS && pw_clock_wall_ns() - moved_ns < DRAIN_NS && !is_quiet(process);
+    for (uint32_t in_vain = 0;
+         in_vain < vain_turns && pw_clock_wall_ns() - moved_ns < PATIENCE_NS &&
+         !is_over(process, endpoint);
          in_vain++) {
         const int code = pw_node_turn(process->node, true);
         if (code < 0) return;
@@ -417,7 +419,7 @@ static void leave_durations(pw_fi_process *process)
 void pw_fi_process_rest(pw_fi_process *process)
 {
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
-    drain(process);
+    pw_fi_turn_until(process, is_quiet, NULL, DRAIN_TURNS);
     leave_durations(process);
     if (pw_node_trace_finish(process->node) < 0)
         pw_fi_process_fail(process, "run.trace: '%s/%u.trace' was not written: %s", directory,

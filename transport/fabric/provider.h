@@ -196,6 +196,10 @@ void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
 void pw_fi_say(const char *sentence);
 /* The same, and a record for the launcher of why this rank fails; the error. */
 int pw_fi_refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Turn the node until that is so, or in vain for so many turns or 2 s. */
+typedef bool pw_fi_is_over(const pw_fi_process *process, const pw_fi_endpoint *endpoint);
+void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
+                      const pw_fi_endpoint *endpoint, uint32_t vain_turns);
 
 /* FI_E* (positive) of a PW_ERR_*. */
 int pw_fi_error_of(int code);
