@@ -230,55 +230,17 @@ static int get_name(struct fid *fid, void *name, size_t *num_bytes)
 
 /* What endpoints of other kinds can do: connect, be shared. */
 
-static int no_set_name(struct fid *fid, void *name, size_t num_bytes)
-{
-    (void)fid, (void)name, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_peer(struct fid_ep *fid, void *name, size_t *num_bytes)
-{
-    (void)fid, (void)name, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_connect(struct fid_ep *fid, const void *name, const void *data, size_t num_bytes)
-{
-    (void)fid, (void)name, (void)data, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_accept(struct fid_ep *fid, const void *data, size_t num_bytes)
-{
-    (void)fid, (void)data, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_shutdown(struct fid_ep *fid, uint64_t flags)
-{
-    (void)fid, (void)flags;
-    return -FI_ENOSYS;
-}
-
-static int no_transmit_context(struct fid_ep *fid, int idx, struct fi_tx_attr *attr,
-                               struct fid_ep **out, void *context)
-{
-    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_receive_context(struct fid_ep *fid, int idx, struct fi_rx_attr *attr,
-                              struct fid_ep **out, void *context)
-{
-    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_size_left(struct fid_ep *fid)
-{
-    (void)fid;
-    return -FI_ENOSYS;
-}
+PW_FI_ABSENT(static int, no_set_name, struct fid *fid, void *name, size_t num_bytes)
+PW_FI_ABSENT(static int, no_peer, struct fid_ep *fid, void *name, size_t *num_bytes)
+PW_FI_ABSENT(static int, no_connect, struct fid_ep *fid, const void *name, const void *data,
+             size_t num_bytes)
+PW_FI_ABSENT(static int, no_accept, struct fid_ep *fid, const void *data, size_t num_bytes)
+PW_FI_ABSENT(static int, no_shutdown, struct fid_ep *fid, uint64_t flags)
+PW_FI_ABSENT(static int, no_transmit_context, struct fid_ep *fid, int idx, struct fi_tx_attr *attr,
+             struct fid_ep **out, void *context)
+PW_FI_ABSENT(static int, no_receive_context, struct fid_ep *fid, int idx, struct fi_rx_attr *attr,
+             struct fid_ep **out, void *context)
+PW_FI_ABSENT(static ssize_t, no_size_left, struct fid_ep *fid)
 
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = endpoint_close,

@@ -19,6 +19,9 @@
 #include "transport/fabric/wire_address.h"
 #include "transport/fabric/wire_fabric.h"
 
+/* The functions in libfabric's tables have parameters that this provider does not need. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define PW_FI_NAME "pagewire"
 #define PW_FI_PDID 1 /* the same for all nodes of a run */
 #define PW_FI_ENDPOINTS_MAX 64
@@ -246,9 +249,13 @@ void pw_fi_detach_marks(void);
 int pw_fi_info(const pw_fabric_library *library, uint32_t api_version, uint32_t provider_version,
                const struct fi_info *hints, struct fi_info **out);
 
-/* What libfabric's interface asks of every object and this provider has not: its inline functions
- * call through the table without a look, so that an empty place in it would be a jump to nowhere.
- * All give -FI_ENOSYS. */
+/* A function that libfabric's interface asks for and this provider has not: libfabric's inline
+ * functions call through the table without a look, so that an empty place in it would be a jump to
+ * nowhere. */
+#define PW_FI_ABSENT(type, name, ...) \
+    type name(__VA_ARGS__) { return -FI_ENOSYS; }
+
+/* Absent of every object, or of most. */
 int pw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int pw_fi_no_control(struct fid *fid, int command, void *argument);
 int pw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
