@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/array.h"
+
 #define FIRST_CAPACITY 64
 
 static pw_fi_av *av_of(struct fid_av *fid) { return (pw_fi_av *)(void *)fid; }
@@ -22,23 +24,11 @@ fi_addr_t pw_fi_av_find(const pw_fi_av *av, uint32_t node, uint32_t endpoint)
     return FI_ADDR_NOTAVAIL;
 }
 
-static bool grow(pw_fi_av *av)
-{
-    const uint64_t capacity = av->capacity ? 2 * av->capacity : FIRST_CAPACITY;
-    pw_fi_peer *peers = realloc(av->peers, capacity * sizeof *peers);
-    if (!peers) return false;
-    av->peers = peers;
-    pw_wire_name *names = realloc(av->names, capacity * sizeof *names);
-    if (!names) return false;
-    av->names = names;
-    av->capacity = capacity;
-    return true;
-}
-
 /* FI_ADDR_NOTAVAIL and *error: it cannot be reached. */
 static fi_addr_t insert(pw_fi_av *av, const pw_wire_name *name, int *error)
 {
-    if (av->num_peers == av->capacity && !grow(av)) {
+    if (PW_ARRAY_MAKE_ROOM(av->peers, av->num_peers, av->peers_capacity, FIRST_CAPACITY) < 0 ||
+        PW_ARRAY_MAKE_ROOM(av->names, av->num_peers, av->names_capacity, FIRST_CAPACITY) < 0) {
         *error = FI_ENOMEM;
         return FI_ADDR_NOTAVAIL;
     }

@@ -48,9 +48,9 @@ typedef struct {
 typedef struct {
     struct fid_av fid;
     pw_fi_domain *domain;
-    pw_fi_peer *peers; /* by fi_addr_t */
-    uint64_t num_peers, capacity;
-    pw_wire_name *names;      /* as inserted, for lookup */
+    pw_fi_peer *peers;   /* by fi_addr_t */
+    pw_wire_name *names; /* as inserted, for lookup */
+    uint32_t num_peers, peers_capacity, names_capacity;
     fi_addr_t *first_of_node; /* one of its endpoints; FI_ADDR_NOTAVAIL: none */
     uint32_t num_users;
 } pw_fi_av;
