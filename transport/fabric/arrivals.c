@@ -96,11 +96,9 @@ int pw_fi_over(void *context, pw_operation *base)
 static int take_data(pw_fi_endpoint *endpoint, const pw_arrival *arrival)
 {
     pw_fi_process *process = endpoint->process;
-    pw_fi_operation *operation = pw_fi_take(process, PW_OPERATION_RECEIVE);
+    pw_fi_operation *operation =
+        pw_fi_new(endpoint, PW_OPERATION_RECEIVE, &endpoint->receive, FI_COMPLETION, NULL);
     if (!operation) return PW_ERR_NOMEM;
-    operation->endpoint = endpoint;
-    operation->sink = &endpoint->receive;
-    operation->wants_entry = true;
     operation->flags = FI_RMA | FI_REMOTE_WRITE;
     operation->is_uncounted = true;
     operation->base.data = arrival->header.data;

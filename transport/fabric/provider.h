@@ -122,8 +122,8 @@ struct pw_fi_operation {
     uint64_t flags;                      /* of the entry */
     uint64_t remote_address, remote_key; /* of a read or write */
     uint64_t id;                         /* of an atomic */
-    uint8_t wants_entry;                 /* also when the sink is selective */
-    uint8_t is_silent, is_over, has_remote_data;
+    uint8_t wants_entry;                 /* also without an error */
+    uint8_t is_over, has_remote_data;
     uint8_t is_uncounted;    /* a look, a write's data: no message received */
     int32_t error;           /* FI_E*, positive */
     uint32_t num_users;      /* of a multi-receive buffer: messages that are not all there */
@@ -173,6 +173,10 @@ static inline pw_fi_endpoint *pw_fi_endpoint_of(struct fid_ep *fid)
     return (pw_fi_endpoint *)(void *)fid;
 }
 
+/* Flags of fi_inject and its like, which have none: no entry, though counted. */
+#define PW_FI_SILENT (UINT64_C(1) << 63) /* a provider's own */
+#define PW_FI_INJECT (FI_INJECT | PW_FI_SILENT)
+
 /* Of a call that has no flags of its own. */
 static inline uint64_t pw_fi_transmit_flags(struct fid_ep *fid)
 {
@@ -192,6 +196,10 @@ int pw_fi_process_get(pw_fi_process **out);
 void pw_fi_process_set_library(const pw_fabric_library *library);
 /* The last endpoint is about to close: what is under way ends, the report is left. */
 void pw_fi_process_rest(pw_fi_process *process);
+/* Turn the node until that is so, or in vain for so many turns or 2 s. */
+typedef bool pw_fi_is_over(const pw_fi_process *process, const pw_fi_endpoint *endpoint);
+void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
+                      const pw_fi_endpoint *endpoint, uint32_t vain_turns);
 /* The run cannot go on: the sentence is printed once and noted for the launcher. */
 void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -199,10 +207,6 @@ void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
 void pw_fi_say(const char *sentence);
 /* The same, and a record for the launcher of why this rank fails; the error. */
 int pw_fi_refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Turn the node until that is so, or in vain for so many turns or 2 s. */
-typedef bool pw_fi_is_over(const pw_fi_process *process, const pw_fi_endpoint *endpoint);
-void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
-                      const pw_fi_endpoint *endpoint, uint32_t vain_turns);
 
 /* FI_E* (positive) of a PW_ERR_*. */
 int pw_fi_error_of(int code);
@@ -304,6 +308,17 @@ const pw_fi_region *pw_fi_region_find(const pw_fi_process *process, uint64_t key
 
 /* ---- operations that are over (completions.c) */
 
+/* Does a call with these flags want an entry? */
+static inline bool pw_fi_wants_entry(const pw_fi_sink *sink, uint64_t flags)
+{
+    return !(flags & PW_FI_SILENT) && (!sink->is_selective || flags & FI_COMPLETION);
+}
+
+/* An operation of the endpoint's, with what its end tells to whom; flags: the call's. NULL: no
+ * memory. */
+pw_fi_operation *pw_fi_new(pw_fi_endpoint *endpoint, uint8_t kind, const pw_fi_sink *sink,
+                           uint64_t flags, void *context);
+
 /* The earliest one; NULL: none. */
 pw_fi_operation *pw_fi_timeline_first(const pw_fi_timeline *timeline);
 pw_fi_operation *pw_fi_timeline_take(pw_fi_timeline *timeline);
@@ -351,11 +366,9 @@ uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts);
 void pw_fi_gather(void *buffer, const struct iovec *iov, size_t num_parts);
 void pw_fi_scatter(const struct iovec *iov, size_t num_parts, const void *buffer,
                    uint64_t num_bytes);
-/* Does a call with these flags want an entry? */
-static inline bool pw_fi_wants_entry(const pw_fi_sink *sink, uint64_t flags)
-{
-    return !sink->is_selective || (flags & FI_COMPLETION);
-}
+/* Memory of the operation's own in place of several parts, of num_bytes in all. PW_ERR_NOMEM. */
+int pw_fi_own_buffer(pw_fi_operation *operation, const struct iovec *iov, size_t num_parts,
+                     uint64_t num_bytes);
 
 /* Take back the receive with this context: 0, -FI_ENOENT when it is not there any more. */
 int pw_fi_cancel_receive(pw_fi_endpoint *endpoint, const void *context);
