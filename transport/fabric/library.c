@@ -15,7 +15,6 @@ static const entry_point entry_points[] = {
     {"fi_fabric", offsetof(pw_fabric_library, fabric)},
     {"fi_strerror", offsetof(pw_fabric_library, strerror)},
     {"fi_version", offsetof(pw_fabric_library, version)},
-    {"fi_tostr", offsetof(pw_fabric_library, tostr)},
 };
 
 int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason)

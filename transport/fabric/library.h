@@ -19,7 +19,6 @@ typedef struct {
     int (*fabric)(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int error_number);
     uint32_t (*version)(void);
-    char *(*tostr)(const void *data, enum fi_type type);
     void *handle; /* of dlopen: keeps the library loaded */
 } pw_fabric_library;
 

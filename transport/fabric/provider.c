@@ -245,15 +245,13 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     return pw_fi_info(&library, version, PROVIDER_VERSION, hints, out);
 }
 
-static void cleanup(void) { pw_fi_detach_marks(); }
-
 static struct fi_provider provider = {
     .version = PROVIDER_VERSION,
     .fi_version = FABRIC_VERSION,
     .name = PW_FI_NAME,
     .getinfo = getinfo,
     .fabric = open_fabric,
-    .cleanup = cleanup,
+    .cleanup = pw_fi_detach_marks,
 };
 
 FI_EXT_INI

@@ -298,7 +298,7 @@ static void find_the_library_that_calls(const exchange *way, uint32_t node)
     void *address;
     memcpy(&address, &libfabric.fabric, sizeof address); /* of code inside it */
     assert(pw_fabric_library_find(address, &found, &reason) == PW_OK);
-    assert(found.getinfo == libfabric.getinfo && found.tostr == libfabric.tostr);
+    assert(found.getinfo == libfabric.getinfo && found.version == libfabric.version);
     assert(found.version() >= PW_FABRIC_VERSION);
     found.getinfo = NULL;
     assert(pw_fabric_library_find(stdout, &found, &reason) == PW_ERR_HOST); /* the C library's */
