@@ -221,12 +221,8 @@ static bool is_hello_of(const wire_fabric *self, uint32_t number, const wire_hel
 static void hear(wire_fabric *self, uint32_t number, const uint8_t *data, uint32_t num_bytes)
 {
     wire_peer *peer = &self->peers[number];
-    wire_hello hello;
-    if (num_bytes != sizeof hello) {
-        self->counters.num_hellos_refused++;
-        return;
-    }
-    memcpy(&hello, data, sizeof hello);
+    wire_hello hello = {0}; /* that is none */
+    if (num_bytes == sizeof hello) memcpy(&hello, data, sizeof hello);
     if (!is_hello_of(self, number, &hello) || peer->has_heard || introduce(self, &hello.address)) {
         self->counters.num_hellos_refused++;
         return;
