@@ -115,18 +115,6 @@ void pw_fi_timeline_drop(pw_fi_timeline *timeline, const pw_fi_endpoint *endpoin
     if (timeline->over) pw_event_queue_remove(timeline->over, is_dropped, &all);
 }
 
-pw_fi_operation *pw_fi_new(pw_fi_endpoint *endpoint, uint8_t kind, const pw_fi_sink *sink,
-                           uint64_t flags, void *context)
-{
-    pw_fi_operation *operation = pw_fi_take(endpoint->process, kind);
-    if (!operation) return NULL;
-    operation->endpoint = endpoint;
-    operation->sink = sink;
-    operation->wants_entry = pw_fi_wants_entry(sink, flags);
-    operation->context = context;
-    return operation;
-}
-
 int pw_fi_end(pw_fi_process *process, pw_fi_operation *operation)
 {
     if (operation->sink) return timeline_add(&process->timeline, operation);

@@ -316,8 +316,17 @@ static inline bool pw_fi_wants_entry(const pw_fi_sink *sink, uint64_t flags)
 
 /* An operation of the endpoint's, with what its end tells to whom; flags: the call's. NULL: no
  * memory. */
-pw_fi_operation *pw_fi_new(pw_fi_endpoint *endpoint, uint8_t kind, const pw_fi_sink *sink,
-                           uint64_t flags, void *context);
+static inline pw_fi_operation *pw_fi_new(pw_fi_endpoint *endpoint, uint8_t kind,
+                                         const pw_fi_sink *sink, uint64_t flags, void *context)
+{
+    pw_fi_operation *operation = pw_fi_take(endpoint->process, kind);
+    if (!operation) return NULL;
+    operation->endpoint = endpoint;
+    operation->sink = sink;
+    operation->wants_entry = pw_fi_wants_entry(sink, flags);
+    operation->context = context;
+    return operation;
+}
 
 /* The earliest one; NULL: none. */
 pw_fi_operation *pw_fi_timeline_first(const pw_fi_timeline *timeline);
