@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "native/status.h"
-#include "node/sentence.h"
 
 static bool is_sound(const pw_arrival *arrival)
 {
@@ -97,11 +96,9 @@ int pw_fi_over(void *context, pw_operation *base)
 static int take_data(pw_fi_endpoint *endpoint, const pw_arrival *arrival)
 {
     pw_fi_process *process = endpoint->process;
-    pw_fi_operation *operation = pw_fi_take(process, PW_OPERATION_RECEIVE);
+    pw_fi_operation *operation =
+        pw_fi_new(endpoint, PW_OPERATION_RECEIVE, &endpoint->receive, FI_COMPLETION, NULL);
     if (!operation) return PW_ERR_NOMEM;
-    operation->endpoint = endpoint;
-    operation->sink = &endpoint->receive;
-    operation->wants_entry = true;
     operation->flags = FI_RMA | FI_REMOTE_WRITE;
     operation->is_uncounted = true;
     operation->base.data = arrival->header.data;
@@ -145,14 +142,12 @@ int pw_fi_message_arrived(void *context, uint32_t source, const uint8_t *frame,
 /* MPI libraries end the run with words of their own that do not tell what happened. */
 static void say_failure(const pw_fi_operation *operation, const pw_handle *handle)
 {
-    pw_sentence sentence;
-    pw_sentence_clear(&sentence);
-    pw_sentence_add(&sentence,
-                    "a transfer of %" PRIu64 " bytes with node %" PRIu32 ", own buffer at %#" PRIx64
-                    ": %s; was a buffer unmapped while it was in use?",
-                    operation->base.num_bytes, handle->peer, operation->base.address,
-                    pw_status_text(handle->error));
-    (void)pw_fi_refuse(FI_EIO, sentence.text);
+    (void)pw_fi_refuse(FI_EIO,
+                       "a transfer of %" PRIu64 " bytes with node %" PRIu32
+                       ", own buffer at %#" PRIx64
+                       ": %s; was a buffer unmapped while it was in use?",
+                       operation->base.num_bytes, handle->peer, operation->base.address,
+                       pw_status_text(handle->error));
 }
 
 int pw_fi_handle_finished(void *context, pw_handle *handle)

@@ -16,19 +16,13 @@ _Static_assert((int)PW_TYPE_INT8 == (int)FI_INT8 && (int)PW_TYPE_UINT64 == (int)
 
 #define REQUEST_MAX_BYTES (sizeof(pw_fi_atomic_request) + 2 * PW_FI_ATOMIC_MAX_BYTES)
 
-/* What a call asks for: parts of operands, of compares (count 0: none), and for the old values. */
+/* What a call asks for; the count of the remote range may be 0: that of the operands. */
 typedef struct {
-    const struct fi_ioc *operands, *compares;
-    struct fi_ioc *results;
-    size_t num_operands, num_compares, num_results;
-    fi_addr_t peer;
-    uint64_t address, key;
-    size_t remote_count; /* 0: that of the operands */
-    enum fi_datatype type;
-    enum fi_op operation;
-    void *context;
+    struct fi_msg_atomic operands;
+    struct fi_msg_compare compares; /* none: empty */
+    struct fi_msg_fetch results;    /* where the old values go */
     uint64_t flags;
-    bool wants_old, is_silent;
+    bool wants_old;
 } atomic_call;
 
 /* SIZE_MAX: more than any operation has. */
@@ -52,60 +46,67 @@ static char *gather(char *to, const struct fi_ioc *parts, size_t num_parts, size
     return to;
 }
 
+/* Of the remote range. */
+static size_t num_values(const atomic_call *wanted)
+{
+    const struct fi_msg_atomic *operands = &wanted->operands;
+    return operands->op == FI_ATOMIC_READ && !operands->iov_count
+               ? num_elements(wanted->results.msg_iov, wanted->results.iov_count)
+               : num_elements(operands->msg_iov, operands->iov_count);
+}
+
 static bool is_valid(const atomic_call *wanted)
 {
-    const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
-    if (!pw_atomic_is_valid(wanted->type, wanted->operation)) return false;
-    const size_t count = wanted->operation == FI_ATOMIC_READ && !wanted->num_operands
-                             ? num_elements(wanted->results, wanted->num_results)
-                             : num_elements(wanted->operands, wanted->num_operands);
-    return count > 0 && count <= PW_FI_ATOMIC_MAX_BYTES / type_bytes &&
-           wanted->num_operands <= PW_FI_IOV_MAX && wanted->num_compares <= PW_FI_IOV_MAX &&
-           wanted->num_results <= PW_FI_IOV_MAX &&
-           (!wanted->remote_count || wanted->remote_count == count) &&
-           (wanted->num_compares > 0) == pw_atomic_compares(wanted->operation) &&
-           (!wanted->num_compares ||
-            num_elements(wanted->compares, wanted->num_compares) == count) &&
-           (!wanted->wants_old || num_elements(wanted->results, wanted->num_results) == count) &&
-           (wanted->wants_old || wanted->operation != FI_ATOMIC_READ);
+    const struct fi_msg_atomic *operands = &wanted->operands;
+    const struct fi_msg_compare *compares = &wanted->compares;
+    const struct fi_msg_fetch *results = &wanted->results;
+    if (!pw_atomic_is_valid(operands->datatype, operands->op) || operands->rma_iov_count != 1)
+        return false;
+    const size_t count = num_values(wanted), remote_count = operands->rma_iov[0].count;
+    return count > 0 &&
+           count <= PW_FI_ATOMIC_MAX_BYTES / pw_atomic_type_bytes(operands->datatype) &&
+           operands->iov_count <= PW_FI_IOV_MAX && compares->iov_count <= PW_FI_IOV_MAX &&
+           results->iov_count <= PW_FI_IOV_MAX && (!remote_count || remote_count == count) &&
+           (compares->iov_count > 0) == pw_atomic_compares(operands->op) &&
+           (!compares->iov_count ||
+            num_elements(compares->msg_iov, compares->iov_count) == count) &&
+           (!wanted->wants_old || num_elements(results->msg_iov, results->iov_count) == count) &&
+           (wanted->wants_old || operands->op != FI_ATOMIC_READ);
 }
 
 static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const atomic_call *wanted)
 {
     pw_fi_process *process = endpoint->process;
-    const size_t type_bytes = pw_atomic_type_bytes(wanted->type);
-    const bool is_read = wanted->operation == FI_ATOMIC_READ;
-    const size_t count = is_read ? num_elements(wanted->results, wanted->num_results)
-                                 : num_elements(wanted->operands, wanted->num_operands);
-    const pw_fi_sink *sink = wanted->wants_old ? &endpoint->read : &endpoint->write;
-    pw_fi_operation *operation = pw_fi_take(process, PW_FI_ATOMIC);
+    const struct fi_msg_atomic *operands = &wanted->operands;
+    const struct fi_msg_fetch *results = &wanted->results;
+    const size_t type_bytes = pw_atomic_type_bytes(operands->datatype);
+    const bool is_read = operands->op == FI_ATOMIC_READ;
+    const size_t count = num_values(wanted);
+    pw_fi_operation *operation =
+        pw_fi_new(endpoint, PW_FI_ATOMIC, wanted->wants_old ? &endpoint->read : &endpoint->write,
+                  wanted->flags, operands->context);
     if (!operation) return PW_ERR_NOMEM;
-    operation->endpoint = endpoint;
-    operation->sink = sink;
-    operation->is_silent = wanted->is_silent;
-    operation->wants_entry = pw_fi_wants_entry(sink, wanted->flags);
-    operation->context = wanted->context;
     operation->flags = FI_ATOMIC | (wanted->wants_old ? FI_READ : FI_WRITE);
     operation->base.peer = peer->node;
     operation->base.source = peer->endpoint;
     operation->id = ++process->num_atomics;
     operation->base.num_bytes = count * type_bytes;
-    operation->num_parts = (uint32_t)wanted->num_results;
-    for (size_t i = 0; i < wanted->num_results; i++)
+    operation->num_parts = (uint32_t)results->iov_count;
+    for (size_t i = 0; i < results->iov_count; i++)
         operation->iov[i] =
-            (struct iovec){wanted->results[i].addr, wanted->results[i].count * type_bytes};
+            (struct iovec){results->msg_iov[i].addr, results->msg_iov[i].count * type_bytes};
     const pw_fi_atomic_request head = {.id = operation->id,
-                                       .address = wanted->address,
-                                       .key = wanted->key,
+                                       .address = operands->rma_iov[0].addr,
+                                       .key = operands->rma_iov[0].key,
                                        .count = (uint32_t)count,
-                                       .type = (uint16_t)wanted->type,
-                                       .operation = (uint16_t)wanted->operation,
+                                       .type = (uint16_t)operands->datatype,
+                                       .operation = (uint16_t)operands->op,
                                        .wants_old = wanted->wants_old};
     char payload[REQUEST_MAX_BYTES];
     memcpy(payload, &head, sizeof head);
     char *end = payload + sizeof head;
-    if (!is_read) end = gather(end, wanted->operands, wanted->num_operands, type_bytes);
-    end = gather(end, wanted->compares, wanted->num_compares, type_bytes);
+    if (!is_read) end = gather(end, operands->msg_iov, operands->iov_count, type_bytes);
+    end = gather(end, wanted->compares.msg_iov, wanted->compares.iov_count, type_bytes);
     pw_operation_append(&process->atomics, &operation->base);
     pw_fi_count_bytes(process, is_read ? 0 : count * type_bytes);
     return pw_fi_send_plain(process, endpoint->number, peer->node, peer->endpoint,
@@ -121,7 +122,7 @@ static ssize_t do_atomic(struct fid_ep *fid, const atomic_call *wanted)
     if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
     if (!is_valid(wanted)) return -FI_EINVAL;
     pw_fi_enter(process);
-    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->peer);
+    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->operands.addr);
     ssize_t result = process->has_failed ? -FI_EIO : -FI_EINVAL;
     if (peer && !process->has_failed) {
         const int code = post(endpoint, peer, wanted);
@@ -136,22 +137,6 @@ static ssize_t do_atomic(struct fid_ep *fid, const atomic_call *wanted)
 
 /* ---- libfabric's calls */
 
-static atomic_call from_message(const struct fi_msg_atomic *message, uint64_t flags)
-{
-    return (atomic_call){
-        .operands = message->msg_iov,
-        .num_operands = message->iov_count,
-        .peer = message->addr,
-        .address = message->rma_iov_count ? message->rma_iov[0].addr : 0,
-        .key = message->rma_iov_count ? message->rma_iov[0].key : 0,
-        .remote_count = message->rma_iov_count ? message->rma_iov[0].count : 0,
-        .type = message->datatype,
-        .operation = message->op,
-        .context = message->context,
-        .flags = flags,
-    };
-}
-
 static ssize_t compare_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
                               size_t count, const struct fi_ioc *compares,
                               void **compare_descriptors, size_t num_compares,
@@ -159,21 +144,14 @@ static ssize_t compare_writev(struct fid_ep *fid, const struct fi_ioc *iov, void
                               fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
                               enum fi_op operation, void *context)
 {
-    (void)descriptors, (void)compare_descriptors, (void)result_descriptors;
-    return do_atomic(fid, &(atomic_call){.operands = iov,
-                                         .num_operands = count,
-                                         .compares = compares,
-                                         .num_compares = num_compares,
-                                         .results = results,
-                                         .num_results = num_results,
-                                         .peer = peer,
-                                         .address = address,
-                                         .key = key,
-                                         .type = type,
-                                         .operation = operation,
-                                         .context = context,
-                                         .flags = pw_fi_transmit_flags(fid),
-                                         .wants_old = results != NULL});
+    const struct fi_rma_ioc remote = {address, 0, key};
+    const atomic_call wanted = {
+        {iov, descriptors, count, peer, &remote, 1, type, operation, context, 0},
+        {compares, compare_descriptors, num_compares},
+        {results, result_descriptors, num_results},
+        pw_fi_transmit_flags(fid),
+        results != NULL};
+    return do_atomic(fid, &wanted);
 }
 
 static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
@@ -195,8 +173,7 @@ static ssize_t atomic_write(struct fid_ep *fid, const void *buffer, size_t count
 static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
                                uint64_t flags)
 {
-    const atomic_call wanted = from_message(message, flags);
-    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+    return do_atomic(fid, &(atomic_call){.operands = *message, .flags = flags});
 }
 
 static ssize_t atomic_inject(struct fid_ep *fid, const void *buffer, size_t count, fi_addr_t peer,
@@ -204,14 +181,10 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buffer, size_t coun
                              enum fi_op operation)
 {
     const struct fi_ioc iov = {(void *)(uintptr_t)buffer, count};
-    return do_atomic(fid, &(atomic_call){.operands = &iov,
-                                         .num_operands = 1,
-                                         .peer = peer,
-                                         .address = address,
-                                         .key = key,
-                                         .type = type,
-                                         .operation = operation,
-                                         .is_silent = true});
+    const struct fi_rma_ioc remote = {address, 0, key};
+    const struct fi_msg_atomic message = {&iov, NULL, 1,         peer, &remote,
+                                          1,    type, operation, NULL, 0};
+    return atomic_writemsg(fid, &message, PW_FI_INJECT);
 }
 
 static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **descriptors,
@@ -234,16 +207,24 @@ static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buffer, size_t c
                              address, key, type, operation, context);
 }
 
+static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
+                                   const struct fi_ioc *compares, void **compare_descriptors,
+                                   size_t num_compares, struct fi_ioc *results,
+                                   void **result_descriptors, size_t num_results, uint64_t flags)
+{
+    return do_atomic(fid, &(atomic_call){*message,
+                                         {compares, compare_descriptors, num_compares},
+                                         {results, result_descriptors, num_results},
+                                         flags,
+                                         true});
+}
+
 static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
                                    struct fi_ioc *results, void **result_descriptors,
                                    size_t num_results, uint64_t flags)
 {
-    (void)result_descriptors;
-    atomic_call wanted = from_message(message, flags);
-    wanted.results = results;
-    wanted.num_results = num_results;
-    wanted.wants_old = true;
-    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
+    return atomic_compwritemsg(fid, message, NULL, NULL, 0, results, result_descriptors,
+                               num_results, flags);
 }
 
 static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buffer, size_t count,
@@ -259,30 +240,13 @@ static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buffer, size_t c
                           &result_descriptor, 1, peer, address, key, type, operation, context);
 }
 
-static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *message,
-                                   const struct fi_ioc *compares, void **compare_descriptors,
-                                   size_t num_compares, struct fi_ioc *results,
-                                   void **result_descriptors, size_t num_results, uint64_t flags)
+/* flags: what the call takes besides operands, FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC. */
+static int query(enum fi_datatype type, enum fi_op operation, uint64_t flags, size_t *count)
 {
-    (void)compare_descriptors, (void)result_descriptors;
-    atomic_call wanted = from_message(message, flags);
-    wanted.compares = compares;
-    wanted.num_compares = num_compares;
-    wanted.results = results;
-    wanted.num_results = num_results;
-    wanted.wants_old = true;
-    return message->rma_iov_count == 1 ? do_atomic(fid, &wanted) : -FI_EINVAL;
-}
-
-enum form { PLAIN, FETCHING, COMPARING };
-
-static int query(enum fi_datatype type, enum fi_op operation, size_t *count, enum form form)
-{
-    const bool fits = form == COMPARING ? pw_atomic_compares(operation)
-                      : form == PLAIN
-                          ? operation != FI_ATOMIC_READ && !pw_atomic_compares(operation)
-                          : !pw_atomic_compares(operation);
-    if (!fits || !pw_atomic_is_valid(type, operation)) return -FI_EOPNOTSUPP;
+    if (pw_atomic_compares(operation) != ((flags & FI_COMPARE_ATOMIC) != 0) ||
+        (operation == FI_ATOMIC_READ && !(flags & FI_FETCH_ATOMIC)) ||
+        !pw_atomic_is_valid(type, operation))
+        return -FI_EOPNOTSUPP;
     *count = PW_FI_ATOMIC_MAX_BYTES / pw_atomic_type_bytes(type);
     return 0;
 }
@@ -290,37 +254,27 @@ static int query(enum fi_datatype type, enum fi_op operation, size_t *count, enu
 static int write_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
                        size_t *count)
 {
-    (void)fid;
-    return query(type, operation, count, PLAIN);
+    return query(type, operation, 0, count);
 }
 
 static int readwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
                            size_t *count)
 {
-    (void)fid;
-    return query(type, operation, count, FETCHING);
+    return query(type, operation, FI_FETCH_ATOMIC, count);
 }
 
 static int compwrite_valid(struct fid_ep *fid, enum fi_datatype type, enum fi_op operation,
                            size_t *count)
 {
-    (void)fid;
-    return query(type, operation, count, COMPARING);
+    return query(type, operation, FI_COMPARE_ATOMIC, count);
 }
 
 int pw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op operation,
                        struct fi_atomic_attr *attr, uint64_t flags)
 {
-    (void)domain;
-    const enum form form = flags & FI_COMPARE_ATOMIC ? COMPARING
-                           : flags & FI_FETCH_ATOMIC ? FETCHING
-                                                     : PLAIN;
-    size_t count;
-    const int error = query(type, operation, &count, form);
-    if (error) return error;
-    attr->count = count;
-    attr->size = pw_atomic_type_bytes(type);
-    return 0;
+    const int error = query(type, operation, flags, &attr->count);
+    if (!error) attr->size = pw_atomic_type_bytes(type);
+    return error;
 }
 
 struct fi_ops_atomic pw_fi_atomic_ops = {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/array.h"
+
 #define FIRST_CAPACITY 64
 
 static pw_fi_av *av_of(struct fid_av *fid) { return (pw_fi_av *)(void *)fid; }
@@ -22,23 +24,11 @@ fi_addr_t pw_fi_av_find(const pw_fi_av *av, uint32_t node, uint32_t endpoint)
     return FI_ADDR_NOTAVAIL;
 }
 
-static bool grow(pw_fi_av *av)
-{
-    const uint64_t capacity = av->capacity ? 2 * av->capacity : FIRST_CAPACITY;
-    pw_fi_peer *peers = realloc(av->peers, capacity * sizeof *peers);
-    if (!peers) return false;
-    av->peers = peers;
-    pw_wire_name *names = realloc(av->names, capacity * sizeof *names);
-    if (!names) return false;
-    av->names = names;
-    av->capacity = capacity;
-    return true;
-}
-
 /* FI_ADDR_NOTAVAIL and *error: it cannot be reached. */
 static fi_addr_t insert(pw_fi_av *av, const pw_wire_name *name, int *error)
 {
-    if (av->num_peers == av->capacity && !grow(av)) {
+    if (PW_ARRAY_MAKE_ROOM(av->peers, av->num_peers, av->peers_capacity, FIRST_CAPACITY) < 0 ||
+        PW_ARRAY_MAKE_ROOM(av->names, av->num_peers, av->names_capacity, FIRST_CAPACITY) < 0) {
         *error = FI_ENOMEM;
         return FI_ADDR_NOTAVAIL;
     }
@@ -81,7 +71,6 @@ static int av_insert(struct fid_av *fid, const void *names, size_t count, fi_add
 
 static int av_remove(struct fid_av *fid, fi_addr_t *addresses, size_t count, uint64_t flags)
 {
-    (void)flags;
     pw_fi_av *av = av_of(fid);
     int result = 0;
     pw_fi_enter(av->domain->process);
@@ -119,7 +108,6 @@ static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name, size_t *
 
 static const char *av_straddr(struct fid_av *fid, const void *name, char *buffer, size_t *num_bytes)
 {
-    (void)fid;
     pw_wire_name read;
     memcpy(&read, name, sizeof read);
     const int length =
@@ -140,19 +128,12 @@ static int av_close(struct fid *fid)
     return 0;
 }
 
-static int no_service(struct fid_av *fid, const char *host, const char *service,
-                      fi_addr_t *addresses, uint64_t flags, void *context)
-{
-    (void)fid, (void)host, (void)service, (void)addresses, (void)flags, (void)context;
-    return -FI_ENOSYS; /* hosts and services have no endpoints that could be guessed */
-}
-
-static int no_services(struct fid_av *fid, const char *host, size_t num_hosts, const char *service,
-                       size_t num_services, fi_addr_t *addresses, uint64_t flags, void *context)
-{
-    (void)num_hosts, (void)num_services;
-    return no_service(fid, host, service, addresses, flags, context);
-}
+/* Hosts and services have no endpoints that could be guessed. */
+PW_FI_ABSENT(static int, no_service, struct fid_av *fid, const char *host, const char *service,
+             fi_addr_t *addresses, uint64_t flags, void *context)
+PW_FI_ABSENT(static int, no_services, struct fid_av *fid, const char *host, size_t num_hosts,
+             const char *service, size_t num_services, fi_addr_t *addresses, uint64_t flags,
+             void *context)
 
 /* Insertion is over when it returns: there are no events to bind a queue for. */
 static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(av_close);

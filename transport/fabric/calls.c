@@ -122,7 +122,6 @@ static void marks_enter(const pagewire_marked_call *call)
 
 static void marks_leave(const pagewire_marked_call *call)
 {
-    (void)call;
     if (!here.is_open) return;
     pw_node_lock(marked->node);
     end();

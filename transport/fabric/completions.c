@@ -144,7 +144,7 @@ static void tell(pw_fi_process *process, pw_fi_operation *operation)
         if (operation->error) sink->counter->errors++;
         else sink->counter->value++;
     }
-    if (sink->cq && (operation->error || (operation->wants_entry && !operation->is_silent)))
+    if (sink->cq && (operation->error || operation->wants_entry))
         add_operation(sink->cq, operation);
     if (operation->parent) pw_fi_release(process, operation->parent);
     pw_fi_give(process, operation);
@@ -242,7 +242,6 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
 {
-    (void)flags;
     pw_fi_cq *cq = cq_of(fid);
     ssize_t result = -FI_EAGAIN;
     pw_fi_enter(cq->domain->process);
@@ -289,7 +288,6 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *fid, int provider_errno, const void *error_data,
                                char *buffer, size_t num_bytes)
 {
-    (void)error_data;
     const char *text = cq_of(fid)->domain->process->library->strerror(provider_errno);
     if (buffer && num_bytes) {
         strncpy(buffer, text, num_bytes - 1);

@@ -16,7 +16,6 @@
 
 #define RECEIVES 8
 #define COMPLETIONS_AT_ONCE 16
-#define SENDS_AT_ONCE 64 /* allocated together */
 
 /* Completion data of a message: key, whether it is a hello, number among the bursts, source. */
 #define NUMBER_MASK 0x7fffu
@@ -33,9 +32,12 @@ typedef struct {
     bool is_connecting;
 } listener_probe;
 
-/* The provider's own stands first: a completion names it. */
+/* What a completion names. */
 typedef struct {
-    struct fi_context2 context;
+    union {
+        struct fi_context2 context; /* the provider's own, while it has the operation */
+        pw_link link;               /* else: of a send's list */
+    };
     bool is_receive;
 } operation;
 
@@ -48,17 +50,11 @@ typedef struct receive {
     bool is_hello;
 } receive;
 
-typedef struct posted_send {
+typedef struct {
     operation operation;
-    struct posted_send *next; /* free, or done */
     uint8_t *data;
     uint32_t peer;
 } posted_send;
-
-typedef struct send_chunk {
-    struct send_chunk *next;
-    posted_send sends[SENDS_AT_ONCE];
-} send_chunk;
 
 typedef struct {
     fi_addr_t address;
@@ -81,8 +77,8 @@ struct pw_core_messages {
     receive *held; /* here, not handed out yet; in order of arrival */
     uint32_t num_held;
     receive *unposted; /* the provider had no room for them */
-    posted_send *free_sends, *done_sends;
-    send_chunk *chunks;
+    pw_pool sends;
+    pw_queue done_sends;
     uint32_t *waiting_peers; /* with bursts that wait, each once */
     uint32_t num_waiting_peers;
     pw_waiting_pool pool;
@@ -268,29 +264,6 @@ static int refuse_lost(const pw_core_messages *messages, uint32_t peer, pw_sente
                               library->strerror(messages->peers[peer].lost_error));
 }
 
-static posted_send *take_send(pw_core_messages *messages)
-{
-    if (!messages->free_sends) {
-        send_chunk *chunk = calloc(1, sizeof *chunk);
-        if (!chunk) return NULL;
-        chunk->next = messages->chunks;
-        messages->chunks = chunk;
-        for (uint32_t i = 0; i < SENDS_AT_ONCE; i++) {
-            chunk->sends[i].next = messages->free_sends;
-            messages->free_sends = &chunk->sends[i];
-        }
-    }
-    posted_send *it = messages->free_sends;
-    messages->free_sends = it->next;
-    return it;
-}
-
-static void give_back(pw_core_messages *messages, posted_send *it)
-{
-    it->next = messages->free_sends;
-    messages->free_sends = it;
-}
-
 static enum try_result try_send(pw_core_messages *messages, uint32_t peer, uint8_t *data,
                                 uint32_t num_bytes)
 {
@@ -304,13 +277,14 @@ static enum try_result try_send(pw_core_messages *messages, uint32_t peer, uint8
     if (num_bytes <= messages->core.inject_bytes) {
         code = fi_injectdata(endpoint, data, num_bytes, tag, to->address);
     } else {
-        it = take_send(messages);
+        it = pw_pool_take(&messages->sends, sizeof *it);
         if (!it) return TRY_NO_MEMORY;
+        it->operation.is_receive = false;
         it->data = data;
         it->peer = peer;
         code =
             fi_senddata(endpoint, data, num_bytes, NULL, tag, to->address, &it->operation.context);
-        if (code) give_back(messages, it);
+        if (code) pw_pool_give(&messages->sends, it);
     }
     if (code == -FI_EAGAIN) return TRY_LATER;
     if (code) {
@@ -386,22 +360,16 @@ static void send_waiting(pw_core_messages *messages)
 static void send_done(pw_core_messages *messages, posted_send *it, int error)
 {
     if (error) lose(messages, it->peer, error);
-    it->next = messages->done_sends;
-    messages->done_sends = it;
+    pw_queue_append(&messages->done_sends, it);
 }
 
 uint8_t *pw_core_messages_sent(pw_core_messages *messages)
 {
     uint8_t *data;
     do {
-        posted_send *it = messages->done_sends;
-        if (it) {
-            data = it->data;
-            messages->done_sends = it->next;
-            give_back(messages, it);
-        } else {
-            data = pw_waiting_take(&messages->pool, &messages->gone);
-        }
+        posted_send *it = pw_queue_take(&messages->done_sends);
+        data = it ? it->data : pw_waiting_take(&messages->pool, &messages->gone);
+        if (it) pw_pool_give(&messages->sends, it);
         messages->num_pending -= data != NULL;
     } while (data == messages->hello); /* is not the node's */
     return data;
@@ -497,8 +465,8 @@ static int make_receives(pw_core_messages *messages)
     return PW_OK;
 }
 
-int pw_core_messages_open(const pw_fabric_library *library, const char *provider,
-                          const char *interface, const pw_core_messages_options *options,
+int pw_core_messages_open(const pw_fabric_library *library, const pw_core_messages_options *options,
+                          void *name, size_t room_bytes, uint8_t *name_bytes,
                           pw_core_messages **out, pw_sentence *reason)
 {
     int code = PW_ERR_NOMEM;
@@ -513,7 +481,9 @@ int pw_core_messages_open(const pw_fabric_library *library, const char *provider
                            options->num_nodes);
         goto failed;
     }
-    code = pw_core_endpoint_open(library, provider, interface, &messages->core, reason);
+    code = pw_core_endpoint_open(library, options->provider, options->interface, &messages->core,
+                                 reason);
+    if (!code) code = pw_core_endpoint_name(&messages->core, name, &room_bytes, reason);
     if (code) goto failed;
     code = make_receives(messages);
     if (code) {
@@ -521,17 +491,12 @@ int pw_core_messages_open(const pw_fabric_library *library, const char *provider
                            PW_BURST_BYTES);
         goto failed;
     }
+    *name_bytes = (uint8_t)room_bytes;
     *out = messages;
     return PW_OK;
 failed:
     pw_core_messages_close(messages, true);
     return code;
-}
-
-int pw_core_messages_name(const pw_core_messages *messages, void *out, size_t *num_bytes,
-                          pw_sentence *reason)
-{
-    return pw_core_endpoint_name(&messages->core, out, num_bytes, reason);
 }
 
 void pw_core_messages_set_hello(pw_core_messages *messages, const void *hello, size_t num_bytes)
@@ -563,10 +528,12 @@ int pw_core_messages_add(pw_core_messages *messages, uint32_t peer, const void *
     return PW_OK;
 }
 
-void pw_core_messages_read_counters(const pw_core_messages *messages,
-                                    pw_core_messages_counters *out)
+void pw_core_messages_add_counters(const pw_core_messages *messages, pw_core_messages_counters *sum)
 {
-    *out = messages->counters;
+    if (!messages) return;
+    sum->num_sent += messages->counters.num_sent;
+    sum->num_dropped += messages->counters.num_dropped;
+    sum->num_lost += messages->counters.num_lost;
 }
 
 void pw_core_messages_close(pw_core_messages *messages, bool is_owner)
@@ -576,11 +543,7 @@ void pw_core_messages_close(pw_core_messages *messages, bool is_owner)
     for (uint32_t i = 0; messages->peers && i < messages->options.num_nodes; i++)
         probe_clear(&messages->peers[i].probe);
     for (uint32_t i = 0; i < RECEIVES; i++) free(messages->receives[i].buffer);
-    while (messages->chunks) {
-        send_chunk *chunk = messages->chunks;
-        messages->chunks = chunk->next;
-        free(chunk);
-    }
+    pw_pool_finish(&messages->sends);
     pw_pool_finish(&messages->pool);
     free(messages->waiting_peers);
     free(messages->peers);

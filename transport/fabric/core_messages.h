@@ -21,6 +21,7 @@
 typedef struct pw_core_messages pw_core_messages;
 
 typedef struct {
+    const char *provider, *interface; /* as of pw_core_endpoint_open */
     uint32_t node, num_nodes;
     uint32_t key; /* that messages to this node must bear */
 } pw_core_messages_options;
@@ -28,13 +29,10 @@ typedef struct {
 /* What arrived: a hello is anybody's, its data are not to be believed. */
 enum { PW_CORE_BURST = 0, PW_CORE_HELLO = 1 };
 
-/* As pw_core_endpoint_open. */
-int pw_core_messages_open(const pw_fabric_library *library, const char *provider,
-                          const char *interface, const pw_core_messages_options *options,
+/* As pw_core_endpoint_open. name: of the endpoint, for pw_core_messages_add of the peers. */
+int pw_core_messages_open(const pw_fabric_library *library, const pw_core_messages_options *options,
+                          void *name, size_t room_bytes, uint8_t *name_bytes,
                           pw_core_messages **out, pw_sentence *reason);
-/* The endpoint's name, for pw_core_messages_add of the peers; at most room bytes. */
-int pw_core_messages_name(const pw_core_messages *messages, void *out, size_t *num_bytes,
-                          pw_sentence *reason);
 /* What pw_core_messages_greet sends to any peer. */
 void pw_core_messages_set_hello(pw_core_messages *messages, const void *hello, size_t num_bytes);
 
@@ -61,8 +59,9 @@ typedef struct {
     uint64_t num_dropped; /* messages that were not for this node, or too long */
     uint32_t num_lost;    /* peers */
 } pw_core_messages_counters;
-void pw_core_messages_read_counters(const pw_core_messages *messages,
-                                    pw_core_messages_counters *out);
+/* NULL has none. */
+void pw_core_messages_add_counters(const pw_core_messages *messages,
+                                   pw_core_messages_counters *sum);
 /* What has not left is lost. is_owner: false in a forked child, which must not touch the endpoint
  * of its parent. */
 void pw_core_messages_close(pw_core_messages *messages, bool is_owner);

@@ -24,13 +24,11 @@ static int region_close(struct fid *fid)
 
 static int region_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
-    (void)fid, (void)flags;
     return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
 }
 
 static int region_control(struct fid *fid, int command, void *argument)
 {
-    (void)fid, (void)argument;
     return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 
@@ -88,7 +86,6 @@ static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t
                 uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **out,
                 void *context)
 {
-    (void)offset, (void)requested_key, (void)flags;
     if (count != 1) return -FI_EINVAL; /* mr_iov_limit */
     return open_region((pw_fi_domain *)(void *)fid, iov, access, context, out);
 }
@@ -96,7 +93,6 @@ static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                    struct fid_mr **out)
 {
-    (void)flags;
     if (attr->iov_count != 1) return -FI_EINVAL;
     return open_region((pw_fi_domain *)(void *)fid, attr->mr_iov, attr->access, attr->context, out);
 }
@@ -128,32 +124,14 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-static int no_scalable(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                       void *context)
-{
-    (void)domain, (void)info, (void)ep, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_poll(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out)
-{
-    (void)domain, (void)attr, (void)out;
-    return -FI_ENOSYS;
-}
-
-static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out,
-                  void *context)
-{
-    (void)domain, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out,
-                  void *context)
-{
-    (void)domain, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
+PW_FI_ABSENT(static int, no_scalable, struct fid_domain *domain, struct fi_info *info,
+             struct fid_ep **ep, void *context)
+PW_FI_ABSENT(static int, no_poll, struct fid_domain *domain, struct fi_poll_attr *attr,
+             struct fid_poll **out)
+PW_FI_ABSENT(static int, no_stx, struct fid_domain *domain, struct fi_tx_attr *attr,
+             struct fid_stx **out, void *context)
+PW_FI_ABSENT(static int, no_srx, struct fid_domain *domain, struct fi_rx_attr *attr,
+             struct fid_ep **out, void *context)
 
 static struct fi_ops domain_fid_ops = PW_FI_ONLY_CLOSE(domain_close);
 static struct fi_ops_domain domain_ops = {
@@ -172,7 +150,6 @@ static struct fi_ops_domain domain_ops = {
 int pw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out,
                       void *context)
 {
-    (void)fabric, (void)info;
     pw_fi_process *process;
     const int error = pw_fi_process_get(&process);
     if (error) return -error;

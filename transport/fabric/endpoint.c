@@ -5,23 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS \
-    INT64_C(2000000000) /* wall time without a sign of a peer, before it counts as gone */
-
 /* ---- what becomes of an endpoint's operations when it closes: none is told, the program's buffers
  * are its own again, and what peers still want of them finds nobody. */
 
-/* It is in no list; nor does it count any more for the buffer that it lands in. */
+/* Out of its list; nor does it count any more for the buffer that it lands in. */
+static void detach(pw_fi_process *process, pw_fi_operation *operation)
+{
+    pw_operation_unlink(&operation->base);
+    operation->sink = NULL;
+    if (!operation->parent) return;
+    operation->parent->sink = NULL;
+    pw_fi_release(process, operation->parent);
+    operation->parent = NULL;
+}
+
 static void drop(pw_fi_process *process, pw_fi_operation *operation)
 {
     (void)pw_operation_release(&process->messages, &operation->base);
-    if (operation->parent) {
-        operation->parent->sink = NULL;
-        pw_fi_release(process, operation->parent);
-    }
-    pw_operation_unlink(&operation->base);
-    operation->parent = NULL;
-    operation->sink = NULL;
+    detach(process, operation);
     if (!operation->base.is_multi) pw_fi_give(process, operation);
     else pw_fi_release(process, operation); /* messages may land in it still */
 }
@@ -31,9 +32,7 @@ static void drop_of(pw_fi_process *process, pw_operation_list *list, const pw_fi
     for (pw_operation *next, *each = list->head; each; each = next) {
         next = each->next;
         pw_fi_operation *operation = pw_fi_operation_of(each);
-        if (operation->endpoint != endpoint) continue;
-        pw_operation_unlink(each);
-        drop(process, operation);
+        if (operation->endpoint == endpoint) drop(process, operation);
     }
 }
 
@@ -54,39 +53,20 @@ static pw_fi_operation *owner_of(const pw_handle *handle, const pw_fi_endpoint *
     return operation && operation->endpoint == endpoint ? operation : NULL;
 }
 
-/* Is anything moving that the endpoint began itself? A send waits for the peer's receive. */
-static bool is_moving(const pw_fi_process *process, const pw_fi_endpoint *endpoint)
+/* Is nothing moving that the endpoint began itself? A send waits for the peer's receive. */
+static bool is_still(const pw_fi_process *process, const pw_fi_endpoint *endpoint)
 {
     for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
         const pw_fi_operation *operation = owner_of(each, endpoint);
-        if (operation && operation->base.kind != PW_OPERATION_SEND) return true;
+        if (operation && operation->base.kind != PW_OPERATION_SEND) return false;
     }
-    return false;
-}
-
-static void settle(pw_fi_process *process, const pw_fi_endpoint *endpoint)
-{
-    int64_t moved_ns = pw_clock_wall_ns();
-    while (is_moving(process, endpoint) && pw_clock_wall_ns() - moved_ns < PATIENCE_NS) {
-        const int code = pw_node_turn(process->node, true);
-        if (code < 0) return;
-        if (code > 0) {
-            moved_ns = pw_clock_wall_ns();
-            pw_node_busy(process->node);
-        } else pw_node_idle(process->node);
-    }
+    return true;
 }
 
 /* Its end is told to nobody; until then the NI has its memory. */
 static void orphan(pw_fi_process *process, pw_fi_operation *operation)
 {
-    pw_fi_operation *parent = operation->parent;
-    pw_operation_unlink(&operation->base);
-    if (parent) parent->sink = NULL;
-    if (parent) pw_fi_release(process, parent);
-    pw_operation_unlink(&operation->base);
-    operation->parent = NULL;
-    operation->sink = NULL;
+    detach(process, operation);
     operation->endpoint = NULL;
     operation->num_parts = 0;
     operation->has_remote_data = false;
@@ -98,7 +78,7 @@ static void abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
     pw_operation_list over = {0};
     drop_of(process, &process->waiting_writes, endpoint);
     drop_of(process, &process->messages.posted, endpoint);
-    settle(process, endpoint);
+    pw_fi_turn_until(process, is_still, endpoint, UINT32_MAX);
     for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
         pw_fi_operation *operation = owner_of(each, endpoint);
         if (operation) orphan(process, operation);
@@ -250,55 +230,17 @@ static int get_name(struct fid *fid, void *name, size_t *num_bytes)
 
 /* What endpoints of other kinds can do: connect, be shared. */
 
-static int no_set_name(struct fid *fid, void *name, size_t num_bytes)
-{
-    (void)fid, (void)name, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_peer(struct fid_ep *fid, void *name, size_t *num_bytes)
-{
-    (void)fid, (void)name, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_connect(struct fid_ep *fid, const void *name, const void *data, size_t num_bytes)
-{
-    (void)fid, (void)name, (void)data, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_accept(struct fid_ep *fid, const void *data, size_t num_bytes)
-{
-    (void)fid, (void)data, (void)num_bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_shutdown(struct fid_ep *fid, uint64_t flags)
-{
-    (void)fid, (void)flags;
-    return -FI_ENOSYS;
-}
-
-static int no_transmit_context(struct fid_ep *fid, int idx, struct fi_tx_attr *attr,
-                               struct fid_ep **out, void *context)
-{
-    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_receive_context(struct fid_ep *fid, int idx, struct fi_rx_attr *attr,
-                              struct fid_ep **out, void *context)
-{
-    (void)fid, (void)idx, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_size_left(struct fid_ep *fid)
-{
-    (void)fid;
-    return -FI_ENOSYS;
-}
+PW_FI_ABSENT(static int, no_set_name, struct fid *fid, void *name, size_t num_bytes)
+PW_FI_ABSENT(static int, no_peer, struct fid_ep *fid, void *name, size_t *num_bytes)
+PW_FI_ABSENT(static int, no_connect, struct fid_ep *fid, const void *name, const void *data,
+             size_t num_bytes)
+PW_FI_ABSENT(static int, no_accept, struct fid_ep *fid, const void *data, size_t num_bytes)
+PW_FI_ABSENT(static int, no_shutdown, struct fid_ep *fid, uint64_t flags)
+PW_FI_ABSENT(static int, no_transmit_context, struct fid_ep *fid, int idx, struct fi_tx_attr *attr,
+             struct fid_ep **out, void *context)
+PW_FI_ABSENT(static int, no_receive_context, struct fid_ep *fid, int idx, struct fi_rx_attr *attr,
+             struct fid_ep **out, void *context)
+PW_FI_ABSENT(static ssize_t, no_size_left, struct fid_ep *fid)
 
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
                                 .close = endpoint_close,

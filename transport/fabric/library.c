@@ -15,16 +15,21 @@ static const entry_point entry_points[] = {
     {"fi_fabric", offsetof(pw_fabric_library, fabric)},
     {"fi_strerror", offsetof(pw_fabric_library, strerror)},
     {"fi_version", offsetof(pw_fabric_library, version)},
-    {"fi_tostr", offsetof(pw_fabric_library, tostr)},
 };
 
-static int load(const char *path, int flags, pw_fabric_library *out, pw_sentence *reason)
+int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason)
 {
-    pw_fabric_library found = {.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags)};
-    int code = PW_ERR_HOST;
+    Dl_info file;
+    const int code = PW_ERR_HOST;
+    if (!dladdr(address_within, &file) || !file.dli_fname)
+        return pw_sentence_refuse(reason, code,
+                                  "whoever loaded the pagewire provider is no library: only a "
+                                  "libfabric can, from a folder of FI_PROVIDER_PATH");
+    const char *path = file.dli_fname;
+    pw_fabric_library found = {.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)};
     if (!found.handle)
-        return pw_sentence_refuse(reason, code, "libfabric cannot be loaded from %s: %s", path,
-                                  flags & RTLD_NOLOAD ? "it is no library of its own" : dlerror());
+        return pw_sentence_refuse(
+            reason, code, "libfabric cannot be loaded from %s: it is no library of its own", path);
     for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; i++) {
         void *function = dlsym(found.handle, entry_points[i].name);
         if (!function) {
@@ -50,25 +55,4 @@ static int load(const char *path, int flags, pw_fabric_library *out, pw_sentence
 failed:
     dlclose(found.handle);
     return code;
-}
-
-int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason)
-{
-    Dl_info file;
-    if (!dladdr(address_within, &file) || !file.dli_fname)
-        return pw_sentence_refuse(reason, PW_ERR_HOST,
-                                  "whoever loaded the pagewire provider is no library: only a "
-                                  "libfabric can, from a folder of FI_PROVIDER_PATH");
-    return load(file.dli_fname, RTLD_NOLOAD, out, reason);
-}
-
-int pw_fabric_library_open(const char *path, pw_fabric_library *out, pw_sentence *reason)
-{
-    return load(path, 0, out, reason);
-}
-
-void pw_fabric_library_close(pw_fabric_library *library)
-{
-    if (library->handle) dlclose(library->handle);
-    *library = (pw_fabric_library){0};
 }

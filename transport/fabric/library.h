@@ -19,14 +19,10 @@ typedef struct {
     int (*fabric)(struct fi_fabric_attr *attributes, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int error_number);
     uint32_t (*version)(void);
-    char *(*tostr)(const void *data, enum fi_type type);
     void *handle; /* of dlopen: keeps the library loaded */
 } pw_fabric_library;
 
 /* The one whose code or data the address lies in, as that of the caller of fi_prov_ini. PW_ERR_HOST
  * and a sentence: it is not libfabric, too old, or lacks a function. */
 int pw_fabric_library_find(const void *address_within, pw_fabric_library *out, pw_sentence *reason);
-/* The one of that file, loaded if it is not yet. */
-int pw_fabric_library_open(const char *path, pw_fabric_library *out, pw_sentence *reason);
-void pw_fabric_library_close(pw_fabric_library *library);
 #endif

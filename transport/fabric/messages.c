@@ -35,6 +35,17 @@ void pw_fi_scatter(const struct iovec *iov, size_t num_parts, const void *buffer
     }
 }
 
+int pw_fi_own_buffer(pw_fi_operation *operation, const struct iovec *iov, size_t num_parts,
+                     uint64_t num_bytes)
+{
+    operation->base.memory = malloc(num_bytes);
+    if (!operation->base.memory) return PW_ERR_NOMEM;
+    operation->base.address = (uintptr_t)operation->base.memory;
+    operation->num_parts = (uint32_t)num_parts;
+    memcpy(operation->iov, iov, num_parts * sizeof *iov);
+    return PW_OK;
+}
+
 int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
                      uint32_t peer_endpoint, uint8_t kind, const void *payload,
                      uint32_t payload_bytes, int64_t at_ns, uint64_t data)
@@ -52,67 +63,46 @@ int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
 
 /* What a call asks to be sent. */
 typedef struct {
-    const struct iovec *iov;
-    size_t num_parts;
-    fi_addr_t to;
-    uint64_t tag, data;
-    void *context;
-    uint64_t flags; /* FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA */
-    bool is_tagged;
-    bool is_silent; /* fi_inject: no entry, though counted */
+    pw_fi_endpoint *endpoint;
+    const struct fi_msg_tagged *message;
+    uint64_t kind, flags; /* FI_MSG or FI_TAGGED; FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA */
+    uint64_t num_bytes;
+    uint32_t node;
+    pw_message_header header;
 } outgoing_call;
 
-static pw_message_header header_of(const pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                                   const outgoing_call *outgoing)
+static pw_fi_operation *new_send(const outgoing_call *outgoing)
 {
-    return (pw_message_header){
-        .context = pw_fi_context(peer->endpoint, outgoing->is_tagged),
-        .tag = outgoing->tag,
-        .data = outgoing->data,
-        .source = endpoint->number,
-        .has_data = (outgoing->flags & FI_REMOTE_CQ_DATA) != 0,
-    };
-}
-
-static pw_fi_operation *new_send(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                                 const outgoing_call *outgoing, uint64_t num_bytes)
-{
-    pw_fi_operation *operation = pw_fi_take(endpoint->process, PW_OPERATION_SEND);
+    pw_fi_endpoint *endpoint = outgoing->endpoint;
+    pw_fi_operation *operation = pw_fi_new(endpoint, PW_OPERATION_SEND, &endpoint->send,
+                                           outgoing->flags, outgoing->message->context);
     if (!operation) return NULL;
-    const pw_fi_sink *sink = &endpoint->send;
-    operation->endpoint = endpoint;
-    operation->sink = outgoing->is_silent && !sink->counter ? NULL : sink;
-    operation->is_silent = outgoing->is_silent;
-    operation->wants_entry = pw_fi_wants_entry(sink, outgoing->flags);
-    operation->context = outgoing->context;
-    operation->flags = FI_SEND | (outgoing->is_tagged ? FI_TAGGED : FI_MSG);
-    operation->base.peer = peer->node;
-    operation->base.num_bytes = num_bytes;
+    operation->flags = FI_SEND | outgoing->kind;
+    operation->base.peer = outgoing->node;
+    operation->base.num_bytes = outgoing->num_bytes;
     return operation;
 }
 
 /* The message as one piece: where it stands, or gathered to `room`. */
-static const void *in_one_piece(const outgoing_call *outgoing, void *room)
+static const void *in_one_piece(const struct fi_msg_tagged *message, void *room)
 {
-    if (outgoing->num_parts == 0) return room;
-    if (outgoing->num_parts == 1) return outgoing->iov[0].iov_base;
-    pw_fi_gather(room, outgoing->iov, outgoing->num_parts);
+    if (message->iov_count == 0) return room;
+    if (message->iov_count == 1) return message->msg_iov[0].iov_base;
+    pw_fi_gather(room, message->msg_iov, message->iov_count);
     return room;
 }
 
-static int send_eager(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                      const outgoing_call *outgoing, uint64_t num_bytes)
+static int send_eager(const outgoing_call *outgoing)
 {
+    pw_fi_endpoint *endpoint = outgoing->endpoint;
     pw_fi_process *process = endpoint->process;
-    const pw_message_header header = header_of(endpoint, peer, outgoing);
     const bool is_told =
-        endpoint->send.counter ||
-        (!outgoing->is_silent && pw_fi_wants_entry(&endpoint->send, outgoing->flags));
-    pw_fi_operation *operation = is_told ? new_send(endpoint, peer, outgoing, num_bytes) : NULL;
+        endpoint->send.counter || pw_fi_wants_entry(&endpoint->send, outgoing->flags);
+    pw_fi_operation *operation = is_told ? new_send(outgoing) : NULL;
     if (is_told && !operation) return PW_ERR_NOMEM;
-    const void *piece = in_one_piece(outgoing, process->scratch);
-    const int code = pw_messages_send_eager(&process->messages, peer->node, (uintptr_t)piece,
-                                            num_bytes, &header);
+    const void *piece = in_one_piece(outgoing->message, process->scratch);
+    const int code = pw_messages_send_eager(&process->messages, outgoing->node, (uintptr_t)piece,
+                                            outgoing->num_bytes, &outgoing->header);
     if (!operation) return code;
     if (code < 0) {
         pw_fi_give(process, operation);
@@ -122,23 +112,19 @@ static int send_eager(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
     return pw_fi_end(process, operation);
 }
 
-static int send_exposed(pw_fi_endpoint *endpoint, const pw_fi_peer *peer,
-                        const outgoing_call *outgoing, uint64_t num_bytes)
+static int send_exposed(const outgoing_call *outgoing)
 {
-    pw_fi_process *process = endpoint->process;
-    const pw_message_header header = header_of(endpoint, peer, outgoing);
-    pw_fi_operation *operation = new_send(endpoint, peer, outgoing, num_bytes);
+    pw_fi_process *process = outgoing->endpoint->process;
+    const struct fi_msg_tagged *message = outgoing->message;
+    pw_fi_operation *operation = new_send(outgoing);
     if (!operation) return PW_ERR_NOMEM;
-    void *memory = NULL;
-    if (outgoing->num_parts > 1) {
-        memory = operation->base.memory = malloc(num_bytes);
-        if (!memory) {
-            pw_fi_give(process, operation);
-            return PW_ERR_NOMEM;
-        }
+    if (message->iov_count > 1 && pw_fi_own_buffer(operation, message->msg_iov, message->iov_count,
+                                                   outgoing->num_bytes) < 0) {
+        pw_fi_give(process, operation);
+        return PW_ERR_NOMEM;
     }
-    operation->base.address = (uintptr_t)in_one_piece(outgoing, memory);
-    return pw_messages_send_exposed(&process->messages, &operation->base, &header);
+    operation->base.address = (uintptr_t)in_one_piece(message, operation->base.memory);
+    return pw_messages_send_exposed(&process->messages, &operation->base, &outgoing->header);
 }
 
 /* Errors of the machine end the run: a message would be lost without a word. */
@@ -149,39 +135,42 @@ static ssize_t result_of(pw_fi_process *process, int code)
     return -pw_fi_error_of(code);
 }
 
-static ssize_t send_message(struct fid_ep *fid, const outgoing_call *outgoing)
+/* kind: FI_MSG, without a tag, or FI_TAGGED. */
+static ssize_t send_message(struct fid_ep *fid, uint64_t kind, const struct fi_msg_tagged *message,
+                            uint64_t flags)
 {
     pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
     pw_fi_process *process = endpoint->process;
     if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
-    if (outgoing->num_parts > PW_FI_IOV_MAX) return -FI_EINVAL;
-    const uint64_t num_bytes = pw_fi_total_bytes(outgoing->iov, outgoing->num_parts);
+    if (message->iov_count > PW_FI_IOV_MAX) return -FI_EINVAL;
+    const uint64_t num_bytes = pw_fi_total_bytes(message->msg_iov, message->iov_count);
     if (num_bytes > PW_FI_MESSAGE_MAX_BYTES) return -FI_EMSGSIZE;
-    if (outgoing->flags & FI_INJECT && num_bytes > pw_fi_inject_bytes()) return -FI_EMSGSIZE;
+    if (flags & FI_INJECT && num_bytes > pw_fi_inject_bytes()) return -FI_EMSGSIZE;
     pw_fi_enter(process);
-    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, outgoing->to);
+    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, message->addr);
     ssize_t result = -FI_EINVAL;
     if (process->has_failed) result = -FI_EIO;
     else if (peer) {
+        const outgoing_call outgoing = {
+            .endpoint = endpoint,
+            .message = message,
+            .kind = kind,
+            .flags = flags,
+            .num_bytes = num_bytes,
+            .node = peer->node,
+            .header = {.context = pw_fi_context(peer->endpoint, kind == FI_TAGGED),
+                       .tag = message->tag,
+                       .data = message->data,
+                       .source = endpoint->number,
+                       .has_data = (flags & FI_REMOTE_CQ_DATA) != 0}};
         pw_fi_count_bytes(process, num_bytes);
         result = result_of(process, num_bytes <= process->messages.eager_limit_bytes
-                                        ? send_eager(endpoint, peer, outgoing, num_bytes)
-                                        : send_exposed(endpoint, peer, outgoing, num_bytes));
+                                        ? send_eager(&outgoing)
+                                        : send_exposed(&outgoing));
     }
     pw_fi_leave(process);
     return result;
 }
-
-/* What a call asks to be received. */
-typedef struct {
-    const struct iovec *iov;
-    size_t num_parts;
-    fi_addr_t from;
-    uint64_t tag, ignore;
-    void *context;
-    uint64_t flags;
-    bool is_tagged;
-} incoming;
 
 /* ---- looking at messages that came early */
 
@@ -261,19 +250,17 @@ static int take_claimed(pw_fi_process *process, pw_fi_operation *receive, uint64
 
 /* ---- posting */
 
-static pw_fi_operation *new_receive(pw_fi_endpoint *endpoint, const incoming *wanted)
+static pw_fi_operation *new_receive(pw_fi_endpoint *endpoint, uint64_t kind,
+                                    const struct fi_msg_tagged *wanted, uint64_t flags)
 {
-    pw_fi_operation *receive = pw_fi_take(endpoint->process, PW_OPERATION_RECEIVE);
+    pw_fi_operation *receive =
+        pw_fi_new(endpoint, PW_OPERATION_RECEIVE, &endpoint->receive, flags, wanted->context);
     if (!receive) return NULL;
-    receive->endpoint = endpoint;
-    receive->sink = &endpoint->receive;
-    receive->wants_entry = pw_fi_wants_entry(&endpoint->receive, wanted->flags);
-    receive->context = wanted->context;
-    receive->flags = FI_RECV | (wanted->is_tagged ? FI_TAGGED : FI_MSG);
-    receive->base.context = pw_fi_context(endpoint->number, wanted->is_tagged);
+    receive->flags = FI_RECV | kind;
+    receive->base.context = pw_fi_context(endpoint->number, kind == FI_TAGGED);
     receive->base.tag = wanted->tag;
     receive->base.ignore = wanted->ignore;
-    receive->base.is_multi = (wanted->flags & FI_MULTI_RECV) != 0;
+    receive->base.is_multi = (flags & FI_MULTI_RECV) != 0;
     receive->num_users = 1;
     receive->base.peer = PW_ANY_NODE;
     receive->base.posted_ns = endpoint->process->clock->now_ns;
@@ -281,55 +268,52 @@ static pw_fi_operation *new_receive(pw_fi_endpoint *endpoint, const incoming *wa
 }
 
 /* Where the message shall land. */
-static int give_buffer(pw_fi_operation *receive, const incoming *wanted)
+static int give_buffer(pw_fi_operation *receive, const struct fi_msg_tagged *wanted)
 {
-    receive->base.capacity_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
-    if (wanted->num_parts == 1) receive->base.address = (uintptr_t)wanted->iov[0].iov_base;
-    if (wanted->num_parts <= 1) return PW_OK;
-    receive->base.memory = malloc(receive->base.capacity_bytes);
-    if (!receive->base.memory) return PW_ERR_NOMEM;
-    receive->base.address = (uintptr_t)receive->base.memory;
-    receive->num_parts = (uint32_t)wanted->num_parts;
-    memcpy(receive->iov, wanted->iov, wanted->num_parts * sizeof *wanted->iov);
-    return PW_OK;
+    receive->base.capacity_bytes = pw_fi_total_bytes(wanted->msg_iov, wanted->iov_count);
+    if (wanted->iov_count == 1) receive->base.address = (uintptr_t)wanted->msg_iov[0].iov_base;
+    if (wanted->iov_count <= 1) return PW_OK;
+    return pw_fi_own_buffer(receive, wanted->msg_iov, wanted->iov_count,
+                            receive->base.capacity_bytes);
 }
 
-static int post(pw_fi_process *process, pw_fi_operation *receive, const incoming *wanted)
+static int post(pw_fi_process *process, pw_fi_operation *receive, uint64_t flags)
 {
-    if (wanted->flags & FI_PEEK) return peek(process, receive, wanted->flags);
+    if (flags & FI_PEEK) return peek(process, receive, flags);
     if (!receive->base.is_multi) {
         const int code = pw_operation_acquire(&process->messages, &receive->base);
         if (code < 0) return code;
     }
-    if (!(wanted->flags & FI_CLAIM)) return pw_messages_post(&process->messages, &receive->base);
+    if (!(flags & FI_CLAIM)) return pw_messages_post(&process->messages, &receive->base);
     receive->base.posted_ns = process->clock->now_ns;
-    return take_claimed(process, receive, wanted->flags);
+    return take_claimed(process, receive, flags);
 }
 
-static ssize_t receive_message(struct fid_ep *fid, const incoming *wanted)
+static ssize_t receive_message(struct fid_ep *fid, uint64_t kind,
+                               const struct fi_msg_tagged *wanted, uint64_t asked_flags)
 {
     pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
     pw_fi_process *process = endpoint->process;
+    const size_t num_parts = wanted->iov_count;
+    const uint64_t flags = kind == FI_TAGGED ? asked_flags & ~FI_MULTI_RECV : asked_flags;
     if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
-    if (wanted->num_parts > PW_FI_IOV_MAX ||
-        (wanted->flags & FI_MULTI_RECV && wanted->num_parts != 1))
-        return -FI_EINVAL;
-    if (wanted->num_parts > 1 &&
-        pw_fi_total_bytes(wanted->iov, wanted->num_parts) > PW_FI_MESSAGE_MAX_BYTES)
+    if (num_parts > PW_FI_IOV_MAX || (flags & FI_MULTI_RECV && num_parts != 1)) return -FI_EINVAL;
+    if (num_parts > 1 && pw_fi_total_bytes(wanted->msg_iov, num_parts) > PW_FI_MESSAGE_MAX_BYTES)
         return -FI_EMSGSIZE;
     pw_fi_enter(process);
-    pw_fi_operation *receive = process->has_failed ? NULL : new_receive(endpoint, wanted);
+    pw_fi_operation *receive =
+        process->has_failed ? NULL : new_receive(endpoint, kind, wanted, flags);
     int code = receive ? PW_OK : process->has_failed ? PW_ERR_HOST : PW_ERR_NOMEM;
-    if (receive && !(wanted->flags & FI_PEEK)) code = give_buffer(receive, wanted);
-    if (code == PW_OK && wanted->from != FI_ADDR_UNSPEC && endpoint->caps & FI_DIRECTED_RECV) {
-        const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->from);
+    if (receive && !(flags & FI_PEEK)) code = give_buffer(receive, wanted);
+    if (code == PW_OK && wanted->addr != FI_ADDR_UNSPEC && endpoint->caps & FI_DIRECTED_RECV) {
+        const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->addr);
         receive->base.peer = peer ? peer->node : PW_ANY_NODE;
         receive->base.source = peer ? peer->endpoint : 0;
         if (!peer) code = PW_ERR_INVALID;
     }
     if (code < 0) {
         if (receive) pw_fi_give(process, receive);
-    } else if ((code = post(process, receive, wanted)) < 0) {
+    } else if ((code = post(process, receive, flags)) < 0) {
         pw_fi_process_fail(process, "a receive cannot be posted: %s",
                            pw_node_reason(process->node));
     }
@@ -355,78 +339,42 @@ int pw_fi_cancel_receive(pw_fi_endpoint *endpoint, const void *context)
     return -FI_ENOENT;
 }
 
-static ssize_t recvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors, size_t count,
-                     fi_addr_t from, void *context)
+/* ---- libfabric's calls */
+
+static struct fi_msg_tagged without_tag(const struct fi_msg *message)
 {
-    (void)descriptors;
-    return receive_message(fid, &(incoming){.iov = iov,
-                                            .num_parts = count,
-                                            .from = from,
-                                            .context = context,
-                                            .flags = pw_fi_endpoint_of(fid)->receive_flags});
+    return (struct fi_msg_tagged){.msg_iov = message->msg_iov,
+                                  .iov_count = message->iov_count,
+                                  .addr = message->addr,
+                                  .context = message->context,
+                                  .data = message->data};
 }
 
-static ssize_t recv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
-                    fi_addr_t from, void *context)
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
+                         size_t count, fi_addr_t from, void *context)
 {
-    const struct iovec iov = {buffer, num_bytes};
-    return recvv(fid, &iov, &descriptor, 1, from, context);
+    const struct fi_msg_tagged wanted = {iov, descriptors, count, from, 0, 0, context, 0};
+    return receive_message(fid, FI_MSG, &wanted, pw_fi_endpoint_of(fid)->receive_flags);
 }
 
-static ssize_t recvmsg(struct fid_ep *fid, const struct fi_msg *message, uint64_t flags)
-{
-    return receive_message(fid, &(incoming){.iov = message->msg_iov,
-                                            .num_parts = message->iov_count,
-                                            .from = message->addr,
-                                            .context = message->context,
-                                            .flags = flags});
-}
-
-static ssize_t trecvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors, size_t count,
-                      fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
-{
-    (void)descriptors;
-    return receive_message(
-        fid, &(incoming){.iov = iov,
-                         .num_parts = count,
-                         .from = from,
-                         .tag = tag,
-                         .ignore = ignore,
-                         .context = context,
-                         .flags = pw_fi_endpoint_of(fid)->receive_flags & ~FI_MULTI_RECV,
-                         .is_tagged = true});
-}
-
-static ssize_t trecv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
-                     fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+static ssize_t msg_recv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
+                        fi_addr_t from, void *context)
 {
     const struct iovec iov = {buffer, num_bytes};
-    return trecvv(fid, &iov, &descriptor, 1, from, tag, ignore, context);
+    return msg_recvv(fid, &iov, &descriptor, 1, from, context);
 }
 
-static ssize_t trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *message, uint64_t flags)
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *message, uint64_t flags)
 {
-    return receive_message(fid, &(incoming){.iov = message->msg_iov,
-                                            .num_parts = message->iov_count,
-                                            .from = message->addr,
-                                            .tag = message->tag,
-                                            .ignore = message->ignore,
-                                            .context = message->context,
-                                            .flags = flags & ~FI_MULTI_RECV,
-                                            .is_tagged = true});
+    const struct fi_msg_tagged wanted = without_tag(message);
+    return receive_message(fid, FI_MSG, &wanted, flags);
 }
-
-/* ---- messages without tags */
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                          size_t count, fi_addr_t to, void *context)
 {
-    (void)descriptors;
-    return send_message(fid, &(outgoing_call){.iov = iov,
-                                              .num_parts = count,
-                                              .to = to,
-                                              .context = context,
-                                              .flags = pw_fi_transmit_flags(fid)});
+    const struct fi_msg_tagged message = {iov, descriptors, count, to, 0, 0, context, 0};
+    return send_message(fid, FI_MSG, &message, pw_fi_transmit_flags(fid));
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
@@ -438,58 +386,38 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buffer, size_t num_bytes
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *message, uint64_t flags)
 {
-    return send_message(fid, &(outgoing_call){.iov = message->msg_iov,
-                                              .num_parts = message->iov_count,
-                                              .to = message->addr,
-                                              .data = message->data,
-                                              .context = message->context,
-                                              .flags = flags});
-}
-
-static ssize_t inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to,
-                      uint64_t data, uint64_t tag, uint64_t flags, bool is_tagged)
-{
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid, &(outgoing_call){.iov = &iov,
-                                              .num_parts = 1,
-                                              .to = to,
-                                              .tag = tag,
-                                              .data = data,
-                                              .flags = FI_INJECT | flags,
-                                              .is_tagged = is_tagged,
-                                              .is_silent = true});
+    const struct fi_msg_tagged outgoing = without_tag(message);
+    return send_message(fid, FI_MSG, &outgoing, flags);
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to)
 {
-    return inject(fid, buffer, num_bytes, to, 0, 0, 0, false);
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_msg_tagged message = {&iov, NULL, 1, to, 0, 0, NULL, 0};
+    return send_message(fid, FI_MSG, &message, PW_FI_INJECT);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                             void *descriptor, uint64_t data, fi_addr_t to, void *context)
 {
-    (void)descriptor;
     const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid,
-                        &(outgoing_call){.iov = &iov,
-                                         .num_parts = 1,
-                                         .to = to,
-                                         .data = data,
-                                         .context = context,
-                                         .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA});
+    const struct fi_msg_tagged message = {&iov, &descriptor, 1, to, 0, 0, context, data};
+    return send_message(fid, FI_MSG, &message, pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                               uint64_t data, fi_addr_t to)
 {
-    return inject(fid, buffer, num_bytes, to, data, 0, FI_REMOTE_CQ_DATA, false);
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_msg_tagged message = {&iov, NULL, 1, to, 0, 0, NULL, data};
+    return send_message(fid, FI_MSG, &message, PW_FI_INJECT | FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_msg pw_fi_message_ops = {
     .size = sizeof(struct fi_ops_msg),
-    .recv = recv,
-    .recvv = recvv,
-    .recvmsg = recvmsg,
+    .recv = msg_recv,
+    .recvv = msg_recvv,
+    .recvmsg = msg_recvmsg,
     .send = msg_send,
     .sendv = msg_sendv,
     .sendmsg = msg_sendmsg,
@@ -498,19 +426,32 @@ struct fi_ops_msg pw_fi_message_ops = {
     .injectdata = msg_injectdata,
 };
 
-/* ---- tagged messages */
+static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
+                            size_t count, fi_addr_t from, uint64_t tag, uint64_t ignore,
+                            void *context)
+{
+    const struct fi_msg_tagged wanted = {iov, descriptors, count, from, tag, ignore, context, 0};
+    return receive_message(fid, FI_TAGGED, &wanted, pw_fi_endpoint_of(fid)->receive_flags);
+}
+
+static ssize_t tagged_recv(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
+                           fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+{
+    const struct iovec iov = {buffer, num_bytes};
+    return tagged_recvv(fid, &iov, &descriptor, 1, from, tag, ignore, context);
+}
+
+static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *message,
+                              uint64_t flags)
+{
+    return receive_message(fid, FI_TAGGED, message, flags);
+}
 
 static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                             size_t count, fi_addr_t to, uint64_t tag, void *context)
 {
-    (void)descriptors;
-    return send_message(fid, &(outgoing_call){.iov = iov,
-                                              .num_parts = count,
-                                              .to = to,
-                                              .tag = tag,
-                                              .context = context,
-                                              .flags = pw_fi_transmit_flags(fid),
-                                              .is_tagged = true});
+    const struct fi_msg_tagged message = {iov, descriptors, count, to, tag, 0, context, 0};
+    return send_message(fid, FI_TAGGED, &message, pw_fi_transmit_flags(fid));
 }
 
 static ssize_t tagged_send(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -523,50 +464,39 @@ static ssize_t tagged_send(struct fid_ep *fid, const void *buffer, size_t num_by
 static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *message,
                               uint64_t flags)
 {
-    return send_message(fid, &(outgoing_call){.iov = message->msg_iov,
-                                              .num_parts = message->iov_count,
-                                              .to = message->addr,
-                                              .tag = message->tag,
-                                              .data = message->data,
-                                              .context = message->context,
-                                              .flags = flags,
-                                              .is_tagged = true});
+    return send_message(fid, FI_TAGGED, message, flags);
 }
 
 static ssize_t tagged_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to,
                              uint64_t tag)
 {
-    return inject(fid, buffer, num_bytes, to, 0, tag, 0, true);
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_msg_tagged message = {&iov, NULL, 1, to, tag, 0, NULL, 0};
+    return send_message(fid, FI_TAGGED, &message, PW_FI_INJECT);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                                void *descriptor, uint64_t data, fi_addr_t to, uint64_t tag,
                                void *context)
 {
-    (void)descriptor;
     const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    return send_message(fid,
-                        &(outgoing_call){.iov = &iov,
-                                         .num_parts = 1,
-                                         .to = to,
-                                         .tag = tag,
-                                         .data = data,
-                                         .context = context,
-                                         .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA,
-                                         .is_tagged = true});
+    const struct fi_msg_tagged message = {&iov, &descriptor, 1, to, tag, 0, context, data};
+    return send_message(fid, FI_TAGGED, &message, pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                                  uint64_t data, fi_addr_t to, uint64_t tag)
 {
-    return inject(fid, buffer, num_bytes, to, data, tag, FI_REMOTE_CQ_DATA, true);
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_msg_tagged message = {&iov, NULL, 1, to, tag, 0, NULL, data};
+    return send_message(fid, FI_TAGGED, &message, PW_FI_INJECT | FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_tagged pw_fi_tagged_ops = {
     .size = sizeof(struct fi_ops_tagged),
-    .recv = trecv,
-    .recvv = trecvv,
-    .recvmsg = trecvmsg,
+    .recv = tagged_recv,
+    .recvv = tagged_recvv,
+    .recvmsg = tagged_recvmsg,
     .send = tagged_send,
     .sendv = tagged_sendv,
     .sendmsg = tagged_sendmsg,

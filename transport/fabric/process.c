@@ -22,10 +22,10 @@
 #include "node/report/report.h"
 #include "transport/marks/rank.h"
 
-/* In vain, before what is under way counts as nobody's: so many turns, or so much wall time, as
- * each turn may rest for some ms. */
+/* In vain, before what is under way counts as nobody's: of wall time, without a sign of a peer; at
+ * the end of all also turns, each of which may rest for some ms. */
+#define PATIENCE_NS INT64_C(2000000000)
 #define DRAIN_TURNS 2000
-#define DRAIN_NS INT64_C(2000000000)
 
 #define NODES_SPARE 512 /* processes that the program may spawn, each a new node */
 #define EXPORTED __attribute__((visibility("default")))
@@ -100,10 +100,20 @@ void pw_fi_say(const char *sentence)
     fprintf(stderr, "pagewire: rank %u: error: %s\n", rank_of_environment(), sentence);
 }
 
-int pw_fi_refuse(int error, const char *sentence)
+static void refuse(const char *format, va_list arguments)
 {
+    char sentence[PW_CONFIG_REASON_BYTES];
+    vsnprintf(sentence, sizeof sentence, format, arguments);
     pw_fi_say(sentence);
     leave_note(sentence);
+}
+
+int pw_fi_refuse(int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(format, arguments);
+    va_end(arguments);
     return error;
 }
 
@@ -121,7 +131,7 @@ static void read_config(void)
         config_state = READ;
         return;
     }
-    pw_fi_refuse(FI_EINVAL, reason.text);
+    pw_fi_refuse(FI_EINVAL, "%s", reason.text);
 }
 
 bool pw_fi_is_configured(void)
@@ -160,7 +170,6 @@ static int lock_number(const char *directory, uint32_t node, bool is_spawned)
  * that no other process of the run has. FI_E*: a sentence has been printed. */
 static int claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
 {
-    char sentence[PW_CONFIG_REASON_BYTES];
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     uint32_t node = rank_of_environment();
     const bool is_spawned = pagewire_is_spawned();
@@ -182,16 +191,13 @@ static int claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
         return 0;
     }
     if (code < 0)
-        snprintf(sentence, sizeof sentence, "'%s/%u.node' cannot be locked: %s", directory, node,
-                 strerror(errno));
-    else if (is_spawned)
-        snprintf(sentence, sizeof sentence,
-                 "more than %u processes spawned: no node number is left",
-                 num_nodes - machine_nodes);
-    else
-        snprintf(sentence, sizeof sentence,
-                 "another process is node %u of this run: give each run a folder of its own", node);
-    return pw_fi_refuse(FI_EIO, sentence);
+        return pw_fi_refuse(FI_EIO, "'%s/%u.node' cannot be locked: %s", directory, node,
+                            strerror(errno));
+    if (is_spawned)
+        return pw_fi_refuse(FI_EIO, "more than %u processes spawned: no node number is left",
+                            num_nodes - machine_nodes);
+    return pw_fi_refuse(
+        FI_EIO, "another process is node %u of this run: give each run a folder of its own", node);
 }
 
 /* ---- making it */
@@ -208,7 +214,7 @@ static int open_wire(pw_fi_process *process, uint32_t node, uint32_t num_nodes)
     };
     const int code =
         pw_wire_fabric_create(libfabric, node, num_nodes, &options, &process->wire, &reason);
-    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), reason.text);
+    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), "%s", reason.text);
     process->card = pw_wire_card_open(pw_wire_fabric_address(process->wire));
     if (process->card >= 0) return 0;
     process->wire->ops->close(process->wire);
@@ -223,7 +229,7 @@ static int read_replay(int64_t **out, uint64_t *num_durations)
     if (config.run.compute != PW_COMPUTE_REPLAY) return 0;
     const int code = pw_durations_read(config.run.compute_replay, rank_of_environment(), out,
                                        num_durations, reason);
-    return code < 0 ? pw_fi_refuse(pw_fi_error_of(code), reason) : 0;
+    return code < 0 ? pw_fi_refuse(pw_fi_error_of(code), "%s", reason) : 0;
 }
 
 static int ask_host(pw_fi_process *process)
@@ -258,7 +264,7 @@ static int create_node(pw_fi_process *process, uint32_t machine_nodes)
                                      .is_process = true};
     const int code = pw_node_open(&config, &opening, process->wire, &process->node, &reason);
     pw_durations_free(replay_ns);
-    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), reason.text);
+    if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), "%s", reason.text);
     process->ni = pw_node_ni(process->node);
     process->clock = pw_node_clock(process->node);
     pw_ni_set_machine_nodes(process->ni, machine_nodes);
@@ -282,15 +288,15 @@ static int start_trace(pw_fi_process *process)
 {
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     if (!config.run.trace[0] || !directory || !*directory) return 0;
-    char path[PW_OUTPUT_PATH_BYTES], sentence[PW_CONFIG_REASON_BYTES];
+    char path[PW_OUTPUT_PATH_BYTES];
     int code =
         pw_output_path(path, "%s/%" PRIu32 ".trace", directory, pw_node_number(process->node));
     if (code == PW_OK) code = pw_node_trace_start(process->node, path);
     if (code == PW_OK) return 0;
-    snprintf(sentence, sizeof sentence, "run.trace: '%.600s/%" PRIu32 ".trace' was not written: %s",
-             directory, pw_node_number(process->node),
-             code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
-    return pw_fi_refuse(pw_fi_error_of(code), sentence);
+    return pw_fi_refuse(pw_fi_error_of(code),
+                        "run.trace: '%.600s/%" PRIu32 ".trace' was not written: %s", directory,
+                        pw_node_number(process->node),
+                        code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
 }
 
 static void tell_forked(void)
@@ -302,8 +308,9 @@ static int check_config(void)
 {
     pw_sentence reason;
     if (hooks.struct_size) return 0; /* Python answers */
-    return pw_node_config_check_native(&config, &reason) < 0 ? pw_fi_refuse(FI_EINVAL, reason.text)
-                                                             : 0;
+    return pw_node_config_check_native(&config, &reason) < 0
+               ? pw_fi_refuse(FI_EINVAL, "%s", reason.text)
+               : 0;
 }
 
 static int create(pw_fi_process **out)
@@ -359,14 +366,12 @@ static pw_fi_process *process_if_made(void)
 
 void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
 {
-    char sentence[PW_CONFIG_REASON_BYTES];
     if (process->has_failed) return;
     process->has_failed = true;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    refuse(format, arguments);
     va_end(arguments);
-    pw_fi_refuse(FI_EIO, sentence);
 }
 
 static uint32_t num_regions(const pw_fi_process *process)
@@ -376,17 +381,19 @@ static uint32_t num_regions(const pw_fi_process *process)
     return count;
 }
 
-static bool is_quiet(const pw_fi_process *process)
+static bool is_quiet(const pw_fi_process *process, const pw_fi_endpoint *last)
 {
     return pw_ni_num_pending(process->ni) <= num_regions(process) &&
            pw_node_num_leaving(process->node) == 0;
 }
 
-static void drain(pw_fi_process *process)
+void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
+                      const pw_fi_endpoint *endpoint, uint32_t vain_turns)
 {
     int64_t moved_ns = pw_clock_wall_ns();
-    for (int in_vain = 0;
-         in_vain < DRAIN_TURNS && pw_clock_wall_ns() - moved_ns < DRAIN_NS && !is_quiet(process);
+    for (uint32_t in_vain = 0;
+         in_vain < vain_turns && pw_clock_wall_ns() - moved_ns < PATIENCE_NS &&
+         !is_over(process, endpoint);
          in_vain++) {
         const int code = pw_node_turn(process->node, true);
         if (code < 0) return;
@@ -406,24 +413,21 @@ static void leave_durations(pw_fi_process *process)
     if (!config.run.compute_record[0]) return;
     if (pw_durations_write(config.run.compute_record, pw_node_number(process->node), recorded_ns,
                            num_durations, reason) < 0)
-        pw_fi_refuse(FI_EIO, reason);
+        pw_fi_refuse(FI_EIO, "%s", reason);
 }
 
 void pw_fi_process_rest(pw_fi_process *process)
 {
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
-    drain(process);
+    pw_fi_turn_until(process, is_quiet, NULL, DRAIN_TURNS);
     leave_durations(process);
     if (pw_node_trace_finish(process->node) < 0)
         pw_fi_process_fail(process, "run.trace: '%s/%u.trace' was not written: %s", directory,
                            pw_node_number(process->node), strerror(errno));
     if (process->has_failed || !directory || !*directory) return;
-    if (pw_node_report_leave(process->node, directory) < 0) {
-        char sentence[PW_CONFIG_REASON_BYTES];
-        snprintf(sentence, sizeof sentence, "'%s/%u.report' was not written: %s", directory,
-                 pw_node_number(process->node), strerror(errno));
-        pw_fi_process_fail(process, "%s", sentence);
-    }
+    if (pw_node_report_leave(process->node, directory) < 0)
+        pw_fi_process_fail(process, "'%s/%u.report' was not written: %s", directory,
+                           pw_node_number(process->node), strerror(errno));
 }
 
 int pw_fi_error_of(int code)

@@ -194,23 +194,10 @@ int pw_fi_info(const pw_fabric_library *library, uint32_t api_version, uint32_t 
 
 /* ---- what it has not */
 
-int pw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags)
-{
-    (void)fid, (void)other, (void)flags;
-    return -FI_ENOSYS;
-}
-
-int pw_fi_no_control(struct fid *fid, int command, void *argument)
-{
-    (void)fid, (void)command, (void)argument;
-    return -FI_ENOSYS;
-}
-
-int pw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-    (void)fid, (void)name, (void)flags, (void)ops, (void)context;
-    return -FI_ENOSYS;
-}
+PW_FI_ABSENT(int, pw_fi_no_bind, struct fid *fid, struct fid *other, uint64_t flags)
+PW_FI_ABSENT(int, pw_fi_no_control, struct fid *fid, int command, void *argument)
+PW_FI_ABSENT(int, pw_fi_no_ops, struct fid *fid, const char *name, uint64_t flags, void **ops,
+             void *context)
 
 /* ---- the provider and its fabric */
 
@@ -222,31 +209,13 @@ static int fabric_close(struct fid *fid)
     return 0;
 }
 
-static int no_passive(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out,
-                      void *context)
-{
-    (void)fabric, (void)info, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_event_queue(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,
-                          void *context)
-{
-    (void)fabric, (void)attr, (void)out, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_wait_set(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out)
-{
-    (void)fabric, (void)attr, (void)out;
-    return -FI_ENOSYS;
-}
-
-static int no_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-    (void)fabric, (void)fids, (void)count;
-    return -FI_ENOSYS;
-}
+PW_FI_ABSENT(static int, no_passive, struct fid_fabric *fabric, struct fi_info *info,
+             struct fid_pep **out, void *context)
+PW_FI_ABSENT(static int, no_event_queue, struct fid_fabric *fabric, struct fi_eq_attr *attr,
+             struct fid_eq **out, void *context)
+PW_FI_ABSENT(static int, no_wait_set, struct fid_fabric *fabric, struct fi_wait_attr *attr,
+             struct fid_wait **out)
+PW_FI_ABSENT(static int, no_trywait, struct fid_fabric *fabric, struct fid **fids, int count)
 
 static struct fi_ops fid_ops = PW_FI_ONLY_CLOSE(fabric_close);
 static struct fi_ops_fabric fabric_ops = {
@@ -276,15 +245,13 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     return pw_fi_info(&library, version, PROVIDER_VERSION, hints, out);
 }
 
-static void cleanup(void) { pw_fi_detach_marks(); }
-
 static struct fi_provider provider = {
     .version = PROVIDER_VERSION,
     .fi_version = FABRIC_VERSION,
     .name = PW_FI_NAME,
     .getinfo = getinfo,
     .fabric = open_fabric,
-    .cleanup = cleanup,
+    .cleanup = pw_fi_detach_marks,
 };
 
 FI_EXT_INI

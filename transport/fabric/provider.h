@@ -19,6 +19,9 @@
 #include "transport/fabric/wire_address.h"
 #include "transport/fabric/wire_fabric.h"
 
+/* The functions in libfabric's tables have parameters that this provider does not need. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define PW_FI_NAME "pagewire"
 #define PW_FI_PDID 1 /* the same for all nodes of a run */
 #define PW_FI_ENDPOINTS_MAX 64
@@ -45,9 +48,9 @@ typedef struct {
 typedef struct {
     struct fid_av fid;
     pw_fi_domain *domain;
-    pw_fi_peer *peers; /* by fi_addr_t */
-    uint64_t num_peers, capacity;
-    pw_wire_name *names;      /* as inserted, for lookup */
+    pw_fi_peer *peers;   /* by fi_addr_t */
+    pw_wire_name *names; /* as inserted, for lookup */
+    uint32_t num_peers, peers_capacity, names_capacity;
     fi_addr_t *first_of_node; /* one of its endpoints; FI_ADDR_NOTAVAIL: none */
     uint32_t num_users;
 } pw_fi_av;
@@ -119,8 +122,8 @@ struct pw_fi_operation {
     uint64_t flags;                      /* of the entry */
     uint64_t remote_address, remote_key; /* of a read or write */
     uint64_t id;                         /* of an atomic */
-    uint8_t wants_entry;                 /* also when the sink is selective */
-    uint8_t is_silent, is_over, has_remote_data;
+    uint8_t wants_entry;                 /* also without an error */
+    uint8_t is_over, has_remote_data;
     uint8_t is_uncounted;    /* a look, a write's data: no message received */
     int32_t error;           /* FI_E*, positive */
     uint32_t num_users;      /* of a multi-receive buffer: messages that are not all there */
@@ -170,6 +173,10 @@ static inline pw_fi_endpoint *pw_fi_endpoint_of(struct fid_ep *fid)
     return (pw_fi_endpoint *)(void *)fid;
 }
 
+/* Flags of fi_inject and its like, which have none: no entry, though counted. */
+#define PW_FI_SILENT (UINT64_C(1) << 63) /* a provider's own */
+#define PW_FI_INJECT (FI_INJECT | PW_FI_SILENT)
+
 /* Of a call that has no flags of its own. */
 static inline uint64_t pw_fi_transmit_flags(struct fid_ep *fid)
 {
@@ -189,13 +196,17 @@ int pw_fi_process_get(pw_fi_process **out);
 void pw_fi_process_set_library(const pw_fabric_library *library);
 /* The last endpoint is about to close: what is under way ends, the report is left. */
 void pw_fi_process_rest(pw_fi_process *process);
+/* Turn the node until that is so, or in vain for so many turns or 2 s. */
+typedef bool pw_fi_is_over(const pw_fi_process *process, const pw_fi_endpoint *endpoint);
+void pw_fi_turn_until(pw_fi_process *process, pw_fi_is_over *is_over,
+                      const pw_fi_endpoint *endpoint, uint32_t vain_turns);
 /* The run cannot go on: the sentence is printed once and noted for the launcher. */
 void pw_fi_process_fail(pw_fi_process *process, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* A sentence of the provider's on standard error. */
 void pw_fi_say(const char *sentence);
 /* The same, and a record for the launcher of why this rank fails; the error. */
-int pw_fi_refuse(int error, const char *sentence);
+int pw_fi_refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* FI_E* (positive) of a PW_ERR_*. */
 int pw_fi_error_of(int code);
@@ -242,9 +253,13 @@ void pw_fi_detach_marks(void);
 int pw_fi_info(const pw_fabric_library *library, uint32_t api_version, uint32_t provider_version,
                const struct fi_info *hints, struct fi_info **out);
 
-/* What libfabric's interface asks of every object and this provider has not: its inline functions
- * call through the table without a look, so that an empty place in it would be a jump to nowhere.
- * All give -FI_ENOSYS. */
+/* A function that libfabric's interface asks for and this provider has not: libfabric's inline
+ * functions call through the table without a look, so that an empty place in it would be a jump to
+ * nowhere. */
+#define PW_FI_ABSENT(type, name, ...) \
+    type name(__VA_ARGS__) { return -FI_ENOSYS; }
+
+/* Absent of every object, or of most. */
 int pw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int pw_fi_no_control(struct fid *fid, int command, void *argument);
 int pw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
@@ -293,6 +308,26 @@ const pw_fi_region *pw_fi_region_find(const pw_fi_process *process, uint64_t key
 
 /* ---- operations that are over (completions.c) */
 
+/* Does a call with these flags want an entry? */
+static inline bool pw_fi_wants_entry(const pw_fi_sink *sink, uint64_t flags)
+{
+    return !(flags & PW_FI_SILENT) && (!sink->is_selective || flags & FI_COMPLETION);
+}
+
+/* An operation of the endpoint's, with what its end tells to whom; flags: the call's. NULL: no
+ * memory. */
+static inline pw_fi_operation *pw_fi_new(pw_fi_endpoint *endpoint, uint8_t kind,
+                                         const pw_fi_sink *sink, uint64_t flags, void *context)
+{
+    pw_fi_operation *operation = pw_fi_take(endpoint->process, kind);
+    if (!operation) return NULL;
+    operation->endpoint = endpoint;
+    operation->sink = sink;
+    operation->wants_entry = pw_fi_wants_entry(sink, flags);
+    operation->context = context;
+    return operation;
+}
+
 /* The earliest one; NULL: none. */
 pw_fi_operation *pw_fi_timeline_first(const pw_fi_timeline *timeline);
 pw_fi_operation *pw_fi_timeline_take(pw_fi_timeline *timeline);
@@ -340,11 +375,9 @@ uint64_t pw_fi_total_bytes(const struct iovec *iov, size_t num_parts);
 void pw_fi_gather(void *buffer, const struct iovec *iov, size_t num_parts);
 void pw_fi_scatter(const struct iovec *iov, size_t num_parts, const void *buffer,
                    uint64_t num_bytes);
-/* Does a call with these flags want an entry? */
-static inline bool pw_fi_wants_entry(const pw_fi_sink *sink, uint64_t flags)
-{
-    return !sink->is_selective || (flags & FI_COMPLETION);
-}
+/* Memory of the operation's own in place of several parts, of num_bytes in all. PW_ERR_NOMEM. */
+int pw_fi_own_buffer(pw_fi_operation *operation, const struct iovec *iov, size_t num_parts,
+                     uint64_t num_bytes);
 
 /* Take back the receive with this context: 0, -FI_ENOENT when it is not there any more. */
 int pw_fi_cancel_receive(pw_fi_endpoint *endpoint, const void *context);

@@ -1,20 +1,5 @@
 #include "transport/fabric/provider.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct {
-    const struct iovec *iov;
-    size_t num_parts;
-    fi_addr_t peer;
-    const struct fi_rma_iov *remote;
-    size_t num_remote;
-    uint64_t data;
-    void *context;
-    uint64_t flags;
-    bool is_read, is_silent;
-} transfer;
-
 static pw_descriptor describe(const pw_fi_operation *operation)
 {
     const bool is_read = operation->base.kind == PW_FI_READ;
@@ -110,40 +95,37 @@ int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
 
 /* One buffer for the NI: the user's own, unless there are several or it is to be used again at
  * once. */
-static int give_buffer(pw_fi_operation *operation, const transfer *wanted)
+static int give_buffer(pw_fi_operation *operation, const struct fi_msg_rma *wanted, uint64_t flags)
 {
-    const bool is_copied = wanted->flags & FI_INJECT && !wanted->is_read;
-    operation->base.num_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
-    if (wanted->num_parts == 1) operation->base.address = (uintptr_t)wanted->iov[0].iov_base;
-    if ((wanted->num_parts <= 1 && !is_copied) || operation->base.num_bytes == 0) return PW_OK;
-    operation->base.memory = malloc(operation->base.num_bytes);
-    if (!operation->base.memory) return PW_ERR_NOMEM;
-    operation->base.address = (uintptr_t)operation->base.memory;
-    operation->num_parts = (uint32_t)wanted->num_parts;
-    memcpy(operation->iov, wanted->iov, wanted->num_parts * sizeof *wanted->iov);
-    if (!wanted->is_read) pw_fi_gather(operation->base.memory, wanted->iov, wanted->num_parts);
-    return PW_OK;
+    const bool is_read = operation->base.kind == PW_FI_READ;
+    const bool is_copied = flags & FI_INJECT && !is_read;
+    operation->base.num_bytes = pw_fi_total_bytes(wanted->msg_iov, wanted->iov_count);
+    if (wanted->iov_count == 1) operation->base.address = (uintptr_t)wanted->msg_iov[0].iov_base;
+    if ((wanted->iov_count <= 1 && !is_copied) || operation->base.num_bytes == 0) return PW_OK;
+    const int code =
+        pw_fi_own_buffer(operation, wanted->msg_iov, wanted->iov_count, operation->base.num_bytes);
+    if (code == PW_OK && !is_read)
+        pw_fi_gather(operation->base.memory, wanted->msg_iov, wanted->iov_count);
+    return code;
 }
 
-static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const transfer *wanted)
+static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, uint64_t kind,
+                const struct fi_msg_rma *wanted, uint64_t flags)
 {
     pw_fi_process *process = endpoint->process;
-    const pw_fi_sink *sink = wanted->is_read ? &endpoint->read : &endpoint->write;
-    pw_fi_operation *operation = pw_fi_take(process, wanted->is_read ? PW_FI_READ : PW_FI_WRITE);
+    pw_fi_operation *operation =
+        kind == FI_READ
+            ? pw_fi_new(endpoint, PW_FI_READ, &endpoint->read, flags, wanted->context)
+            : pw_fi_new(endpoint, PW_FI_WRITE, &endpoint->write, flags, wanted->context);
     if (!operation) return PW_ERR_NOMEM;
-    operation->endpoint = endpoint;
-    operation->sink = sink;
-    operation->is_silent = wanted->is_silent;
-    operation->wants_entry = pw_fi_wants_entry(sink, wanted->flags);
-    operation->context = wanted->context;
-    operation->flags = FI_RMA | (wanted->is_read ? FI_READ : FI_WRITE);
+    operation->flags = FI_RMA | kind;
     operation->base.peer = peer->node;
     operation->base.source = peer->endpoint;
-    operation->remote_address = wanted->remote[0].addr;
-    operation->remote_key = wanted->remote[0].key;
-    operation->has_remote_data = (wanted->flags & FI_REMOTE_CQ_DATA) != 0;
+    operation->remote_address = wanted->rma_iov[0].addr;
+    operation->remote_key = wanted->rma_iov[0].key;
+    operation->has_remote_data = (flags & FI_REMOTE_CQ_DATA) != 0;
     operation->base.data = wanted->data;
-    int code = give_buffer(operation, wanted);
+    const int code = give_buffer(operation, wanted, flags);
     if (code < 0) {
         pw_fi_give(process, operation);
         return code;
@@ -152,136 +134,101 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const transfer
     return begin(process, operation);
 }
 
-static ssize_t move(struct fid_ep *fid, const transfer *wanted)
+/* kind: FI_READ or FI_WRITE. */
+static ssize_t move(struct fid_ep *fid, uint64_t kind, const struct fi_msg_rma *wanted,
+                    uint64_t flags)
 {
     pw_fi_endpoint *endpoint = pw_fi_endpoint_of(fid);
     pw_fi_process *process = endpoint->process;
     if (!endpoint->is_enabled) return -FI_EOPBADSTATE;
-    const uint64_t num_bytes = pw_fi_total_bytes(wanted->iov, wanted->num_parts);
+    const uint64_t num_bytes = pw_fi_total_bytes(wanted->msg_iov, wanted->iov_count);
     if (num_bytes > PW_FI_MESSAGE_MAX_BYTES) return -FI_EMSGSIZE;
-    if (wanted->flags & FI_INJECT && !wanted->is_read && num_bytes > pw_fi_inject_bytes())
+    if (flags & FI_INJECT && kind == FI_WRITE && num_bytes > pw_fi_inject_bytes())
         return -FI_EMSGSIZE;
-    if (wanted->num_parts > PW_FI_IOV_MAX || wanted->num_remote != 1 ||
-        wanted->remote[0].len != num_bytes)
+    if (wanted->iov_count > PW_FI_IOV_MAX || wanted->rma_iov_count != 1 ||
+        wanted->rma_iov[0].len != num_bytes)
         return -FI_EINVAL;
     pw_fi_enter(process);
-    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->peer);
+    const pw_fi_peer *peer = pw_fi_av_at(endpoint->av, wanted->addr);
     ssize_t result = process->has_failed ? -FI_EIO : -FI_EINVAL;
     if (peer && !process->has_failed) {
-        const int code = post(endpoint, peer, wanted);
+        const int code = post(endpoint, peer, kind, wanted, flags);
         result = code < 0 ? -pw_fi_error_of(code) : 0;
     }
     pw_fi_leave(process);
     return result;
 }
 
-static ssize_t move_one(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t peer,
-                        uint64_t address, uint64_t key, transfer wanted)
-{
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    const struct fi_rma_iov remote = {address, num_bytes, key};
-    wanted.iov = &iov;
-    wanted.num_parts = wanted.num_remote = 1;
-    wanted.peer = peer;
-    wanted.remote = &remote;
-    return move(fid, &wanted);
-}
-
-static ssize_t move_parts(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t peer,
-                          uint64_t address, uint64_t key, void *context, bool is_read)
-{
-    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
-    return move(fid, &(transfer){.iov = iov,
-                                 .num_parts = count,
-                                 .peer = peer,
-                                 .remote = &remote,
-                                 .num_remote = 1,
-                                 .context = context,
-                                 .flags = pw_fi_transmit_flags(fid),
-                                 .is_read = is_read});
-}
-
-static ssize_t move_message(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags,
-                            bool is_read)
-{
-    return move(fid, &(transfer){.iov = message->msg_iov,
-                                 .num_parts = message->iov_count,
-                                 .peer = message->addr,
-                                 .remote = message->rma_iov,
-                                 .num_remote = message->rma_iov_count,
-                                 .data = message->data,
-                                 .context = message->context,
-                                 .flags = flags,
-                                 .is_read = is_read});
-}
-
-static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
-                        fi_addr_t peer, uint64_t address, uint64_t key, void *context)
-{
-    (void)descriptor;
-    return move_one(
-        fid, buffer, num_bytes, peer, address, key,
-        (transfer){.context = context, .flags = pw_fi_transmit_flags(fid), .is_read = true});
-}
+/* ---- libfabric's calls */
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                          size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
                          void *context)
 {
-    (void)descriptors;
-    return move_parts(fid, iov, count, peer, address, key, context, true);
+    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
+    const struct fi_msg_rma wanted = {iov, descriptors, count, peer, &remote, 1, context, 0};
+    return move(fid, FI_READ, &wanted, pw_fi_transmit_flags(fid));
+}
+
+static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
+                        fi_addr_t peer, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = {buffer, num_bytes};
+    return rma_readv(fid, &iov, &descriptor, 1, peer, address, key, context);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags)
 {
-    return move_message(fid, message, flags, true);
-}
-
-static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
-                         fi_addr_t peer, uint64_t address, uint64_t key, void *context)
-{
-    (void)descriptor;
-    return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.context = context, .flags = pw_fi_transmit_flags(fid)});
+    return move(fid, FI_READ, message, flags);
 }
 
 static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                           size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
                           void *context)
 {
-    (void)descriptors;
-    return move_parts(fid, iov, count, peer, address, key, context, false);
+    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
+    const struct fi_msg_rma wanted = {iov, descriptors, count, peer, &remote, 1, context, 0};
+    return move(fid, FI_WRITE, &wanted, pw_fi_transmit_flags(fid));
+}
+
+static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
+                         fi_addr_t peer, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    return rma_writev(fid, &iov, &descriptor, 1, peer, address, key, context);
 }
 
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags)
 {
-    return move_message(fid, message, flags, false);
+    return move(fid, FI_WRITE, message, flags);
 }
 
 static ssize_t rma_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t peer,
                           uint64_t address, uint64_t key)
 {
-    return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.flags = FI_INJECT, .is_silent = true});
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_rma_iov remote = {address, num_bytes, key};
+    const struct fi_msg_rma wanted = {&iov, NULL, 1, peer, &remote, 1, NULL, 0};
+    return move(fid, FI_WRITE, &wanted, PW_FI_INJECT);
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                              void *descriptor, uint64_t data, fi_addr_t peer, uint64_t address,
                              uint64_t key, void *context)
 {
-    (void)descriptor;
-    return move_one(fid, buffer, num_bytes, peer, address, key,
-                    (transfer){.data = data,
-                               .context = context,
-                               .flags = pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA});
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_rma_iov remote = {address, num_bytes, key};
+    const struct fi_msg_rma wanted = {&iov, &descriptor, 1, peer, &remote, 1, context, data};
+    return move(fid, FI_WRITE, &wanted, pw_fi_transmit_flags(fid) | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t rma_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                               uint64_t data, fi_addr_t peer, uint64_t address, uint64_t key)
 {
-    return move_one(
-        fid, buffer, num_bytes, peer, address, key,
-        (transfer){.data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA, .is_silent = true});
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_rma_iov remote = {address, num_bytes, key};
+    const struct fi_msg_rma wanted = {&iov, NULL, 1, peer, &remote, 1, NULL, data};
+    return move(fid, FI_WRITE, &wanted, PW_FI_INJECT | FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_rma pw_fi_rma_ops = {

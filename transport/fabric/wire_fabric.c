@@ -221,12 +221,8 @@ static bool is_hello_of(const wire_fabric *self, uint32_t number, const wire_hel
 static void hear(wire_fabric *self, uint32_t number, const uint8_t *data, uint32_t num_bytes)
 {
     wire_peer *peer = &self->peers[number];
-    wire_hello hello;
-    if (num_bytes != sizeof hello) {
-        self->counters.num_hellos_refused++;
-        return;
-    }
-    memcpy(&hello, data, sizeof hello);
+    wire_hello hello = {0}; /* that is none */
+    if (num_bytes == sizeof hello) memcpy(&hello, data, sizeof hello);
     if (!is_hello_of(self, number, &hello) || peer->has_heard || introduce(self, &hello.address)) {
         self->counters.num_hellos_refused++;
         return;
@@ -365,14 +361,14 @@ static void wire_count(const pw_wire *wire, pw_wire_counts *out)
 {
     const wire_fabric *self = (const wire_fabric *)wire;
     pw_shared_counters shared = {0};
-    pw_core_messages_counters shm = {0}, tcp = {0};
+    pw_core_messages_counters messages = {0};
     if (self->shared) pw_shared_read_counters(self->shared, &shared);
-    if (self->shm) pw_core_messages_read_counters(self->shm, &shm);
-    if (self->tcp) pw_core_messages_read_counters(self->tcp, &tcp);
+    pw_core_messages_add_counters(self->shm, &messages);
+    pw_core_messages_add_counters(self->tcp, &messages);
     *out = (pw_wire_counts){.num_short = shared.num_short,
                             .num_in_place = shared.num_in_place,
                             .num_copied = shared.num_copied,
-                            .num_by_message = shm.num_sent + tcp.num_sent};
+                            .num_by_message = messages.num_sent};
 }
 
 /* What comes by libfabric does not ring. */
@@ -444,28 +440,6 @@ static const pw_wire_ops ops = {
     .close = wire_close,
 };
 
-static int open_messages(const wire_fabric *self, const pw_fabric_library *library,
-                         const char *provider, const char *interface, uint8_t *name,
-                         size_t room_bytes, uint8_t *name_bytes, pw_core_messages **out,
-                         pw_sentence *reason)
-{
-    const pw_core_messages_options options = {.node = self->base.node,
-                                              .num_nodes = self->base.num_nodes,
-                                              .key = pw_wire_address_key(&self->hello.address)};
-    size_t num_bytes = room_bytes;
-    pw_core_messages *messages;
-    int code = pw_core_messages_open(library, provider, interface, &options, &messages, reason);
-    if (code) return code;
-    code = pw_core_messages_name(messages, name, &num_bytes, reason);
-    if (code) {
-        pw_core_messages_close(messages, true);
-        return code;
-    }
-    *name_bytes = (uint8_t)num_bytes;
-    *out = messages;
-    return PW_OK;
-}
-
 /* A run on one host needs no network, and one without shared memory has tcp: only when nothing is
  * left of what the mode allows is that an error. */
 static int open_ways(wire_fabric *self, const pw_fabric_library *library,
@@ -475,15 +449,19 @@ static int open_ways(wire_fabric *self, const pw_fabric_library *library,
     if (options->mode == PW_WIRE_AUTO)
         (void)pw_shared_create(self->base.node, self->base.num_nodes, &self->shared,
                                &mine->segment);
-    if (options->mode == PW_WIRE_SHM) {
-        const int code =
-            open_messages(self, library, "shm", NULL, mine->shm_name, sizeof mine->shm_name,
-                          &mine->shm_name_bytes, &self->shm, reason);
-        if (code) return code;
-    }
-    const int code =
-        open_messages(self, library, "tcp", options->interface, mine->tcp_name,
-                      sizeof mine->tcp_name, &mine->tcp_name_bytes, &self->tcp, &self->no_tcp);
+    pw_core_messages_options messages = {.provider = "shm",
+                                         .node = self->base.node,
+                                         .num_nodes = self->base.num_nodes,
+                                         .key = pw_wire_address_key(mine)};
+    int code = PW_OK;
+    if (options->mode == PW_WIRE_SHM)
+        code = pw_core_messages_open(library, &messages, mine->shm_name, sizeof mine->shm_name,
+                                     &mine->shm_name_bytes, &self->shm, reason);
+    if (code) return code;
+    messages.provider = "tcp";
+    messages.interface = options->interface;
+    code = pw_core_messages_open(library, &messages, mine->tcp_name, sizeof mine->tcp_name,
+                                 &mine->tcp_name_bytes, &self->tcp, &self->no_tcp);
     if (!code || (!options->interface && (self->shared || self->shm))) return PW_OK;
     *reason = self->no_tcp;
     return code;
@@ -556,10 +534,10 @@ const char *pw_wire_fabric_reason(const pw_wire *wire)
 void pw_wire_fabric_read_counters(const pw_wire *wire, pw_wire_fabric_counters *out)
 {
     const wire_fabric *self = (const wire_fabric *)wire;
-    pw_core_messages_counters shm = {0}, tcp = {0};
-    if (self->shm) pw_core_messages_read_counters(self->shm, &shm);
-    if (self->tcp) pw_core_messages_read_counters(self->tcp, &tcp);
+    pw_core_messages_counters messages = {0};
+    pw_core_messages_add_counters(self->shm, &messages);
+    pw_core_messages_add_counters(self->tcp, &messages);
     *out = self->counters;
-    out->num_lost = shm.num_lost + tcp.num_lost;
-    out->num_dropped = shm.num_dropped + tcp.num_dropped;
+    out->num_lost = messages.num_lost;
+    out->num_dropped = messages.num_dropped;
 }

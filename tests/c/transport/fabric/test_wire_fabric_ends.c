@@ -298,16 +298,13 @@ static void find_the_library_that_calls(const exchange *way, uint32_t node)
     void *address;
     memcpy(&address, &libfabric.fabric, sizeof address); /* of code inside it */
     assert(pw_fabric_library_find(address, &found, &reason) == PW_OK);
-    assert(found.getinfo == libfabric.getinfo && found.tostr == libfabric.tostr);
+    assert(found.getinfo == libfabric.getinfo && found.version == libfabric.version);
     assert(found.version() >= PW_FABRIC_VERSION);
-    pw_fabric_library_close(&found);
-    assert(!found.getinfo);
+    found.getinfo = NULL;
     assert(pw_fabric_library_find(stdout, &found, &reason) == PW_ERR_HOST); /* the C library's */
     assert(strstr(reason.text, "no function fi_getinfo") && !found.getinfo);
     assert(pw_fabric_library_find(&on_the_stack, &found, &reason) == PW_ERR_HOST);
     assert(strstr(reason.text, "FI_PROVIDER_PATH"));
-    assert(pw_fabric_library_open("/no/such.so", &found, &reason) == PW_ERR_HOST);
-    assert(strstr(reason.text, "/no/such.so"));
 }
 
 int main(void)

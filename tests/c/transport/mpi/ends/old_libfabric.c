@@ -10,7 +10,6 @@ void fi_freeinfo(void) {}
 void *fi_dupinfo(void) { return NULL; }
 int fi_fabric(void) { return -1; }
 const char *fi_strerror(void) { return ""; }
-char *fi_tostr(void) { return NULL; }
 
 int load(const char *path)
 {
