@@ -32,15 +32,21 @@ typedef struct {
     bool is_live, is_used; /* used: an internal one, by a transfer */
 } dma_pages;
 
+/* What a kernel asks another one, and that with its answer: behind the envelope of a message, whose
+ * four words have no room for it. */
+typedef struct {
+    uint64_t number;        /* that its answer must have */
+    uint32_t what, refusal; /* ASK_*; REFUSED_* */
+    uint64_t value;         /* bytes wanted, or a buffer's id */
+    uint64_t limit;         /* that a refusal names */
+    dma_buffer buffer;
+} dma_request;
+
 typedef struct {
     bool is_open, is_answered;
     uint32_t node;
-    uint64_t number; /* that its answer must have */
-    uint32_t what;   /* ASK_* */
-    uint32_t refusal;
-    uint64_t value, limit;
-    dma_buffer buffer;
     int64_t answer_ns;
+    dma_request request;
 } dma_ask;
 
 enum { ASK_ALLOCATE, ASK_FREE, ASK_KNOWN };

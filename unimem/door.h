@@ -1,16 +1,19 @@
 /* What stands behind the handle of unimem.h: a thread of a node that asks atomic services. The
- * first one is the node's CPU; others, which remote forks have started, have a core and a clock of
- * their own. Also what a host in Python needs besides unimem.h. */
+ * first one is the node's CPU, and has the node's Unimem, whose frames go over the node's wire and
+ * whose atomic service, with a core of its own, serves a request as soon as it is here. Others,
+ * which remote forks have started, have a core and a clock of their own. Also what a host in Python
+ * needs besides unimem.h. */
 #ifndef PW_UNIMEM_DOOR_H
 #define PW_UNIMEM_DOOR_H
 #include "include/unimem.h"
 #include "node/door/door.h"
-#include "unimem/on_node.h"
+#include "unimem/dma.h"
+#include "unimem/unimem.h"
 
 struct unimem {
     pagewire_node *node;
-    pw_unimem_on_node *on_node;
-    pw_unimem *unimem;  /* its own */
+    pw_unimem *unimem; /* this and the next one are the node's */
+    unim_dma *dma;
     uint32_t interface; /* of the thread */
     unimem *cpu;        /* the thread that is the node's CPU */
     int64_t now_ns;     /* of the others */
