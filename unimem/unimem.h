@@ -101,7 +101,6 @@ int pw_unimem_write_answer(const pw_unimem *unimem, uint32_t interface, int64_t 
  */
 uint32_t pw_unimem_read_mailbox(pw_unimem *unimem, uint32_t interface, pw_mailbox_word *words,
                                 uint32_t num_words, int64_t now_ns);
-int64_t pw_unimem_next_word_ns(const pw_unimem *unimem, uint32_t interface);
 
 /* A 64-bit message of the kernel mailbox: when it is posted, or a code. */
 int64_t pw_unimem_send_value(pw_unimem *unimem, uint32_t node, uint64_t value, int64_t now_ns);
