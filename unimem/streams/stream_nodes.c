@@ -109,29 +109,6 @@ static void deregister_ring(void *context, uint32_t slot)
 
 /* ---- made, and unmade */
 
-static int create_nodes(pw_stream_nodes *self, const pw_stream_nodes_options *options, char *reason,
-                        size_t reason_bytes)
-{
-    pagewire_options wanted;
-    pagewire_options_default(&wanted);
-    wanted.network = self->network;
-    wanted.reason = reason;
-    wanted.reason_bytes = reason_bytes;
-    for (uint32_t i = 0; i < self->num_nodes; i++) {
-        pw_node_streams *one = &self->nodes[i];
-        wanted.node = i;
-        wanted.settings = options->settings[i];
-        int code = pagewire_node_create(&wanted, &one->node);
-        if (code < 0) return code;
-        code = unimem_create(one->node, NULL, &one->memory);
-        if (code < 0) {
-            snprintf(reason, reason_bytes, "%s", pagewire_reason(one->node));
-            return code;
-        }
-    }
-    return PW_OK;
-}
-
 static int map_arena(pw_node_streams *one, size_t num_bytes)
 {
     size_t mapped_bytes = num_bytes + ARENA_ALIGNMENT;
@@ -159,17 +136,25 @@ static int create_streams(pw_node_streams *one, uint32_t number, uint32_t ring_b
                      : PW_ERR_NOMEM;
 }
 
-static int create(pw_stream_nodes *self, const pw_stream_nodes_options *options, char *reason,
-                  size_t reason_bytes)
+static int create_node(pw_stream_nodes *self, uint32_t number,
+                       const pw_stream_nodes_options *options, char *reason, size_t reason_bytes)
 {
-    int code = pagewire_network_create(self->num_nodes, &self->network);
-    for (uint32_t i = 0; code == PW_OK && i < self->num_nodes; i++) {
-        self->nodes[i].all = self;
-        code = map_arena(&self->nodes[i], self->arena_bytes);
-    }
-    if (code == PW_OK) code = create_nodes(self, options, reason, reason_bytes);
-    for (uint32_t i = 0; code == PW_OK && i < self->num_nodes; i++)
-        code = create_streams(&self->nodes[i], i, options->ring_bytes);
+    pw_node_streams *one = &self->nodes[number];
+    pagewire_options wanted;
+    one->all = self;
+    int code = map_arena(one, self->arena_bytes);
+    if (code < 0) return code;
+    pagewire_options_default(&wanted);
+    wanted.network = self->network;
+    wanted.node = number;
+    wanted.settings = options->settings[number];
+    wanted.reason = reason;
+    wanted.reason_bytes = reason_bytes;
+    code = pagewire_node_create(&wanted, &one->node);
+    if (code < 0) return code;
+    code = unimem_create(one->node, NULL, &one->memory);
+    if (code == PW_OK) return create_streams(one, number, options->ring_bytes);
+    snprintf(reason, reason_bytes, "%s", pagewire_reason(one->node));
     return code;
 }
 
@@ -182,7 +167,9 @@ int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
     self->num_nodes = num_nodes;
     self->num_slots = options->num_slots;
     self->arena_bytes = pw_streams_arena_bytes(options->num_slots, options->ring_bytes);
-    int code = create(self, options, reason, reason_bytes);
+    int code = pagewire_network_create(num_nodes, &self->network);
+    for (uint32_t i = 0; code == PW_OK && i < num_nodes; i++)
+        code = create_node(self, i, options, reason, reason_bytes);
     if (code < 0) pw_stream_nodes_destroy(self);
     else *out = self;
     return code;

@@ -9,7 +9,7 @@ CPUs a node, system calls, and what it takes to wake a program that waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
@@ -194,14 +194,6 @@ class StreamNodes(Closing):
         code = lib.pagewire_read_counter(self._door(node), name.encode(), value)
         self.checked(node, code)
         return int(value[0])
-
-    def traffic(self, node: int) -> Mapping[str, int]:
-        """What pw_streams_counters holds."""
-        out = ffi.new("pw_streams_counters *")
-        lib.pw_streams_read_counters(self.streams(node), out)
-        return {
-            name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_streams_counters").fields
-        }
 
     def major_faults(self, node: int) -> int:
         """Pages that came back from swap, for the CPU, the driver or the memory strategy."""
