@@ -62,7 +62,6 @@ class Machine(Host, Closing):
         self.threads: list[Thread] = []
         self.baton = threading.Semaphore(0)
         self.is_closing = False
-        self._chosen = 0
         self._rest_ns = 0  # when the last run ended: the next one begins there
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
         made = ffi.new("pw_unimem_network **")
@@ -169,10 +168,11 @@ class Machine(Host, Closing):
             service_ns, service = self._service()
             if self._gives_up(alive, min(ready, default=(NEVER, 0))[0], service_ns):
                 continue
-            if self._takes_service(ready, service_ns, service):
+            chosen = self._chosen(ready, service_ns, service)
+            if chosen is None:
                 check(lib.pw_unimem_serve(self.unimem[service]), "atomic service")
             else:
-                self.threads[self._chosen].resume()
+                self.threads[chosen].resume()
 
     def _gives_up(self, alive: list[Thread], ready_ns: int, service_ns: int) -> bool:
         """Does a thread stop to wait before anything else happens? In an order that is picked, when
@@ -192,21 +192,16 @@ class Machine(Host, Closing):
             each.lose()
         return True
 
-    def _takes_service(self, ready: list[tuple[int, int]], service_ns: int, service: int) -> bool:
-        """Is it the service's turn? Else `_chosen` is the thread's number."""
+    def _chosen(self, ready: list[tuple[int, int]], service_ns: int, service: int) -> int | None:
+        """The number of the thread whose turn it is; None: the service's."""
         if self.pick is not None:
             names = [f"thread {number}" for _, number in ready]
             if service_ns != NEVER:
                 names.append(f"service {service}")
             place = self.pick(names)
-            if place == len(ready):
-                return True
-            self._chosen = ready[place][1]
-            return False
-        if not ready or service_ns <= min(ready)[0]:
-            return True
-        self._chosen = min(ready)[1]
-        return False
+            return ready[place][1] if place < len(ready) else None
+        at_ns, number = min(ready, default=(NEVER, None))
+        return None if service_ns <= at_ns else number
 
     def _unwind(self) -> None:
         """Threads that are not over end where they wait."""

@@ -33,7 +33,8 @@ class Thread(Gsas):
 
     def __init__(self, machine: Machine, node: int, program: Program, *, raw: bool = False) -> None:
         self.host = self._machine = machine
-        self._node = node
+        self.num_nodes, self.node = machine.num_nodes, node
+        self._unimem = machine.unimem[node]
         code = lib.pw_unimem_open(self._unimem, raw)
         if code == lib.PW_ERR_FULL:
             raise ConfigError(f"a thread more on node {node}: it has {THREADS_MAX} interfaces")
@@ -58,25 +59,8 @@ class Thread(Gsas):
     # ---- the interface
 
     @property
-    def num_nodes(self) -> int:
-        return self._machine.num_nodes
-
-    @property
-    def node(self) -> int:
-        return self._node
-
-    @property
     def now_ns(self) -> int:
         return self._now_ns
-
-    def compute(self, duration_ns: int) -> None:
-        if duration_ns < 0:
-            raise ValueError(f"compute for {duration_ns} ns: allowed is 0 and more")
-        self._now_ns += duration_ns
-
-    @property
-    def _unimem(self) -> Any:
-        return self._machine.unimem[self._node]
 
     def _look(self, address: int, num_bytes: Any) -> Any:
         self.in_order()
@@ -168,7 +152,7 @@ class Thread(Gsas):
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
         if not self._is_there(ready):
-            raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self._node} waits")
+            raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self.node} waits")
 
     def _is_there(self, ready: Callable[[], int | None], limit_ns: int | None = None) -> bool:
         """The same; False: it has waited until limit_ns, or nothing can happen any more."""
