@@ -35,6 +35,8 @@ typedef struct {
 bool identify(int fd, identity *out);
 /* Has the connect that was not waited for ended, and how? errno stays. */
 bool read_outcome(int fd, int *error);
+/* The kernel's number for an option of a socket; -1: errno tells why. */
+int read_option(int fd, int level, int name);
 /* Would connect with these go over the emulated network? */
 bool is_for_us(int fd, const void *address, uint32_t length);
 /* What one socket was told of timeouts, buffers and the like, the other one gets too.
