@@ -13,14 +13,13 @@ typedef struct {
 
 static dma_transfer *slot_of(const unim_dma *dma, uint64_t id)
 {
-    return &dma->transfers[id % DMA_TRANSFERS];
+    return (dma_transfer *)(uintptr_t)&dma->transfers[id % DMA_TRANSFERS];
 }
 
 static dma_transfer *find(const unim_dma *dma, uint64_t id)
 {
-    if (!dma->transfers || id == 0) return NULL;
     dma_transfer *transfer = slot_of(dma, id);
-    return transfer->id == id ? transfer : NULL;
+    return id && transfer->id == id ? transfer : NULL;
 }
 
 static bool is_over(const unim_dma *dma, const dma_transfer *transfer)

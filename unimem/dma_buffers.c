@@ -375,29 +375,22 @@ void pw_dma_destroy(unim_dma *dma)
     }
     free(dma->pages);
     free(dma->known);
-    free(dma->transfers);
     free(dma);
 }
 
 int unim_dma_init(unimem *memory, unim_dma **out)
 {
     unim_dma *dma = memory->dma;
-    int code = PW_OK;
     pw_door_enter(memory->node);
     if (dma->memory)
-        code = pw_door_fail(memory->node, PW_ERR_FULL,
-                            "the node's DMA library is open; a node has one, clean it up first");
-    if (code == PW_OK && !dma->transfers) {
-        dma->transfers = calloc(DMA_TRANSFERS, sizeof *dma->transfers);
-        if (!dma->transfers)
-            code = pw_door_fail(memory->node, PW_ERR_NOMEM, "no memory for transfers");
-    }
-    if (code == PW_OK) {
-        dma->memory = memory;
-        dma->door = memory->node;
-        *out = dma;
-    }
-    return pw_door_leave(memory->node, code);
+        return pw_door_leave(memory->node,
+                             pw_door_fail(memory->node, PW_ERR_FULL,
+                                          "the node's DMA library is open; a node has one, clean "
+                                          "it up first"));
+    dma->memory = memory;
+    dma->door = memory->node;
+    *out = dma;
+    return pw_door_leave(memory->node, PW_OK);
 }
 
 int unim_dma_cleanup(unim_dma *dma)
@@ -433,7 +426,8 @@ uint32_t unim_dma_get_node(const unim_dma *dma) { return pw_node_number(dma->nod
 
 static unim_buf *handle_of(uint64_t id) { return (unim_buf *)(uintptr_t)id; }
 
-/* The end of a call that has asked an owner's kernel, when it has answered. request: as of `ask`. */
+/* The end of a call that has asked an owner's kernel, when it has answered. request: as of `ask`.
+ */
 static int finish(unim_dma *dma, int request, const char *what, uint64_t *id)
 {
     pw_door_wait wait = pw_thread_wait(dma->memory);

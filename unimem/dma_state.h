@@ -87,11 +87,11 @@ struct unim_dma {
     uint32_t num_known, known_capacity;
     dma_ask asks[DMA_ASKS];
     uint64_t last_ask;
-    dma_transfer *transfers;    /* DMA_TRANSFERS, by id; made when the library is opened */
-    uint32_t num_under_way;     /* transfers: not over */
-    uint64_t first_id, next_id; /* the oldest that is not over and told; the next one */
-    int64_t submitter_ns;       /* its core is busy until then */
-    int64_t freed_ns;           /* since no channel was free, the first one that became so */
+    dma_transfer transfers[DMA_TRANSFERS]; /* by id */
+    uint32_t num_under_way;                /* transfers: not over */
+    uint64_t first_id, next_id;            /* the oldest that is not over and told; the next one */
+    int64_t submitter_ns;                  /* its core is busy until then */
+    int64_t freed_ns; /* since no channel was free, the first one that became so */
     bool is_blocked;
     bool is_telling; /* a callback is called */
 };

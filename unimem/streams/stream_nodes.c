@@ -37,10 +37,10 @@ struct pw_node_streams {
      * messages from first to num_messages. */
     message *inbox;
     uint32_t first, num_messages, capacity;
-    uint64_t *keys;              /* of each slot's ring while it is registered; 0: it is not */
-    char refusal[REFUSAL_BYTES]; /* empty: none */
-    bool is_short;               /* the inbox could not grow: a message is lost */
-    int failure;                 /* of a write, for good */
+    uint64_t keys[PW_STREAM_SLOTS_MAX]; /* of each slot's ring while it is registered; 0: not */
+    char refusal[REFUSAL_BYTES];        /* empty: none */
+    bool is_short;                      /* the inbox could not grow: a message is lost */
+    int failure;                        /* of a write, for good */
 };
 
 struct pw_stream_nodes {
@@ -130,10 +130,7 @@ static int create_streams(pw_node_streams *one, uint32_t number, uint32_t ring_b
                                       one->arena};
     const pw_streams_host host = {one, start_write, send_message, register_ring, deregister_ring};
     int code = pw_streams_create(&rings, &host, &one->streams);
-    if (code < 0) return code;
-    one->keys = calloc(all->num_slots, sizeof *one->keys);
-    return one->keys ? unimem_register(one->memory, PW_STREAM_OPCODE, keep_message, one)
-                     : PW_ERR_NOMEM;
+    return code < 0 ? code : unimem_register(one->memory, PW_STREAM_OPCODE, keep_message, one);
 }
 
 static int create_node(pw_stream_nodes *self, uint32_t number,
@@ -177,13 +174,12 @@ int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
 
 static void finish(pw_node_streams *one)
 {
-    if (one->keys) unimem_unregister(one->memory, PW_STREAM_OPCODE);
+    if (one->streams) unimem_unregister(one->memory, PW_STREAM_OPCODE);
     for (uint32_t i = 0; i < WRITES; i++)
         if (one->writes[i].operation) pagewire_forget(one->node, &one->writes[i].operation);
-    for (uint32_t slot = 0; one->keys && slot < one->all->num_slots; slot++)
+    for (uint32_t slot = 0; slot < PW_STREAM_SLOTS_MAX; slot++)
         if (one->keys[slot]) deregister_ring(one, slot);
     pw_streams_destroy(one->streams);
-    free(one->keys);
     free(one->inbox);
     unimem_destroy(one->memory);
 }
