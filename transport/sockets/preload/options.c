@@ -2,7 +2,6 @@
  * kernel. See calls.c. */
 #include "transport/sockets/preload/preload.h"
 #include "transport/sockets/program_calls.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -171,16 +170,11 @@ EXPORT ssize_t recvfrom(int fd, void *data, size_t num_bytes, int flags, struct 
     return num_got;
 }
 
-/* What programs call that were compiled with checks of buffers. */
-ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
-                       struct sockaddr *address, socklen_t *length);
 EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
                               struct sockaddr *address, socklen_t *length)
 {
     if (num_bytes <= room) return recvfrom(fd, data, num_bytes, flags, address, length);
-    __typeof__(&__recvfrom_chk) next =
-        (__typeof__(&__recvfrom_chk))(uintptr_t)dlsym(RTLD_NEXT, "__recvfrom_chk");
-    return next(fd, data, num_bytes, room, flags, address, length); /* aborts */
+    return NEXT(__recvfrom_chk)(fd, data, num_bytes, room, flags, address, length); /* aborts */
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)

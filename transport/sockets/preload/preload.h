@@ -7,11 +7,15 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* What programs call that were compiled with checks of buffers. */
+ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
+                       struct sockaddr *address, socklen_t *length);
+
 /* clang-format off */
 #define PW_NEXT_CALLS(EACH) \
     EACH(connect) EACH(bind) EACH(listen) EACH(accept) EACH(accept4) EACH(getsockname) \
     EACH(getpeername) EACH(getsockopt) EACH(setsockopt) EACH(send) EACH(sendto) EACH(sendmsg) \
-    EACH(recvfrom) EACH(recvmsg) EACH(epoll_ctl)
+    EACH(recvfrom) EACH(__recvfrom_chk) EACH(recvmsg) EACH(epoll_ctl)
 /* clang-format on */
 
 typedef struct {
