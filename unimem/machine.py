@@ -64,24 +64,24 @@ class Machine(Host, Closing):
         self.is_closing = False
         self._rest_ns = 0  # when the last run ended: the next one begins there
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
-        made = ffi.new("pw_unimem_network **")
-        check(lib.pw_unimem_network_create(nodes, made), "network")
-        self._network = ffi.gc(made[0], lib.pw_unimem_network_destroy)
+        self._nodes = ffi.new("pw_unimem *[]", nodes)
         self.unimem = [self._add(engine, node) for node, engine in enumerate(self._engines)]
 
     def _add(self, engine: Engine, node: int) -> Any:
-        out = ffi.new("pw_unimem **")
-        code = lib.pw_unimem_network_add(
-            self._network, engine.ni, engine.costs, engine.settings, node,
-            lib.pw_host_unimem_spawn, self.places[node], out,
-        )  # fmt: skip
+        host, out = ffi.new("pw_unimem_host *"), ffi.new("pw_unimem **")
+        host.context, host.send = self._nodes, ffi.addressof(lib, "pw_unimem_hand_over")
+        host.spawn_context, host.spawn = self.places[node], lib.pw_host_unimem_spawn
+        code = lib.pw_unimem_create(
+            engine.ni, engine.costs, engine.settings, node, self.num_nodes, host, out
+        )
         check(code, "Unimem")
-        return out[0]
+        self._nodes[node] = out[0]
+        return ffi.gc(out[0], lib.pw_unimem_destroy)
 
     def close(self) -> None:
         """Give the nodes back; their memory goes with the last view of it."""
         self._unwind()
-        self._network = None
+        self.unimem = []
         for engine in self._engines:
             engine.close()
 
@@ -113,7 +113,7 @@ class Machine(Host, Closing):
 
     def stop(self, node: int) -> None:
         """The node is dead from now on: nothing that it is sent is answered."""
-        lib.pw_unimem_network_stop(self._network, node)
+        self._nodes[node] = ffi.NULL
 
     def counters(self, node: int) -> dict[str, int]:
         """What pw_unimem_counters holds."""
@@ -122,11 +122,6 @@ class Machine(Host, Closing):
         return {
             name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_unimem_counters").fields
         }
-
-    def kept_by(self, memory: Any) -> Any:
-        """The pointer, with which the nodes' memory stays."""
-        held = [self._network]
-        return ffi.gc(memory, lambda _: held.clear())
 
     def is_next(self, thread: Thread) -> bool:
         """May the running thread act at its clock without letting others run?"""
@@ -151,7 +146,7 @@ class Machine(Host, Closing):
     def _service(self) -> tuple[int, int]:
         """When a service reads next, and whose."""
         node = ffi.new("uint32_t *")
-        at_ns = int(lib.pw_unimem_network_next_ns(self._network, node))
+        at_ns = int(lib.pw_unimem_first_ns(self._nodes, self.num_nodes, node))
         return at_ns, int(node[0])
 
     def _schedule(self) -> None:

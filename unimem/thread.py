@@ -65,7 +65,8 @@ class Thread(Gsas):
     def _look(self, address: int, num_bytes: Any) -> Any:
         self.in_order()
         memory = lib.pw_unimem_view(self._unimem, self.id, address, num_bytes)
-        return memory and self._machine.kept_by(memory)
+        held = [self._unimem]  # as long as the pointer
+        return memory and ffi.gc(memory, lambda _: held.clear())
 
     # ---- raw interfaces
 

@@ -407,6 +407,15 @@ int pw_unimem_receive(pw_unimem *unimem, uint32_t source, const uint8_t *frame,
     return code;
 }
 
+int pw_unimem_hand_over(void *context, uint32_t peer, const uint8_t *frame, uint32_t frame_bytes)
+{
+    pw_unimem *const *nodes = context;
+    pw_envelope envelope;
+    memcpy(&envelope, frame, sizeof envelope);
+    if (!nodes[envelope.source_node] || !nodes[peer]) return PW_OK;
+    return pw_unimem_receive(nodes[peer], envelope.source_node, frame, frame_bytes);
+}
+
 /* ---- the atomic service */
 
 int64_t pw_unimem_next_ns(const pw_unimem *unimem)
@@ -414,6 +423,18 @@ int64_t pw_unimem_next_ns(const pw_unimem *unimem)
     int64_t arrival_ns = pw_mailbox_fifo_next_ns(unimem->fifos[PW_UNIMEM_SERVICE]);
     return arrival_ns == PW_NEVER ? PW_NEVER
                                   : pw_atomic_service_reads_ns(&unimem->service, arrival_ns);
+}
+
+int64_t pw_unimem_first_ns(pw_unimem *const *nodes, uint32_t num_nodes, uint32_t *node)
+{
+    int64_t first_ns = PW_NEVER;
+    for (uint32_t i = 0; i < num_nodes; i++) {
+        int64_t next_ns = nodes[i] ? pw_unimem_next_ns(nodes[i]) : PW_NEVER;
+        if (next_ns >= first_ns) continue;
+        first_ns = next_ns;
+        *node = i;
+    }
+    return first_ns;
 }
 
 static int respond(pw_unimem *unimem, uint64_t sender, const pw_atomic_answer *said)
