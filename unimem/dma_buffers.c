@@ -11,7 +11,7 @@ typedef unsigned long long printed;
 
 static void spend(unim_dma *dma, int table, uint64_t num_bytes)
 {
-    dma->clock->now_ns += pw_cost_bytes_ns(dma->tables, table, num_bytes);
+    dma->clock->now_ns += pw_cost_bytes_ns(pw_node_tables(dma->node), table, num_bytes);
 }
 
 /* The NI may use them from now on. */
@@ -178,8 +178,9 @@ static int refuse_id(unim_dma *dma, uint32_t what, uint64_t id)
 /* May this node have one more buffer of that size? REFUSED_*, and the limit. */
 static uint32_t refusal_of(const unim_dma *dma, uint64_t num_bytes, uint64_t *limit)
 {
-    int64_t max_bytes = dma->settings->dma_buffer_bytes;
-    int64_t max_buffers = dma->settings->dma_buffers, num_buffers = 0;
+    const pw_settings *settings = pw_node_ni_settings(dma->node);
+    int64_t max_bytes = settings->dma_buffer_bytes;
+    int64_t max_buffers = settings->dma_buffers, num_buffers = 0;
     *limit = max_bytes < 0 || max_bytes > DMA_BUFFER_MAX_BYTES ? DMA_BUFFER_MAX_BYTES
                                                                : (uint64_t)max_bytes;
     if (num_bytes == 0 || num_bytes > *limit) return REFUSED_SIZE;
@@ -356,9 +357,6 @@ int pw_dma_create(pw_node *node, unim_dma **out)
     made->ni = pw_node_ni(node);
     made->clock = pw_node_clock(node);
     made->costs = pw_node_costs(node);
-    made->tables = pw_node_tables(node);
-    made->settings = pw_node_ni_settings(node);
-    made->pdid = pw_node_pdid(node);
     made->first_id = made->next_id = 1;
     *out = made;
     return PW_OK;

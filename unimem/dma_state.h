@@ -77,9 +77,6 @@ struct unim_dma {
     pw_ni *ni; /* this and what follows are the node's */
     pw_clock *clock;
     const pw_costs *costs;
-    const pw_cost_tables *tables;
-    const pw_settings *settings;
-    uint16_t pdid;
     dma_pages **pages; /* of this node; none is forgotten before the end */
     uint32_t num_pages_rows, pages_capacity;
     uint64_t last_number; /* of this node's buffers */

@@ -162,10 +162,7 @@ void pw_thread_set_wall_limit(unimem *thread, int64_t wall_limit_ns)
     thread->cpu->options.wall_limit_ns = wall_limit_ns;
 }
 
-int64_t pw_thread_now_ns(const unimem *thread)
-{
-    return is_cpu(thread) ? clock_of(thread)->now_ns : thread->now_ns;
-}
+int64_t pw_thread_now_ns(unimem *thread) { return *now_of(thread); }
 
 void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns)
 {

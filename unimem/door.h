@@ -33,7 +33,7 @@ uint32_t pw_thread_interface(const unimem *thread);
  * is not in the wall time that there is; or a code. The thread has a new interface then. */
 int pw_thread_ask(unimem *thread, uint32_t owner, uint8_t opcode, uint64_t address,
                   uint64_t argument1, uint64_t argument2, pw_unimem_answer *answer);
-int64_t pw_thread_now_ns(const unimem *thread);
+int64_t pw_thread_now_ns(unimem *thread);
 /* Its clock goes on, and is not before until_ns. */
 void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns);
 /* It sees what was there at at_ns. */

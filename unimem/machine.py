@@ -96,8 +96,8 @@ class Machine(Host, Closing):
             for node, program, *arguments in programs:
                 if node not in range(self.num_nodes):
                     raise ConfigError(f"node {node}: this machine has 0 to {self.num_nodes - 1}")
-                thread = self._new_thread(node, program, raw=raw)
-                thread.start(tuple(arguments), self._rest_ns)
+                thread = self._new_thread(node, raw=raw)
+                thread.start(self._rest_ns, program, *arguments)
                 started.append(thread)
             self._schedule()
         finally:
@@ -125,9 +125,7 @@ class Machine(Host, Closing):
 
     def is_next(self, thread: Thread) -> bool:
         """May the running thread act at its clock without letting others run?"""
-        if self.pick is not None:
-            return False
-        if self._service()[0] <= thread.now_ns:
+        if self.pick is not None or self._service()[0] <= thread.now_ns:
             return False
         return not any(
             each is not thread
@@ -137,9 +135,8 @@ class Machine(Host, Closing):
             for each in self.threads
         )
 
-    def _new_thread(self, node: int, program: Program, *, raw: bool = False) -> Thread:
-        thread = Thread(self, node, program, raw=raw)
-        thread.be_ready()
+    def _new_thread(self, node: int, *, raw: bool = False) -> Thread:
+        thread = Thread(self, node, raw=raw)
         self.threads.append(thread)
         return thread
 
@@ -208,11 +205,11 @@ class Machine(Host, Closing):
 
     def start_child(self, node: int, function: Program, argument: int, time_ns: int) -> int:
         try:
-            thread = self._new_thread(node, function)
+            thread = self._new_thread(node)
         except (ConfigError, EngineError):
             return 0
         thread.argument = argument
-        thread.start((), time_ns)
+        thread.start(time_ns, function)
         return thread.id
 
 

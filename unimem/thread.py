@@ -31,7 +31,7 @@ class Thread(Gsas):
     """A thread of a `Machine`: GSAS operations, raw mailbox and packetizer when it asked for them,
     kernel mailbox."""
 
-    def __init__(self, machine: Machine, node: int, program: Program, *, raw: bool = False) -> None:
+    def __init__(self, machine: Machine, node: int, *, raw: bool = False) -> None:
         self.host = self._machine = machine
         self.num_nodes, self.node = machine.num_nodes, node
         self._unimem = machine.unimem[node]
@@ -52,9 +52,6 @@ class Thread(Gsas):
         self._lost = False
         self._limit_ns: int | None = None
         self.is_over = False
-        self._program = program
-        self._arguments: tuple[Any, ...] = ()
-        self._runner = threading.Thread(target=self._run, daemon=True)
 
     # ---- the interface
 
@@ -116,10 +113,10 @@ class Thread(Gsas):
 
     # ---- what the machine runs
 
-    def start(self, arguments: tuple[Any, ...], at_ns: int = 0) -> None:
-        self._arguments = arguments
+    def start(self, at_ns: int, program: Program, *arguments: Any) -> None:
         self._now_ns = at_ns
-        self._runner.start()
+        self.be_ready()
+        threading.Thread(target=self._run, args=(program, arguments), daemon=True).start()
 
     def ready_ns(self) -> int | None:
         """From when on it can go on, None: it waits, or runs."""
@@ -215,11 +212,11 @@ class Thread(Gsas):
         if self._machine.is_closing:
             raise _StoppedError
 
-    def _run(self) -> None:
+    def _run(self, program: Program, arguments: Sequence[Any]) -> None:
         self._wake.acquire()
         try:
             if not self._machine.is_closing:
-                self.result = self._program(self, *self._arguments)
+                self.result = program(self, *arguments)
         except _StoppedError:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the machine's run
