@@ -167,7 +167,7 @@ static void write_address(unsigned family, unsigned node, unsigned port, struct 
 }
 
 /* What the agent says: a descriptor, -1 for none with *error 0 or why; -2: it is not there. */
-static int receive_reply(int fd, int flags, int *error)
+static int receive_reply(int fd, int *error)
 {
     pw_program_reply answer;
     struct iovec part = {&answer, sizeof answer};
@@ -179,7 +179,7 @@ static int receive_reply(int fd, int flags, int *error)
                              .msg_iovlen = 1,
                              .msg_control = room.bytes,
                              .msg_controllen = sizeof room.bytes};
-    ssize_t num_bytes = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+    ssize_t num_bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (num_bytes != sizeof answer) {
         if (num_bytes >= 0) errno = ECONNABORTED;
         return -2;
@@ -209,7 +209,7 @@ static int ask(const pw_program_request *request)
     if (fd < 0) return -1;
     if (!NEXT(connect)(fd, (struct sockaddr *)&name, length) &&
         send(fd, request, sizeof *request, MSG_NOSIGNAL) == sizeof *request)
-        received = receive_reply(fd, 0, &error);
+        received = receive_reply(fd, &error);
     else errno = ENETDOWN;
     int saved = errno;
     close(fd);
@@ -349,7 +349,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
         return -1;
     }
     if (!has_room(fd)) return -1;
-    int made = receive_reply(fd, 0, &error);
+    int made = receive_reply(fd, &error);
     if (made < 0) {
         if (made == -1) errno = error;
         else if (errno == ECONNABORTED) errno = EINVAL; /* the agent is gone: it listens no more */
