@@ -90,9 +90,10 @@ def sockets(
     settings, folder = _settings(given), _folder()
     agent = [str(folder / AGENT), str(asked.ring), str(round(asked.wait * 1000)), path]
     agent += [_facts(asked.ring, settings, commands), str(folder / CALLS)]
-    sys.stdout.flush()
     # The programs' own time is not the node's: they are other processes.
-    os.execv(agent[0], [*agent, "run.compute=model", *settings, "--", *programs])
+    agent += [str(len(settings) + 1), "run.compute=model", *settings]
+    sys.stdout.flush()
+    os.execv(agent[0], [*agent, "--", *programs])
 
 
 def _settings(given: Given) -> list[str]:

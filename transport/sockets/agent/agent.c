@@ -1,5 +1,5 @@
-/* pagewire-sockets RING_BYTES WAIT_MS FILE FACTS LIBRARY [SETTING]... -- COMMAND [ARGS]
- *                  [: COMMAND [ARGS]]...
+/* pagewire-sockets RING_BYTES WAIT_MS FILE FACTS LIBRARY NUM_SETTINGS [SETTING]... --
+ *                  COMMAND [ARGS] [: COMMAND [ARGS]]...
  *
  * Starts a command a node, whose stream sockets to addresses of the emulated network (10.77.0.0/16;
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
@@ -59,8 +59,8 @@ static void read_arguments(char **argument, plan *out)
                   .json = argument[2],
                   .facts = argument[3],
                   .library = argument[4],
-                  .settings = (const char *const *)argument + 5};
-    for (argument += 5; strcmp(*argument, "--"); argument++) continue;
+                  .settings = (const char *const *)argument + 6};
+    argument += 6 + strtoul(argument[5], NULL, 10);
     *argument++ = NULL;
     out->commands[out->num_nodes++] = argument;
     for (; *argument; argument++) {
@@ -241,7 +241,7 @@ int main(int num_arguments, char **arguments)
 {
     plan wanted;
     int signals;
-    if (num_arguments < 8) fail("arguments", "too few; pagewire sockets gives them");
+    if (num_arguments < 9) fail("arguments", "too few; pagewire sockets gives them");
     read_arguments(arguments + 1, &wanted);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
