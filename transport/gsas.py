@@ -60,13 +60,9 @@ class RankThread(Gsas):
     c: Any
     """The unimem of C."""
 
-    @property
-    def num_nodes(self) -> int:
-        return here.node.size
-
-    @property
-    def node(self) -> int:
-        return here.node.rank
+    def _take(self, c: Any) -> None:
+        self.c, self._unimem = c, lib.pw_thread_unimem(c)
+        self.num_nodes, self.node = here.node.size, here.node.rank
 
     @property
     def now_ns(self) -> int:
@@ -75,10 +71,6 @@ class RankThread(Gsas):
     @property
     def id(self) -> int:  # type: ignore[override]
         return int(lib.unimem_id(self.c))
-
-    @property
-    def _unimem(self) -> Any:
-        return lib.pw_thread_unimem(self.c)
 
     def _look(self, address: int, num_bytes: Any) -> Any:
         lib.pw_node_lock(here.node.c)
@@ -137,7 +129,7 @@ class Rank(RankThread, Host):
         options.struct_size = ffi.sizeof("unimem_options")
         options.spawn, options.context = lib.pw_host_unimem_spawn, self.places[here.node.rank]
         here.node.check(lib.unimem_create(self.door, options, made), "Unimem")
-        self.c = made[0]
+        self._take(made[0])
 
     @property
     def wall_limit_s(self) -> float | None:
@@ -207,7 +199,7 @@ class Child(RankThread):
     """A thread that a remote fork has started: what its function gets. Its clock is its own."""
 
     def __init__(self, rank: Rank, c: Any, function: Program, argument: int) -> None:
-        self.c = c
+        self._take(c)
         self.argument = argument
         """readThreadArgument: what the parent gave."""
         self.error: BaseException | None = None
@@ -218,11 +210,6 @@ class Child(RankThread):
     @property
     def is_alive(self) -> bool:
         return self._runner.is_alive()
-
-    def compute(self, duration_ns: int) -> None:
-        if duration_ns < 0:
-            raise ValueError(f"compute for {duration_ns} ns: allowed is 0 and more")
-        self.spend(duration_ns)
 
     def start(self) -> None:
         """It runs."""

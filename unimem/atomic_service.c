@@ -76,17 +76,11 @@ static uint64_t translate(pw_atomic_service *service, job *work, uint64_t addres
     return 0;
 }
 
-/* To or from the one or two pages. */
-static void copy(const job *work, void *data, uint32_t num_bytes, bool is_write)
+/* So many bytes behind the address; a word lies in one page. */
+static uint8_t *place_of(const job *work, uint32_t num_bytes)
 {
-    uint32_t first =
-        PW_PAGE_BYTES - work->offset < num_bytes ? PW_PAGE_BYTES - work->offset : num_bytes;
-    uint8_t *place = work->pages[0]->memory + work->offset;
-    if (is_write) memcpy(place, data, first);
-    else memcpy(data, place, first);
-    if (first == num_bytes) return;
-    if (is_write) memcpy(work->pages[1]->memory, (uint8_t *)data + first, num_bytes - first);
-    else memcpy((uint8_t *)data + first, work->pages[1]->memory, num_bytes - first);
+    uint32_t offset = work->offset + num_bytes;
+    return work->pages[offset / PW_PAGE_BYTES]->memory + offset % PW_PAGE_BYTES;
 }
 
 /* Words and parts of them; the machine and its hosts are little-endian. */
@@ -97,11 +91,10 @@ static uint64_t access_memory(const job *work)
     uint32_t num_bytes = operations[request->opcode].num_bytes;
     uint64_t old = 0, value;
     if (request->opcode == PW_UNIMEM_WRITE128) {
-        uint64_t both[2] = {argument[0], argument[1]};
-        copy(work, both, num_bytes, true);
+        for (uint32_t i = 0; i < 2; i++) memcpy(place_of(work, 8 * i), &argument[i], 8);
         return 0;
     }
-    copy(work, &old, num_bytes, false);
+    memcpy(&old, place_of(work, 0), num_bytes);
     value = old;
     switch (request->opcode) {
     case PW_UNIMEM_READ8:
@@ -115,7 +108,7 @@ static uint64_t access_memory(const job *work)
         break;
     default: pw_atomic_apply(PW_TYPE_UINT64, PW_ATOMIC_WRITE, &value, &argument[0], NULL, 1);
     }
-    copy(work, &value, num_bytes, true);
+    memcpy(place_of(work, 0), &value, num_bytes);
     if (request->opcode == PW_UNIMEM_CAS) return old == argument[0];
     return request->opcode == PW_UNIMEM_FAD || request->opcode == PW_UNIMEM_SWAP ? old : 0;
 }

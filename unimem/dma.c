@@ -13,14 +13,13 @@ typedef struct {
 
 static dma_transfer *slot_of(const unim_dma *dma, uint64_t id)
 {
-    return &dma->transfers[id % DMA_TRANSFERS];
+    return (dma_transfer *)(uintptr_t)&dma->transfers[id % DMA_TRANSFERS];
 }
 
 static dma_transfer *find(const unim_dma *dma, uint64_t id)
 {
-    if (!dma->transfers || id == 0) return NULL;
     dma_transfer *transfer = slot_of(dma, id);
-    return transfer->id == id ? transfer : NULL;
+    return id && transfer->id == id ? transfer : NULL;
 }
 
 static bool is_over(const unim_dma *dma, const dma_transfer *transfer)
@@ -41,9 +40,10 @@ static int64_t post(unim_dma *dma, const dma_buffer *from, const dma_buffer *to,
     const pw_descriptor descriptor = {.source_address = from->address,
                                       .destination_address = to->address,
                                       .transfer_bytes = (uint32_t)num_bytes};
+    uint16_t pdid = pw_node_pdid(dma->node);
     return is_own(dma, from)
-               ? pw_ni_write_descriptor(dma->ni, dma->pdid, to->node, &descriptor, at_ns, id)
-               : pw_ni_read(dma->ni, dma->pdid, from->node, &descriptor, from->key, at_ns, id);
+               ? pw_ni_write_descriptor(dma->ni, pdid, to->node, &descriptor, at_ns, id)
+               : pw_ni_read(dma->ni, pdid, from->node, &descriptor, from->key, at_ns, id);
 }
 
 static void end(unim_dma *dma, dma_transfer *transfer, int64_t at_ns, int error)
@@ -52,7 +52,7 @@ static void end(unim_dma *dma, dma_transfer *transfer, int64_t at_ns, int error)
         const void *from = (const void *)(uintptr_t)transfer->internal->buffer.address;
         memcpy(transfer->copied_to, from, transfer->num_bytes);
         at_ns = pw_later(at_ns, dma->submitter_ns) +
-                pw_cost_bytes_ns(dma->tables, PW_COST_COPY, transfer->num_bytes);
+                pw_cost_bytes_ns(pw_node_tables(dma->node), PW_COST_COPY, transfer->num_bytes);
         dma->submitter_ns = at_ns;
     }
     if (transfer->internal) transfer->internal->is_used = false;
@@ -203,7 +203,8 @@ static int take_internal(unim_dma *dma, const dma_end *source, const dma_end *de
     if (!source->buffer) {
         made->source = made->internal->buffer;
         memcpy((void *)(uintptr_t)made->source.address, source->memory, made->num_bytes);
-        dma->clock->now_ns += pw_cost_bytes_ns(dma->tables, PW_COST_COPY, made->num_bytes);
+        dma->clock->now_ns +=
+            pw_cost_bytes_ns(pw_node_tables(dma->node), PW_COST_COPY, made->num_bytes);
     } else if (!destination->buffer) {
         made->destination = made->internal->buffer;
         made->copied_to = destination->memory;

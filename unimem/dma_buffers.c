@@ -11,7 +11,7 @@ typedef unsigned long long printed;
 
 static void spend(unim_dma *dma, int table, uint64_t num_bytes)
 {
-    dma->clock->now_ns += pw_cost_bytes_ns(dma->tables, table, num_bytes);
+    dma->clock->now_ns += pw_cost_bytes_ns(pw_node_tables(dma->node), table, num_bytes);
 }
 
 /* The NI may use them from now on. */
@@ -138,8 +138,10 @@ static const char *text_of(uint32_t what)
     return texts[what];
 }
 
+static uint32_t owner_of(uint64_t id) { return (uint32_t)(id >> DMA_OWNER_SHIFT); }
+
 /* Why an owner refuses, as the error of who asks. */
-static int refuse(unim_dma *dma, const dma_ask *asked)
+static int refuse(unim_dma *dma, uint32_t owner, const dma_request *asked)
 {
     const char *what = text_of(asked->what);
     switch (asked->refusal) {
@@ -147,30 +149,38 @@ static int refuse(unim_dma *dma, const dma_ask *asked)
         return pw_node_fail(dma->node, PW_ERR_INVALID,
                             "%s of %llu bytes at node %u: allowed is 1 to %llu; raise that node's "
                             "unimem.dma_buffer, or take several buffers",
-                            what, (printed)asked->value, asked->node, (printed)asked->limit);
+                            what, (printed)asked->value, owner, (printed)asked->limit);
     case REFUSED_COUNT:
         return pw_node_fail(dma->node, PW_ERR_FULL,
                             "%s of %llu bytes at node %u: it has %llu, the most allowed; free one, "
                             "or raise that node's unimem.dma_buffers",
-                            what, (printed)asked->value, asked->node, (printed)asked->limit);
+                            what, (printed)asked->value, owner, (printed)asked->limit);
     case REFUSED_MEMORY:
         return pw_node_fail(dma->node, PW_ERR_FULL,
                             "%s of %llu bytes at node %u: its host or its memory strategy refuses "
                             "them; ask for less, or see that node's run.memory",
-                            what, (printed)asked->value, asked->node);
+                            what, (printed)asked->value, owner);
     default:
         return pw_node_fail(dma->node, PW_ERR_INVALID,
                             "%s %#llx: node %u has none of that id, or not any more; take an id of "
                             "unim_get_buf_id",
-                            what, (printed)asked->value, asked->node);
+                            what, (printed)asked->value, owner);
     }
+}
+
+/* Nobody has a buffer of that id. */
+static int refuse_id(unim_dma *dma, uint32_t what, uint64_t id)
+{
+    const dma_request asked = {.what = what, .refusal = REFUSED_BUFFER, .value = id};
+    return refuse(dma, owner_of(id), &asked);
 }
 
 /* May this node have one more buffer of that size? REFUSED_*, and the limit. */
 static uint32_t refusal_of(const unim_dma *dma, uint64_t num_bytes, uint64_t *limit)
 {
-    int64_t max_bytes = dma->settings->dma_buffer_bytes;
-    int64_t max_buffers = dma->settings->dma_buffers, num_buffers = 0;
+    const pw_settings *settings = pw_node_ni_settings(dma->node);
+    int64_t max_bytes = settings->dma_buffer_bytes;
+    int64_t max_buffers = settings->dma_buffers, num_buffers = 0;
     *limit = max_bytes < 0 || max_bytes > DMA_BUFFER_MAX_BYTES ? DMA_BUFFER_MAX_BYTES
                                                                : (uint64_t)max_bytes;
     if (num_bytes == 0 || num_bytes > *limit) return REFUSED_SIZE;
@@ -188,31 +198,29 @@ static int make(unim_dma *dma, uint64_t num_bytes, dma_pages **out)
     return code;
 }
 
-/* A zeroed buffer of this node, as the memory strategy has it: *id. */
-static int allocate(unim_dma *dma, uint64_t num_bytes, uint64_t *id)
+/* Do what is asked of this node. A code: its host or its memory strategy refuses. */
+static int serve(unim_dma *dma, dma_request *asked)
 {
-    dma_pages *made;
-    dma_ask asked = {.what = ASK_ALLOCATE, .node = pw_node_number(dma->node), .value = num_bytes};
-    asked.refusal = refusal_of(dma, num_bytes, &asked.limit);
-    if (asked.refusal) return refuse(dma, &asked);
-    int code = make(dma, num_bytes, &made);
-    if (code == PW_OK) code = know(dma, &made->buffer);
-    if (code == PW_OK) *id = made->buffer.id;
-    return code;
+    int code = PW_OK;
+    dma_pages *pages = find_own(dma, asked->value);
+    if (asked->what == ASK_ALLOCATE) {
+        asked->refusal = refusal_of(dma, asked->value, &asked->limit);
+        if (!asked->refusal) code = make(dma, asked->value, &pages);
+    } else if (!pages) asked->refusal = REFUSED_BUFFER;
+    if (asked->refusal || code < 0) return code;
+    asked->buffer = pages->buffer;
+    if (asked->what != ASK_FREE) return PW_OK;
+    forget_known(dma, asked->buffer.id);
+    return unmap(dma, pages);
 }
 
 /* ---- kernels */
 
 enum { KIND_ASK = PW_MESSAGE_OF_DMA, KIND_SAID };
 
-/* Behind the envelope of either: its four words have no room for it. */
-typedef struct {
-    uint64_t number, what, value; /* value: bytes wanted, or a buffer's id */
-    uint64_t refusal, limit;
-    uint64_t id, address, num_bytes, key;
-} ask_payload;
+_Static_assert(sizeof(dma_request) == 72, "a message's time is that of its bytes");
 
-static int64_t send(unim_dma *dma, uint32_t peer, uint8_t kind, const ask_payload *payload,
+static int64_t send(unim_dma *dma, uint32_t peer, uint8_t kind, const dma_request *payload,
                     int64_t at_ns)
 {
     static const uint64_t none[4] = {0};
@@ -226,18 +234,31 @@ static int64_t send(unim_dma *dma, uint32_t peer, uint8_t kind, const ask_payloa
 
 /* ---- the node that asks */
 
-static int ask(unim_dma *dma, uint32_t node, uint32_t what, uint64_t value)
+/* What the owner has said: *id, or why not. */
+static int learn(unim_dma *dma, uint32_t owner, const dma_request *said, uint64_t *id)
 {
+    if (said->refusal) return refuse(dma, owner, said);
+    *id = said->buffer.id;
+    return said->what == ASK_FREE ? PW_OK : know(dma, &said->buffer);
+}
+
+/* Ask a node, or this one. The number of a request that waits for its answer; 0: *id; or a code. */
+static int ask(unim_dma *dma, uint32_t node, uint32_t what, uint64_t value, uint64_t *id)
+{
+    dma_request request = {.what = what, .value = value};
+    if (node == pw_node_number(dma->node)) {
+        int code = serve(dma, &request);
+        return code < 0 ? code : learn(dma, node, &request, id);
+    }
     int slot = 0;
     while (slot < DMA_ASKS && dma->asks[slot].is_open) slot++;
     if (slot == DMA_ASKS)
         return pw_node_fail(dma->node, PW_ERR_FULL,
                             "%s: %d requests are not answered, the most allowed; wait for one",
                             text_of(what), DMA_ASKS);
-    const ask_payload payload = {.number = ++dma->last_ask, .what = what, .value = value};
-    dma->asks[slot] = (dma_ask){
-        .is_open = true, .node = node, .number = payload.number, .what = what, .value = value};
-    int64_t posted_ns = send(dma, node, KIND_ASK, &payload, dma->clock->now_ns);
+    request.number = ++dma->last_ask;
+    dma->asks[slot] = (dma_ask){.is_open = true, .node = node, .request = request};
+    int64_t posted_ns = send(dma, node, KIND_ASK, &request, dma->clock->now_ns);
     if (posted_ns < 0) {
         dma->asks[slot].is_open = false;
         return (int)posted_ns;
@@ -252,70 +273,42 @@ static int ask_allocate(unim_dma *dma, uint32_t node, uint64_t num_bytes, uint64
         return pw_node_fail(dma->node, PW_ERR_INVALID,
                             "DMA buffer of %llu bytes at node %u: there are nodes 0 to %u",
                             (printed)num_bytes, node, pw_node_count(dma->node) - 1);
-    if (node == pw_node_number(dma->node)) return allocate(dma, num_bytes, id);
-    return ask(dma, node, ASK_ALLOCATE, num_bytes);
+    return ask(dma, node, ASK_ALLOCATE, num_bytes, id);
 }
 
-static int ask_free(unim_dma *dma, uint64_t id)
+static int ask_free(unim_dma *dma, uint64_t *id)
 {
-    const dma_buffer *known = pw_dma_find(dma, id);
-    dma_ask asked = {.what = ASK_FREE,
-                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
-                     .value = id,
-                     .refusal = REFUSED_BUFFER};
-    if (!known) return refuse(dma, &asked);
-    uint32_t num_using = pw_dma_num_using(dma, id);
+    if (!pw_dma_find(dma, *id)) return refuse_id(dma, ASK_FREE, *id);
+    uint32_t num_using = pw_dma_num_using(dma, *id);
     if (num_using)
         return pw_node_fail(dma->node, PW_ERR_FULL,
                             "free of DMA buffer %#llx: %u transfers with it are not over; wait for "
                             "them",
-                            (printed)id, num_using);
-    forget_known(dma, id);
-    if (asked.node != pw_node_number(dma->node)) return ask(dma, asked.node, ASK_FREE, id);
-    dma_pages *own = find_own(dma, id);
-    return own ? unmap(dma, own) : refuse(dma, &asked);
+                            (printed)*id, num_using);
+    forget_known(dma, *id);
+    return ask(dma, owner_of(*id), ASK_FREE, *id, id);
 }
 
-static int ask_known(unim_dma *dma, uint64_t id)
+static int ask_known(unim_dma *dma, uint64_t *id)
 {
-    dma_ask asked = {.what = ASK_KNOWN,
-                     .node = (uint32_t)(id >> DMA_OWNER_SHIFT),
-                     .value = id,
-                     .refusal = REFUSED_BUFFER};
-    const dma_pages *own = find_own(dma, id);
-    if (own) return know(dma, &own->buffer);
-    if (asked.node == pw_node_number(dma->node) || asked.node >= pw_node_count(dma->node))
-        return refuse(dma, &asked);
-    return pw_dma_find(dma, id) ? PW_OK : ask(dma, asked.node, ASK_KNOWN, id);
+    if (pw_dma_find(dma, *id)) return PW_OK;
+    if (owner_of(*id) >= pw_node_count(dma->node)) return refuse_id(dma, ASK_KNOWN, *id);
+    return ask(dma, owner_of(*id), ASK_KNOWN, *id, id);
 }
 
-static int answered(unim_dma *dma, int request, uint64_t *id)
-{
-    dma_ask *asked = &dma->asks[request - 1];
-    if (!asked->is_answered) return 0;
-    asked->is_open = false;
-    dma->clock->now_ns = pw_later(dma->clock->now_ns, asked->answer_ns);
-    if (asked->refusal) return refuse(dma, asked);
-    *id = asked->buffer.id;
-    int code = asked->what == ASK_FREE ? PW_OK : know(dma, &asked->buffer);
-    return code < 0 ? code : 1;
-}
-
-static int take_said(unim_dma *dma, uint32_t source, const ask_payload *payload, int64_t arrival_ns)
+static int take_said(unim_dma *dma, uint32_t source, const dma_request *said, int64_t arrival_ns)
 {
     for (int i = 0; i < DMA_ASKS; i++) {
         dma_ask *asked = &dma->asks[i];
-        if (!asked->is_open || asked->number != payload->number || asked->node != source) continue;
-        if (!payload->refusal && payload->id >> DMA_OWNER_SHIFT != source) return PW_ERR_MALFORMED;
+        dma_request *request = &asked->request;
+        if (!asked->is_open || request->number != said->number || asked->node != source) continue;
+        if (!said->refusal && owner_of(said->buffer.id) != source) return PW_ERR_MALFORMED;
         asked->is_answered = true;
-        asked->refusal = (uint32_t)payload->refusal;
-        asked->limit = payload->limit;
-        asked->buffer = (dma_buffer){.id = payload->id,
-                                     .address = payload->address,
-                                     .num_bytes = payload->num_bytes,
-                                     .key = payload->key,
-                                     .node = source};
         asked->answer_ns = arrival_ns + dma->costs->handler_ns;
+        request->refusal = said->refusal;
+        request->limit = said->limit;
+        request->buffer = said->buffer;
+        request->buffer.node = source;
         return PW_OK;
     }
     return PW_OK; /* nobody waits for it any more */
@@ -325,30 +318,11 @@ static int take_said(unim_dma *dma, uint32_t source, const ask_payload *payload,
 
 /* What its host lacks or its strategy refuses is the asker's error, and does not end the owner's
  * call. */
-static void serve(unim_dma *dma, const ask_payload *asked, ask_payload *said)
+static int take_ask(unim_dma *dma, uint32_t source, const dma_request *asked, int64_t arrival_ns)
 {
-    dma_pages *pages = find_own(dma, asked->value);
-    if (asked->what == ASK_ALLOCATE) {
-        said->refusal = refusal_of(dma, asked->value, &said->limit);
-        if (!said->refusal && make(dma, asked->value, &pages) < 0) said->refusal = REFUSED_MEMORY;
-    } else if (!pages) said->refusal = REFUSED_BUFFER;
-    if (said->refusal) return;
-    const dma_buffer buffer = pages->buffer;
-    if (asked->what == ASK_FREE) {
-        forget_known(dma, buffer.id);
-        if (unmap(dma, pages) < 0) said->refusal = REFUSED_MEMORY;
-    }
-    said->id = buffer.id;
-    said->address = buffer.address;
-    said->num_bytes = buffer.num_bytes;
-    said->key = buffer.key;
-}
-
-static int take_ask(unim_dma *dma, uint32_t source, const ask_payload *asked, int64_t arrival_ns)
-{
-    ask_payload said = {.number = asked->number, .what = asked->what, .value = asked->value};
+    dma_request said = {.number = asked->number, .what = asked->what, .value = asked->value};
     int64_t before_ns = dma->clock->now_ns;
-    serve(dma, asked, &said);
+    if (serve(dma, &said) < 0) said.refusal = REFUSED_MEMORY;
     int64_t took_ns = dma->clock->now_ns - before_ns;
     int64_t sent_ns =
         send(dma, source, KIND_SAID, &said, arrival_ns + dma->costs->handler_ns + took_ns);
@@ -358,7 +332,7 @@ static int take_ask(unim_dma *dma, uint32_t source, const ask_payload *asked, in
 int pw_dma_receive(unim_dma *dma, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
 {
     pw_envelope envelope;
-    ask_payload payload;
+    dma_request payload;
     int code = pw_ni_message_check(dma->ni, frame, frame_bytes);
     if (code < 0) return code;
     memcpy(&envelope, frame, sizeof envelope);
@@ -383,9 +357,6 @@ int pw_dma_create(pw_node *node, unim_dma **out)
     made->ni = pw_node_ni(node);
     made->clock = pw_node_clock(node);
     made->costs = pw_node_costs(node);
-    made->tables = pw_node_tables(node);
-    made->settings = pw_node_ni_settings(node);
-    made->pdid = pw_node_pdid(node);
     made->first_id = made->next_id = 1;
     *out = made;
     return PW_OK;
@@ -402,29 +373,22 @@ void pw_dma_destroy(unim_dma *dma)
     }
     free(dma->pages);
     free(dma->known);
-    free(dma->transfers);
     free(dma);
 }
 
 int unim_dma_init(unimem *memory, unim_dma **out)
 {
-    unim_dma *dma = pw_dma_of_node(memory->on_node);
-    int code = PW_OK;
+    unim_dma *dma = memory->dma;
     pw_door_enter(memory->node);
     if (dma->memory)
-        code = pw_door_fail(memory->node, PW_ERR_FULL,
-                            "the node's DMA library is open; a node has one, clean it up first");
-    if (code == PW_OK && !dma->transfers) {
-        dma->transfers = calloc(DMA_TRANSFERS, sizeof *dma->transfers);
-        if (!dma->transfers)
-            code = pw_door_fail(memory->node, PW_ERR_NOMEM, "no memory for transfers");
-    }
-    if (code == PW_OK) {
-        dma->memory = memory;
-        dma->door = memory->node;
-        *out = dma;
-    }
-    return pw_door_leave(memory->node, code);
+        return pw_door_leave(memory->node,
+                             pw_door_fail(memory->node, PW_ERR_FULL,
+                                          "the node's DMA library is open; a node has one, clean "
+                                          "it up first"));
+    dma->memory = memory;
+    dma->door = memory->node;
+    *out = dma;
+    return pw_door_leave(memory->node, PW_OK);
 }
 
 int unim_dma_cleanup(unim_dma *dma)
@@ -460,28 +424,32 @@ uint32_t unim_dma_get_node(const unim_dma *dma) { return pw_node_number(dma->nod
 
 static unim_buf *handle_of(uint64_t id) { return (unim_buf *)(uintptr_t)id; }
 
-/* The end of a call that has asked an owner's kernel, when it has answered. request: its number, 0
- * when it needs no answer, or a code. */
-static int finish(unim_dma *dma, int request, const char *what, uint32_t owner, uint64_t *id)
+/* The end of a call that has asked an owner's kernel, when it has answered. request: as of `ask`.
+ */
+static int finish(unim_dma *dma, int request, const char *what, uint64_t *id)
 {
     pw_door_wait wait = pw_thread_wait(dma->memory);
+    dma_ask *asked = request > 0 ? &dma->asks[request - 1] : NULL;
     int code = request;
-    while (request > 0 && (code = answered(dma, request, id)) == 0) {
+    while (asked && !asked->is_answered) {
         int moved = pw_door_step(dma->door, &wait);
         bool is_late = pw_door_is_late(&wait);
         if (moved >= 0 && !is_late) continue;
-        dma->asks[request - 1].is_open = false; /* a buffer that it brings is lost */
+        asked->is_open = false; /* a buffer that it brings is lost */
         if (moved >= 0)
             moved = pw_door_fail(dma->door, PW_ERR_UNRECOVERABLE,
                                  "%s: node %u has not answered within %lld ms of wall time", what,
-                                 owner, (long long)(wait.limit_ns / 1000000));
+                                 asked->node, (long long)(wait.limit_ns / 1000000));
         return pw_dma_leave(dma, moved);
     }
+    if (asked) {
+        asked->is_open = false;
+        dma->clock->now_ns = pw_later(dma->clock->now_ns, asked->answer_ns);
+        code = learn(dma, asked->node, &asked->request, id);
+    }
     if (code < 0) pw_door_fail_as_node(dma->door, code);
-    return pw_dma_leave(dma, code < 0 ? code : PW_OK);
+    return pw_dma_leave(dma, code);
 }
-
-static uint32_t owner_of(uint64_t id) { return (uint32_t)(id >> DMA_OWNER_SHIFT); }
 
 unim_buf *unim_alloc_buf_l(unim_dma *dma, uint64_t size)
 {
@@ -493,23 +461,22 @@ unim_buf *unim_alloc_buf_r(unim_dma *dma, uint64_t size, uint32_t node)
     uint64_t id = 0;
     pw_door_enter(dma->door);
     int request = ask_allocate(dma, node, size, &id);
-    return finish(dma, request, "DMA buffer", node, &id) < 0 ? NULL : handle_of(id);
+    return finish(dma, request, "DMA buffer", &id) < 0 ? NULL : handle_of(id);
 }
 
 int unim_free_buf(unim_dma *dma, unim_buf *buffer)
 {
     uint64_t id = id_of(buffer);
     pw_door_enter(dma->door);
-    int request = ask_free(dma, id);
-    return finish(dma, request, "free of a DMA buffer", owner_of(id), &id);
+    int request = ask_free(dma, &id);
+    return finish(dma, request, "free of a DMA buffer", &id);
 }
 
 unim_buf *unim_get_buf(unim_dma *dma, uint64_t id)
 {
     pw_door_enter(dma->door);
-    int request = ask_known(dma, id);
-    int code = finish(dma, request, "look-up of a DMA buffer", owner_of(id), &id);
-    return code < 0 ? NULL : handle_of(id);
+    int request = ask_known(dma, &id);
+    return finish(dma, request, "look-up of a DMA buffer", &id) < 0 ? NULL : handle_of(id);
 }
 
 static bool look_up(unim_dma *dma, const unim_buf *buffer, dma_buffer *out)

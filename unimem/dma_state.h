@@ -32,15 +32,21 @@ typedef struct {
     bool is_live, is_used; /* used: an internal one, by a transfer */
 } dma_pages;
 
+/* What a kernel asks another one, and that with its answer: behind the envelope of a message, whose
+ * four words have no room for it. */
+typedef struct {
+    uint64_t number;        /* that its answer must have */
+    uint32_t what, refusal; /* ASK_*; REFUSED_* */
+    uint64_t value;         /* bytes wanted, or a buffer's id */
+    uint64_t limit;         /* that a refusal names */
+    dma_buffer buffer;
+} dma_request;
+
 typedef struct {
     bool is_open, is_answered;
     uint32_t node;
-    uint64_t number; /* that its answer must have */
-    uint32_t what;   /* ASK_* */
-    uint32_t refusal;
-    uint64_t value, limit;
-    dma_buffer buffer;
     int64_t answer_ns;
+    dma_request request;
 } dma_ask;
 
 enum { ASK_ALLOCATE, ASK_FREE, ASK_KNOWN };
@@ -71,9 +77,6 @@ struct unim_dma {
     pw_ni *ni; /* this and what follows are the node's */
     pw_clock *clock;
     const pw_costs *costs;
-    const pw_cost_tables *tables;
-    const pw_settings *settings;
-    uint16_t pdid;
     dma_pages **pages; /* of this node; none is forgotten before the end */
     uint32_t num_pages_rows, pages_capacity;
     uint64_t last_number; /* of this node's buffers */
@@ -81,11 +84,11 @@ struct unim_dma {
     uint32_t num_known, known_capacity;
     dma_ask asks[DMA_ASKS];
     uint64_t last_ask;
-    dma_transfer *transfers;    /* DMA_TRANSFERS, by id; made when the library is opened */
-    uint32_t num_under_way;     /* transfers: not over */
-    uint64_t first_id, next_id; /* the oldest that is not over and told; the next one */
-    int64_t submitter_ns;       /* its core is busy until then */
-    int64_t freed_ns;           /* since no channel was free, the first one that became so */
+    dma_transfer transfers[DMA_TRANSFERS]; /* by id */
+    uint32_t num_under_way;                /* transfers: not over */
+    uint64_t first_id, next_id;            /* the oldest that is not over and told; the next one */
+    int64_t submitter_ns;                  /* its core is busy until then */
+    int64_t freed_ns; /* since no channel was free, the first one that became so */
     bool is_blocked;
     bool is_telling; /* a callback is called */
 };

@@ -16,8 +16,6 @@ _Static_assert(UNIMEM_PAYLOAD0 == PW_PIF_PAYLOAD0 && UNIMEM_PAYLOAD1 == PW_PIF_P
                    sizeof(unimem_word) == sizeof(pw_mailbox_word),
                "the numbers are the hardware's");
 
-/* ---- threads */
-
 static pw_node *node_of(const unimem *self) { return pw_door_node(self->node); }
 
 static pw_clock *clock_of(const unimem *self) { return pw_node_clock(node_of(self)); }
@@ -50,14 +48,51 @@ static int take_interface(unimem *self)
     return interface;
 }
 
+/* ---- the node's service: called with the node locked */
+
+static int send_frame(void *context, uint32_t peer, const uint8_t *data, uint32_t num_bytes)
+{
+    uint8_t *frame = pw_node_take_frame(context);
+    if (!frame) return PW_ERR_NOMEM;
+    memcpy(frame, data, num_bytes);
+    return pw_node_send_frame(context, peer, frame, num_bytes);
+}
+
+static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
+{
+    const unimem *self = context;
+    if (frame[offsetof(pw_envelope, kind)] >= PW_MESSAGE_OF_DMA)
+        return pw_dma_receive(self->dma, source, frame, frame_bytes);
+    int code = pw_unimem_receive(self->unimem, source, frame, frame_bytes);
+    while (code >= 0 && (code = pw_unimem_serve(self->unimem)) > 0) continue;
+    return code;
+}
+
+static int turned(void *context) { return pw_dma_move(((const unimem *)context)->dma); }
+
 static int create_parts(unimem *self)
 {
-    int code = pw_unimem_on_node_create(node_of(self), self->options.spawn, self->options.context,
-                                        &self->on_node);
+    pw_node *node = node_of(self);
+    const pw_unimem_host host = {.context = node,
+                                 .send = send_frame,
+                                 .spawn_context = self->options.context,
+                                 .spawn = self->options.spawn};
+    const pw_node_service service = {.context = self, .message = receive, .turned = turned};
+    int code = pw_unimem_create(pw_node_ni(node), pw_node_costs(node), pw_node_ni_settings(node),
+                                pw_node_number(node), pw_node_count(node), &host, &self->unimem);
+    if (code < 0) return pw_door_fail(self->node, code, "Unimem: %s", pw_status_text(code));
+    code = pw_dma_create(node, &self->dma);
+    if (code == PW_OK) code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
     if (code < 0) return pw_door_fail_as_node(self->node, code);
-    self->unimem = pw_unimem_of_node(self->on_node);
     take_interface(self); /* the first one: it is free */
     return PW_OK;
+}
+
+static void finish(unimem *self)
+{
+    pw_dma_destroy(self->dma);
+    pw_unimem_destroy(self->unimem);
+    free(self);
 }
 
 int unimem_create(pagewire_node *node, const unimem_options *options, unimem **out)
@@ -74,22 +109,22 @@ int unimem_create(pagewire_node *node, const unimem_options *options, unimem **o
                             "of this library's unimem.h",
                             options->struct_size);
     if (code == PW_OK) code = create_parts(self);
-    if (code == PW_OK) {
-        *out = self;
-        return pw_door_leave(node, PW_OK);
-    }
-    free(self);
+    if (code == PW_OK) *out = self;
+    else finish(self);
     return pw_door_leave(node, code);
 }
 
 void unimem_destroy(unimem *memory)
 {
     if (!memory) return;
-    pw_door_enter(memory->node);
-    pw_unimem_on_node_destroy(memory->on_node);
-    pw_door_leave(memory->node, PW_OK);
-    free(memory);
+    pagewire_node *node = memory->node;
+    pw_door_enter(node);
+    pw_node_set_service(node_of(memory), NULL, 0);
+    finish(memory);
+    pw_door_leave(node, PW_OK);
 }
+
+/* ---- threads */
 
 uint32_t unimem_num_nodes(const unimem *memory) { return pw_node_count(node_of(memory)); }
 uint32_t unimem_node(const unimem *memory) { return pw_node_number(node_of(memory)); }
@@ -127,10 +162,7 @@ void pw_thread_set_wall_limit(unimem *thread, int64_t wall_limit_ns)
     thread->cpu->options.wall_limit_ns = wall_limit_ns;
 }
 
-int64_t pw_thread_now_ns(const unimem *thread)
-{
-    return is_cpu(thread) ? clock_of(thread)->now_ns : thread->now_ns;
-}
+int64_t pw_thread_now_ns(unimem *thread) { return *now_of(thread); }
 
 void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns)
 {
@@ -392,11 +424,19 @@ int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argume
 
 /* ---- messages of 64 bits */
 
+/* The end of a call. */
 static int said(unimem *self, int code, const char *what, uint32_t number)
 {
-    if (code >= 0) return pw_door_leave(self->node, code);
-    pw_door_fail(self->node, code, "%s %u: %s", what, number, pw_status_text(code));
+    if (code < 0) pw_door_fail(self->node, code, "%s %u: %s", what, number, pw_status_text(code));
     return pw_door_leave(self->node, code);
+}
+
+/* The CPU goes on when its core has posted something at posted_ns; or a code. */
+static int posted(const unimem *self, int64_t posted_ns)
+{
+    if (posted_ns < 0) return (int)posted_ns;
+    clock_of(self)->now_ns = posted_ns;
+    return PW_OK;
 }
 
 static pw_kernel_mailbox *mailbox_of(const unimem *self)
@@ -416,13 +456,11 @@ int pw_thread_send_written(unimem *thread)
 int unimem_send(unimem *memory, uint32_t node, uint64_t value)
 {
     pw_door_enter(memory->node);
-    pw_clock *clock = clock_of(memory);
-    int code = pw_unimem_send_written(memory->unimem, clock->now_ns);
+    int64_t now_ns = clock_of(memory)->now_ns;
+    int code = pw_unimem_send_written(memory->unimem, now_ns);
     if (code < 0) return said(memory, code, "message to node", node);
-    int64_t posted_ns = pw_unimem_send_value(memory->unimem, node, value, clock->now_ns);
-    if (posted_ns < 0) return said(memory, (int)posted_ns, "message to node", node);
-    clock->now_ns = posted_ns;
-    return said(memory, PW_OK, "", 0);
+    code = posted(memory, pw_unimem_send_value(memory->unimem, node, value, now_ns));
+    return said(memory, code, "message to node", node);
 }
 
 int unimem_register(unimem *memory, uint32_t opcode,
@@ -456,12 +494,6 @@ int unimem_device(unimem *memory, uint32_t node)
 }
 
 /* ---- the hardware itself */
-
-static int fail(unimem *self, int code, uint32_t interface, const char *what)
-{
-    return pw_door_fail(self->node, code, "%s of interface %u: %s", what, interface,
-                        pw_status_text(code));
-}
 
 /* Enter and take what is here; an interface that is not the caller's own is refused. */
 static int begin(unimem *self, uint32_t interface, const char *what)
@@ -503,13 +535,9 @@ int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, u
     const pw_mailbox_word written = {value.low, value.high};
     int code = begin(memory, interface, "write");
     if (code < 0) return pw_door_leave(memory->node, code);
-    int64_t posted_ns = pw_unimem_write_packetizer(memory->unimem, interface, offset, &written,
-                                                   clock_of(memory)->now_ns);
-    if (posted_ns < 0)
-        return pw_door_leave(memory->node,
-                             fail(memory, (int)posted_ns, interface, "register write"));
-    clock_of(memory)->now_ns = posted_ns;
-    return pw_door_leave(memory->node, PW_OK);
+    code = posted(memory, pw_unimem_write_packetizer(memory->unimem, interface, offset, &written,
+                                                     clock_of(memory)->now_ns));
+    return said(memory, code, "register write of interface", interface);
 }
 
 int unimem_read_status(unimem *memory, uint32_t interface)
@@ -530,7 +558,9 @@ static int wait_for_write(unimem *self, uint32_t interface)
         int moved = pw_door_step(self->node, &wait);
         if (moved < 0) return moved;
         if (pw_door_is_late(&wait))
-            return fail(self, PW_ERR_UNRECOVERABLE, interface, "burst, which nobody answers,");
+            return pw_door_fail(self->node, PW_ERR_UNRECOVERABLE,
+                                "burst, which nobody answers, of interface %u: %s", interface,
+                                pw_status_text(PW_ERR_UNRECOVERABLE));
     }
     while ((answer = pw_unimem_write_answer(self->unimem, interface, clock_of(self)->now_ns)) ==
            PW_ERR_FULL)
@@ -543,16 +573,14 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
 {
     pw_mailbox_word burst[UNIMEM_BURST_MAX_WORDS];
     int code = begin(memory, interface, "burst");
-    if (code == PW_OK && num_words > UNIMEM_BURST_MAX_WORDS)
-        code = fail(memory, PW_ERR_INVALID, interface, "burst of more than 16 words");
     if (code < 0) return pw_door_leave(memory->node, code);
+    if (num_words > UNIMEM_BURST_MAX_WORDS)
+        return said(memory, PW_ERR_INVALID, "burst of more than 16 words of interface", interface);
     for (uint32_t i = 0; i < num_words; i++)
         burst[i] = (pw_mailbox_word){words[i].low, words[i].high};
-    int64_t posted_ns = pw_unimem_write_mailbox(memory->unimem, interface, node, fifo, burst,
-                                                num_words, clock_of(memory)->now_ns);
-    if (posted_ns < 0)
-        return pw_door_leave(memory->node, fail(memory, (int)posted_ns, interface, "burst"));
-    clock_of(memory)->now_ns = posted_ns;
+    code = posted(memory, pw_unimem_write_mailbox(memory->unimem, interface, node, fifo, burst,
+                                                  num_words, clock_of(memory)->now_ns));
+    if (code < 0) return said(memory, code, "burst of interface", interface);
     return pw_door_leave(memory->node, wait_for_write(memory, interface));
 }
 

@@ -1,16 +1,19 @@
 /* What stands behind the handle of unimem.h: a thread of a node that asks atomic services. The
- * first one is the node's CPU; others, which remote forks have started, have a core and a clock of
- * their own. Also what a host in Python needs besides unimem.h. */
+ * first one is the node's CPU, and has the node's Unimem, whose frames go over the node's wire and
+ * whose atomic service, with a core of its own, serves a request as soon as it is here. Others,
+ * which remote forks have started, have a core and a clock of their own. Also what a host in Python
+ * needs besides unimem.h. */
 #ifndef PW_UNIMEM_DOOR_H
 #define PW_UNIMEM_DOOR_H
 #include "include/unimem.h"
 #include "node/door/door.h"
-#include "unimem/on_node.h"
+#include "unimem/dma.h"
+#include "unimem/unimem.h"
 
 struct unimem {
     pagewire_node *node;
-    pw_unimem_on_node *on_node;
-    pw_unimem *unimem;  /* its own */
+    pw_unimem *unimem; /* this and the next one are the node's */
+    unim_dma *dma;
     uint32_t interface; /* of the thread */
     unimem *cpu;        /* the thread that is the node's CPU */
     int64_t now_ns;     /* of the others */
@@ -30,7 +33,7 @@ uint32_t pw_thread_interface(const unimem *thread);
  * is not in the wall time that there is; or a code. The thread has a new interface then. */
 int pw_thread_ask(unimem *thread, uint32_t owner, uint8_t opcode, uint64_t address,
                   uint64_t argument1, uint64_t argument2, pw_unimem_answer *answer);
-int64_t pw_thread_now_ns(const unimem *thread);
+int64_t pw_thread_now_ns(unimem *thread);
 /* Its clock goes on, and is not before until_ns. */
 void pw_thread_spend(unimem *thread, int64_t duration_ns, int64_t until_ns);
 /* It sees what was there at at_ns. */

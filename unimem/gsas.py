@@ -81,27 +81,25 @@ class Gsas(abc.ABC):
     it."""
 
     host: Host
+    num_nodes: int
+    """Nodes of the system (getNumberBoards)."""
+    node: int
+    """The one that this thread runs on (getBoardPid)."""
     id: int
     """Unique in the system; the hardware puts it into every packet."""
-
-    @property
-    @abc.abstractmethod
-    def num_nodes(self) -> int:
-        """Nodes of the system (getNumberBoards)."""
-
-    @property
-    @abc.abstractmethod
-    def node(self) -> int:
-        """The one that this thread runs on (getBoardPid)."""
+    _unimem: Any
+    """The pw_unimem of its node."""
 
     @property
     @abc.abstractmethod
     def now_ns(self) -> int:
         """Virtual time."""
 
-    @abc.abstractmethod
     def compute(self, duration_ns: int) -> None:
         """The thread works, or waits, for so long."""
+        if duration_ns < 0:
+            raise ValueError(f"compute for {duration_ns} ns: allowed is 0 and more")
+        self.spend(duration_ns)
 
     @abc.abstractmethod
     def in_order(self) -> None:
@@ -114,11 +112,6 @@ class Gsas(abc.ABC):
     @abc.abstractmethod
     def wait_for(self, ready: Callable[[], int | None]) -> None:
         """Others run until ready() says from which time on this thread goes on."""
-
-    @property
-    @abc.abstractmethod
-    def _unimem(self) -> Any:
-        """The pw_unimem of its node."""
 
     @abc.abstractmethod
     def _ask(

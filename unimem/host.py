@@ -32,14 +32,6 @@ class Host(abc.ABC):
     def start_child(self, node: int, function: Program, argument: int, time_ns: int) -> int:
         """Start it on the node, at that time; the child's id, 0: it cannot be."""
 
-    def spawn(self, node: int, wanted: Any) -> int:
-        """The same as a unimem_fork_request says."""
-        name = ffi.string(wanted.name).decode(errors="replace")
-        function = self.functions.get(name) or _find(name)
-        if function is None:
-            return 0
-        return self.start_child(node, function, int(wanted.argument), int(wanted.time_ns))
-
     def fail(self, error: BaseException) -> None:
         """What C has called has failed: the next use raises its exception."""
         self._failure = self._failure or error
@@ -66,9 +58,14 @@ def _find(name: str) -> Program | None:
 
 @ffi.def_extern(error=0)  # type: ignore[untyped-decorator]
 def pw_host_unimem_spawn(context: Any, wanted: Any) -> int:
+    """What a unimem_fork_request says, by `Host.start_child`."""
     host, node = ffi.from_handle(context)
     try:
-        return int(host.spawn(node, wanted))
+        name = ffi.string(wanted.name).decode(errors="replace")
+        function = host.functions.get(name) or _find(name)
+        if function is None:
+            return 0
+        return int(host.start_child(node, function, int(wanted.argument), int(wanted.time_ns)))
     except BaseException as error:  # noqa: BLE001 - raised again by the host
         host.fail(error)
         return 0

@@ -24,7 +24,6 @@ typedef struct {
 
 struct pw_kernel_mailbox {
     uint32_t num_nodes, next_looked;
-    uint64_t num_dropped;
     taker takers[UNIMEM_OPCODES];
     device devices[];
 };
@@ -135,10 +134,7 @@ int pw_kernel_mailbox_arrived(pw_kernel_mailbox *mailbox, uint32_t source, uint6
         of->callback(of->context, source, value, time_ns);
         return 1;
     }
-    if (!of->action) {
-        mailbox->num_dropped++;
-        return 0;
-    }
+    if (!of->action) return 0;
     int code = pw_kernel_mailbox_device(mailbox, source);
     if (code >= 0) code = keep(&mailbox->devices[source], &message);
     if (code >= 0) code = push(&mailbox->devices[source]);
@@ -160,9 +156,4 @@ int pw_kernel_mailbox_written(pw_kernel_mailbox *mailbox, uint32_t *node, uint64
     }
     mailbox->next_looked = 0;
     return 0;
-}
-
-uint64_t pw_kernel_mailbox_num_dropped(const pw_kernel_mailbox *mailbox)
-{
-    return mailbox->num_dropped;
 }

@@ -3,7 +3,7 @@
  * node, whose file descriptor is a real one: a read of 8 bytes takes the oldest message of that
  * node, or waits, or fails with EAGAIN (O_NONBLOCK), as select, poll and epoll know; a write of 8
  * bytes sends to it. An action record says which opcodes the process takes, and whether a signal or
- * an eventfd tells it. A message of an opcode that nobody has registered is dropped and counted.
+ * an eventfd tells it. A message of an opcode that nobody has registered is dropped.
  *
  * The descriptor is a socket whose messages are records {value, time}: who reads 8 bytes gets the
  * value alone. One thread at a time, but for the user's end. */
@@ -43,6 +43,5 @@ int pw_kernel_mailbox_arrived(pw_kernel_mailbox *mailbox, uint32_t source, uint6
 /* What the user has written to a device. 1 and *node, *value: send it; 0: nothing more. Brings what
  * found a device's socket full a step further. */
 int pw_kernel_mailbox_written(pw_kernel_mailbox *mailbox, uint32_t *node, uint64_t *value);
-uint64_t pw_kernel_mailbox_num_dropped(const pw_kernel_mailbox *mailbox);
 /* cdef end */
 #endif

@@ -62,27 +62,26 @@ class Machine(Host, Closing):
         self.threads: list[Thread] = []
         self.baton = threading.Semaphore(0)
         self.is_closing = False
-        self._chosen = 0
         self._rest_ns = 0  # when the last run ended: the next one begins there
         self._engines = [Engine.of_config(config, platform, node, nodes) for node in range(nodes)]
-        made = ffi.new("pw_unimem_network **")
-        check(lib.pw_unimem_network_create(nodes, made), "network")
-        self._network = ffi.gc(made[0], lib.pw_unimem_network_destroy)
+        self._nodes = ffi.new("pw_unimem *[]", nodes)
         self.unimem = [self._add(engine, node) for node, engine in enumerate(self._engines)]
 
     def _add(self, engine: Engine, node: int) -> Any:
-        out = ffi.new("pw_unimem **")
-        code = lib.pw_unimem_network_add(
-            self._network, engine.ni, engine.costs, engine.settings, node,
-            lib.pw_host_unimem_spawn, self.places[node], out,
-        )  # fmt: skip
+        host, out = ffi.new("pw_unimem_host *"), ffi.new("pw_unimem **")
+        host.context, host.send = self._nodes, ffi.addressof(lib, "pw_unimem_hand_over")
+        host.spawn_context, host.spawn = self.places[node], lib.pw_host_unimem_spawn
+        code = lib.pw_unimem_create(
+            engine.ni, engine.costs, engine.settings, node, self.num_nodes, host, out
+        )
         check(code, "Unimem")
-        return out[0]
+        self._nodes[node] = out[0]
+        return ffi.gc(out[0], lib.pw_unimem_destroy)
 
     def close(self) -> None:
         """Give the nodes back; their memory goes with the last view of it."""
         self._unwind()
-        self._network = None
+        self.unimem = []
         for engine in self._engines:
             engine.close()
 
@@ -97,8 +96,8 @@ class Machine(Host, Closing):
             for node, program, *arguments in programs:
                 if node not in range(self.num_nodes):
                     raise ConfigError(f"node {node}: this machine has 0 to {self.num_nodes - 1}")
-                thread = self._new_thread(node, program, raw=raw)
-                thread.start(tuple(arguments), self._rest_ns)
+                thread = self._new_thread(node, raw=raw)
+                thread.start(self._rest_ns, program, *arguments)
                 started.append(thread)
             self._schedule()
         finally:
@@ -114,7 +113,7 @@ class Machine(Host, Closing):
 
     def stop(self, node: int) -> None:
         """The node is dead from now on: nothing that it is sent is answered."""
-        lib.pw_unimem_network_stop(self._network, node)
+        self._nodes[node] = ffi.NULL
 
     def counters(self, node: int) -> dict[str, int]:
         """What pw_unimem_counters holds."""
@@ -124,16 +123,9 @@ class Machine(Host, Closing):
             name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_unimem_counters").fields
         }
 
-    def kept_by(self, memory: Any) -> Any:
-        """The pointer, with which the nodes' memory stays."""
-        held = [self._network]
-        return ffi.gc(memory, lambda _: held.clear())
-
     def is_next(self, thread: Thread) -> bool:
         """May the running thread act at its clock without letting others run?"""
-        if self.pick is not None:
-            return False
-        if self._service()[0] <= thread.now_ns:
+        if self.pick is not None or self._service()[0] <= thread.now_ns:
             return False
         return not any(
             each is not thread
@@ -143,16 +135,15 @@ class Machine(Host, Closing):
             for each in self.threads
         )
 
-    def _new_thread(self, node: int, program: Program, *, raw: bool = False) -> Thread:
-        thread = Thread(self, node, program, raw=raw)
-        thread.be_ready()
+    def _new_thread(self, node: int, *, raw: bool = False) -> Thread:
+        thread = Thread(self, node, raw=raw)
         self.threads.append(thread)
         return thread
 
     def _service(self) -> tuple[int, int]:
         """When a service reads next, and whose."""
         node = ffi.new("uint32_t *")
-        at_ns = int(lib.pw_unimem_network_next_ns(self._network, node))
+        at_ns = int(lib.pw_unimem_first_ns(self._nodes, self.num_nodes, node))
         return at_ns, int(node[0])
 
     def _schedule(self) -> None:
@@ -169,10 +160,11 @@ class Machine(Host, Closing):
             service_ns, service = self._service()
             if self._gives_up(alive, min(ready, default=(NEVER, 0))[0], service_ns):
                 continue
-            if self._takes_service(ready, service_ns, service):
+            chosen = self._chosen(ready, service_ns, service)
+            if chosen is None:
                 check(lib.pw_unimem_serve(self.unimem[service]), "atomic service")
             else:
-                self.threads[self._chosen].resume()
+                self.threads[chosen].resume()
 
     def _gives_up(self, alive: list[Thread], ready_ns: int, service_ns: int) -> bool:
         """Does a thread stop to wait before anything else happens? In an order that is picked, when
@@ -192,21 +184,16 @@ class Machine(Host, Closing):
             each.lose()
         return True
 
-    def _takes_service(self, ready: list[tuple[int, int]], service_ns: int, service: int) -> bool:
-        """Is it the service's turn? Else `_chosen` is the thread's number."""
+    def _chosen(self, ready: list[tuple[int, int]], service_ns: int, service: int) -> int | None:
+        """The number of the thread whose turn it is; None: the service's."""
         if self.pick is not None:
             names = [f"thread {number}" for _, number in ready]
             if service_ns != NEVER:
                 names.append(f"service {service}")
             place = self.pick(names)
-            if place == len(ready):
-                return True
-            self._chosen = ready[place][1]
-            return False
-        if not ready or service_ns <= min(ready)[0]:
-            return True
-        self._chosen = min(ready)[1]
-        return False
+            return ready[place][1] if place < len(ready) else None
+        at_ns, number = min(ready, default=(NEVER, None))
+        return None if service_ns <= at_ns else number
 
     def _unwind(self) -> None:
         """Threads that are not over end where they wait."""
@@ -218,11 +205,11 @@ class Machine(Host, Closing):
 
     def start_child(self, node: int, function: Program, argument: int, time_ns: int) -> int:
         try:
-            thread = self._new_thread(node, function)
+            thread = self._new_thread(node)
         except (ConfigError, EngineError):
             return 0
         thread.argument = argument
-        thread.start((), time_ns)
+        thread.start(time_ns, function)
         return thread.id
 
 

@@ -7,24 +7,21 @@ int pw_software_mmu_init(pw_software_mmu *mmu, uint64_t memory_bytes)
 {
     *mmu = (pw_software_mmu){.num_pages = memory_bytes / PW_PAGE_BYTES, .next_page = 1};
     mmu->rows = calloc(PW_MMU_ROWS, sizeof(pw_shared_page *));
+    mmu->entries = calloc(mmu->num_pages, sizeof *mmu->entries);
     mmu->is_used = calloc(mmu->num_pages, sizeof *mmu->is_used);
     void *memory = mmap(NULL, mmu->num_pages * PW_PAGE_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) mmu->memory = memory;
-    if (mmu->rows && mmu->is_used && mmu->memory) return PW_OK;
+    if (mmu->rows && mmu->entries && mmu->is_used && mmu->memory) return PW_OK;
     pw_software_mmu_finish(mmu);
     return PW_ERR_NOMEM;
 }
 
 void pw_software_mmu_finish(pw_software_mmu *mmu)
 {
-    for (uint32_t row = 0; mmu->rows && row < PW_MMU_ROWS; row++)
-        for (pw_shared_page *page = mmu->rows[row], *next; page; page = next) {
-            next = page->next;
-            free(page);
-        }
     if (mmu->memory) munmap(mmu->memory, mmu->num_pages * PW_PAGE_BYTES);
     free(mmu->rows);
+    free(mmu->entries);
     free(mmu->is_used);
     *mmu = (pw_software_mmu){.rows = NULL};
 }
@@ -52,23 +49,19 @@ static void remove_entry(pw_software_mmu *mmu, uint64_t number)
     pw_shared_page *page = *link;
     if (!page) return;
     *link = page->next;
-    mmu->is_used[(uint64_t)(page->memory - mmu->memory) / PW_PAGE_BYTES] = false;
+    mmu->is_used[page - mmu->entries] = false;
     mmu->num_used--;
-    free(page);
 }
 
-static bool add_entry(pw_software_mmu *mmu, uint64_t place, const pw_shared_page *values)
+static void add_entry(pw_software_mmu *mmu, uint64_t place, const pw_shared_page *values)
 {
-    pw_shared_page *page = malloc(sizeof *page);
-    if (!page) return false;
-    pw_shared_page **row = row_of(mmu, values->page);
+    pw_shared_page *page = &mmu->entries[place], **row = row_of(mmu, values->page);
     *page = *values;
     page->memory = mmu->memory + place * PW_PAGE_BYTES;
     page->next = *row;
     *row = page;
     mmu->is_used[place] = true;
     mmu->num_used++;
-    return true;
 }
 
 pw_shared_page *pw_software_mmu_allocate(pw_software_mmu *mmu, uint32_t num_pages,
@@ -82,13 +75,9 @@ pw_shared_page *pw_software_mmu_allocate(pw_software_mmu *mmu, uint32_t num_page
                              .allocator = allocator,
                              .num_pages = num_pages,
                              .denied = denied};
-    for (uint32_t i = 0; i < num_pages; i++, values.page++)
-        if (!add_entry(mmu, place + i, &values)) {
-            while (i-- > 0) remove_entry(mmu, values.first_page + i);
-            return NULL;
-        }
+    for (uint32_t i = 0; i < num_pages; i++, values.page++) add_entry(mmu, place + i, &values);
     mmu->next_page += num_pages;
-    return pw_software_mmu_find(mmu, values.first_page);
+    return &mmu->entries[place];
 }
 
 void pw_software_mmu_free(pw_software_mmu *mmu, pw_shared_page *first)

@@ -31,9 +31,10 @@ class Thread(Gsas):
     """A thread of a `Machine`: GSAS operations, raw mailbox and packetizer when it asked for them,
     kernel mailbox."""
 
-    def __init__(self, machine: Machine, node: int, program: Program, *, raw: bool = False) -> None:
+    def __init__(self, machine: Machine, node: int, *, raw: bool = False) -> None:
         self.host = self._machine = machine
-        self._node = node
+        self.num_nodes, self.node = machine.num_nodes, node
+        self._unimem = machine.unimem[node]
         code = lib.pw_unimem_open(self._unimem, raw)
         if code == lib.PW_ERR_FULL:
             raise ConfigError(f"a thread more on node {node}: it has {THREADS_MAX} interfaces")
@@ -51,37 +52,18 @@ class Thread(Gsas):
         self._lost = False
         self._limit_ns: int | None = None
         self.is_over = False
-        self._program = program
-        self._arguments: tuple[Any, ...] = ()
-        self._runner = threading.Thread(target=self._run, daemon=True)
 
     # ---- the interface
-
-    @property
-    def num_nodes(self) -> int:
-        return self._machine.num_nodes
-
-    @property
-    def node(self) -> int:
-        return self._node
 
     @property
     def now_ns(self) -> int:
         return self._now_ns
 
-    def compute(self, duration_ns: int) -> None:
-        if duration_ns < 0:
-            raise ValueError(f"compute for {duration_ns} ns: allowed is 0 and more")
-        self._now_ns += duration_ns
-
-    @property
-    def _unimem(self) -> Any:
-        return self._machine.unimem[self._node]
-
     def _look(self, address: int, num_bytes: Any) -> Any:
         self.in_order()
         memory = lib.pw_unimem_view(self._unimem, self.id, address, num_bytes)
-        return memory and self._machine.kept_by(memory)
+        held = [self._unimem]  # as long as the pointer
+        return memory and ffi.gc(memory, lambda _: held.clear())
 
     # ---- raw interfaces
 
@@ -131,10 +113,10 @@ class Thread(Gsas):
 
     # ---- what the machine runs
 
-    def start(self, arguments: tuple[Any, ...], at_ns: int = 0) -> None:
-        self._arguments = arguments
+    def start(self, at_ns: int, program: Program, *arguments: Any) -> None:
         self._now_ns = at_ns
-        self._runner.start()
+        self.be_ready()
+        threading.Thread(target=self._run, args=(program, arguments), daemon=True).start()
 
     def ready_ns(self) -> int | None:
         """From when on it can go on, None: it waits, or runs."""
@@ -168,7 +150,7 @@ class Thread(Gsas):
 
     def wait_for(self, ready: Callable[[], int | None]) -> None:
         if not self._is_there(ready):
-            raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self._node} waits")
+            raise GsasError(Refusal.NO_ANSWER, f"thread {self.number} of node {self.node} waits")
 
     def _is_there(self, ready: Callable[[], int | None], limit_ns: int | None = None) -> bool:
         """The same; False: it has waited until limit_ns, or nothing can happen any more."""
@@ -230,11 +212,11 @@ class Thread(Gsas):
         if self._machine.is_closing:
             raise _StoppedError
 
-    def _run(self) -> None:
+    def _run(self, program: Program, arguments: Sequence[Any]) -> None:
         self._wake.acquire()
         try:
             if not self._machine.is_closing:
-                self.result = self._program(self, *self._arguments)
+                self.result = program(self, *arguments)
         except _StoppedError:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the machine's run

@@ -218,11 +218,6 @@ uint32_t pw_unimem_read_mailbox(pw_unimem *unimem, uint32_t interface, pw_mailbo
     return pw_mailbox_fifo_read(unimem->fifos[interface], words, num_words, now_ns);
 }
 
-int64_t pw_unimem_next_word_ns(const pw_unimem *unimem, uint32_t interface)
-{
-    return interface < PW_PIFS ? pw_mailbox_fifo_next_ns(unimem->fifos[interface]) : PW_NEVER;
-}
-
 /* ---- the library: a thread asks the owner's service, and waits */
 
 static int64_t send_request(pw_unimem *unimem, uint32_t interface, pw_time now_ns)
@@ -254,7 +249,7 @@ int pw_unimem_test(pw_unimem *unimem, uint32_t interface, pw_unimem_answer *out)
     if (!pw_unimem_is_open(unimem, interface, false)) return PW_ERR_INVALID;
     pw_unimem_interface *page = &unimem->interfaces[interface];
     if (!page->is_waiting) return PW_ERR_INVALID;
-    int64_t arrival_ns = pw_unimem_next_word_ns(unimem, interface);
+    int64_t arrival_ns = pw_mailbox_fifo_next_ns(unimem->fifos[interface]);
     if (arrival_ns != PW_NEVER) {
         pw_mailbox_word response;
         pw_mailbox_fifo_read(unimem->fifos[interface], &response, 1, arrival_ns);
@@ -393,6 +388,7 @@ static int take(pw_unimem *unimem, uint32_t source, const pw_envelope *envelope,
     case KIND_VALUE:
         code = pw_kernel_mailbox_arrived(unimem->kernel, source, envelope->num_bytes,
                                          envelope->arrival_ns + unimem->costs->handler_ns);
+        unimem->counters.values_lost += code == 0;
         return code < 0 ? code : PW_OK;
     default: return PW_ERR_MALFORMED;
     }
@@ -411,6 +407,15 @@ int pw_unimem_receive(pw_unimem *unimem, uint32_t source, const uint8_t *frame,
     return code;
 }
 
+int pw_unimem_hand_over(void *context, uint32_t peer, const uint8_t *frame, uint32_t frame_bytes)
+{
+    pw_unimem *const *nodes = context;
+    pw_envelope envelope;
+    memcpy(&envelope, frame, sizeof envelope);
+    if (!nodes[envelope.source_node] || !nodes[peer]) return PW_OK;
+    return pw_unimem_receive(nodes[peer], envelope.source_node, frame, frame_bytes);
+}
+
 /* ---- the atomic service */
 
 int64_t pw_unimem_next_ns(const pw_unimem *unimem)
@@ -418,6 +423,18 @@ int64_t pw_unimem_next_ns(const pw_unimem *unimem)
     int64_t arrival_ns = pw_mailbox_fifo_next_ns(unimem->fifos[PW_UNIMEM_SERVICE]);
     return arrival_ns == PW_NEVER ? PW_NEVER
                                   : pw_atomic_service_reads_ns(&unimem->service, arrival_ns);
+}
+
+int64_t pw_unimem_first_ns(pw_unimem *const *nodes, uint32_t num_nodes, uint32_t *node)
+{
+    int64_t first_ns = PW_NEVER;
+    for (uint32_t i = 0; i < num_nodes; i++) {
+        int64_t next_ns = nodes[i] ? pw_unimem_next_ns(nodes[i]) : PW_NEVER;
+        if (next_ns >= first_ns) continue;
+        first_ns = next_ns;
+        *node = i;
+    }
+    return first_ns;
 }
 
 static int respond(pw_unimem *unimem, uint64_t sender, const pw_atomic_answer *said)
@@ -502,5 +519,4 @@ const uint8_t *pw_unimem_view(const pw_unimem *unimem, uint64_t id, uint64_t add
 void pw_unimem_read_counters(const pw_unimem *unimem, pw_unimem_counters *out)
 {
     *out = unimem->counters;
-    out->values_lost = pw_kernel_mailbox_num_dropped(unimem->kernel);
 }

@@ -59,6 +59,14 @@ void pw_unimem_destroy(pw_unimem *unimem);
 /* A frame of a peer is here. PW_ERR_MALFORMED: it was dropped. */
 int pw_unimem_receive(pw_unimem *unimem, uint32_t source, const uint8_t *frame,
                       uint32_t frame_bytes);
+/* The same as pw_unimem_host.send of nodes in one process: context is an array of all of them, by
+ * number. NULL: a node that is dead, which takes and answers nothing. A frame is handed over at
+ * once; its virtual times stand in it. */
+int pw_unimem_hand_over(void *context, uint32_t peer, const uint8_t *frame, uint32_t frame_bytes);
+/* When the first of their services reads its next request, and of which node; INT64_MAX: none does.
+ * Who serves it then, and lets no thread run whose clock is later, has the order of virtual time.
+ */
+int64_t pw_unimem_first_ns(pw_unimem *const *nodes, uint32_t num_nodes, uint32_t *node);
 /* When the atomic service reads its next request; INT64_MAX: it has none. */
 int64_t pw_unimem_next_ns(const pw_unimem *unimem);
 /* It reads its next request, if there is one. 1: it did, 0: there is none; or a code. */
@@ -101,7 +109,6 @@ int pw_unimem_write_answer(const pw_unimem *unimem, uint32_t interface, int64_t 
  */
 uint32_t pw_unimem_read_mailbox(pw_unimem *unimem, uint32_t interface, pw_mailbox_word *words,
                                 uint32_t num_words, int64_t now_ns);
-int64_t pw_unimem_next_word_ns(const pw_unimem *unimem, uint32_t interface);
 
 /* A 64-bit message of the kernel mailbox: when it is posted, or a code. */
 int64_t pw_unimem_send_value(pw_unimem *unimem, uint32_t node, uint64_t value, int64_t now_ns);

@@ -1,4 +1,4 @@
-"""The commands of `pagewire`: the modules of commands, test and sockets, and error lines."""
+"""The commands of `pagewire`: the modules of commands, test, and error lines."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from pagewire.cli.commands import check_commands, run_commands  # noqa: F401  they fill app
+from pagewire.cli.commands import check_commands, run_commands, sockets  # noqa: F401  fill app
 from pagewire.cli.commands.application import app
 from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.launch import options
@@ -15,7 +15,7 @@ from pagewire.native.settings import ConfigError
 __all__ = ["app", "main"]
 
 
-# They are here for the list of commands; main() hands their words on unread.
+# It is here for the list of commands; main() hands its words on unread.
 @app.command(add_help_option=False)
 def test() -> int:
     """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
@@ -23,34 +23,15 @@ def test() -> int:
     return 0
 
 
-@app.command(add_help_option=False)
-def sockets() -> int:
-    """Run programs of TCP sockets over RDMA, one a node: sockets -n 2 -- SERVER : CLIENT."""
-    return 0
-
-
-def _test(words: list[str]) -> int:
-    from pagewire.cli.checks import testing
-
-    return testing.main(words)
-
-
-def _sockets(words: list[str]) -> int:
-    from pagewire.cli.commands import sockets as sockets_command
-
-    return sockets_command.main(words)
-
-
-_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"test": _test, "sockets": _sockets}
-
-
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
-    if rest and rest[0] in _HANDED_ON:
-        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
+    if rest[:1] == ["test"]:
+        from pagewire.cli.checks import testing
+
+        return _interruptible(lambda: testing.main(rest[1:]))
     command = typer.main.get_command(app)
-    if rest and rest[0] in ("launch", "compare"):
+    if rest and rest[0] in ("launch", "compare", "sockets"):
         with_value = options_with_value(command, rest[0])
         rest = [rest[0], *options.separate_program(rest[1:], with_value)]
     return _interruptible(lambda: _typer(command, rest))

@@ -4,8 +4,7 @@ The work is done by pagewire-sockets (transport/sockets/agent/), which this modu
 words for, and becomes: signals and the exit code are its own.
 """
 
-import argparse
-import importlib.util
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,9 +12,17 @@ import shutil
 import stat
 import struct
 import sys
+from typing import Annotated
 
+import typer
+
+import pagewire
 from pagewire.cli.checks import sockets_stress
+from pagewire.cli.commands.application import app
+from pagewire.cli.commands.setting_options import Given, takes_settings
+from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
+from pagewire.run.settings import config
 
 AGENT = "pagewire-sockets"
 CALLS = "libpagewire-sockets-calls.so"
@@ -25,96 +32,93 @@ _WAIT_MAX_SECONDS = 3600
 _RINGS_BYTES = {1 << bits for bits in range(10, 25)}
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise ConfigError(f"sockets: {message}; see pagewire sockets --help")
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks besides settings."""
+
+    ring: Annotated[int, typer.Option(help="bytes of a connection's ring")] = 65536
+    stress: Annotated[
+        str,
+        typer.Option(
+            metavar="BYTES",
+            help="no programs, but connections at once that carry so many bytes, compared; as 1e9",
+        ),
+    ] = ""
+    connections: Annotated[int, typer.Option(help="of --stress, at once")] = 100
+    seed: Annotated[int, typer.Option(help="of --stress")] = 1
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="a program starts when the one before it listens or has ended, and after so many "
+            "seconds in any case; 0: all at once",
+        ),
+    ] = 2
 
 
-def main(words: list[str]) -> int:
-    """Start a program a node; returns only by an error."""
-    end = words.index("--") if "--" in words else len(words)
-    try:
-        given, programs = _parser().parse_args(words[:end]), words[end + 1 :]
-    except SystemExit:  # the help has been printed: errors are ConfigError
-        return 0
-    if given.words:
-        raise ConfigError(f"sockets: {given.words[0]}: programs go behind --")
-    if given.stress:
-        programs = _stress(given, programs)
+@app.command(
+    epilog="For example: pagewire sockets -n 2 -- python3 -m http.server 8000 : "
+    "curl http://10.77.0.1:8000/. docs/sockets.md tells more."
+)
+@takes_settings("memory", "json")
+def sockets(
+    nodes: Annotated[int, typer.Option("-n", "--nodes", help="one for each program")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM [ARGS] : PROGRAM [ARGS]", show_default=False),
+    ] = None,
+    *,
+    asked: Asked,
+    given: Given,
+) -> int:
+    """Run programs of TCP sockets over RDMA, one a node: sockets -n 2 -- SERVER : CLIENT.
+
+    Their sockets to 10.77.0.1, 10.77.0.2, ... go over emulated RDMA, all others to the kernel. The
+    run ends with the last program, whose exit code it has: put the client there.
+    """
+    mark, *programs = words or ["--"]
+    if mark != "--":
+        raise ConfigError(f"sockets: {mark}: programs go behind --")
+    if asked.stress:
+        programs = _stress(asked, nodes, programs)
     commands = _split(programs)
-    _check_numbers(given, len(commands))
+    _check_numbers(asked, nodes, len(commands))
     for node, command in enumerate(commands):
         _check(node, command)
-    folder = _folder()
-    settings = [f"run.memory={given.memory}", *given.set]
-    agent = [str(folder / AGENT), "--ring", str(given.ring)]
-    agent += ["--wait", str(round(given.wait * 1000))]
-    if given.json:
-        _check_place(given.json)
-        agent += ["--json", given.json, _facts(given.ring, settings, commands)]
-    for setting in settings:
-        agent += ["--set", setting]
+    path = given.values["json"] or ""
+    launch.check_writable("--json", path)
+    settings, folder = _settings(given), _folder()
+    agent = [str(folder / AGENT), str(asked.ring), str(round(asked.wait * 1000)), path]
+    agent += [_facts(asked.ring, settings, commands), str(folder / CALLS)]
+    # The programs' own time is not the node's: they are other processes.
+    agent += [str(len(settings) + 1), "run.compute=model", *settings]
     sys.stdout.flush()
-    os.execv(agent[0], [*agent, str(folder / CALLS), "--", *programs])
+    os.execv(agent[0], [*agent, "--", *programs])
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="pagewire sockets",
-        description="Run a program a node; their TCP sockets to 10.77.0.1, 10.77.0.2, ... go over "
-        "emulated RDMA, all others to the kernel. The run ends with the last program, whose exit "
-        "code it has: put the client there.",
-        usage="pagewire sockets -n NODES [options] -- PROGRAM [ARGS] : PROGRAM [ARGS]...",
-        epilog="For example: pagewire sockets -n 2 -- python3 -m http.server 8000 : "
-        "curl http://10.77.0.1:8000/. docs/sockets.md tells more.",
-    )
-    parser.add_argument("-n", "--nodes", type=int, required=True, help="one for each program")
-    parser.add_argument(
-        "--memory", default="part", help="what is done to the rings' pages (default: part)"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.NAME=VALUE", help="any setting"
-    )
-    parser.add_argument(
-        "--ring", type=int, default=65536, help="bytes of a connection's ring (default: 65536)"
-    )
-    parser.add_argument(
-        "--stress",
-        metavar="BYTES",
-        default="",
-        help="no programs, but connections at once that carry so many bytes, compared; as 1e9",
-    )
-    parser.add_argument(
-        "--connections", type=int, default=100, help="of --stress, at once (default: 100)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of --stress (default: 1)")
-    parser.add_argument("--json", metavar="FILE", help="write what each node did as JSON")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=2,
-        metavar="SECONDS",
-        help="a program starts when the one before it listens or has ended, and after so many "
-        "seconds in any case (default: 2; 0: all at once)",
-    )
-    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-    return parser
+def _settings(given: Given) -> list[str]:
+    """Of all nodes, later ones before earlier ones."""
+    in_file = config.load(environ={}, config_path=given.config_path)
+    memory = given.values["memory"]
+    chosen = in_file.not_default()
+    chosen["run.memory"] = in_file.run.memory if memory is None else memory
+    return [*(f"{name}={text}" for name, text in chosen.items()), *given.assignments]
 
 
-def _check_numbers(given: argparse.Namespace, num_programs: int) -> None:
+def _check_numbers(asked: Asked, num_nodes: int, num_programs: int) -> None:
     """Refuse a ring, nodes or a wait out of range."""
-    if given.ring not in _RINGS_BYTES:
+    if asked.ring not in _RINGS_BYTES:
         raise ConfigError(
-            f"--ring = {given.ring}: allowed are powers of two from {min(_RINGS_BYTES)} to "
+            f"--ring = {asked.ring}: allowed are powers of two from {min(_RINGS_BYTES)} to "
             f"{max(_RINGS_BYTES)}"
         )
-    if not 1 <= given.nodes <= NODES_MAX or num_programs != given.nodes:
+    if not 1 <= num_nodes <= NODES_MAX or num_programs != num_nodes:
         raise ConfigError(
-            f"-n {given.nodes} with {num_programs} programs: allowed are 1 to {NODES_MAX} nodes, "
+            f"-n {num_nodes} with {num_programs} programs: allowed are 1 to {NODES_MAX} nodes, "
             "and a program for each, with : between them, behind --"
         )
-    if not 0 <= given.wait <= _WAIT_MAX_SECONDS:
-        raise ConfigError(f"--wait = {given.wait}: allowed are 0 to {_WAIT_MAX_SECONDS} seconds")
+    if not 0 <= asked.wait <= _WAIT_MAX_SECONDS:
+        raise ConfigError(f"--wait = {asked.wait}: allowed are 0 to {_WAIT_MAX_SECONDS} seconds")
 
 
 def _split(words: list[str]) -> list[list[str]]:
@@ -174,29 +178,21 @@ def _facts(ring_bytes: int, settings: list[str], commands: list[list[str]]) -> s
     return json.dumps(asked)[1:-1]
 
 
-def _stress(given: argparse.Namespace, programs: list[str]) -> list[str]:
+def _stress(asked: Asked, num_nodes: int, programs: list[str]) -> list[str]:
     try:
-        num_bytes = int(float(given.stress))
+        num_bytes = int(float(asked.stress))
     except (OverflowError, ValueError):
         num_bytes = 0
-    if programs or given.nodes < 2 or num_bytes < 1 or not 1 <= given.connections <= 1000:
+    if programs or num_nodes < 2 or num_bytes < 1 or not 1 <= asked.connections <= 1000:
         raise ConfigError(
-            f"--stress {given.stress} --connections {given.connections} -n {given.nodes}: allowed "
+            f"--stress {asked.stress} --connections {asked.connections} -n {num_nodes}: allowed "
             "are a number of bytes, 1 to 1000 connections, 2 nodes and more, and no programs"
         )
-    return sockets_stress.commands(given.nodes, given.connections, num_bytes, given.seed)
-
-
-def _check_place(path: str) -> None:
-    folder = pathlib.Path(path).parent
-    if not os.access(folder, os.W_OK | os.X_OK) or pathlib.Path(path).is_dir():
-        raise ConfigError(f"--json = {path}: not a file in a folder that can be written to")
+    return sockets_stress.commands(num_nodes, asked.connections, num_bytes, asked.seed)
 
 
 def _folder() -> pathlib.Path:
-    found = importlib.util.find_spec("pagewire")
-    for place in (found and found.submodule_search_locations) or ():
-        folder = pathlib.Path(place) / "sockets"
-        if (folder / AGENT).exists():
-            return folder
-    raise ConfigError(f"{AGENT} is not installed; install pagewire again")
+    folder = pathlib.Path(pagewire.__path__[0], "sockets")
+    if not (folder / AGENT).exists():
+        raise ConfigError(f"{AGENT} is not installed; install pagewire again")
+    return folder

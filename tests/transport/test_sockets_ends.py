@@ -44,6 +44,17 @@ def test_json_when_asked_for_tells_each_node(tmp_path):
     assert f"{first['virtual_ns']} ns virtual" in ran.stderr
 
 
+def test_settings_when_in_a_file_hold_unless_the_command_line_gives_them(tmp_path):
+    place, settings = tmp_path / "sockets.json", tmp_path / "settings.toml"
+    settings.write_text('[run]\nmemory = "pin-all"\ntimeout = "2ms"\n')
+    words = ("--config", str(settings), "--json", str(place))
+    run("pass", options=words)
+    assert json.loads(place.read_text())["memory"] == "pin-all"
+    run("pass", options=(*words, "--memory", "part"))
+    told = json.loads(place.read_text())
+    assert told["memory"] == "part" and "run.timeout=2ms" in told["settings"]
+
+
 def test_processes_when_a_program_leaves_them_end_with_the_run(tmp_path):
     sign = str(tmp_path / "sign")
     mark = f"left behind by {os.getpid()}"

@@ -380,6 +380,9 @@ def test_server_when_it_fails_is_named():
         (["-n", "2", "--", "true"], "-n 2 with 1 programs"),
         (["-n", "1", "--ring", "1000", "--", "true"], "--ring = 1000"),
         (["-n", "1", "--set", "firmware.block=no", "--", "true"], "firmware.block"),
+        (["-n", "1", "--config", "/none.toml", "--", "true"], "/none.toml"),
+        (["-n", "1", "--json", "/none/x.json", "--", "true"], "no folder '/none'"),
+        (["-n", "1", "--rings", "1024", "--", "true"], "No such option: --rings"),
     ],
 )
 def test_words_when_no_program_can_start_are_refused(words, what):

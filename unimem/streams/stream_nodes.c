@@ -37,10 +37,10 @@ struct pw_node_streams {
      * messages from first to num_messages. */
     message *inbox;
     uint32_t first, num_messages, capacity;
-    uint64_t *keys;              /* of each slot's ring while it is registered; 0: it is not */
-    char refusal[REFUSAL_BYTES]; /* empty: none */
-    bool is_short;               /* the inbox could not grow: a message is lost */
-    int failure;                 /* of a write, for good */
+    uint64_t keys[PW_STREAM_SLOTS_MAX]; /* of each slot's ring while it is registered; 0: not */
+    char refusal[REFUSAL_BYTES];        /* empty: none */
+    bool is_short;                      /* the inbox could not grow: a message is lost */
+    int failure;                        /* of a write, for good */
 };
 
 struct pw_stream_nodes {
@@ -109,29 +109,6 @@ static void deregister_ring(void *context, uint32_t slot)
 
 /* ---- made, and unmade */
 
-static int create_nodes(pw_stream_nodes *self, const pw_stream_nodes_options *options, char *reason,
-                        size_t reason_bytes)
-{
-    pagewire_options wanted;
-    pagewire_options_default(&wanted);
-    wanted.network = self->network;
-    wanted.reason = reason;
-    wanted.reason_bytes = reason_bytes;
-    for (uint32_t i = 0; i < self->num_nodes; i++) {
-        pw_node_streams *one = &self->nodes[i];
-        wanted.node = i;
-        wanted.settings = options->settings[i];
-        int code = pagewire_node_create(&wanted, &one->node);
-        if (code < 0) return code;
-        code = unimem_create(one->node, NULL, &one->memory);
-        if (code < 0) {
-            snprintf(reason, reason_bytes, "%s", pagewire_reason(one->node));
-            return code;
-        }
-    }
-    return PW_OK;
-}
-
 static int map_arena(pw_node_streams *one, size_t num_bytes)
 {
     size_t mapped_bytes = num_bytes + ARENA_ALIGNMENT;
@@ -153,23 +130,28 @@ static int create_streams(pw_node_streams *one, uint32_t number, uint32_t ring_b
                                       one->arena};
     const pw_streams_host host = {one, start_write, send_message, register_ring, deregister_ring};
     int code = pw_streams_create(&rings, &host, &one->streams);
-    if (code < 0) return code;
-    one->keys = calloc(all->num_slots, sizeof *one->keys);
-    return one->keys ? unimem_register(one->memory, PW_STREAM_OPCODE, keep_message, one)
-                     : PW_ERR_NOMEM;
+    return code < 0 ? code : unimem_register(one->memory, PW_STREAM_OPCODE, keep_message, one);
 }
 
-static int create(pw_stream_nodes *self, const pw_stream_nodes_options *options, char *reason,
-                  size_t reason_bytes)
+static int create_node(pw_stream_nodes *self, uint32_t number,
+                       const pw_stream_nodes_options *options, char *reason, size_t reason_bytes)
 {
-    int code = pagewire_network_create(self->num_nodes, &self->network);
-    for (uint32_t i = 0; code == PW_OK && i < self->num_nodes; i++) {
-        self->nodes[i].all = self;
-        code = map_arena(&self->nodes[i], self->arena_bytes);
-    }
-    if (code == PW_OK) code = create_nodes(self, options, reason, reason_bytes);
-    for (uint32_t i = 0; code == PW_OK && i < self->num_nodes; i++)
-        code = create_streams(&self->nodes[i], i, options->ring_bytes);
+    pw_node_streams *one = &self->nodes[number];
+    pagewire_options wanted;
+    one->all = self;
+    int code = map_arena(one, self->arena_bytes);
+    if (code < 0) return code;
+    pagewire_options_default(&wanted);
+    wanted.network = self->network;
+    wanted.node = number;
+    wanted.settings = options->settings[number];
+    wanted.reason = reason;
+    wanted.reason_bytes = reason_bytes;
+    code = pagewire_node_create(&wanted, &one->node);
+    if (code < 0) return code;
+    code = unimem_create(one->node, NULL, &one->memory);
+    if (code == PW_OK) return create_streams(one, number, options->ring_bytes);
+    snprintf(reason, reason_bytes, "%s", pagewire_reason(one->node));
     return code;
 }
 
@@ -182,7 +164,9 @@ int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
     self->num_nodes = num_nodes;
     self->num_slots = options->num_slots;
     self->arena_bytes = pw_streams_arena_bytes(options->num_slots, options->ring_bytes);
-    int code = create(self, options, reason, reason_bytes);
+    int code = pagewire_network_create(num_nodes, &self->network);
+    for (uint32_t i = 0; code == PW_OK && i < num_nodes; i++)
+        code = create_node(self, i, options, reason, reason_bytes);
     if (code < 0) pw_stream_nodes_destroy(self);
     else *out = self;
     return code;
@@ -190,13 +174,12 @@ int pw_stream_nodes_create(const pw_stream_nodes_options *options, char *reason,
 
 static void finish(pw_node_streams *one)
 {
-    if (one->keys) unimem_unregister(one->memory, PW_STREAM_OPCODE);
+    if (one->streams) unimem_unregister(one->memory, PW_STREAM_OPCODE);
     for (uint32_t i = 0; i < WRITES; i++)
         if (one->writes[i].operation) pagewire_forget(one->node, &one->writes[i].operation);
-    for (uint32_t slot = 0; one->keys && slot < one->all->num_slots; slot++)
+    for (uint32_t slot = 0; slot < PW_STREAM_SLOTS_MAX; slot++)
         if (one->keys[slot]) deregister_ring(one, slot);
     pw_streams_destroy(one->streams);
-    free(one->keys);
     free(one->inbox);
     unimem_destroy(one->memory);
 }

@@ -9,7 +9,8 @@ CPUs a node, system calls, and what it takes to wake a program that waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
@@ -21,13 +22,13 @@ _NONE = int(lib.PW_STREAM_NONE)
 _REASON_BYTES = 512
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Stream:
     """One end of a connection; `StreamNodes` makes it."""
 
-    def __init__(self, nodes: StreamNodes, node: int, connection: int) -> None:
-        self.node = node
-        self._nodes = nodes
-        self._connection = connection
+    _nodes: StreamNodes
+    node: int
+    _connection: int
 
     @property
     def is_open(self) -> bool:
@@ -116,7 +117,6 @@ class StreamNodes(Closing):
         self.all = ffi.gc(made[0], lib.pw_stream_nodes_destroy)
         self.room = ffi.new("uint8_t[]", ring_bytes)
         self._node = ffi.new("uint32_t *")
-        self._known: dict[tuple[int, int], Stream] = {}
 
     def close(self) -> None:
         """Give the nodes back; their connections end with them."""
@@ -141,12 +141,12 @@ class StreamNodes(Closing):
         streams = self.streams(node)
         own_port = lib.pw_streams_free_port(streams)
         self.checked(node, lib.pw_streams_connect(streams, to, port, own_port, name))
-        return self._stream(node, int(name[0]))
+        return Stream(self, node, int(name[0]))
 
     def accept(self, node: int, port: int) -> Stream | None:
         """The oldest connection that waits there."""
         name = int(lib.pw_streams_accept(self.streams(node), port))
-        return None if name == _NONE else self._stream(node, name)
+        return None if name == _NONE else Stream(self, node, name)
 
     def join(self, client: int, server: int, port: int) -> tuple[Stream, Stream]:
         """A connection that is made, to a port at which the server listens: both ends."""
@@ -165,15 +165,14 @@ class StreamNodes(Closing):
     def step(self) -> int | None:
         """The node that has taken something; None: nothing is left to happen."""
         code = lib.pw_stream_nodes_step(self.all, self._node)
-        if code < 0:
-            self.checked(int(self._node[0]), code)
-        return int(self._node[0]) if code else None
+        node = int(self._node[0])
+        return node if self.checked(node, code) else None
 
     def changed(self, node: int) -> list[Stream]:
         """Connections of the node to which something happened since the last call."""
         streams, found = self.streams(node), []
         while (name := int(lib.pw_streams_changed(streams))) != _NONE:
-            found.append(self._stream(node, name))
+            found.append(Stream(self, node, name))
         return found
 
     def now_ns(self, node: int) -> int:
@@ -194,14 +193,6 @@ class StreamNodes(Closing):
         code = lib.pagewire_read_counter(self._door(node), name.encode(), value)
         self.checked(node, code)
         return int(value[0])
-
-    def traffic(self, node: int) -> Mapping[str, int]:
-        """What pw_streams_counters holds."""
-        out = ffi.new("pw_streams_counters *")
-        lib.pw_streams_read_counters(self.streams(node), out)
-        return {
-            name: int(getattr(out, name)) for name, _ in ffi.typeof("pw_streams_counters").fields
-        }
 
     def major_faults(self, node: int) -> int:
         """Pages that came back from swap, for the CPU, the driver or the memory strategy."""
@@ -226,12 +217,6 @@ class StreamNodes(Closing):
     def _reason(self, node: int) -> str:
         """Why the node's last call that failed did."""
         return str(ffi.string(lib.pagewire_reason(self._door(node))).decode())
-
-    def _stream(self, node: int, name: int) -> Stream:
-        key = node, name
-        if key not in self._known:
-            self._known[key] = Stream(self, node, name)
-        return self._known[key]
 
 
 def _texts(config: Config) -> list[Any]:

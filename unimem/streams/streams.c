@@ -40,7 +40,6 @@ typedef struct {
     bool reset_told, reset_heard;
     bool is_closed;       /* by its user */
     bool is_queued;       /* waits for accept */
-    bool is_unanswered;   /* in the queue, which has no room for it */
     bool is_answer_due;   /* to its connect */
     uint32_t next_queued; /* slot + 1; 0: none */
 } stream;
@@ -291,7 +290,6 @@ static void answer_callers(pw_streams *self, listener *entry)
         entry->next_unanswered = one->next_queued;
         entry->num_answered++;
         entry->is_called = true;
-        one->is_unanswered = false;
         one->is_answer_due = true;
         set_add(self->due, slot);
         self->counters.connections_taken++;
@@ -339,7 +337,7 @@ void pw_streams_unlisten(pw_streams *streams, uint16_t port)
         stream *one = &streams->slots[next - 1];
         next = one->next_queued;
         one->state = PW_STREAM_REFUSED;
-        one->is_queued = one->is_unanswered = false;
+        one->is_queued = false;
         one->is_closed = one->is_answer_due = true;
         set_add(streams->due, (uint32_t)(one - streams->slots));
         streams->counters.refused++;
@@ -549,7 +547,7 @@ static int answer_connect(pw_streams *self, uint32_t source, uint32_t connection
     one->state = PW_STREAM_OPEN;
     one->peer_connection = connection;
     one->time_ns = time_ns;
-    one->is_queued = one->is_unanswered = true;
+    one->is_queued = true;
     if (entry->last) self->slots[entry->last - 1].next_queued = slot + 1;
     else entry->first = slot + 1;
     entry->last = slot + 1;
@@ -572,7 +570,7 @@ static bool take_written(const pw_streams *self, stream *one, uint64_t value, in
     if (steps_from(value, one->arrived) <= POSITION_MASK / 2) return true;
     if (num_bytes > room || one->has_end) return false;
     one->arrived += num_bytes;
-    if (time_ns > one->time_ns) one->time_ns = time_ns;
+    one->time_ns = pw_later(one->time_ns, time_ns);
     return true;
 }
 
@@ -590,7 +588,7 @@ static bool take_end(const pw_streams *self, stream *one, uint64_t value, int64_
     if (one->has_end) return steps_from(one->arrived, value) == 0;
     if (!take_written(self, one, value, time_ns) || steps_from(one->arrived, value) != 0)
         return false;
-    if (time_ns > one->time_ns) one->time_ns = time_ns;
+    one->time_ns = pw_later(one->time_ns, time_ns);
     one->has_end = true;
     return true;
 }
@@ -603,7 +601,7 @@ static bool take(pw_streams *self, stream *one, message_kind kind, uint64_t valu
             (value & (PW_STREAM_SLOTS_MAX - 1)) >= self->options.num_slots)
             return false;
         one->peer_connection = (uint32_t)value;
-        one->time_ns = time_ns > one->time_ns ? time_ns : one->time_ns;
+        one->time_ns = pw_later(one->time_ns, time_ns);
         if (one->state == PW_STREAM_CONNECTING) one->state = PW_STREAM_OPEN;
         self->counters.connections_made++;
         return true;

@@ -65,6 +65,7 @@ typedef struct {
     bool is_ended;     /* the peer sends no more than what is here */
     bool is_delivered; /* all that was queued is in the peer's ring, and the end, if any, is told */
 } pw_stream_facts;
+/* cdef end */
 
 typedef struct {
     uint64_t connections_made, connections_taken; /* by connect, by accept queues */
@@ -73,7 +74,6 @@ typedef struct {
     uint64_t bytes_out, bytes_in;                 /* written to peers, consumed here */
     uint64_t malformed;                           /* messages that could not be right: dropped */
 } pw_streams_counters;
-/* cdef end */
 
 static inline uint64_t pw_streams_arena_bytes(uint32_t num_slots, uint32_t ring_bytes)
 {
@@ -134,7 +134,7 @@ uint64_t pw_streams_num_arrived(const pw_streams *streams);
 uint32_t pw_streams_changed(pw_streams *streams);
 /* A port whose queue has got a connection; 0: none. */
 uint16_t pw_streams_called(pw_streams *streams);
+/* cdef end */
 uint32_t pw_streams_num_open(const pw_streams *streams);
 void pw_streams_read_counters(const pw_streams *streams, pw_streams_counters *out);
-/* cdef end */
 #endif

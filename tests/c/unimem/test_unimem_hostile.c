@@ -1,7 +1,7 @@
 /* Whatever a peer sends as messages of Unimem: it is dropped, or does what a sound one does, and
  * nothing is read or written outside of what was allocated. */
 #include "tests/c/node/node_pair.h"
-#include "unimem/on_node.h"
+#include "unimem/door.h"
 
 #define FRAMES 40000
 #define ASKS 4000
@@ -68,17 +68,23 @@ static void turn_both(joined *all, int *num_refused)
     }
 }
 
+static int turn(void *node, bool is_waiting) { return pw_node_turn(node, is_waiting); }
+
 int main(void)
 {
     joined all;
-    pw_unimem_on_node *memory[2];
+    pagewire_node *doors[2];
+    unimem *memory[2];
     pw_unimem_counters counters;
     int num_refused = 0;
     begin(&all, 2);
-    for (int i = 0; i < 2; i++)
-        assert(pw_unimem_on_node_create(all.nodes[i], NULL, NULL, &memory[i]) == PW_OK);
-    pw_unimem *target = pw_unimem_of_node(memory[1]);
-    assert(pw_unimem_open(target, false) == 1 && pw_unimem_open(target, true) == 2);
+    for (int i = 0; i < 2; i++) {
+        const pw_door_host host = {.context = all.nodes[i], .turn = turn};
+        assert(pw_door_wrap(all.nodes[i], &host, &doors[i]) == PW_OK);
+        assert(unimem_create(doors[i], NULL, &memory[i]) == PW_OK); /* with interface 1 */
+    }
+    pw_unimem *target = pw_thread_unimem(memory[1]);
+    assert(pw_unimem_open(target, true) == 2);
     assert(pw_kernel_mailbox_act(pw_unimem_kernel_mailbox(target), 'r', 0, 0) == PW_OK);
     for (int i = 0; i < FRAMES; i++) {
         send_frame(&all, 2000 * i);
@@ -95,7 +101,10 @@ int main(void)
     assert(num_refused > 100 && num_refused < ASKS);
     assert(all.strategies[1].num_acquired > 5 && all.strategies[1].num_released > 5);
     assert(all.strategies[1].num_acquired <= all.strategies[1].num_released + 1); /* dma_buffers */
-    for (int i = 0; i < 2; i++) pw_unimem_on_node_destroy(memory[i]);
+    for (int i = 0; i < 2; i++) {
+        unimem_destroy(memory[i]);
+        pagewire_node_destroy(doors[i]);
+    }
     end(&all);
     return 0;
 }

@@ -1,13 +1,15 @@
-/* pagewire-sockets [--set TEXT]... [--ring BYTES] [--json FILE FACTS] [--wait MS] LIBRARY
- *                  -- COMMAND [ARGS] [: COMMAND [ARGS]]...
+/* pagewire-sockets RING_BYTES WAIT_MS FILE FACTS LIBRARY NUM_SETTINGS [SETTING]... --
+ *                  COMMAND [ARGS] [: COMMAND [ARGS]]...
  *
  * Starts a command a node, whose stream sockets to addresses of the emulated network (10.77.0.0/16;
  * node i has 10.77.0.(i+1)) go over the nodes' RDMA. The nodes are all in this process, joined by
  * memory, moved by one thread; the programs have LIBRARY preloaded. A program begins when the one
- * before it listens or has ended, or after --wait. The run ends with the last command of the line.
- * Statistics on standard error, and as JSON with the given facts in it. */
+ * before it listens or has ended, or after WAIT_MS. The run ends with the last command of the line.
+ * Statistics on standard error, and as JSON with the given facts in FILE, unless that is empty.
+ * `pagewire sockets` has checked all of it. */
 #include "native/status.h"
 #include "node/clock.h"
+#include "node/report/output_file.h"
 #include "transport/sockets/agent/children.h"
 #include "transport/sockets/agent/programs.h"
 #include "transport/sockets/program_calls.h"
@@ -22,10 +24,7 @@
 typedef unsigned long long printed;
 
 #define NODES_MAX PW_CHILDREN_MAX
-#define SETTINGS_MAX 64
 #define SLOTS 1024
-#define RING_BYTES 65536
-#define WAIT_MS 2000
 #define NETWORK 0x0A4D0000u /* 10.77.0.0 */
 #define EVENTS 256
 #define EXIT_FAILURE_OWN 2
@@ -35,10 +34,10 @@ typedef unsigned long long printed;
 #define NS_IN_MS INT64_C(1000000)
 
 typedef struct {
-    const char *settings[SETTINGS_MAX + 2];
     uint32_t ring_bytes, num_nodes;
     int64_t wait_ns;
-    const char *library, *json, *facts;
+    const char *json, *facts, *library;
+    const char *const *settings; /* NULL ends them */
     char **commands[NODES_MAX];
 } plan;
 
@@ -55,37 +54,20 @@ static void fail(const char *what, const char *why)
 
 static void read_arguments(char **argument, plan *out)
 {
-    uint32_t num_settings = 0;
-    /* The programs' own time is not the node's: they are other processes. */
-    out->settings[num_settings++] = "run.compute=model";
-    out->ring_bytes = RING_BYTES;
-    out->wait_ns = WAIT_MS * NS_IN_MS;
-    for (; *argument && !strncmp(*argument, "--", 2) && (*argument)[2]; argument += 2) {
-        if (!argument[1]) fail(*argument, "needs a value");
-        if (!strcmp(*argument, "--ring"))
-            out->ring_bytes = (uint32_t)strtoul(argument[1], NULL, 10);
-        else if (!strcmp(*argument, "--wait"))
-            out->wait_ns = (int64_t)strtoul(argument[1], NULL, 10) * NS_IN_MS;
-        else if (!strcmp(*argument, "--json") && argument[2]) {
-            out->json = argument[1];
-            out->facts = (++argument)[1];
-        } else if (strcmp(*argument, "--set") || num_settings > SETTINGS_MAX)
-            fail(*argument, "allowed are --ring, --wait, --json and up to 64 --set");
-        else out->settings[num_settings++] = argument[1];
-    }
-    if (!*argument || !argument[1] || strcmp(argument[1], "--") || !argument[2])
-        fail("arguments", "LIBRARY -- COMMAND [: COMMAND]... is needed");
-    out->library = *argument;
-    char **command = argument += 2;
-    for (;; argument++) {
-        if (*argument && strcmp(*argument, ":")) continue;
-        bool is_last = !*argument;
-        if (argument == command) fail("arguments", "a command is empty");
+    *out = (plan){.ring_bytes = (uint32_t)strtoul(argument[0], NULL, 10),
+                  .wait_ns = (int64_t)strtoul(argument[1], NULL, 10) * NS_IN_MS,
+                  .json = argument[2],
+                  .facts = argument[3],
+                  .library = argument[4],
+                  .settings = (const char *const *)argument + 6};
+    argument += 6 + strtoul(argument[5], NULL, 10);
+    *argument++ = NULL;
+    out->commands[out->num_nodes++] = argument;
+    for (; *argument; argument++) {
+        if (strcmp(*argument, ":")) continue;
         if (out->num_nodes == NODES_MAX) fail("arguments", "there are at most 64 commands");
         *argument = NULL;
-        out->commands[out->num_nodes++] = command;
-        if (is_last) return;
-        command = argument + 1;
+        out->commands[out->num_nodes++] = argument + 1;
     }
 }
 
@@ -202,80 +184,64 @@ static void run(int epoll, int signals, const plan *wanted)
 
 /* ---- what the sockets did, told at the end */
 
-typedef struct {
-    pw_streams_counters counted;
-    uint64_t num_faults;
-    int64_t virtual_ns;
-} row_facts;
-
-static row_facts read_row(uint32_t i)
+/* A node's statistics, in the order of both forms. */
+static void write_counts(FILE *file, const char *form, uint32_t i)
 {
     pagewire_node *node = pw_stream_nodes_door(all, i);
-    row_facts read = {.virtual_ns = pagewire_clock_ns(node)};
-    pw_streams_read_counters(pw_stream_nodes_streams(all, i), &read.counted);
-    pagewire_read_counter(node, "translation_faults_destination", &read.num_faults);
-    return read;
+    pw_streams_counters counted;
+    uint64_t num_faults = 0;
+    pw_streams_read_counters(pw_stream_nodes_streams(all, i), &counted);
+    pagewire_read_counter(node, "translation_faults_destination", &num_faults);
+    fprintf(file, form, (printed)counted.connections_made, (printed)counted.connections_taken,
+            (printed)counted.refused, (printed)counted.resets, (printed)counted.writes,
+            (printed)counted.messages, (printed)counted.bytes_out, (printed)counted.bytes_in,
+            (printed)num_faults, (long long)pagewire_clock_ns(node));
 }
 
 /* A line a node on standard error. */
 static void print_rows(uint32_t num_nodes)
 {
     for (uint32_t i = 0; i < num_nodes; i++) {
-        const row_facts read = read_row(i);
-        const pw_streams_counters *counted = &read.counted;
-        fprintf(stderr,
-                "sockets, node %u: %llu connections made, %llu taken, %llu refused, %llu reset; "
-                "%llu RDMA writes, %llu messages; %llu bytes out, %llu in; %llu page faults of "
-                "arriving blocks; %lld ns virtual\n",
-                i, (printed)counted->connections_made, (printed)counted->connections_taken,
-                (printed)counted->refused, (printed)counted->resets, (printed)counted->writes,
-                (printed)counted->messages, (printed)counted->bytes_out, (printed)counted->bytes_in,
-                (printed)read.num_faults, (long long)read.virtual_ns);
+        fprintf(stderr, "sockets, node %u: ", i);
+        write_counts(stderr,
+                     "%llu connections made, %llu taken, %llu refused, %llu reset; %llu RDMA "
+                     "writes, %llu messages; %llu bytes out, %llu in; %llu page faults of arriving "
+                     "blocks; %lld ns virtual\n",
+                     i);
     }
 }
 
-static void write_row(FILE *file, uint32_t i)
-{
-    const row_facts read = read_row(i);
-    const pw_streams_counters *counted = &read.counted;
-    fprintf(file,
-            "%s\n    {\"node\": %u, \"exit_code\": %d,\n"
-            "     \"connections\": {\"made\": %llu, \"taken\": %llu, \"refused\": %llu, "
-            "\"reset\": %llu},\n"
-            "     \"writes\": %llu, \"messages\": %llu, \"bytes_out\": %llu, \"bytes_in\": %llu,\n"
-            "     \"page_faults\": %llu, \"virtual_ns\": %lld}",
-            i ? "," : "", i, children.exit_codes[i], (printed)counted->connections_made,
-            (printed)counted->connections_taken, (printed)counted->refused,
-            (printed)counted->resets, (printed)counted->writes, (printed)counted->messages,
-            (printed)counted->bytes_out, (printed)counted->bytes_in, (printed)read.num_faults,
-            (long long)read.virtual_ns);
-}
-
-/* The same as JSON, with members of what was asked for. There is no file when it fails. */
+/* The same as JSON, with members of what was asked for. */
 static void write_rows(const plan *wanted)
 {
-    char part[4096];
-    int length = snprintf(part, sizeof part, "%s.part", wanted->json);
-    if (length < 0 || (size_t)length >= sizeof part) fail(wanted->json, strerror(ENAMETOOLONG));
-    FILE *file = fopen(part, "w");
+    char *text;
+    size_t num_bytes;
+    FILE *file = open_memstream(&text, &num_bytes);
     if (!file) fail(wanted->json, strerror(errno));
     fprintf(file, "{\n  \"$schema\": \"urn:pagewire:schema:sockets:1\",\n  %s,\n  \"nodes\": [",
             wanted->facts);
-    for (uint32_t i = 0; i < wanted->num_nodes; i++) write_row(file, i);
+    for (uint32_t i = 0; i < wanted->num_nodes; i++) {
+        fprintf(file, "%s\n    {\"node\": %u, \"exit_code\": %d,\n", i ? "," : "", i,
+                children.exit_codes[i]);
+        write_counts(file,
+                     "     \"connections\": {\"made\": %llu, \"taken\": %llu, \"refused\": %llu, "
+                     "\"reset\": %llu},\n"
+                     "     \"writes\": %llu, \"messages\": %llu, \"bytes_out\": %llu, "
+                     "\"bytes_in\": %llu,\n"
+                     "     \"page_faults\": %llu, \"virtual_ns\": %lld}",
+                     i);
+    }
     fprintf(file, "\n  ]\n}\n");
-    bool is_whole = !ferror(file);
-    is_whole = !fclose(file) && is_whole;
-    if (is_whole && !rename(part, wanted->json)) return;
-    const char *why = strerror(errno);
-    unlink(part);
-    fail(wanted->json, why);
+    int code = fclose(file) ? PW_ERR_HOST : pw_output_write(wanted->json, text, num_bytes);
+    if (code < 0) fail(wanted->json, strerror(code == PW_ERR_HOST ? errno : ENAMETOOLONG));
+    free(text);
 }
 
 int main(int num_arguments, char **arguments)
 {
-    plan wanted = {.num_nodes = 0};
+    plan wanted;
     int signals;
-    (void)num_arguments;
+    if (num_arguments < 9) fail("arguments", "too few; pagewire sockets gives them");
     read_arguments(arguments + 1, &wanted);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -287,6 +253,6 @@ int main(int num_arguments, char **arguments)
     prepare_programs(&wanted);
     run(epoll, signals, &wanted);
     print_rows(wanted.num_nodes);
-    if (wanted.json) write_rows(&wanted);
+    if (*wanted.json) write_rows(&wanted);
     return children.exit_codes[wanted.num_nodes - 1];
 }

@@ -191,8 +191,8 @@ static pw_endpoint *endpoint_pair(pw_programs *self, endpoint_kind kind, uint32_
     return made;
 }
 
-/* fd: -1 for none; closed here. false: it did not go. */
-static bool endpoint_reply(const pw_endpoint *endpoint, int error, int fd)
+/* fd: -1 for none; closed here. */
+static void endpoint_reply(const pw_endpoint *endpoint, int error, int fd)
 {
     pw_program_reply answer = {.error = error};
     struct iovec part = {&answer, sizeof answer};
@@ -210,9 +210,8 @@ static bool endpoint_reply(const pw_endpoint *endpoint, int error, int fd)
         header->cmsg_len = CMSG_LEN(sizeof fd);
         memcpy(CMSG_DATA(header), &fd, sizeof fd);
     }
-    bool is_sent = sendmsg(endpoint->fd, &message, MSG_NOSIGNAL) == sizeof answer;
+    (void)!sendmsg(endpoint->fd, &message, MSG_NOSIGNAL);
     if (fd >= 0) close(fd);
-    return is_sent;
 }
 
 /* ---- bytes */
@@ -282,12 +281,6 @@ static int connection_pump(pw_endpoint *endpoint)
 
 /* ---- connects */
 
-static int give_up(pw_programs *self, uint32_t connection)
-{
-    int code = pw_streams_reset(self->streams, connection);
-    return code < 0 ? code : pw_streams_close(self->streams, connection);
-}
-
 /* Hand a connection to the program that waits at `to`. */
 static int connection_hand_over(pw_endpoint *to, uint32_t connection)
 {
@@ -299,7 +292,8 @@ static int connection_hand_over(pw_endpoint *to, uint32_t connection)
                                       to->family, &facts, &far);
     if (!made) {
         if (to->kind == ENDPOINT_CALLER) endpoint_reply(to, ENFILE, -1);
-        return give_up(self, connection);
+        code = pw_streams_reset(self->streams, connection);
+        return code < 0 ? code : pw_streams_close(self->streams, connection);
     }
     made->connection = connection;
     *endpoint_of(self, connection) = made;

@@ -99,18 +99,19 @@ bool read_outcome(int fd, int *error)
     return has_ended;
 }
 
-static int read_option(int fd, int name)
+int read_option(int fd, int level, int name)
 {
     int value = -1;
     socklen_t length = sizeof value;
-    return NEXT(getsockopt)(fd, SOL_SOCKET, name, &value, &length) ? -1 : value;
+    return NEXT(getsockopt)(fd, level, name, &value, &length) ? -1 : value;
 }
 
 static bool is_tcp(int fd)
 {
     int saved = errno;
-    int family = read_option(fd, SO_DOMAIN), protocol = read_option(fd, SO_PROTOCOL);
-    bool is_stream = read_option(fd, SO_TYPE) == SOCK_STREAM &&
+    int family = read_option(fd, SOL_SOCKET, SO_DOMAIN);
+    int protocol = read_option(fd, SOL_SOCKET, SO_PROTOCOL);
+    bool is_stream = read_option(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM &&
                      (family == AF_INET || family == AF_INET6) &&
                      (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
     errno = saved;
@@ -166,7 +167,7 @@ static void write_address(unsigned family, unsigned node, unsigned port, struct 
 }
 
 /* What the agent says: a descriptor, -1 for none with *error 0 or why; -2: it is not there. */
-static int receive_reply(int fd, int flags, int *error)
+static int receive_reply(int fd, int *error)
 {
     pw_program_reply answer;
     struct iovec part = {&answer, sizeof answer};
@@ -178,7 +179,7 @@ static int receive_reply(int fd, int flags, int *error)
                              .msg_iovlen = 1,
                              .msg_control = room.bytes,
                              .msg_controllen = sizeof room.bytes};
-    ssize_t num_bytes = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+    ssize_t num_bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (num_bytes != sizeof answer) {
         if (num_bytes >= 0) errno = ECONNABORTED;
         return -2;
@@ -208,7 +209,7 @@ static int ask(const pw_program_request *request)
     if (fd < 0) return -1;
     if (!NEXT(connect)(fd, (struct sockaddr *)&name, length) &&
         send(fd, request, sizeof *request, MSG_NOSIGNAL) == sizeof *request)
-        received = receive_reply(fd, 0, &error);
+        received = receive_reply(fd, &error);
     else errno = ENETDOWN;
     int saved = errno;
     close(fd);
@@ -234,15 +235,13 @@ static int replace(int fd, int made, bool has_send_buffer)
 /* Why the emulated descriptor cannot be connected; 0: it can. */
 static int refuse_connect(int fd, const identity *own)
 {
-    int error = 0, pending = 0;
-    socklen_t length = sizeof pending;
+    int error = 0;
     if (is_bound(own)) return 0; /* the agent knows whether it listens */
     if (own->kind == PW_KIND_CONNECTED) return EISCONN;
     if (!read_outcome(fd, &error)) return EALREADY;
     if (!error) return EISCONN;
     /* It is told once; then the program may try again. */
-    NEXT(getsockopt)(fd, SOL_SOCKET, SO_ERROR, &pending, &length);
-    return pending ? error : 0;
+    return read_option(fd, SOL_SOCKET, SO_ERROR) > 0 ? error : 0;
 }
 
 /* A bound one whose program connects to somewhere else: a socket of the kernel's at that port. */
@@ -299,17 +298,15 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t length)
 EXPORT int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
     target to;
-    int is_six_only = 0;
-    socklen_t room = sizeof is_six_only;
     if (!address || !here.num_nodes || !is_tcp(fd) || !read_address(address, length, &to) ||
         (!to.is_any && to.node != here.node))
         return NEXT(bind)(fd, address, length);
-    if (to.family == AF_INET6) NEXT(getsockopt)(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_six_only, &room);
-    const pw_program_request request = {.call = PW_CALL_BIND,
-                                        .port = to.port,
-                                        .family = to.family,
-                                        .is_six_only = is_six_only != 0,
-                                        .is_shared = read_option(fd, SO_REUSEPORT) == 1};
+    const pw_program_request request = {
+        .call = PW_CALL_BIND,
+        .port = to.port,
+        .family = to.family,
+        .is_six_only = to.family == AF_INET6 && read_option(fd, IPPROTO_IPV6, IPV6_V6ONLY) > 0,
+        .is_shared = read_option(fd, SOL_SOCKET, SO_REUSEPORT) == 1};
     int made = ask(&request);
     return made < 0 ? -1 : replace(fd, made, true);
 }
@@ -352,7 +349,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
         return -1;
     }
     if (!has_room(fd)) return -1;
-    int made = receive_reply(fd, 0, &error);
+    int made = receive_reply(fd, &error);
     if (made < 0) {
         if (made == -1) errno = error;
         else if (errno == ECONNABORTED) errno = EINVAL; /* the agent is gone: it listens no more */

@@ -2,7 +2,6 @@
  * kernel. See calls.c. */
 #include "transport/sockets/preload/preload.h"
 #include "transport/sockets/program_calls.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,31 +16,23 @@
 
 void carry_options(int from, int to, bool has_send_buffer)
 {
-    static const int switches[] = {SO_KEEPALIVE, SO_REUSEADDR, SO_PRIORITY, SO_RCVLOWAT};
+    static const int plain[] = {SO_KEEPALIVE, SO_REUSEADDR, SO_PRIORITY,
+                                SO_RCVLOWAT,  SO_RCVTIMEO,  SO_SNDTIMEO};
     static const int sizes[] = {SO_RCVBUF, SO_SNDBUF};
-    static const int times[] = {SO_RCVTIMEO, SO_SNDTIMEO};
+    static const char unset[sizeof(struct timeval)]; /* the longest of the plain ones */
     int saved = errno;
-    for (unsigned i = 0; i < sizeof switches / sizeof *switches; i++) {
-        int value = 0;
+    for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) {
+        char value[sizeof unset];
         socklen_t length = sizeof value;
-        if (!NEXT(getsockopt)(from, SOL_SOCKET, switches[i], &value, &length) && value)
-            NEXT(setsockopt)(to, SOL_SOCKET, switches[i], &value, sizeof value);
+        if (!NEXT(getsockopt)(from, SOL_SOCKET, plain[i], value, &length) &&
+            memcmp(value, unset, length))
+            NEXT(setsockopt)(to, SOL_SOCKET, plain[i], value, length);
     }
     for (unsigned i = 0; i < (has_send_buffer ? 2 : 1); i++) {
-        int wanted = 0, own = 0;
-        socklen_t length = sizeof wanted;
-        if (NEXT(getsockopt)(from, SOL_SOCKET, sizes[i], &wanted, &length) ||
-            NEXT(getsockopt)(to, SOL_SOCKET, sizes[i], &own, &length) || wanted <= own)
-            continue;
+        int wanted = read_option(from, SOL_SOCKET, sizes[i]);
+        if (wanted <= read_option(to, SOL_SOCKET, sizes[i])) continue;
         wanted /= 2; /* the kernel tells twice of what it was given */
         NEXT(setsockopt)(to, SOL_SOCKET, sizes[i], &wanted, sizeof wanted);
-    }
-    for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
-        struct timeval value = {0, 0};
-        socklen_t length = sizeof value;
-        if (!NEXT(getsockopt)(from, SOL_SOCKET, times[i], &value, &length) &&
-            (value.tv_sec || value.tv_usec))
-            NEXT(setsockopt)(to, SOL_SOCKET, times[i], &value, sizeof value);
     }
     errno = saved;
 }
@@ -179,16 +170,11 @@ EXPORT ssize_t recvfrom(int fd, void *data, size_t num_bytes, int flags, struct 
     return num_got;
 }
 
-/* What programs call that were compiled with checks of buffers. */
-ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
-                       struct sockaddr *address, socklen_t *length);
 EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
                               struct sockaddr *address, socklen_t *length)
 {
     if (num_bytes <= room) return recvfrom(fd, data, num_bytes, flags, address, length);
-    __typeof__(&__recvfrom_chk) next =
-        (__typeof__(&__recvfrom_chk))(uintptr_t)dlsym(RTLD_NEXT, "__recvfrom_chk");
-    return next(fd, data, num_bytes, room, flags, address, length); /* aborts */
+    return NEXT(__recvfrom_chk)(fd, data, num_bytes, room, flags, address, length); /* aborts */
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)

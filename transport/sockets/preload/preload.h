@@ -7,11 +7,15 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* What programs call that were compiled with checks of buffers. */
+ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int flags,
+                       struct sockaddr *address, socklen_t *length);
+
 /* clang-format off */
 #define PW_NEXT_CALLS(EACH) \
     EACH(connect) EACH(bind) EACH(listen) EACH(accept) EACH(accept4) EACH(getsockname) \
     EACH(getpeername) EACH(getsockopt) EACH(setsockopt) EACH(send) EACH(sendto) EACH(sendmsg) \
-    EACH(recvfrom) EACH(recvmsg) EACH(epoll_ctl)
+    EACH(recvfrom) EACH(__recvfrom_chk) EACH(recvmsg) EACH(epoll_ctl)
 /* clang-format on */
 
 typedef struct {
@@ -35,6 +39,8 @@ typedef struct {
 bool identify(int fd, identity *out);
 /* Has the connect that was not waited for ended, and how? errno stays. */
 bool read_outcome(int fd, int *error);
+/* The kernel's number for an option of a socket; -1: errno tells why. */
+int read_option(int fd, int level, int name);
 /* Would connect with these go over the emulated network? */
 bool is_for_us(int fd, const void *address, uint32_t length);
 /* What one socket was told of timeouts, buffers and the like, the other one gets too.

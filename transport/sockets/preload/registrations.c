@@ -28,12 +28,9 @@ static _Atomic bool may_be_in_set[DESCRIPTORS];
 EXPORT int epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 {
     if (operation == EPOLL_CTL_ADD && fd >= 0 && fd < DESCRIPTORS) {
-        int domain = 0, saved = errno;
-        socklen_t length = sizeof domain;
-        bool is_network = !NEXT(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) &&
-                          (domain == AF_INET || domain == AF_INET6);
+        int saved = errno, domain = read_option(fd, SOL_SOCKET, SO_DOMAIN);
         errno = saved;
-        if (is_network) may_be_in_set[fd] = true;
+        if (domain == AF_INET || domain == AF_INET6) may_be_in_set[fd] = true;
     }
     return NEXT(epoll_ctl)(set, operation, fd, event);
 }
