@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.cli.calibrate.host import KIB, Found
+from pagewire.cli.calibrate.host import Found
 from pagewire.cli.calibrate.samples import Line, Samples, line_through, rising
 from pagewire.lab.buffer import PAGE_BYTES
 
@@ -113,12 +113,3 @@ def _quality(points: Sequence[Samples]) -> str:
     least = min(len(each.ns) for each in points)
     text = f"median of {least} or more, quartiles apart by up to {spread:.0%}"
     return f"{text} ({', '.join(doubts)})" if doubts else text
-
-
-def name_of(each: Samples) -> str:
-    """A row's name."""
-    if not each.num_bytes:
-        return each.name
-    if each.num_bytes < KIB:
-        return f"{each.name}, {each.num_bytes} B"
-    return f"{each.name}, {each.num_bytes // KIB} KiB"
