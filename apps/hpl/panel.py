@@ -5,6 +5,8 @@ column), L1 (the diagonal block: U above, unit L below the diagonal), the pivot 
 first pivot that was 0.
 """
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,9 @@ from pagewire.apps.pages import MessageBuffer, Rows
 
 class Panel:
     """Columns [first, first + width) of the matrix on this rank."""
+
+    broadcast: PanelBroadcast
+    """Since it was set off."""
 
     def __init__(self, matrix: Matrix, grid: Grid, idx: int, buffer: MessageBuffer) -> None:
         """Its contents are undefined until it is factored or received."""
@@ -39,21 +44,14 @@ class Panel:
         self.l2 = l2.reshape(w, m)
         """[j, i]: multiplier of local row first_row_below + i, column first + j"""
         self.l1 = l1.reshape(w, w)
-        self.broadcast: PanelBroadcast | None = None
         self._rows = matrix.rows
-        self._plan: SwapPlan | None = None
-        self._inverses: list[NDArray[np.float64]] | None = None
 
-    @property
+    @functools.cached_property
     def plan(self) -> SwapPlan:
         """Which rows go where; of a panel that is here."""
-        if self._plan is None:
-            self._plan = plan_swaps(self.pivots.astype(np.int64), self.first, self._rows)
-        return self._plan
+        return plan_swaps(self.pivots.astype(np.int64), self.first, self._rows)
 
-    @property
+    @functools.cached_property
     def inverses(self) -> list[NDArray[np.float64]]:
         """Of L1's diagonal blocks, for the forward substitution; of a panel that is here."""
-        if self._inverses is None:
-            self._inverses = invert_diagonal_blocks(self.l1)
-        return self._inverses
+        return invert_diagonal_blocks(self.l1)
