@@ -74,26 +74,23 @@ def process_grid(num_ranks: int) -> tuple[int, int]:
     return rows, num_ranks // rows
 
 
-def _start_lammps(chosen: Options, words: tuple[str, ...], _: int, folder: pathlib.Path) -> Program:
-    num_cells, num_steps = (int(word.partition("=")[2]) for word in words)
-    return Program("native", lammps.find(), lammps.melt_words(folder, num_cells, num_steps))
+def _start_lammps(path: str, sizes: list[int], _: int, folder: pathlib.Path) -> Program:
+    num_cells, num_steps = sizes
+    return Program("native", path, lammps.melt_words(folder, num_cells, num_steps))
 
 
-def _start_hpl(
-    chosen: Options, words: tuple[str, ...], num_ranks: int, folder: pathlib.Path
-) -> Program:
-    order, block = (int(word.partition("=")[2]) for word in words)
+def _start_hpl(path: str, sizes: list[int], num_ranks: int, folder: pathlib.Path) -> Program:
+    order, block = sizes
     rows, columns = process_grid(num_ranks)
     text = _HPL_DAT.format(order=order, block=block, rows=rows, columns=columns)
     folder.joinpath("HPL.dat").write_text(text, encoding="ascii")
-    return _within(folder, _given("HPL", chosen.hpl))
+    return _within(folder, path)
 
 
-def _start_hpcg(chosen: Options, words: tuple[str, ...], _: int, folder: pathlib.Path) -> Program:
-    (edge,) = (word.partition("=")[2] for word in words)
-    size = tuple(f"--n{axis}={edge}" for axis in "xyz")
+def _start_hpcg(path: str, sizes: list[int], _: int, folder: pathlib.Path) -> Program:
+    words = [f"--n{axis}={sizes[0]}" for axis in "xyz"]
     # Run time 0: one set of iterations, however long it takes.
-    return _within(folder, _given("HPCG", chosen.hpcg), *size, "--rt=0")
+    return _within(folder, path, *words, "--rt=0")
 
 
 def _within(folder: pathlib.Path, path: str, *words: str) -> Program:
@@ -115,7 +112,8 @@ def _read_valid_hpcg(text: str) -> tuple[float, float]:
     return read_hpcg(text)
 
 
-Start = Callable[[Options, tuple[str, ...], int, pathlib.Path], Program]
+Start = Callable[[str, list[int], int, pathlib.Path], Program]
+"""Of the program's path, its sizes, the number of ranks, and the run's folder."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,7 +131,8 @@ class RealApp(App):
         self.present(chosen)
 
     def program(self, chosen: Options, num_ranks: int, folder: pathlib.Path) -> Program:
-        return self.start(chosen, self.arguments(chosen), num_ranks, folder)
+        sizes = [int(word.partition("=")[2]) for word in self.arguments(chosen)]
+        return self.start(self.present(chosen), sizes, num_ranks, folder)
 
     def text(self, folder: pathlib.Path, output: pathlib.Path) -> str:
         # HPCG writes its results into a file of its own.

@@ -55,13 +55,13 @@ def _take(
         chosen_by = [f"run.memory={memory}"]
         if memory in UNITS:
             chosen_by = ["run.memory=part", f"run.translation={memory}"]
-        failure, seconds, totals = two_ranks.run(
+        failure, times_us, totals = two_ranks.run(
             chosen, kind, memory, cases, [*chosen_by, "run.policy=all", *settings]
         )
         if failure:
             chosen.say(f"rivals-{kind}: {memory}: {failure}")
             return []
-        return [{"times_us": [round(each * 1e9) / 1e3 for each in seconds], "totals": totals}]
+        return [{"times_us": times_us, "totals": totals}]
 
     return next((Outcome(**each) for each in chosen.points.take(label, measure)), None)
 

@@ -27,7 +27,6 @@ _BLOB = random.Random(1).randbytes(1 << 17)
 class Load:
     """What the clients ask for."""
 
-    title: str
     ring_bytes: int
     get_share: float
     min_bytes: int
@@ -47,8 +46,8 @@ class Load:
 
 
 LOADS: Mapping[str, Load] = {
-    "small": Load("small", 16384, 30 / 31, 15, 65536, True, 280),
-    "large": Load("large", 65536, 0.5, 64, 65536, False, 80),
+    "small": Load(16384, 30 / 31, 15, 65536, True, 280),
+    "large": Load(65536, 0.5, 64, 65536, False, 80),
 }
 NUM_CLIENTS = 4
 CONNECTIONS_PER_CLIENT = 4
@@ -378,7 +377,7 @@ def memcached(options: Options) -> Result:
                     for memory in names
                     if (part := _measured(rows, load, memory))
                 ],
-                title=LOADS[load].title,
+                title=load,
                 log_y=True,
             )
             for load in loads
