@@ -18,6 +18,18 @@ static inline double sum_outer_planes(const double *value, const int32_t *column
     return sum_slots(value, column, x, 0, 9) + sum_slots(value, column, x, 18, 27);
 }
 
+/* A row's own x. The neighbour `last`, which was updated last, is subtracted last, so that rows
+ * overlap in the pipeline. */
+static inline double relaxed(const double *value, const int32_t *column, double r, const double *x,
+                             int last)
+{
+    int below = last < PW_HPCG_DIAGONAL ? last : PW_HPCG_DIAGONAL;
+    int above = last > PW_HPCG_DIAGONAL ? last : PW_HPCG_DIAGONAL;
+    double known = sum_outer_planes(value, column, x) + sum_slots(value, column, x, 9, below) +
+                   sum_slots(value, column, x, above + 1, 18);
+    return (r - known - value[last] * x[column[last]]) / value[PW_HPCG_DIAGONAL];
+}
+
 void pw_hpcg_spmv(int64_t num_rows, const double *values, const int32_t *columns, const double *x,
                   double *y)
 {
@@ -31,22 +43,11 @@ void pw_hpcg_spmv(int64_t num_rows, const double *values, const int32_t *columns
 void pw_hpcg_symgs(int64_t num_rows, const double *values, const int32_t *columns, const double *r,
                    double *x)
 {
-    /* The neighbour that was updated last is subtracted last, so that rows overlap in the pipeline.
-     */
-    for (int64_t i = 0; i < num_rows; i++) {
-        const double *value = values + i * PW_HPCG_STENCIL;
-        const int32_t *column = columns + i * PW_HPCG_STENCIL;
-        double known = sum_outer_planes(value, column, x) + sum_slots(value, column, x, 9, 12) +
-                       sum_slots(value, column, x, 14, 18);
-        x[i] = (r[i] - known - value[12] * x[column[12]]) / value[PW_HPCG_DIAGONAL];
-    }
-    for (int64_t i = num_rows - 1; i >= 0; i--) {
-        const double *value = values + i * PW_HPCG_STENCIL;
-        const int32_t *column = columns + i * PW_HPCG_STENCIL;
-        double known = sum_outer_planes(value, column, x) + sum_slots(value, column, x, 9, 13) +
-                       sum_slots(value, column, x, 15, 18);
-        x[i] = (r[i] - known - value[14] * x[column[14]]) / value[PW_HPCG_DIAGONAL];
-    }
+    const int64_t slots = PW_HPCG_STENCIL;
+    for (int64_t i = 0; i < num_rows; i++)
+        x[i] = relaxed(values + i * slots, columns + i * slots, r[i], x, PW_HPCG_DIAGONAL - 1);
+    for (int64_t i = num_rows - 1; i >= 0; i--)
+        x[i] = relaxed(values + i * slots, columns + i * slots, r[i], x, PW_HPCG_DIAGONAL + 1);
 }
 
 double pw_hpcg_dot(int64_t n, const double *x, const double *y)
