@@ -29,7 +29,7 @@ class Factorization:
         self._grid = grid
         self._stopwatch = stopwatch
         self._factorization = PanelFactorization(matrix, grid, stopwatch)
-        self._swap = RowSwap(matrix, grid, fresh_buffers=options.fresh_buffers)
+        self._swap = RowSwap(matrix, grid)
         self._update = TrailingUpdate(matrix)
         # A panel's buffer is in use until all below it in the ring have it.
         self._buffers = [
