@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
-from pagewire.cli.experiments.apps import App
-from pagewire.cli.experiments.real_apps import KINDS
+from pagewire.cli.experiments.apps import KINDS, App
 from pagewire.cli.kit.numbers import deviation, mean
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
