@@ -3,7 +3,6 @@
 Arrays are checked here (dtype, contiguity, length), ranges in C.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from pagewire._kernels import ffi, lib
 
-__all__ = ["KernelError", "check", "ffi", "lib", "pointer"]
+__all__ = ["KernelError", "ffi", "lib", "pointer"]
 
 _DTYPES = {"double": np.float64, "int64_t": np.int64, "int32_t": np.int32}
 
@@ -29,10 +28,3 @@ def pointer(ctype: str, array: NDArray[Any], num_entries: int) -> Any:
             f"a kernel needs {ctype}, {num_entries} entries, contiguous"
         )
     return ffi.from_buffer(f"{ctype}[]", array)
-
-
-def check(kernel: str, status: int, names: Mapping[int, str]) -> int:
-    """The status, or KernelError when it is negative; `names`: what the negative ones mean."""
-    if status < 0:
-        raise KernelError(f"{kernel} kernel: {names.get(status, status)}")
-    return int(status)

@@ -93,13 +93,13 @@ class Side:
         if channel.wait() is not self._status.FINISHED:
             raise AppError(str(channel.error))
 
-    def stream(self, channels: list[Any], insert: Any) -> None:
+    def stream(self, channels: list[Any], source: Any, target: Any, num_bytes: int) -> None:
         """`repetitions` transfers, as many at a time as there are channels."""
         for i in range(self.options.repetitions):
             channel = channels[i % len(channels)]
             if i >= len(channels):
                 self.finish(channel)
-            insert(channel)
+            channel.insert(source, target, num_bytes)
             channel.trigger()
         for channel in channels[: self.options.repetitions]:
             self.finish(channel)
@@ -132,24 +132,15 @@ def _round(mpi: Any, side: Side, num_bytes: int, seed: int) -> tuple[float, ...]
     side.incoming.array[:num_bytes] = 0
     world.Barrier()
     if side.rank == 0:  # the others wait at the barrier, where their NIs work
-        reader = side.readers[0]
-        start = mpi.Wtime()
-        for _ in range(repetitions):
-            reader.insert(side.source, side.incoming, num_bytes)
-            reader.trigger()
-            side.finish(reader)
-        times.append((mpi.Wtime() - start) / repetitions)
-        _check(side, num_bytes, seed)
-        start = mpi.Wtime()
-        side.stream(
-            side.channels, lambda channel: channel.insert(side.outgoing, side.target, num_bytes)
-        )
-        times.append((mpi.Wtime() - start) / repetitions)
-        start = mpi.Wtime()
-        side.stream(
-            side.readers, lambda reader: reader.insert(side.source, side.incoming, num_bytes)
-        )
-        times.append((mpi.Wtime() - start) / repetitions)
+        for channels, source, target in (
+            (side.readers[:1], side.source, side.incoming),
+            (side.channels, side.outgoing, side.target),
+            (side.readers, side.source, side.incoming),
+        ):
+            start = mpi.Wtime()
+            side.stream(channels, source, target, num_bytes)
+            times.append((mpi.Wtime() - start) / repetitions)
+            _check(side, num_bytes, seed)
     world.Barrier()
     return tuple(times)
 

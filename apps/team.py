@@ -27,6 +27,17 @@ class Team:
         self.comm.Allgather(mine, rows)
         return rows
 
+    def gather(self, mine: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Every rank's doubles, however many, one after the other at rank 0; None elsewhere."""
+        counts = self.gather_rows([mine.size])[:, 0].astype(int)
+        everything, into = None, None
+        if self.rank == 0:
+            everything = np.empty(counts.sum())
+            starts = np.cumsum(counts) - counts
+            into = [everything, counts.tolist(), starts.tolist(), self.mpi.DOUBLE]
+        self.comm.Gatherv([mine, mine.size, self.mpi.DOUBLE], into, root=0)
+        return everything
+
     def measured_rows(self, row: ArrayLike) -> NDArray[np.float64]:
         """At rank 0 every rank's row of doubles, by rank: shape (num_ranks, len(row)); elsewhere
         its own alone. 64 bytes a message: what is measured rides in envelopes and is no data.
@@ -42,10 +53,8 @@ class Team:
 
     def sum_in_order(self, values: ArrayLike) -> NDArray[np.float64]:
         """Element-wise sum over the ranks, added in rank order."""
-        rows = self.gather_rows(values)
-        total: NDArray[np.float64] = rows[0].copy()
-        for row in rows[1:]:
-            total += row
+        first, *others = self.gather_rows(values)
+        total: NDArray[np.float64] = sum(others, first)
         return total
 
     def sum_scalar(self, part: float) -> float:

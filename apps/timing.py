@@ -49,11 +49,7 @@ def declare(*, flops: float = 0.0, num_bytes: float = 0.0) -> None:
     Belongs after the kernel and before the next MPI call, which books it. Does nothing on plain
     MPI.
     """
-    # Not imported: on plain MPI the transport stays unloaded, and without its loader nobody
-    # emulates.
-    if _LOADER not in sys.modules:
-        return
-    compute = getattr(sys.modules["pagewire.transport"], "compute", None)
+    compute = _loaded("compute")
     if compute is not None:
         compute(flops=flops, num_bytes=num_bytes)
 
@@ -77,8 +73,13 @@ def phase(name: str) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _
 
 def _region() -> Any:
     """pagewire.transport.region; None on plain MPI."""
-    if _LOADER in sys.modules:
-        return getattr(sys.modules["pagewire.transport"], "region", None)
-    if "PAGEWIRE_NODE_FILE" in os.environ:  # the NI is below the MPI library
-        return importlib.import_module("pagewire.transport").region
-    return None
+    if _LOADER not in sys.modules and "PAGEWIRE_NODE_FILE" in os.environ:
+        return importlib.import_module("pagewire.transport").region  # the NI is below MPI's library
+    return _loaded("region")
+
+
+def _loaded(name: str) -> Any:
+    """Of pagewire.transport. Not imported: on plain MPI it stays unloaded, and without its loader
+    nobody emulates."""
+    is_emulated = _LOADER in sys.modules
+    return getattr(sys.modules["pagewire.transport"], name, None) if is_emulated else None

@@ -10,7 +10,8 @@ from pagewire.apps.hpcg.options import Options, parse_options
 def _run(mpi: Any, options: Options, say: Say) -> int:
     from pagewire.apps.hpcg.benchmark import Benchmark
     from pagewire.apps.hpcg.report import report
-    from pagewire.apps.hpcg.state import dump_state
+    from pagewire.apps.hpcg.state import gather_state
+    from pagewire.apps.state import write_state
     from pagewire.apps.team import Team
 
     team = Team(mpi, mpi.COMM_WORLD)
@@ -18,9 +19,8 @@ def _run(mpi: Any, options: Options, say: Say) -> int:
     result = benchmark.run(say)
     say(report(benchmark, result))
     if options.dump_state is not None:
-        dump_state(
-            options.dump_state, team, benchmark.geometry, solutions=result.solutions, x=benchmark.x
-        )
+        state = gather_state(team, benchmark.geometry, solutions=result.solutions, x=benchmark.x)
+        write_state(options.dump_state, team, state)
     return 0 if result.is_valid else 1
 
 

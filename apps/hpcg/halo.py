@@ -47,7 +47,7 @@ class Halo:
             if offset != (0, 0, 0) and (rank := geometry.neighbor(offset)) is not None
         )
         for rank, offset in by_rank:
-            rows = points[_near_side(offset)].ravel()
+            rows = points[_side(offset, slice(None))].ravel()
             self.neighbors.append(
                 Neighbor(rank=rank, offset=offset, begin=begin, end=begin + len(rows))
             )
@@ -74,7 +74,7 @@ class Halo:
         columns[1:-1, 1:-1, 1:-1] = np.arange(num_local, dtype=np.int32).reshape(shape)
         for neighbor in self.neighbors:
             # Its points arrive in the order of its own grid, and so they lie in the shell.
-            part = columns[_shell_side(neighbor.offset)]
+            part = columns[_side(neighbor.offset, slice(1, -1))]
             part[...] = np.arange(
                 num_local + neighbor.begin, num_local + neighbor.end, dtype=np.int32
             ).reshape(part.shape)
@@ -99,15 +99,9 @@ class Halo:
             ghosts[...] = into
 
 
-def _near_side(offset: Triple) -> tuple[slice, slice, slice]:
-    """z, y, x slices of the own points that touch the neighbour in this direction."""
-    sides = {-1: slice(0, 1), 0: slice(None), 1: slice(-1, None)}
-    dx, dy, dz = offset
-    return sides[dz], sides[dy], sides[dx]
-
-
-def _shell_side(offset: Triple) -> tuple[slice, slice, slice]:
-    """z, y, x slices of the shell's part on this side."""
-    sides = {-1: slice(0, 1), 0: slice(1, -1), 1: slice(-1, None)}
+def _side(offset: Triple, between: slice) -> tuple[slice, slice, slice]:
+    """z, y, x slices of a grid's part on this side; between: of an axis along which it lies on
+    none."""
+    sides = {-1: slice(0, 1), 0: between, 1: slice(-1, None)}
     dx, dy, dz = offset
     return sides[dz], sides[dy], sides[dx]

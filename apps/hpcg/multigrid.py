@@ -20,7 +20,6 @@ MAX_LEVELS = 4
 class CoarseStep:
     """What leads from a grid to the next coarser one."""
 
-    coarse: Operator
     product: Vector
     """A x on the finer grid"""
     residual: Vector
@@ -41,7 +40,6 @@ class Multigrid:
             coarse = Operator(fine.geometry.coarsen(), team, fresh_buffers=fresh_buffers)
             self._steps.append(
                 CoarseStep(
-                    coarse=coarse,
                     product=fine.halo.new_vector(),
                     residual=coarse.halo.new_vector(),
                     correction=coarse.halo.new_vector(),
@@ -62,13 +60,13 @@ class Multigrid:
             return
         step = self._steps[level]
         operator.multiply(x, step.product)
-        num_coarse = step.coarse.num_rows
-        coarse_residual = _grid(step.residual, step.coarse)
+        coarse = self.operators[level + 1]
+        coarse_residual = _grid(step.residual, coarse)
         coarse_residual[...] = _grid(r, operator)[::2, ::2, ::2]
         coarse_residual -= _grid(step.product, operator)[::2, ::2, ::2]
         self.apply(step.residual, step.correction, level=level + 1)
-        _grid(x, operator)[::2, ::2, ::2] += _grid(step.correction, step.coarse)
-        declare(flops=2.0 * num_coarse, num_bytes=48.0 * num_coarse)
+        _grid(x, operator)[::2, ::2, ::2] += _grid(step.correction, coarse)
+        declare(flops=2.0 * coarse.num_rows, num_bytes=48.0 * coarse.num_rows)
         operator.smooth(r, x)
 
 

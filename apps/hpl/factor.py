@@ -123,10 +123,6 @@ class PanelFactorization:
         self._stopwatch.stamp("rfact")
         self._team.comm.Allgather(offer, offers)
         self._stopwatch.stamp("mxswp")
-        best = 0
-        for each in range(1, self._team.num_ranks):
-            value, row = offers[each, :_HEAD]
-            if value > offers[best, 0] or (value == offers[best, 0] and row < offers[best, 1]):
-                best = each
+        best = max(range(len(offers)), key=lambda each: (offers[each, 0], -offers[each, 1]))
         winner, top = offers[best], offers[panel.owner_row]
         return winner[_HEAD : _HEAD + w], top[_HEAD + w :], winner[1], best == self._team.rank

@@ -20,10 +20,6 @@ from pagewire.apps.pages import MessageBuffer
 from pagewire.apps.timing import Stopwatch
 
 
-class SingularError(AppError):
-    """A pivot is 0."""
-
-
 class Factorization:
     """PA = LU of one matrix, in place; b is transformed along. All of it is collective."""
 
@@ -33,7 +29,7 @@ class Factorization:
         self._grid = grid
         self._stopwatch = stopwatch
         self._factorization = PanelFactorization(matrix, grid, stopwatch)
-        self._swap = RowSwap(matrix, grid, fresh_buffers=options.fresh_buffers)
+        self._swap = RowSwap(matrix, grid)
         self._update = TrailingUpdate(matrix)
         # A panel's buffer is in use until all below it in the ring have it.
         self._buffers = [
@@ -43,19 +39,20 @@ class Factorization:
         self._num_panels = -(-options.n // options.nb)
 
     def run(self) -> None:
-        """Factor. Raises SingularError on all ranks."""
+        """Factor. Raises AppError on all ranks when a pivot is 0."""
         zero_pivot = 0
         ahead: Panel | None = None
         for idx in range(self._num_panels):
             panel = ahead or self._start(idx)
-            self._arrive(panel)
+            panel.broadcast.wait_received()
+            self._stopwatch.stamp("bcast")
             zero_pivot = zero_pivot or int(panel.zero_pivot[0])
             ahead = self._advance(idx, panel)
         for panel_in_use in self._in_use:
             _finish(panel_in_use)
         self._stopwatch.stamp("bcast")
         if zero_pivot:
-            raise SingularError(
+            raise AppError(
                 f"the pivot of column {zero_pivot} is 0; allowed: another value. "
                 f"Remedy: another --seed."
             )
@@ -95,11 +92,6 @@ class Factorization:
         self._stopwatch.stamp("bcast")
         return panel
 
-    def _arrive(self, panel: Panel) -> None:
-        if panel.broadcast is not None:
-            panel.broadcast.wait_received()
-        self._stopwatch.stamp("bcast")
-
     def _swap_rows(self, panel: Panel, first_column: int, end_column: int) -> NDArray[np.float64]:
         upper = self._swap.run(panel, first_column, end_column)
         self._stopwatch.stamp("laswp")
@@ -117,5 +109,5 @@ class Factorization:
 
 
 def _finish(panel: Panel | None) -> None:
-    if panel is not None and panel.broadcast is not None:
+    if panel is not None:
         panel.broadcast.wait_sent()

@@ -1,9 +1,13 @@
 """Who holds which rows and columns: blocks dealt out in turn, along each axis of the grid."""
 
 import dataclasses
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Index = TypeVar("Index", int, NDArray[np.int64])
+"""One, or several."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -15,12 +19,9 @@ class Axis:
     coord: int
     num_procs: int
 
-    def owner(self, index: int) -> int:
+    def owner(self, index: Index) -> Index:
         """The coordinate of the process that holds a global index."""
         return index // self.block_length % self.num_procs
-
-    def owners(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        return indices // self.block_length % self.num_procs
 
     def local(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Local indices of global ones that are held here."""

@@ -17,55 +17,46 @@ _BCAST_LETTERS = {"ring": "0", "binomial": "B"}
 def opening(options: Options, grid: Grid) -> str:
     """The header: what the symbols mean, and the parameters."""
 
-    def value(name: str, what: object) -> str:
-        return f"{name:<6} : {what:>7}"
+    return f"""\
+{_DOUBLE_LINE}
+pagewire.apps.hpl  --  mini-app after HPLinpack 2.3, High-Performance Linpack benchmark
+{_DOUBLE_LINE}
 
-    return "\n".join(
-        [
-            _DOUBLE_LINE,
-            (
-                "pagewire.apps.hpl  --  mini-app after HPLinpack 2.3, High-Performance Linpack "
-                "benchmark"
-            ),
-            _DOUBLE_LINE,
-            "",
-            "An explanation of the input/output parameters follows:",
-            "T/V    : Wall time / encoded variant.",
-            "N      : The order of the coefficient matrix A.",
-            "NB     : The partitioning blocking factor.",
-            "P      : The number of process rows.",
-            "Q      : The number of process columns.",
-            "Time   : Time in seconds to solve the linear system.",
-            "Gflops : Rate of execution for solving the linear system.",
-            "",
-            "The following parameter values will be used:",
-            "",
-            value("N", options.n),
-            value("NB", options.nb),
-            "PMAP   : Row-major process mapping",
-            value("P", grid.num_rows),
-            value("Q", grid.num_columns),
-            value("PFACT", "Right"),
-            value("NBMIN", NBMIN),
-            value("NDIV", 2),
-            value("RFACT", "Right"),
-            value("BCAST", _BCAST_NAMES[options.bcast]),
-            value("DEPTH", options.depth),
-            "SWAP   : Spread-roll (long)",
-            "",
-            _LINE,
-            "",
-            "- The matrix A is randomly generated for each test.",
-            "- The following scaled residual check will be computed:",
-            "      ||Ax-b||_oo / ( eps * ( || x ||_oo * || A ||_oo + || b ||_oo ) * N )",
-            f"- The relative machine precision (eps) is taken to be               {EPSILON:.6e}",
-            f"- Computational tests pass if scaled residuals are less than {THRESHOLD:>19.1f}",
-            "",
-            _DOUBLE_LINE,
-            "T/V                N    NB     P     Q               Time                 Gflops",
-            _LINE,
-        ]
-    )
+An explanation of the input/output parameters follows:
+T/V    : Wall time / encoded variant.
+N      : The order of the coefficient matrix A.
+NB     : The partitioning blocking factor.
+P      : The number of process rows.
+Q      : The number of process columns.
+Time   : Time in seconds to solve the linear system.
+Gflops : Rate of execution for solving the linear system.
+
+The following parameter values will be used:
+
+N      : {options.n:>7}
+NB     : {options.nb:>7}
+PMAP   : Row-major process mapping
+P      : {grid.num_rows:>7}
+Q      : {grid.num_columns:>7}
+PFACT  :   Right
+NBMIN  : {NBMIN:>7}
+NDIV   :       2
+RFACT  :   Right
+BCAST  : {_BCAST_NAMES[options.bcast]:>7}
+DEPTH  : {options.depth:>7}
+SWAP   : Spread-roll (long)
+
+{_LINE}
+
+- The matrix A is randomly generated for each test.
+- The following scaled residual check will be computed:
+      ||Ax-b||_oo / ( eps * ( || x ||_oo * || A ||_oo + || b ||_oo ) * N )
+- The relative machine precision (eps) is taken to be               {EPSILON:.6e}
+- Computational tests pass if scaled residuals are less than {THRESHOLD:>19.1f}
+
+{_DOUBLE_LINE}
+T/V                N    NB     P     Q               Time                 Gflops
+{_LINE}"""
 
 
 def timing(options: Options, grid: Grid, stopwatch: Stopwatch) -> str:
@@ -96,21 +87,16 @@ def timing(options: Options, grid: Grid, stopwatch: Stopwatch) -> str:
 
 def closing(residual: float, passed: bool) -> str:
     """The verdict."""
-    return "\n".join(
-        [
-            (
-                f"||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>18.8e} ...... "
-                f"{'PASSED' if passed else 'FAILED'}"
-            ),
-            _DOUBLE_LINE,
-            "",
-            "Finished      1 tests with the following results:",
-            f"         {int(passed):>6} tests completed and passed residual checks,",
-            f"         {int(not passed):>6} tests completed and failed residual checks,",
-            f"         {0:>6} tests skipped because of illegal input values.",
-            _LINE,
-            "",
-            "End of Tests.",
-            _DOUBLE_LINE,
-        ]
-    )
+    verdict = "PASSED" if passed else "FAILED"
+    return f"""\
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>18.8e} ...... {verdict}
+{_DOUBLE_LINE}
+
+Finished      1 tests with the following results:
+         {int(passed):>6} tests completed and passed residual checks,
+         {int(not passed):>6} tests completed and failed residual checks,
+         {0:>6} tests skipped because of illegal input values.
+{_LINE}
+
+End of Tests.
+{_DOUBLE_LINE}"""

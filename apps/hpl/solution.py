@@ -40,9 +40,7 @@ def back_substitute(matrix: Matrix, grid: Grid) -> Array:
             parts = np.empty((grid.num_columns, end - first)) if grid.my_column == column else None
             grid.row.comm.Gather(np.ascontiguousarray(rhs[here]), parts, root=column)
             if parts is not None:
-                total = parts[0].copy()
-                for each in parts[1:]:
-                    total += each
+                total = sum(parts[1:], parts[0])
                 part[:] = solve_upper(matrix.values[here, unknowns], total)
                 declare(flops=(end - first) ** 2, num_bytes=8 * (end - first) ** 2)
         if grid.my_column == column:
@@ -75,14 +73,7 @@ def gather_solution(matrix: Matrix, grid: Grid, x: Array) -> Array | None:
     """The whole x on rank 0; None elsewhere. Collective."""
     if grid.my_row != 0:
         return None
-    mpi = grid.world.mpi
-    counts = grid.row.gather_rows([len(x)])[:, 0].astype(int)
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    everything = np.empty(matrix.options.n) if grid.row.rank == 0 else None
-    into = None
-    if everything is not None:
-        into = [everything, counts.tolist(), starts.tolist(), mpi.DOUBLE]
-    grid.row.comm.Gatherv([x, len(x), mpi.DOUBLE], into, root=0)
+    everything = grid.row.gather(x)
     if everything is None:
         return None
     solution = np.empty_like(everything)

@@ -23,11 +23,11 @@ _ROLL_TAG = 3
 class RowSwap:
     """Swaps rows of one matrix; `run` is collective over a grid column."""
 
-    def __init__(self, matrix: Matrix, grid: Grid, *, fresh_buffers: bool) -> None:
+    def __init__(self, matrix: Matrix, grid: Grid) -> None:
         self._values = matrix.values
         self._team = grid.column
-        self._spread_buffer = MessageBuffer(fresh=fresh_buffers)
-        self._roll_buffer = MessageBuffer(fresh=fresh_buffers)
+        self._spread_buffer = MessageBuffer(fresh=matrix.options.fresh_buffers)
+        self._roll_buffer = MessageBuffer(fresh=matrix.options.fresh_buffers)
         self._ordered = np.empty(0)
 
     @phase("swap")

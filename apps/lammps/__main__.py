@@ -10,8 +10,9 @@ from pagewire.apps.lammps.options import Options, parse_options
 def _run(mpi: Any, options: Options, say: Say) -> int:
     from pagewire.apps.lammps.report import closing, opening
     from pagewire.apps.lammps.simulation import Simulation
-    from pagewire.apps.lammps.state import dump_state
+    from pagewire.apps.lammps.state import gather_state
     from pagewire.apps.lammps.thermo import HEADER
+    from pagewire.apps.state import write_state
     from pagewire.apps.team import Team
 
     world = Team(mpi, mpi.COMM_WORLD)
@@ -20,7 +21,8 @@ def _run(mpi: Any, options: Options, say: Say) -> int:
     simulation.run(say)
     say(closing(simulation))
     if options.dump_state is not None:
-        dump_state(options.dump_state, simulation.team, simulation.atoms)
+        state = gather_state(simulation.team, simulation.atoms)
+        write_state(options.dump_state, simulation.team, state)
     simulation.close()
     return 0
 

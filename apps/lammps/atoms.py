@@ -37,16 +37,6 @@ class Atoms:
             new[:used] = old[:used]
             setattr(self, name, new)
 
-    def set_local(
-        self,
-        ids: NDArray[np.int64],
-        positions: NDArray[np.float64],
-        velocities: NDArray[np.float64],
-    ) -> None:
-        """Replace all owned atoms; ghosts are forgotten."""
-        self.num_local, self.num_ghost = 0, 0
-        self.append_local(ids, positions, velocities)
-
     def append_local(
         self,
         ids: NDArray[np.int64],

@@ -31,8 +31,7 @@ class Swap:
     axis: int
     shift: float
     """added to the coordinate of a sent atom: 0, or a box length across the periodic edge"""
-    first_ghost: int
-    num_ghosts: int
+    ghosts: slice
     """rows that this swap fills"""
 
 
@@ -52,13 +51,11 @@ class GhostShell:
         for d in range(3):
             num_layers = self.domain.num_layers(d)
             # Per direction the rows that may go on: first all so far, then what just came in.
-            candidates = {-1: (0, atoms.num_all), 1: (0, atoms.num_all)}
+            candidates = dict.fromkeys((-1, 1), slice(0, atoms.num_all))
             for _ in range(num_layers):
                 for direction in (-1, 1):
                     swap = self._add_swap(atoms, d, direction, candidates[direction])
-                    candidates[direction] = (
-                        swap.first_ghost, swap.first_ghost + swap.num_ghosts,
-                    )  # fmt: skip
+                    candidates[direction] = swap.ghosts
 
     @phase("halo")
     def forward_positions(self, atoms: Atoms) -> None:
@@ -66,9 +63,9 @@ class GhostShell:
         messenger = self.messenger
         for swap in self.swaps:
             sent = self._pack_positions(swap, atoms, width=3)
-            into = atoms.positions[swap.first_ghost : swap.first_ghost + swap.num_ghosts]
+            into = atoms.positions[swap.ghosts]
             if messenger.fresh_buffers:
-                buffer = messenger.receive_buffer.take(swap.num_ghosts, 3)
+                buffer = messenger.receive_buffer.take(*into.shape)
                 messenger.swap_rows(sent, buffer, dest=swap.dest, source=swap.source)
                 into[...] = buffer
             else:
@@ -79,21 +76,18 @@ class GhostShell:
         """Add the ghosts' forces to their owners', in the reverse order of the swaps."""
         messenger = self.messenger
         for swap in reversed(self.swaps):
-            ghosts = atoms.forces[swap.first_ghost : swap.first_ghost + swap.num_ghosts]
+            sent = ghosts = atoms.forces[swap.ghosts]
             if messenger.fresh_buffers:
-                sent = messenger.send_buffer.take(swap.num_ghosts, 3)
+                sent = messenger.send_buffer.take(*ghosts.shape)
                 sent[...] = ghosts
-            else:
-                sent = ghosts
             back = messenger.receive_buffer.take(len(swap.send_rows), 3)
             messenger.swap_rows(sent, back, dest=swap.source, source=swap.dest)
             atoms.forces[swap.send_rows] += back
 
-    def _add_swap(self, atoms: Atoms, d: int, direction: int, candidates: tuple[int, int]) -> Swap:
+    def _add_swap(self, atoms: Atoms, d: int, direction: int, candidates: slice) -> Swap:
         domain, messenger = self.domain, self.messenger
         left, right = messenger.team.comm.Shift(d, 1)
-        begin, end = candidates
-        column = atoms.positions[begin:end, d]
+        column = atoms.positions[candidates, d]
         if direction < 0:
             dest, source, at_edge = left, right, domain.coords[d] == 0
             near = column < domain.low[d] + domain.ghost_reach
@@ -103,17 +97,15 @@ class GhostShell:
         swap = Swap(
             dest=dest,
             source=source,
-            send_rows=np.flatnonzero(near) + begin,
+            send_rows=np.flatnonzero(near) + candidates.start,
             axis=d,
             shift=-direction * domain.lengths[d] if at_edge else 0.0,
-            first_ghost=atoms.num_all,
-            num_ghosts=0,
+            ghosts=slice(0),
         )
         sent = self._pack_positions(swap, atoms, width=_BORDER_WIDTH)
         sent[:, 3] = atoms.ids[swap.send_rows]
         arrived = messenger.swap_unknown(sent, dest=dest, source=source)
-        self._append_ghosts(atoms, arrived)
-        swap = dataclasses.replace(swap, num_ghosts=len(arrived))
+        swap = dataclasses.replace(swap, ghosts=self._append_ghosts(atoms, arrived))
         self.swaps.append(swap)
         return swap
 
@@ -125,9 +117,11 @@ class GhostShell:
         return rows
 
     @staticmethod
-    def _append_ghosts(atoms: Atoms, rows: Rows) -> None:
-        begin, end = atoms.num_all, atoms.num_all + len(rows)
-        atoms.reserve(end)
-        atoms.positions[begin:end] = rows[:, :3]
-        atoms.ids[begin:end] = rows[:, 3].astype(np.int64)
+    def _append_ghosts(atoms: Atoms, rows: Rows) -> slice:
+        """Where they are."""
+        where = slice(atoms.num_all, atoms.num_all + len(rows))
+        atoms.reserve(where.stop)
+        atoms.positions[where] = rows[:, :3]
+        atoms.ids[where] = rows[:, 3].astype(np.int64)
         atoms.num_ghost += len(rows)
+        return where

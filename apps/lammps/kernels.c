@@ -40,23 +40,22 @@ static int32_t bin_of(const pw_lj_grid *grid, const double *x)
     return bin * grid->num_bins[0] + bin_along(grid, 0, x[0]);
 }
 
-int pw_lj_sort_bins(const pw_lj_grid *grid, const pw_lj_atoms *atoms, const pw_lj_bins *bins)
+static void sort_bins(const pw_lj_grid *grid, const pw_lj_atoms *atoms, int32_t *bin_first,
+                      int32_t *bin_atoms)
 {
     int64_t num_all = atoms->num_all;
-    if (!grid_is_valid(grid) || !counts_are_valid(0, num_all)) return PW_LJ_ERR_INVALID;
     const double *x = atoms->positions;
     int32_t num_bins = grid->num_bins[0] * grid->num_bins[1] * grid->num_bins[2];
-    memset(bins->first, 0, ((size_t)num_bins + 1) * sizeof *bins->first);
-    for (int64_t i = 0; i < num_all; i++) bins->first[bin_of(grid, x + 3 * i)]++;
+    memset(bin_first, 0, ((size_t)num_bins + 1) * sizeof *bin_first);
+    for (int64_t i = 0; i < num_all; i++) bin_first[bin_of(grid, x + 3 * i)]++;
     int32_t sum = 0;
     for (int32_t b = 0; b <= num_bins; b++) {
-        sum += bins->first[b];
-        bins->first[b] = sum;
+        sum += bin_first[b];
+        bin_first[b] = sum;
     }
     /* Downwards from each bin's end: afterwards first is its start, and its atoms ascend. */
     for (int64_t i = num_all - 1; i >= 0; i--)
-        bins->atoms[--bins->first[bin_of(grid, x + 3 * i)]] = (int32_t)i;
-    return PW_LJ_OK;
+        bin_atoms[--bin_first[bin_of(grid, x + 3 * i)]] = (int32_t)i;
 }
 
 /* Which of the two owners stores the pair (i, ghost of j). Both ranks must answer alike although
@@ -72,28 +71,17 @@ static int stores_ghost_pair(int64_t id_i, int64_t id_j, const double *delta)
     return 0;
 }
 
-static int32_t reach_along(const pw_lj_grid *grid, int d)
-{
-    double reach = ceil(grid->list_cutoff / grid->bin_width[d]);
-    return reach >= (double)grid->num_bins[d] ? grid->num_bins[d] : (int32_t)reach;
-}
-
-static int32_t at_least_zero(int32_t bin) { return bin < 0 ? 0 : bin; }
-
-static int32_t at_most(int32_t bin, int32_t last) { return bin > last ? last : bin; }
-
-/* The bins that reach into atom i's list cut-off, both ends included. */
+/* The bins that reach into the list cut-off around x, both ends included. */
 typedef struct {
     int32_t begin[3], end[3];
 } bin_box;
 
-static bin_box bins_around(const pw_lj_grid *grid, const int32_t *reach, const double *x)
+static bin_box bins_around(const pw_lj_grid *grid, const double *x)
 {
     bin_box box;
     for (int d = 0; d < 3; d++) {
-        int32_t bin = bin_along(grid, d, x[d]);
-        box.begin[d] = at_least_zero(bin - reach[d]);
-        box.end[d] = at_most(bin + reach[d], grid->num_bins[d] - 1);
+        box.begin[d] = bin_along(grid, d, x[d] - grid->list_cutoff);
+        box.end[d] = bin_along(grid, d, x[d] + grid->list_cutoff);
     }
     return box;
 }
@@ -114,45 +102,39 @@ static int stores_pair(const pw_lj_grid *grid, const pw_lj_atoms *atoms, int64_t
 typedef struct {
     const pw_lj_grid *grid;
     const pw_lj_atoms *atoms;
-    const pw_lj_bins *bins;
+    const int32_t *bin_first, *bin_atoms;
     const pw_lj_lists *lists;
     int64_t count;
 } list_builder;
 
 /* Appends atom i's neighbours among the bins first_bin to last_bin, which are one run of atoms. */
-static int append_run(list_builder *builder, int64_t i, int32_t first_bin, int32_t last_bin)
+static void append_run(list_builder *builder, int64_t i, int32_t first_bin, int32_t last_bin)
 {
-    int64_t num_all = builder->atoms->num_all;
-    int32_t begin = builder->bins->first[first_bin], stop = builder->bins->first[last_bin + 1];
-    if (begin < 0 || stop > num_all) return PW_LJ_ERR_INDEX;
-    for (int32_t k = begin; k < stop; k++) {
-        int64_t j = builder->bins->atoms[k];
-        if (j < 0 || j >= num_all) return PW_LJ_ERR_INDEX;
+    int32_t stop = builder->bin_first[last_bin + 1];
+    for (int32_t k = builder->bin_first[first_bin]; k < stop; k++) {
+        int64_t j = builder->bin_atoms[k];
         if (!stores_pair(builder->grid, builder->atoms, i, j)) continue;
         if (builder->count < builder->lists->capacity)
             builder->lists->neighbors[builder->count] = (int32_t)j;
         builder->count++;
     }
-    return PW_LJ_OK;
 }
 
-int64_t pw_lj_build_lists(const pw_lj_grid *grid, const pw_lj_atoms *atoms, const pw_lj_bins *bins,
-                          const pw_lj_lists *lists)
+int64_t pw_lj_build_lists(const pw_lj_grid *grid, const pw_lj_atoms *atoms, int32_t *bin_first,
+                          int32_t *bin_atoms, const pw_lj_lists *lists)
 {
     if (!grid_is_valid(grid) || !counts_are_valid(atoms->num_local, atoms->num_all) ||
         lists->capacity < 0)
         return PW_LJ_ERR_INVALID;
-    int32_t reach[3];
-    for (int d = 0; d < 3; d++) reach[d] = reach_along(grid, d);
-    list_builder builder = {grid, atoms, bins, lists, 0};
+    sort_bins(grid, atoms, bin_first, bin_atoms);
+    list_builder builder = {grid, atoms, bin_first, bin_atoms, lists, 0};
     lists->first[0] = 0;
     for (int64_t i = 0; i < atoms->num_local; i++) {
-        bin_box box = bins_around(grid, reach, atoms->positions + 3 * i);
+        bin_box box = bins_around(grid, atoms->positions + 3 * i);
         for (int32_t bz = box.begin[2]; bz <= box.end[2]; bz++) {
             for (int32_t by = box.begin[1]; by <= box.end[1]; by++) {
                 int32_t row = (bz * grid->num_bins[1] + by) * grid->num_bins[0];
-                int error = append_run(&builder, i, row + box.begin[0], row + box.end[0]);
-                if (error < 0) return error;
+                append_run(&builder, i, row + box.begin[0], row + box.end[0]);
             }
         }
         lists->first[i + 1] = builder.count;

@@ -39,13 +39,6 @@ typedef struct {
     int64_t num_all;
 } pw_lj_atoms;
 
-/* Bin b holds atoms[first[b] .. first[b + 1]), ascending; first has num_bins[0] * num_bins[1] *
- * num_bins[2] + 1 entries, atoms num_all. */
-typedef struct {
-    int32_t *first;
-    int32_t *atoms;
-} pw_lj_bins;
-
 /* Atom i's list is neighbors[first[i] .. first[i + 1]); first has num_local + 1 entries. */
 typedef struct {
     int64_t *first;
@@ -53,12 +46,13 @@ typedef struct {
     int64_t capacity; /* entries of neighbors */
 } pw_lj_lists;
 
-/* Sort all atoms by bin. */
-int pw_lj_sort_bins(const pw_lj_grid *grid, const pw_lj_atoms *atoms, const pw_lj_bins *bins);
-/* Half neighbour lists out of sorted bins. Returns the number of entries that the lists need (more
- * than capacity: the rest was not written, call again with more room) or a negative PW_LJ_ERR_*. */
-int64_t pw_lj_build_lists(const pw_lj_grid *grid, const pw_lj_atoms *atoms, const pw_lj_bins *bins,
-                          const pw_lj_lists *lists);
+/* Sort all atoms by bin, and make half neighbour lists of them. Bin b then holds
+ * bin_atoms[bin_first[b] .. bin_first[b + 1]), ascending; bin_first has num_bins[0] * num_bins[1] *
+ * num_bins[2] + 1 entries, bin_atoms num_all. Returns the number of entries that the lists need
+ * (more than capacity: the rest was not written, call again with more room) or a negative
+ * PW_LJ_ERR_*. */
+int64_t pw_lj_build_lists(const pw_lj_grid *grid, const pw_lj_atoms *atoms, int32_t *bin_first,
+                          int32_t *bin_atoms, const pw_lj_lists *lists);
 /* Overwrite forces[0 .. num_all) and tally with this rank's share. */
 int pw_lj_compute(const pw_lj_options *options, const pw_lj_atoms *atoms, const pw_lj_lists *lists,
                   double *forces, pw_lj_tally *tally);

@@ -22,15 +22,6 @@ class Messenger:
         self.send_buffer = MessageBuffer(fresh=fresh_buffers)
         self.receive_buffer = MessageBuffer(fresh=fresh_buffers)
 
-    def swap_count(self, count: int, *, dest: int, source: int) -> int:
-        """Tell dest a count and return what source tells."""
-        if dest == self.team.rank:
-            return count
-        mine = np.array([count], dtype=np.int64)
-        theirs = np.empty_like(mine)
-        self.team.comm.Sendrecv(mine, dest, _COUNT_TAG, theirs, source, _COUNT_TAG)
-        return int(theirs[0])
-
     def swap_rows(self, rows: Rows, into: Rows, *, dest: int, source: int) -> None:
         """Send C-contiguous rows to dest, fill the C-contiguous `into` from source."""
         if dest == self.team.rank:
@@ -46,7 +37,10 @@ class Messenger:
     def swap_unknown(self, rows: Rows, *, dest: int, source: int) -> Rows:
         """The same when the receiver does not know how many rows come; they are valid until the
         receive buffer is taken again."""
-        num = self.swap_count(len(rows), dest=dest, source=source)
-        into = self.receive_buffer.take(num, rows.shape[1])
+        mine = np.array([len(rows)], dtype=np.int64)
+        theirs = mine.copy()
+        if dest != self.team.rank:
+            self.team.comm.Sendrecv(mine, dest, _COUNT_TAG, theirs, source, _COUNT_TAG)
+        into = self.receive_buffer.take(int(theirs[0]), rows.shape[1])
         self.swap_rows(rows, into, dest=dest, source=source)
         return into

@@ -17,10 +17,6 @@ from pagewire.apps.timing import phase
 _WIDTH = 7  # position, velocity, id (a double holds any id below 2^53)
 
 
-class LostAtomsError(AppError):
-    """The ranks together hold another number of atoms than were created."""
-
-
 @phase("migrate")
 def migrate(atoms: Atoms, domain: Domain, messenger: Messenger) -> None:
     """Wrap positions into the box and hand each atom to its owner. Ghosts are forgotten."""
@@ -35,10 +31,10 @@ def migrate(atoms: Atoms, domain: Domain, messenger: Messenger) -> None:
 
 
 def check_atom_count(atoms: Atoms, messenger: Messenger, expected: int, step: int) -> None:
-    """Raise LostAtomsError on all ranks unless they hold `expected` atoms together."""
+    """Raise AppError on all ranks unless they hold `expected` atoms together."""
     (found,) = messenger.team.sum_integers(atoms.num_local)
     if found != expected:
-        raise LostAtomsError(
+        raise AppError(
             f"the ranks hold {found} atoms at step {step}; allowed: exactly {expected}. Remedy: a "
             f"smaller --timestep, --temperature or --neigh-every (an atom may cross one "
             f"sub-domain between two rebuilds)."

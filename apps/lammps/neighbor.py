@@ -1,6 +1,7 @@
 """Half neighbour lists with a skin, and the decision when to build them anew."""
 
-from typing import TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,6 @@ from pagewire.apps.timing import phase
 
 GROWTH_FACTOR = 1.2
 
-_Entry = TypeVar("_Entry", bound=np.generic)
-
 
 class NeighborLists:
     """Atom i's neighbours are neighbors[first[i] : first[i + 1]], rows of owned atoms or ghosts."""
@@ -25,60 +24,42 @@ class NeighborLists:
         self.options = options
         self.domain = domain
         self.num_neighbors = 0
-        self._first: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-        self._neighbors: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._bin_first: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self._bin_atoms: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-
-    @property
-    def first(self) -> NDArray[np.int64]:
-        return self._first
+        self.first: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self._room: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
     @property
     def neighbors(self) -> NDArray[np.int32]:
-        return self._neighbors[: self.num_neighbors]
+        return self._room[: self.num_neighbors]
 
     @phase("neighbour")
     def build(self, atoms: Atoms) -> None:
         """Make the lists of the owned atoms from their and the ghosts' present positions."""
         grid = self._choose_grid(atoms)
-        num_bins = int(np.prod(grid.num_bins))
-        self._bin_first = _at_least(self._bin_first, num_bins + 1)
-        self._bin_atoms = _at_least(self._bin_atoms, atoms.num_all)
-        self._first = _at_least(self._first, atoms.num_local + 1)
+        self.first = np.zeros(atoms.num_local + 1, dtype=np.int64)
         positions, ids = atoms.positions[: atoms.num_all], atoms.ids[: atoms.num_all]
-        kernels.sort_bins(grid, positions, bin_first=self._bin_first, bin_atoms=self._bin_atoms)
-        while True:
-            needed = kernels.build_lists(
-                grid,
-                positions,
-                ids,
-                num_local=atoms.num_local,
-                bin_first=self._bin_first,
-                bin_atoms=self._bin_atoms,
-                first=self._first,
-                neighbors=self._neighbors,
-            )
-            if needed <= len(self._neighbors):
-                break
-            self._neighbors = np.zeros(int(needed * GROWTH_FACTOR), dtype=np.int32)
-        self.num_neighbors = needed
+        build = partial(kernels.build_lists, grid, positions, ids, first=self.first)
+        self.num_neighbors = build(neighbors=self._room)
+        if self.num_neighbors > len(self._room):
+            self._room = np.zeros(int(self.num_neighbors * GROWTH_FACTOR), dtype=np.int32)
+            build(neighbors=self._room)
         declare_lists(
-            self.options, num_local=atoms.num_local, num_atoms=atoms.num_all, num_neighbors=needed
+            self.options,
+            num_local=atoms.num_local,
+            num_atoms=atoms.num_all,
+            num_neighbors=self.num_neighbors,
         )
 
-    def _choose_grid(self, atoms: Atoms) -> kernels.Grid:
+    def _choose_grid(self, atoms: Atoms) -> Any:
         """Bins of half the list cut-off; wider in a thin gas, where most would be empty."""
         reach = self.options.list_cutoff
         low = np.array(self.domain.low) - reach
         extent = np.array(self.domain.high) + reach - low
         width = max(reach / 2, float(np.cbrt(np.prod(extent) / max(atoms.num_all, 1))))
         num_bins = np.maximum(np.floor(extent / width), 1).astype(int)
-        bin_width = extent / num_bins
-        return kernels.Grid(
-            low=tuple(low.tolist()),
-            bin_width=tuple(bin_width.tolist()),
-            num_bins=tuple(num_bins.tolist()),
+        return kernels.grid(
+            low=low.tolist(),
+            bin_width=(extent / num_bins).tolist(),
+            num_bins=num_bins.tolist(),
             list_cutoff=reach,
             newton=self.options.newton,
         )
@@ -99,8 +80,7 @@ class RebuildTrigger:
     def start(self, atoms: Atoms) -> None:
         """Lists were built for these positions."""
         self._age = 0
-        self._built_at = _at_least_rows(self._built_at, atoms.num_local)
-        self._built_at[: atoms.num_local] = atoms.positions[: atoms.num_local]
+        self._built_at = atoms.positions[: atoms.num_local].copy()
 
     def is_due(self, atoms: Atoms) -> bool:
         """To be asked once a step, after positions have moved. Collective."""
@@ -120,17 +100,7 @@ class RebuildTrigger:
         n = atoms.num_local
         if n == 0:
             return False
-        moved = atoms.positions[:n] - self._built_at[:n]
+        moved = atoms.positions[:n] - self._built_at
         farthest_squared = float((moved * moved).sum(axis=1).max())
         # Written so that a position that is no number counts as moved.
         return not farthest_squared <= (self.options.skin / 2) ** 2
-
-
-def _at_least(array: NDArray[_Entry], num: int) -> NDArray[_Entry]:
-    if num <= len(array):
-        return array
-    return np.zeros(int(num * GROWTH_FACTOR), dtype=array.dtype)
-
-
-def _at_least_rows(array: NDArray[np.float64], num: int) -> NDArray[np.float64]:
-    return array if num <= len(array) else np.zeros((int(num * GROWTH_FACTOR) + 1, 3))

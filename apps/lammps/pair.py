@@ -40,7 +40,6 @@ class PairForce:
         self.energy, self.virial = kernels.compute_lj(
             atoms.positions[:n],
             atoms.forces[:n],
-            num_local=atoms.num_local,
             first=lists.first,
             neighbors=lists.neighbors,
             cutoff=self.options.cutoff,

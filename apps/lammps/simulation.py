@@ -36,7 +36,7 @@ class Simulation:
         self.pair = PairForce(options)
         self.step = 0
         ids, positions = create_lattice(options, self.domain)
-        self.atoms.set_local(ids, positions, create_velocities(options, self.team, ids))
+        self.atoms.append_local(ids, positions, create_velocities(options, self.team, ids))
         self._rebuild()
         self._compute_forces(with_energy=True)
 

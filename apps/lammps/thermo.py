@@ -13,10 +13,6 @@ from pagewire.apps.timing import phase
 HEADER = f"{'Step':>10} {'Temp':>14} {'E_pair':>14} {'TotEng':>14} {'Press':>14}"
 
 
-class NotFiniteError(AppError):
-    """An energy is infinite or no number."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ThermoRow:
     """One output line; energies per atom."""
@@ -39,13 +35,13 @@ def measure(
     options: Options, team: Team, atoms: Atoms, *, step: int, energy: float, virial: float
 ) -> ThermoRow:
     """Sum over the ranks in rank order; collective. Degrees of freedom are 3 N - 3, as the total
-    momentum is zero. Raises NotFiniteError on all ranks."""
+    momentum is zero. Raises AppError on all ranks when one is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         velocities = atoms.velocities[: atoms.num_local]
         speed_squares = float((velocities * velocities).sum())
         total = team.sum_in_order([speed_squares, energy, virial])
     if not np.isfinite(total).all():
-        raise NotFiniteError(
+        raise AppError(
             f"sums of v^2, pair energy, virial at step {step} are {total.tolist()}; allowed: "
             f"finite. Remedy: a smaller --timestep, --temperature or --density."
         )

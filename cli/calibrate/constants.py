@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pagewire.cli.calibrate.host import KIB, Found
+from pagewire.cli.calibrate.host import Found
 from pagewire.cli.calibrate.samples import Line, Samples, line_through, rising
 from pagewire.lab.buffer import PAGE_BYTES
 
@@ -52,12 +52,10 @@ def of_host(found: Found, where: str) -> Measured:
     entries: dict[str, dict[str, Any]] = {}
     lines: dict[str, Line] = {}
 
-    def add(name: str, ns: float, how: str) -> None:
-        entries[f"costs.{name}"] = {
-            "value": max(1, round(ns)),
-            "unit": "ns",
-            "source": f"{where}: {how}",
-        }
+    def add(name: str, ns: float, how: str, points: Sequence[Samples] = ()) -> None:
+        source = f"{where}: {how}; {_quality(points)}" if points else f"{where}: {how}"
+        value = max(1, round(ns))
+        entries[f"costs.{name}"] = {"value": value, "unit": "ns", "source": source}
 
     for table, (operation, how) in _TABLES.items():
         points = found.of(operation)
@@ -89,20 +87,17 @@ def of_host(found: Found, where: str) -> Measured:
         ("netlink", "netlink, send", "sendto of 32 B to a Netlink socket of this process"),
     ):
         for each in found.of(operation):
-            add(name, each.median_ns, f"{how}; {_quality([each])}")
+            add(name, each.median_ns, how, [each])
     sending, waiting = found.cores
     # The thread's word comes by Netlink.
     for each in [*found.of("netlink, wake-up"), *found.of("eventfd, wake-up")][:1]:
         how = f"{each.name} from the sender's return, cores {sending} and {waiting}"
-        add("user_wakeup", each.median_ns, f"{how}; {_quality([each])}")
+        add("user_wakeup", each.median_ns, how, [each])
     cached, on_disk = found.of("file page, cached"), found.of("file page, on disk")
     if cached and on_disk and on_disk[0].median_ns > cached[0].median_ns:
         both = "touch of a file's page that is on the disk, less that of one in the page cache"
-        add(
-            "major_fault",
-            on_disk[0].median_ns - cached[0].median_ns,
-            f"{both}; {_quality([*on_disk, *cached])}",
-        )
+        apart_ns = on_disk[0].median_ns - cached[0].median_ns
+        add("major_fault", apart_ns, both, [*on_disk, *cached])
     return Measured(entries, lines)
 
 
@@ -113,12 +108,3 @@ def _quality(points: Sequence[Samples]) -> str:
     least = min(len(each.ns) for each in points)
     text = f"median of {least} or more, quartiles apart by up to {spread:.0%}"
     return f"{text} ({', '.join(doubts)})" if doubts else text
-
-
-def name_of(each: Samples) -> str:
-    """A row's name."""
-    if not each.num_bytes:
-        return each.name
-    if each.num_bytes < KIB:
-        return f"{each.name}, {each.num_bytes} B"
-    return f"{each.name}, {each.num_bytes // KIB} KiB"

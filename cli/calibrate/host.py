@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from pagewire.cli.calibrate.samples import Samples
+from pagewire.cli.calibrate.samples import Samples, size_text
 from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.settings import ConfigError
@@ -115,7 +115,7 @@ def _noting(missing: list[str], name: str, num_bytes: int) -> Iterator[None]:
     except (EngineError, OSError) as error:
         if isinstance(error, EngineError) and error.code not in (lib.PW_ERR_HOST, lib.PW_ERR_FULL):
             raise
-        what = f"{name}, {num_bytes // KIB} KiB" if num_bytes >= KIB else name
+        what = f"{name}, {size_text(num_bytes)}" if num_bytes >= KIB else name
         full = isinstance(error, EngineError) and error.code == lib.PW_ERR_FULL
         reason = "this host keeps the pages otherwise" if full else str(error)
         missing.append(f"{what}: {reason}")

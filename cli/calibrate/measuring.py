@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from pagewire.cli.calibrate import constants, host
-from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples
+from pagewire.cli.calibrate.samples import NOISY_SPREAD, Samples, size_text
 from pagewire.cli.kit.output import console_of, plain_table
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError
@@ -64,7 +64,7 @@ def show(found: host.Found, measured: constants.Measured, before: platform.Platf
             highlight=False,
         )
     console.print(_costs_table(measured.entries, before))
-    doubtful = [constants.name_of(each) for each in found.samples if each.doubt]
+    doubtful = [each.title for each in found.samples if each.doubt]
     if doubtful:
         console.print(
             f"noisy (quartiles apart by more than {NOISY_SPREAD:.0%} of the median) or drifting: "
@@ -84,7 +84,7 @@ def _samples_table(found: host.Found) -> Table:
     for each in found.samples:
         low, high = each.quartiles_ns
         table.add_row(
-            constants.name_of(each),
+            each.title,
             str(len(each.ns)),
             _time(each.median_ns),
             f"{_time(low)} - {_time(high)}",
@@ -110,7 +110,7 @@ def _costs_table(entries: Mapping[str, Mapping[str, Any]], before: platform.Plat
 def _time_points(points: list[tuple[int, int]]) -> str:
     """The first point and the last."""
     ends = [points[0], points[-1]] if len(points) > 1 else points
-    return " .. ".join(f"{_size(size)}: {_time(cost)}" for size, cost in ends)
+    return " .. ".join(f"{size_text(size)}: {_time(cost)}" for size, cost in ends)
 
 
 def _rate(each: Samples) -> str:
@@ -118,10 +118,6 @@ def _rate(each: Samples) -> str:
     if each.name.startswith("copy"):
         return f"{each.num_bytes / max(each.median_ns, 1e-3):.2f} GB/s"
     return _time(each.median_ns * 4096 / each.num_bytes) if each.num_bytes > 4096 else ""
-
-
-def _size(num_bytes: int) -> str:
-    return f"{num_bytes} B" if num_bytes < host.KIB else f"{num_bytes // host.KIB} KiB"
 
 
 def _time(ns: float) -> str:

@@ -14,6 +14,11 @@ DRIFT = 0.25
 _DRIFT_SAMPLES_MIN = 8
 
 
+def size_text(num_bytes: int) -> str:
+    """In KiB however large, so that a table's sizes compare."""
+    return f"{num_bytes} B" if num_bytes < 1024 else f"{num_bytes // 1024} KiB"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Samples:
     """Times of one operation in the order taken."""
@@ -22,6 +27,11 @@ class Samples:
     num_bytes: int
     """0: the operation has no size"""
     ns: tuple[float, ...]
+
+    @property
+    def title(self) -> str:
+        """Name and size."""
+        return f"{self.name}, {size_text(self.num_bytes)}" if self.num_bytes else self.name
 
     @property
     def median_ns(self) -> float:

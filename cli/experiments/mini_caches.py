@@ -226,8 +226,16 @@ def table_4_5(options: Options) -> Result:
     )
 
 
-BINS = ("10us", "20us", "50us", "100us", "200us", "500us", "longer")
-_HEADS = ("0-10", "10-20", "20-50", "50-100", "100-200", "200-500", ">500")
+BINS = {
+    "10us": "0-10",
+    "20us": "10-20",
+    "50us": "20-50",
+    "100us": "50-100",
+    "200us": "100-200",
+    "500us": "200-500",
+    "longer": ">500",
+}
+"""Counters' names of a miss's times, and which us are in each."""
 
 
 def _bin_counts(options: Options, kernel: Kernel, which: str) -> list[int]:
@@ -247,7 +255,7 @@ def miss_times(options: Options, which: str, quantity: str) -> Result:
         columns=[
             Column("kernel", "kernel"),
             Column("misses", "misses"),
-            *(Column(name, head, "%") for name, head in zip(BINS, _HEADS, strict=True)),
+            *(Column(name, head, "%") for name, head in BINS.items()),
         ],
         rows=rows,
         panels=[
@@ -257,7 +265,7 @@ def miss_times(options: Options, which: str, quantity: str) -> Result:
                 categories=[str(row["kernel"]) for row in rows],
                 stacks=[
                     (f"{head} us", [float(row[name]) for row in rows])
-                    for name, head in zip(BINS, _HEADS, strict=True)
+                    for name, head in BINS.items()
                 ],
             )
         ],

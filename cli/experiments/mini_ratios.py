@@ -7,6 +7,7 @@ pages are pinned already: what a miss costs is delay, look-up in the driver's ta
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -114,14 +115,8 @@ class _Transfers:
 def _choices(count: int, ratio: float, seed: int) -> list[int]:
     """Page 0 is always used; the others take turns, each of them a miss."""
     draw = random.Random(seed)
-    pages, cold = [], 0
-    for _ in range(count):
-        if draw.random() < ratio:
-            pages.append(1 + cold % ROUND)
-            cold += 1
-        else:
-            pages.append(0)
-    return pages
+    cold = itertools.cycle(range(1, ROUND + 1))
+    return [next(cold) if draw.random() < ratio else 0 for _ in range(count)]
 
 
 def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, float | str]:

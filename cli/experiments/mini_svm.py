@@ -25,8 +25,6 @@ class Run:
     time_ns: int
     counters: dict[str, int]
     """sums over the nodes"""
-    compute_ns: int
-    """of one node, without any access"""
     alone_ns: int
     """all of the work on one node: nothing is fetched"""
 
@@ -116,17 +114,15 @@ def run(config: Config, kernel: Kernel) -> Run:
     """The kernel from its first phase to its last barrier."""
     machine = _Machine(config, kernel)
     rates = machine.platform.rates
-    now_ns = compute_ns = 0
+    now_ns = 0
     for phase in kernel.phases:
-        work_ns = rates.duration_ns(phase.flops, 0)
-        compute_ns += work_ns
-        now_ns = machine.phase(phase.accesses, now_ns) + work_ns + machine.barrier_ns
+        now_ns = machine.phase(phase.accesses, now_ns) + machine.barrier_ns
+        now_ns += rates.duration_ns(phase.flops, 0)
     machine.check_bytes()
     if any(engine.num_transactions for engine in machine.nodes.engines):
         raise EngineError(int(lib.PW_ERR_HOST), f"{kernel.name}: not over")
     return Run(
         time_ns=now_ns,
         counters=machine.nodes.counters(),
-        compute_ns=compute_ns,
         alone_ns=rates.duration_ns(kernel.flops, 0),
     )

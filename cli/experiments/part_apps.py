@@ -1,12 +1,10 @@
 """PART tables 2 to 5: whole applications, pre-touch against PART."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.experiments.app_runs import RECORDED_UNDER, Run, plan, runs_of
-from pagewire.cli.experiments.apps import App
-from pagewire.cli.experiments.real_apps import KINDS
+from pagewire.cli.experiments.apps import KINDS, App
 from pagewire.cli.kit.numbers import deviation, mean
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.native.settings import ConfigError
@@ -154,20 +152,18 @@ def table_5(options: Options) -> Result:
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     apps = KINDS[options.app].values()
-    declares_work = True
+    there: list[App] = []
     numbers = options.pick((2,), RANKS[1:])
-    for app in apps:
-        with contextlib.suppress(ConfigError):
-            app.check(options)
-            plan(options, app, numbers, ["part"], 1)
     for app in apps:
         try:
             app.check(options)
         except ConfigError as error:
             notes.append(f"{app.name} is left out: {error}.")
             continue
-        declares_work = app.declares_work
+        there.append(app)
+        plan(options, app, numbers, ["part"], 1)
         notes.append(f"{app.title(app.arguments(options))}; {app.size_note}")
+    for app in there:
         for num_ranks in numbers:
             for run in runs_of(options, app, num_ranks, ["part"], 1)["part"]:
                 rows.append(_sends(app, num_ranks, run))
@@ -175,6 +171,7 @@ def table_5(options: Options) -> Result:
         raise ConfigError(
             "part-table5: none of the apps " + ", ".join(app.name for app in apps) + " is there"
         )
+    compute = "model" if there[-1].declares_work else "replay"
     return Result(
         columns=[
             Column("app", "app"),
@@ -192,7 +189,7 @@ def table_5(options: Options) -> Result:
             "Sums over ranks; messages inside of collectives count as sends. MB = 10^6 B.",
             *notes,
         ],
-        varied={"run.memory": "part", "run.compute": "model" if declares_work else "replay"},
+        varied={"run.memory": "part", "run.compute": compute},
         numbers="counters of the ranks; one run, since counts do not vary",
     )
 

@@ -22,10 +22,9 @@ def figure_16(chosen: Options) -> Result:
     )
     times = {memory: found[label] for memory, label in labels.items() if label in found}
     rows: list[dict[str, float]] = [{"num_bytes": size} for size in sizes]
-    for row in rows:
+    for idx, row in enumerate(rows):
         for memory, by_size in times.items():
-            some = [round(seconds * 1e9) / 1e3 for seconds in by_size[str(row["num_bytes"])]]
-            row |= {memory: mean(some), f"{memory}_deviation": deviation(some)}
+            row |= {memory: mean(by_size[idx]), f"{memory}_deviation": deviation(by_size[idx])}
         if len(times) == len(MEMORY):
             row["difference"] = row["pretouch"] - row["part"]
     series = [
@@ -59,9 +58,10 @@ def figure_16(chosen: Options) -> Result:
     )
 
 
-def _run(chosen: Options, memory: str, sizes: list[int]) -> dict[str, list[float]]:
+def _run(chosen: Options, memory: str, sizes: list[int]) -> list[list[float]]:
+    """Of each size, of each call."""
     cases = [(size, chosen.repetitions) for size in sizes]
     failure, times, _ = two_ranks.run(chosen, "isend", memory, cases, [f"run.memory={memory}"])
     if failure:
         raise ConfigError(f"part-fig16: the Isend program failed: {failure}")
-    return dict(zip(map(str, sizes), times, strict=True))
+    return times

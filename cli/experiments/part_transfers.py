@@ -77,15 +77,13 @@ _BY_STRATEGY: Lines = {
 
 def figure_9(options: Options) -> Result:
     """Writes without faults, alone and behind touch or pin."""
-    sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))
-    sizes = sizes[::4] if options.quick else sizes
+    sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))[:: options.pick(4, 1)]
     return as_result(options, _BY_STRATEGY, sizes, STRATEGY_NOTE)
 
 
 def figure_11(options: Options) -> Result:
     """Writes of up to a page to an absent destination, by what sends the block again."""
-    sizes = powers_of_two(16, 4096)
-    sizes = sizes[::4] if options.quick else sizes
+    sizes = powers_of_two(16, 4096)[:: options.pick(4, 1)]
     lines: Lines = {
         key: (
             title,

@@ -58,8 +58,7 @@ WAYS_NOTE = (
 
 
 def _sizes(options: Options) -> list[int]:
-    sizes = powers_of_two(16, 64 << 10)
-    return sizes[::4] if options.quick else sizes
+    return powers_of_two(16, 64 << 10)[:: options.pick(4, 1)]
 
 
 def _varied(timeouts: Iterable[str]) -> dict[str, str]:
@@ -187,25 +186,6 @@ STEPS = {1: "every page", 2: "every other page"}
 """Which pages of the source are absent in figure 4.6."""
 
 
-TIMEOUTS_NOTES = (
-    (
-        f"Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination is "
-        "absent too."
-    ),
-    (
-        "An ERR can save a timeout only if some packet of the block could be read and reached the "
-        "destination: not where every page of the source is absent."
-    ),
-)
-DRIVER_NOTES = (
-    (
-        "Driver time: CPU time of handler and tasklet in one transfer of which all pages of the "
-        "faulting end are absent. The user-space thread's wake-up and touch are not in it."
-    ),
-    "Timeout 1 ms. Repetitions would agree to the ns.",
-)
-
-
 def figure_4_6(options: Options) -> Result:
     """Timeouts of a transfer, with faults at the source only and at both ends."""
     sizes = powers_of_two(options.pick(16 << 10, 4096), 64 << 10)
@@ -255,7 +235,17 @@ def figure_4_6(options: Options) -> Result:
             )
             for step, pages in STEPS.items()
         ],
-        notes=[MACHINE_NOTE, WAYS_NOTE, *TIMEOUTS_NOTES],
+        notes=f"""
+            {MACHINE_NOTE}
+
+            {WAYS_NOTE}
+
+            Drawn for a timeout of {DRAWN_TIMEOUT}. Both ends: every page of the destination is
+            absent too.
+
+            An ERR can save a timeout only if some packet of the block could be read and reached the
+            destination: not where every page of the source is absent.
+        """,
         varied=_varied(TIMEOUTS.values()),
         numbers="counts of the engine's mechanism",
     )
@@ -299,6 +289,15 @@ def figure_4_7(options: Options) -> Result:
             panel("time", "driver time (us)", "driver time"),
             panel("handlers", "invocations of the handler", "handler invocations"),
         ],
-        notes=[MACHINE_NOTE, WAYS_NOTE, *DRIVER_NOTES],
+        notes=f"""
+            {MACHINE_NOTE}
+
+            {WAYS_NOTE}
+
+            Driver time: CPU time of handler and tasklet in one transfer of which all pages of the
+            faulting end are absent. The user-space thread's wake-up and touch are not in it.
+
+            Timeout 1 ms. Repetitions would agree to the ns.
+        """,
         varied=_varied(["1 ms"]),
     )

@@ -8,6 +8,7 @@ the reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs
 import dataclasses
 from typing import Any
 
+from pagewire.cli.kit.numbers import content
 from pagewire.lab.bench import TRACE_RECORDS
 from pagewire.lab.buffer import Buffer
 from pagewire.lab.engine import PDID, TraceRecord
@@ -56,8 +57,7 @@ class Bench:
         room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
         self._notification_at = room
         self._source, self._destination = Buffer(max_bytes), Buffer(room + _NOTIFICATION_BYTES)
-        unit = bytes((i * 7 + 1) % 251 for i in range(251))
-        self._data = (unit * (max_bytes // 251 + 1))[:max_bytes]
+        self._data = content(max_bytes)
         self._source.fill(self._data)
         self._destination.touch()
         ni = self.nodes.engines[self._initiator].ni

@@ -3,6 +3,7 @@ and freed between messages (rivals-churn), more memory in use than there is (riv
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.experiments import two_ranks
@@ -41,29 +42,29 @@ def strategies() -> list[str]:
     return [*(name for name in REGISTRY.names() if REGISTRY.is_native(name)), *UNITS]
 
 
-def _take(
+def _measure(
     chosen: Options,
-    label: str,
     kind: str,
-    memory: str,
-    cases: Sequence[Case],
+    runs: Mapping[str, tuple[str, Sequence[Case]]],
     settings: Sequence[str] = (),
-) -> Outcome | None:
-    """A launch, as a point of the experiment; None: the strategy was refused, or failed."""
+) -> dict[str, Outcome | None]:
+    """Launches, each a point of the experiment, by their labels; None: the strategy was refused, or
+    failed. runs: strategy and cases of each."""
 
-    def measure() -> list[dict[str, Any]]:
+    def once(memory: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
         chosen_by = [f"run.memory={memory}"]
         if memory in UNITS:
             chosen_by = ["run.memory=part", f"run.translation={memory}"]
-        failure, seconds, totals = two_ranks.run(
+        failure, times_us, totals = two_ranks.run(
             chosen, kind, memory, cases, [*chosen_by, "run.policy=all", *settings]
         )
         if failure:
             chosen.say(f"rivals-{kind}: {memory}: {failure}")
             return []
-        return [{"times_us": [round(each * 1e9) / 1e3 for each in seconds], "totals": totals}]
+        return [{"times_us": times_us, "totals": totals}]
 
-    return next((Outcome(**each) for each in chosen.points.take(label, measure)), None)
+    found = chosen.points.measure({label: partial(once, *run) for label, run in runs.items()})
+    return {label: Outcome(**each[0]) if each else None for label, each in found.items()}
 
 
 def best(times_us: dict[str, float | None]) -> str:
@@ -86,8 +87,8 @@ def reuse(chosen: Options) -> Result:
     counts = chosen.pick([1, 16], [1, 4, 16, 64], [1 << idx for idx in range(11)])
     cases = [(size, count) for size in sizes for count in counts]
     names = chosen.pick(["part", "pretouch", "pin", "pin-cache", BOUND], strategies())
-    names = chosen.points.plan(names)
-    outcomes = {name: _take(chosen, name, "reuse", name, cases) for name in names}
+    outcomes = _measure(chosen, "reuse", {name: (name, cases) for name in names})
+    names = list(outcomes)
     rows: list[dict[str, Any]] = []
     for idx, (num_bytes, count) in enumerate(cases):
         times = {name: each.times_us[idx] if each else None for name, each in outcomes.items()}
@@ -163,8 +164,8 @@ def churn(chosen: Options) -> Result:
     num_messages = chosen.pick(4, 32, 128)
     cases = [(size, num_messages) for size in sizes]
     names = chosen.pick(["part", "pin-cache", "mini", BOUND], strategies())
-    names = chosen.points.plan(names)
-    outcomes = {name: _take(chosen, name, "churn", name, cases) for name in names}
+    outcomes = _measure(chosen, "churn", {name: (name, cases) for name in names})
+    names = list(outcomes)
     rows = [
         {
             "memory": name,
@@ -203,20 +204,24 @@ def memory(chosen: Options) -> Result:
     fractions = chosen.pick([0.5, 1.5], [0.5, 0.9, 1.25, 2.0])
     pages = size >> 12
     cases = [(size, max(1, int(num_frames * each) // pages)) for each in fractions]
-    more = _settings_of_frames(num_frames)
     names = chosen.pick(["part", "pin", "pin-cache"], strategies())
     labels = {
         (name, fraction): f"{name}, {fraction:g} of the frames"
         for name in names
         for fraction in fractions
     }
-    finished = chosen.points.plan(labels.values())
-    names = [name for name in names if all(labels[name, each] in finished for each in fractions)]
+    runs = {
+        labels[name, fraction]: (name, [case])
+        for name in names
+        for fraction, case in zip(fractions, cases, strict=True)
+    }
+    outcomes = _measure(chosen, "memory", runs, _settings_of_frames(num_frames))
+    names = [name for name in names if all(labels[name, each] in outcomes for each in fractions)]
     rows: list[dict[str, Any]] = []
     for name in names:
         rows.append({"memory": name})
-        for fraction, case in zip(fractions, cases, strict=True):
-            outcome = _take(chosen, labels[name, fraction], "memory", name, [case], more)
+        for fraction in fractions:
+            outcome = outcomes[labels[name, fraction]]
             rows[-1][f"us_{fraction}"] = outcome.times_us[0] if outcome else None
         totals = outcome.totals if outcome else None  # of the last fraction
         rows[-1] |= {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from pagewire.cli.experiments import registry
-from pagewire.cli.experiments.real_apps import KINDS
+from pagewire.cli.experiments.apps import KINDS
 from pagewire.cli.kit import output, points, progress
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.interrupts import Interrupted

@@ -18,8 +18,8 @@ def run(
     cases: Sequence[tuple[int, int]],
     settings: Sequence[str],
 ) -> tuple[str, list[Any], dict[str, Any]]:
-    """Why it failed (empty: it did not), what it measured in s of each size and count, and its
-    report's totals. memory: its name in a timeline."""
+    """Why it failed (empty: it did not), what it measured of each size and count (us, to the ns),
+    and its report's totals. memory: its name in a timeline."""
     with guarded_folder(f"pagewire-{kind}-") as folder:
         times, report = pathlib.Path(folder, "times.json"), pathlib.Path(folder, "report.json")
         words = [str(times), kind, *(f"{num_bytes}:{count}" for num_bytes, count in cases)]

@@ -1,5 +1,5 @@
 """Rank 0 times messages to rank 1 by MPI.Wtime (virtual) and writes JSON: the list of its
-measurements in the order of the words.
+measurements in us, to the ns, in the order of the words.
 
 two_ranks_program PATH isend SIZE:CALLS ...      Isend alone, each call; resident buffers
 two_ranks_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
@@ -10,6 +10,7 @@ two_ranks_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three 
 import json
 import mmap
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,17 @@ ALIGNMENT_BYTES = 65536
 ROUNDS = 3
 
 
-def fresh(num_bytes: int) -> NDArray[np.uint8]:
+Bytes = NDArray[np.uint8]
+
+
+def fresh(num_bytes: int) -> Bytes:
     """Pages that nobody has touched; blocks of 16 KB end alike in every run."""
     pages = np.frombuffer(mmap.mmap(-1, num_bytes + ALIGNMENT_BYTES), np.uint8)
     skew = -pages.ctypes.data % ALIGNMENT_BYTES
     return pages[skew : skew + num_bytes]
 
 
-def send(world: MPI.Intracomm, buffer: NDArray[np.uint8]) -> None:
+def send(world: MPI.Intracomm, buffer: Bytes) -> None:
     if world.Get_rank() == 0:
         world.Send(buffer, 1)
     else:
@@ -43,39 +47,33 @@ def finish(world: MPI.Intracomm) -> None:
         world.Recv(answer, 1)
 
 
-def time_of(world: MPI.Intracomm, buffers: list[NDArray[np.uint8]], num_messages: int) -> float:
-    """Seconds a message, over the buffers in turn; the sender has written what it sends."""
-    if world.Get_rank() == 0:
-        for buffer in buffers:
-            buffer.fill(1)
+def us_since(start_s: float, num_parts: int = 1) -> float:
+    num_ns: int = round((MPI.Wtime() - start_s) / num_parts * 1e9)
+    return num_ns / 1e3
+
+
+def time_of(world: MPI.Intracomm, buffers: Callable[[int], Bytes], num_messages: int) -> float:
+    """Of a message, whose buffer is that of its index."""
     world.Barrier()
     start_s = MPI.Wtime()
     for idx in range(num_messages):
-        send(world, buffers[idx % len(buffers)])
+        send(world, buffers(idx))
     finish(world)
-    return float((MPI.Wtime() - start_s) / num_messages)
+    return us_since(start_s, num_messages)
 
 
-def churn(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
-    """The same, each message in memory that was just mapped and is unmapped at once."""
-    world.Barrier()
-    start_s = MPI.Wtime()
-    for _ in range(num_messages):
-        buffer = fresh(num_bytes)
-        if world.Get_rank() == 0:
-            buffer.fill(1)
-        send(world, buffer)
-        del buffer
-    finish(world)
-    return float((MPI.Wtime() - start_s) / num_messages)
+def new(world: MPI.Intracomm, num_bytes: int) -> Bytes:
+    """A fresh buffer; the sender has written what it sends."""
+    buffer = fresh(num_bytes)
+    if world.Get_rank() == 0:
+        buffer.fill(1)
+    return buffer
 
 
 def isend(world: MPI.Intracomm, num_bytes: int, num_calls: int) -> list[float]:
-    """Seconds that each Isend takes at rank 0; nothing at rank 1. One warm-up before."""
-    # Page-aligned; ones, so that every page is written and resident.
-    room = np.ones(num_bytes + mmap.PAGESIZE, np.uint8)
-    start = -room.ctypes.data % mmap.PAGESIZE
-    buffer = room[start : start + num_bytes]
+    """What each Isend takes at rank 0; nothing at rank 1. One warm-up before."""
+    buffer = fresh(num_bytes)
+    buffer.fill(1)  # every page is written and resident
     found: list[float] = []
     for _ in range(num_calls + 1):
         request = world.Irecv(buffer, 0) if world.Get_rank() == 1 else None
@@ -83,7 +81,7 @@ def isend(world: MPI.Intracomm, num_bytes: int, num_calls: int) -> list[float]:
         if world.Get_rank() == 0:
             start_s = MPI.Wtime()
             request = world.Isend(buffer, 1)
-            found.append(MPI.Wtime() - start_s)
+            found.append(us_since(start_s))
         assert request is not None
         request.Wait()
         world.Barrier()
@@ -93,11 +91,11 @@ def isend(world: MPI.Intracomm, num_bytes: int, num_calls: int) -> list[float]:
 def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float | list[float]:
     if kind == "isend":
         return isend(world, num_bytes, count)
-    if kind == "reuse":
-        return time_of(world, [fresh(num_bytes)], count)
-    if kind == "churn":
-        return churn(world, num_bytes, count)
-    return time_of(world, [fresh(num_bytes) for _ in range(count)], ROUNDS * count)
+    if kind == "churn":  # each message in memory that was just mapped and is unmapped at once
+        return time_of(world, lambda idx: new(world, num_bytes), count)
+    num_buffers, rounds = (1, count) if kind == "reuse" else (count, ROUNDS)
+    buffers = [new(world, num_bytes) for _ in range(num_buffers)]
+    return time_of(world, lambda idx: buffers[idx % num_buffers], num_buffers * rounds)
 
 
 def main() -> int:

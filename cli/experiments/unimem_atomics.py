@@ -60,18 +60,18 @@ def _repeat(thread: Thread, operation: Operation, pages: Sequence[int]) -> tuple
     return begin_ns, thread.now_ns
 
 
-HOPS = (0, 1, 3)
-"""Between the thread and the pages' owner: itself, the QFDB's next node, the next QFDB's first."""
+HOPS = {0: "local", 1: "1 hop", 3: "3 hops"}
+"""Between the thread and the pages' owner."""
 
 
-def _owner(options: Options, hops: int) -> int:
-    """Its number, for threads of node 0."""
+def _owners(options: Options) -> dict[int, int]:
+    """By hops from node 0: itself, the QFDB's next node, the next QFDB's first."""
     nodes_per_qfdb = options.platform().costs.nodes_per_qfdb
     if nodes_per_qfdb < 2:
         raise ConfigError(
             f"costs.nodes_per_qfdb = {nodes_per_qfdb}: one hop needs a QFDB of two nodes"
         )
-    return {0: 0, 1: 1, 3: nodes_per_qfdb}[hops]
+    return {0: 0, 1: 1, 3: nodes_per_qfdb}
 
 
 def _measure(
@@ -92,7 +92,7 @@ def _duration_ns(spans: Sequence[tuple[int, int]]) -> int:
 def _row(options: Options, name: str, num_threads: int) -> dict[str, float]:
     times = 1 if name == "fork" else options.pick(2, 6)
     operation = OPERATIONS[name]
-    owners = {hops: _owner(options, hops) for hops in HOPS}
+    owners = _owners(options)
     row: dict[str, float] = {}
     with Machine(max(owners.values()) + 1, settings=options.settings()) as machine:
         for hops, owner in owners.items():
@@ -109,12 +109,11 @@ def operations(options: Options) -> Result:
     rows: list[dict[str, Any]] = [
         {"operation": name, **row} for name, row in options.points.measure(measures).items()
     ]
-    texts = {0: "local", 1: "1 hop", 3: "3 hops"}
     return Result(
         columns=[
             Column("operation", "operation"),
-            *(Column(f"latency_{hops}", text, "us", 3) for hops, text in texts.items()),
-            *(Column(f"rate_{hops}", f"rate, {text}", "k/s", 1) for hops, text in texts.items()),
+            *(Column(f"latency_{hops}", text, "us", 3) for hops, text in HOPS.items()),
+            *(Column(f"rate_{hops}", f"rate, {text}", "k/s", 1) for hops, text in HOPS.items()),
         ],
         rows=rows,
         panels=[
@@ -122,9 +121,7 @@ def operations(options: Options) -> Result:
                 "hops to the owner",
                 label,
                 [
-                    Series(
-                        str(row["operation"]), HOPS, [float(row[f"{key}_{hops}"]) for hops in HOPS]
-                    )
+                    Series(row["operation"], [*HOPS], [row[f"{key}_{hops}"] for hops in HOPS])
                     for row in rows
                 ],
                 log_y=True,

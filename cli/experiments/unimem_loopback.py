@@ -15,6 +15,8 @@ import struct
 import sys
 import time
 
+from pagewire.cli.kit.numbers import content
+
 _COMMAND = struct.Struct(">BII")
 PING, STREAM, END = range(3)
 SIZES_VARIABLE = "PAGEWIRE_LOOPBACK_SIZES"
@@ -30,11 +32,6 @@ def num_pings(num_bytes: int) -> int:
 def num_streamed(num_bytes: int) -> int:
     """Messages of a stream: at most so many that 4 MiB go."""
     return min(1024, max(4, STREAM_BYTES // num_bytes))
-
-
-def content(num_bytes: int) -> bytes:
-    unit = bytes((i * 7 + 1) % 251 for i in range(251))
-    return (unit * (num_bytes // 251 + 1))[:num_bytes]
 
 
 def _read(peer: socket.socket, num_bytes: int) -> bytearray:

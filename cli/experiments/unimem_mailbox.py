@@ -1,11 +1,12 @@
 """Small data to another node: through its mailbox, word by word by both cores, or by RDMA."""
 
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from pagewire.cli.experiments.r5_bench import Bench
 from pagewire.cli.experiments.unimem_atomics import NUMBERS
-from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.numbers import content, powers_of_two, size_text
 from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.machine import Machine
@@ -18,16 +19,12 @@ BASE = 0x40
 _EMPTY = (0xCAFEFEBEDEADBEAF, 0xCAFEFEBEDEADBEAF)
 """What an empty FIFO gives."""
 _ID_BITS = 48
-_WORD_BYTES = 16
+_WORD = struct.Struct("<QQ")
 _PACKET_BYTES = 26
 """What a packet carries beside its sender's id."""
 _BURST_WORDS = int(lib.UNIMEM_BURST_MAX_WORDS)
 
 Send = Callable[[Thread, bytes], None]
-
-
-def _word(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:16], "little")
 
 
 def _parts(data: bytes, num_bytes: int) -> list[bytes]:
@@ -38,7 +35,7 @@ def _parts(data: bytes, num_bytes: int) -> list[bytes]:
 
 def send_bursts(thread: Thread, data: bytes) -> None:
     """Bursts to the FIFO, as long as they may be; each waits for its answer."""
-    words = [_word(part) for part in _parts(data, _WORD_BYTES)]
+    words = [_WORD.unpack(part) for part in _parts(data, _WORD.size)]
     for at in range(0, len(words), _BURST_WORDS):
         while not thread.write_mailbox(1, FIFO, words[at : at + _BURST_WORDS]):
             pass
@@ -49,11 +46,11 @@ def send_packets(thread: Thread, data: bytes) -> None:
     for part in _parts(data, _PACKET_BYTES):
         while thread.status() & int(lib.PW_PIF_PEND):
             pass
-        low, high = _word(part[:10].ljust(16, b"\0"))
+        low, high = _WORD.unpack(part[:10].ljust(_WORD.size, b"\0"))
         thread.write_packetizer(
             int(lib.PW_PIF_PAYLOAD0), low << _ID_BITS & (1 << 64) - 1, low >> 16 | high << 48
         )
-        thread.write_packetizer(int(lib.PW_PIF_PAYLOAD1), *_word(part[10:]))
+        thread.write_packetizer(int(lib.PW_PIF_PAYLOAD1), *_WORD.unpack(part[10:]))
         thread.write_packetizer(int(lib.PW_PIF_DESTINATION), 1 << 34 | BASE << 18 | FIFO << 12)
 
 
@@ -66,7 +63,7 @@ def receive(thread: Thread, num_words: int) -> tuple[list[tuple[int, int]], int]
 
 
 def _bytes(words: Sequence[tuple[int, int]]) -> list[bytes]:
-    return [low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words]
+    return [_WORD.pack(*word) for word in words]
 
 
 def _of_packets(words: Sequence[tuple[int, int]]) -> bytes:
@@ -76,7 +73,7 @@ def _of_packets(words: Sequence[tuple[int, int]]) -> bytes:
 
 WAYS: dict[str, tuple[str, Send, int, int, Callable[[Sequence[tuple[int, int]]], bytes]]] = {
     "bursts": (
-        "mailbox, bursts", send_bursts, _WORD_BYTES, 1, lambda words: b"".join(_bytes(words))
+        "mailbox, bursts", send_bursts, _WORD.size, 1, lambda words: b"".join(_bytes(words))
     ),
     "packets": ("mailbox, packets", send_packets, _PACKET_BYTES, 2, _of_packets),
 }  # fmt: skip
@@ -89,7 +86,7 @@ def _through_mailbox(options: Options, way: str, sizes: Sequence[int]) -> list[f
     found = []
     with Machine(2, settings=options.settings()) as machine:
         for num_bytes in sizes:
-            data = bytes((i * 7 + 1) % 251 for i in range(num_bytes))
+            data = content(num_bytes)
             (begin_ns,) = machine.run((0, lambda thread: thread.now_ns))
             _, (words, end_ns) = machine.run(
                 (0, send, data), (1, receive, -(-num_bytes // part_bytes) * part_words), raw=True
@@ -124,27 +121,27 @@ def sizes_of(options: Options) -> list[int]:
 def mailbox(options: Options) -> Result:
     """Mailbox by bursts and by packets, against an RDMA write, by size."""
     sizes = sizes_of(options)
-    keys = {way[0]: key for key, way in WAYS.items()}
-    measures = {title: partial(_through_mailbox, options, keys[title], sizes) for title in keys}
-    keys["RDMA write"] = "rdma"
-    measures["RDMA write"] = partial(_by_rdma, options, sizes)
-    found = {keys[title]: each for title, each in options.points.measure(measures).items()}
-    titles = {key: title for title, key in keys.items() if key in found}
+    lines = {
+        key: (way[0], partial(_through_mailbox, options, key, sizes)) for key, way in WAYS.items()
+    }
+    lines["rdma"] = ("RDMA write", partial(_by_rdma, options, sizes))
+    found = options.points.measure(dict(lines.values()))
+    titles = {key: title for key, (title, _) in lines.items() if title in found}
     rows = [
-        {"num_bytes": size, **{key: times[place] for key, times in found.items()}}
+        {"num_bytes": size, **{key: found[title][place] for key, title in titles.items()}}
         for place, size in enumerate(sizes)
     ]
     crossovers = "".join(
         f"Of these sizes RDMA is quicker than {titles[key]} {_crossover(rows, key)}.\n\n"
         for key in WAYS
-        if key in found and "rdma" in found
+        if key in titles and "rdma" in titles
     )
     return Result(
         columns=[SIZE, *(Column(key, title, "us", 3) for key, title in titles.items())],
         rows=rows,
         panels=[Panel.over_bytes("size", "latency (us)", Series.over_sizes(rows, titles))],
         notes=f"""
-            {crossovers}Bursts: {_BURST_WORDS} words of {_WORD_BYTES} B at most, written one by one
+            {crossovers}Bursts: {_BURST_WORDS} words of {_WORD.size} B at most, written one by one
             by the core, the next burst behind the answer to the last one. Packets: {_PACKET_BYTES}
             B each through one interface of the packetizer, three writes; the next when the last is
             not pending any more.

@@ -7,6 +7,7 @@ import random
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
@@ -27,7 +28,6 @@ _BLOB = random.Random(1).randbytes(1 << 17)
 class Load:
     """What the clients ask for."""
 
-    title: str
     ring_bytes: int
     get_share: float
     min_bytes: int
@@ -47,8 +47,8 @@ class Load:
 
 
 LOADS: Mapping[str, Load] = {
-    "small": Load("small", 16384, 30 / 31, 15, 65536, True, 280),
-    "large": Load("large", 65536, 0.5, 64, 65536, False, 80),
+    "small": Load(16384, 30 / 31, 15, 65536, True, 280),
+    "large": Load(65536, 0.5, 64, 65536, False, 80),
 }
 NUM_CLIENTS = 4
 CONNECTIONS_PER_CLIENT = 4
@@ -287,22 +287,19 @@ def measure(
         }
 
 
-def _take(
-    options: Options, load: Load, state: State, memory: str, label: str
-) -> dict[str, float] | None:
-    """None: the strategy was refused, or a write failed; which is said."""
-    num_requests = options.pick(12, load.num_warm, 4 * load.num_warm)
-
-    def run() -> list[dict[str, float]]:
-        try:
-            return [measure(options, load, state, memory, num_requests)]
-        except EngineError as error:
-            if error.code not in (lib.PW_ERR_FULL, lib.PW_ERR_UNRECOVERABLE):
-                raise
-            options.say(f"unimem-memcached: {label}: {error}")
-            return []
-
-    return next(iter(options.points.take(label, run)), None)
+def _measure(
+    options: Options, label: str, load: str, state: str, memory: str
+) -> dict[str, float | None]:
+    """None each: the strategy was refused, or a write failed; which is said."""
+    num_warm = LOADS[load].num_warm
+    num_requests = options.pick(12, num_warm, 4 * num_warm)
+    try:
+        return {**measure(options, LOADS[load], STATES[state], memory, num_requests)}
+    except EngineError as error:
+        if error.code not in (lib.PW_ERR_FULL, lib.PW_ERR_UNRECOVERABLE):
+            raise
+        options.say(f"unimem-memcached: {label}: {error}")
+        return dict.fromkeys(each.key for each in COLUMNS[3:])
 
 
 COLUMNS = (
@@ -360,12 +357,11 @@ def memcached(options: Options) -> Result:
         for state in states
         for memory in names
     }
+    measures = {label: partial(_measure, options, label, *case) for label, case in cases.items()}
     rows: list[dict[str, Any]] = []
-    for label in options.points.plan(cases):
+    for label, found in options.points.measure(measures).items():
         load, state, memory = cases[label]
-        found = _take(options, LOADS[load], STATES[state], memory, label)
-        row = {"load": load, "pages": STATES[state].title, "memory": memory}
-        rows.append(row | (found or dict.fromkeys(each.key for each in COLUMNS[3:])))
+        rows.append({"load": load, "pages": STATES[state].title, "memory": memory, **found})
     return Result(
         columns=COLUMNS,
         rows=rows,
@@ -378,7 +374,7 @@ def memcached(options: Options) -> Result:
                     for memory in names
                     if (part := _measured(rows, load, memory))
                 ],
-                title=LOADS[load].title,
+                title=load,
                 log_y=True,
             )
             for load in loads

@@ -11,7 +11,7 @@ from typing import Any
 
 from pagewire.cli.experiments import unimem_loopback
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.numbers import powers_of_two, size_text
+from pagewire.cli.kit.numbers import content, powers_of_two, size_text
 from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.native import EngineError, lib
 from pagewire.unimem.streams.stream_nodes import Stream, StreamNodes
@@ -63,11 +63,11 @@ def virtual(options: Options, ring_bytes: int, sizes: Sequence[int]) -> Found:
     with StreamNodes([config, config], num_connections=1, ring_bytes=ring_bytes) as nodes:
         nodes.listen(1, _PORT, 1)
         near, far = nodes.join(0, 1, _PORT)
-        warm = unimem_loopback.content(ring_bytes)
+        warm = content(ring_bytes)
         for source, target in ((near, far), (far, near)):
             _move(nodes, source, target, warm, 1)
         for num_bytes in sizes:
-            data = unimem_loopback.content(num_bytes)
+            data = content(num_bytes)
             begin_ns = nodes.now_ns(0)
             for _ in range(_NUM_PINGS):
                 _move(nodes, near, far, data, 1)
@@ -141,11 +141,9 @@ def sockets(options: Options) -> Result:
         )
         for ring in options.pick(RINGS[1:2], RINGS)
     }
-    for key, title, is_emulated in (
-        ("wall_tcp", "TCP loopback, wall", False),
-        ("wall_emulator", "emulator, wall", True),
-    ):
-        lines[key] = title, partial(by_wall_clock, options, sizes, is_emulated=is_emulated)
+    wall = partial(by_wall_clock, options, sizes)
+    lines["wall_tcp"] = "TCP loopback, wall", partial(wall, is_emulated=False)
+    lines["wall_emulator"] = "emulator, wall", partial(wall, is_emulated=True)
     found = options.points.measure(dict(lines.values()))
     keys = {title: key for key, (title, _) in lines.items() if title in found}
     rows: list[dict[str, Any]] = [{"num_bytes": size} for size in sizes]

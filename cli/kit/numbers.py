@@ -1,4 +1,4 @@
-"""Numbers of experiments: sizes, means."""
+"""Numbers of experiments: sizes, means; and the bytes that they send."""
 
 import math
 import statistics
@@ -11,6 +11,12 @@ def size_text(num_bytes: float) -> str:
         if num_bytes >= factor:
             return f"{num_bytes / factor:g} {unit}"
     return f"{num_bytes:g} B"
+
+
+def content(num_bytes: int) -> bytes:
+    """Bytes of which no two blocks or pages are alike."""
+    unit = bytes((i * 7 + 1) % 251 for i in range(251))
+    return (unit * (num_bytes // 251 + 1))[:num_bytes]
 
 
 def powers_of_two(first: int, last: int) -> list[int]:

@@ -1,12 +1,9 @@
-"""Platform files that are written: a base platform's document with other values in it.
+"""Platform files that are written: a base platform, and the entries that are another's.
 
-What is changed says where it is from; what is not keeps the base's value and source, and says whose
-they are.
+What is changed says where it is from; the rest is the base's, which `base` names.
 """
 
-import copy
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +12,8 @@ from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import platform, platform_document
 
-_KEPT = re.compile(r" \(of [^()]*, kept\)$")
+_TOP = ("description", "base", "assumed")
+"""Keys beside the sections."""
 
 
 def check_path(option: str, path: str) -> None:
@@ -50,18 +48,22 @@ def text_of(
     comment: Sequence[str],
 ) -> str:
     """The same as text."""
-    read, origin = platform_document.read(base)
-    document = copy.deepcopy(platform_document.with_base(read, origin)[0])
-    for section in platform_document.SECTIONS:
-        for name, entry in document.get(section, {}).items():
-            kept = f" (of {origin.stem}, kept)"
-            entry["source"] = _KEPT.sub("", entry["source"]) + kept
-            if f"{section}.{name}" in changes:
-                document[section][name] = dict(changes[f"{section}.{name}"])
+    document, origin = platform_document.read(base)
+    if not base.endswith(".toml"):
+        document = {"base": base}
+    # Else a file of the user's, which may be the one that is written now: its own entries go along.
+    elif str(document.get("base", "")).endswith(".toml"):
+        document["base"] = str(origin.absolute().parent / document["base"])
+    top = {**document, "description": description}
     lines = [f"# {line}".rstrip() for line in comment]
-    lines += ["", f"description = {_value(description)}"]
+    lines += ["", *(f"{key} = {_value(top[key])}" for key in _TOP if key in top)]
     for section in platform_document.SECTIONS:
-        for name, entry in document.get(section, {}).items():
+        own = {
+            name.partition(".")[2]: entry
+            for name, entry in changes.items()
+            if name.startswith(f"{section}.")
+        }
+        for name, entry in (document.get(section, {}) | own).items():
             lines += ["", f"[{section}.{name}]"]
             lines += [f"{key} = {_value(value)}" for key, value in entry.items()]
     return "\n".join(lines) + "\n"

@@ -24,10 +24,9 @@ from pagewire.apps.command import InputError
 from pagewire.apps.hpcg import kernels
 from pagewire.apps.hpcg.benchmark import Benchmark, Result
 from pagewire.apps.hpcg.checks import check_spectrum, check_symmetry, exaggeration, residuals_repeat
-from pagewire.apps.hpcg.flops import count_flops
 from pagewire.apps.hpcg.geometry import Geometry, Triple
 from pagewire.apps.hpcg.options import Options, parse_options
-from pagewire.apps.hpcg.report import report
+from pagewire.apps.hpcg.report import count_flops, report
 from pagewire.apps.hpcg.solver import Solution
 from pagewire.apps.kernels import KernelError
 from pagewire.apps.team import Team
@@ -136,12 +135,9 @@ def test_v_cycle_equals_the_dense_one(levels: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(n=st.integers(0, 2000), seed=st.integers(0, 2**32 - 1))
-def test_dot_and_waxpby_equal_exact_sums(n: int, seed: int) -> None:
+def test_dot_equals_the_exact_sum(n: int, seed: int) -> None:
     x, y = np.random.default_rng(seed).normal(size=(2, n + 1))
     assert kernels.dot(n, x, y) == pytest.approx(math.fsum(x[:n] * y[:n]), abs=1e-11)
-    w = y.copy()
-    kernels.waxpby(n, 1.5, x, -0.3, w, w)
-    assert (w[:n] == 1.5 * x[:n] + -0.3 * y[:n]).all() and w[n] == y[n]
 
 
 def test_kernels_refuse_what_is_too_short_or_of_another_type() -> None:
@@ -236,9 +232,9 @@ def test_more_iterations_than_double_precision_has_use_for_end_early() -> None:
 def test_flops_are_counted_as_hpcg_does() -> None:
     counts = count_flops(serial("--size 8").multigrid, num_sets=2, num_iterations=100)
     # (3 n - 2)^3 non-zeros on grids of 8, 4, 2, 1.
-    assert counts.ddot == counts.waxpby == 302 * 2 * 512
-    assert counts.spmv == 102 * 2 * 10648
-    assert counts.multigrid == 100 * (10 * (10648 + 1000 + 64) + 4 * 1)
+    assert counts["DDOT"] == counts["WAXPBY"] == 302 * 2 * 512
+    assert counts["SpMV"] == 102 * 2 * 10648
+    assert counts["MG"] == 100 * (10 * (10648 + 1000 + 64) + 4 * 1)
 
 
 def test_declared_work_is_the_counted_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,10 +244,10 @@ def test_declared_work_is_the_counted_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "pagewire.transport", fake)
     monkeypatch.setitem(sys.modules, "pagewire.transport.facade.loader", SimpleNamespace())
     benchmark.solver.solve(benchmark.b, benchmark.x, max_iterations=10, tolerance=0.0)
-    counts = count_flops(benchmark.multigrid, num_sets=1, num_iterations=10)
+    counted = sum(count_flops(benchmark.multigrid, num_sets=1, num_iterations=10).values())
     between_levels = 10 * 2 * (64 + 8 + 1)
-    assert sum(flops for flops, _ in declared) == counts.total + between_levels
-    assert sum(num_bytes for _, num_bytes in declared) > 6 * counts.total
+    assert sum(flops for flops, _ in declared) == counted + between_levels
+    assert sum(num_bytes for _, num_bytes in declared) > 6 * counted
     monkeypatch.setitem(sys.modules, "pagewire.transport", SimpleNamespace())
     benchmark.multigrid.finest.multiply(benchmark.x, benchmark.x.copy())
 

@@ -25,9 +25,9 @@ from pagewire.apps.hpl.grid import Grid, choose_shape
 from pagewire.apps.hpl.layout import Axis
 from pagewire.apps.hpl.matrix import Matrix, elements
 from pagewire.apps.hpl.options import Options, parse_options
+from pagewire.apps.hpl.panel import plan_swaps
 from pagewire.apps.hpl.report import SECTIONS
 from pagewire.apps.hpl.solution import back_substitute, gather_solution, scaled_residual
-from pagewire.apps.hpl.swap_plan import plan_swaps
 from pagewire.apps.hpl.triangular import invert_diagonal_blocks, solve_unit_lower, solve_upper
 from pagewire.apps.team import Team
 from pagewire.apps.timing import Stopwatch

@@ -189,20 +189,13 @@ def test_lists_hold_the_near_pairs(
     positions = generator.uniform(-0.5, 2.5, (num_all, 3))  # some outside the binned [0, 2)
     ids = generator.permutation(num_all).astype(np.int64)
     width = tuple(2.0 / n for n in num_bins)
-    grid = kernels.Grid(
+    grid = kernels.grid(
         low=(0.0, 0.0, 0.0), bin_width=width, num_bins=num_bins, list_cutoff=cutoff, newton=newton
     )
-    bin_first = np.zeros(np.prod(num_bins) + 1, dtype=np.int32)
-    bin_atoms = np.zeros(num_all, dtype=np.int32)
-    kernels.sort_bins(grid, positions, bin_first=bin_first, bin_atoms=bin_atoms)
-    assert sorted(bin_atoms) == list(range(num_all))
     first = np.zeros(num_local + 1, dtype=np.int64)
     neighbors = np.zeros(0, dtype=np.int32)
     for _ in range(2):
-        needed = kernels.build_lists(
-            grid, positions, ids, num_local=num_local, bin_first=bin_first, bin_atoms=bin_atoms,
-            first=first, neighbors=neighbors,
-        )  # fmt: skip
+        needed = kernels.build_lists(grid, positions, ids, first=first, neighbors=neighbors)
         if needed > len(neighbors):
             neighbors = np.zeros(needed, dtype=np.int32)
     found = [(i, j) for i in range(num_local) for j in neighbors[first[i] : first[i + 1]]]
@@ -218,7 +211,7 @@ def test_lists_hold_the_near_pairs(
 def test_kernel_refuses_a_list_that_names_no_atom() -> None:
     with pytest.raises(KernelError, match="bad index"):
         kernels.compute_lj(
-            np.zeros((2, 3)), np.zeros((2, 3)), num_local=2, first=np.array([0, 1, 1]),
+            np.zeros((2, 3)), np.zeros((2, 3)), first=np.array([0, 1, 1]),
             neighbors=np.array([2], dtype=np.int32), cutoff=2.5, energy_shift=0.0, newton=True,
             with_energy=True,
         )  # fmt: skip

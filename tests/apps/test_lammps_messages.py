@@ -29,7 +29,7 @@ def test_atom_arrays_keep_their_rows_when_they_grow() -> None:
     atoms = Atoms()
     ids = np.arange(5)
     rows = np.arange(15.0).reshape(5, 3)
-    atoms.set_local(ids, rows, -rows)
+    atoms.append_local(ids, rows, -rows)
     kept = atoms.positions
     atoms.reserve(5)
     assert atoms.positions is kept

@@ -1,6 +1,7 @@
 """pagewire calibrate: what is measured of this host, and the platform file written of it."""
 
 import math
+import pathlib
 import socket
 import tomllib
 
@@ -141,15 +142,31 @@ def test_written_platform_is_loaded_and_says_what_is_measured(tmp_path, capsys, 
     for name, value in base.costs.as_dict().items():
         if name not in measured:
             assert getattr(written.costs, name) == value, name
-            source = base.cost_origins[name].source
-            assert written.cost_origins[name].source == f"{source} (of {BASE}, kept)"
+            assert written.cost_origins[name] == base.cost_origins[name], "whose it is"
     before = Lab().write(65536, absent="all", policy="all").latency_us
     settings = {"run.platform": str(path)}
     after = Lab(settings=settings).write(65536, absent="all", policy="all").latency_us
     assert before != after
-    # A file that is written of a written one does not heap up whose the rest is.
-    again = platform_file.text_of(str(path), {}, description="d", comment=[])
-    assert tomllib.loads(again)["costs"]["hop"]["source"].count("kept)") == 1
+
+
+def test_platform_that_is_calibrated_again_keeps_its_own_entries_and_base(tmp_path):
+    path = str(tmp_path / "here.toml")
+    hop, page = ({"value": ns, "unit": "ns", "source": "measured"} for ns in (7, 8))
+    for base, changes in ((BASE, {"costs.hop": hop}), (path, {"costs.page_in_page": page})):
+        platform_file.write(path, base, changes, description="d", comment=["c"])
+    costs = platform.load(path).costs
+    assert (costs.hop_ns, costs.page_in_page_ns) == (7, 8)
+    assert set(tomllib.loads(pathlib.Path(path).read_text())["costs"]) == {"hop", "page_in_page"}
+
+
+def test_relative_base_is_found_from_where_the_file_is_written(tmp_path):
+    (tmp_path / "beside.toml").write_text(f'description = "o"\nbase = "{BASE}"\n')
+    user = tmp_path / "user.toml"
+    user.write_text('description = "u"\nbase = "beside.toml"\n')
+    path = tmp_path / "a" / "here.toml"
+    path.parent.mkdir()
+    platform_file.write(str(path), str(user), {}, description="d", comment=[])
+    assert platform.load(str(path)).costs == platform.load(BASE).costs
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from pagewire.cli import main
-from pagewire.cli.experiments import app_runs, part_apps, real_apps, registry
+from pagewire.cli.experiments import app_runs, apps, part_apps, registry
 from pagewire.cli.kit import lammps
 from pagewire.cli.kit.result import Options
 from pagewire.cli.launch import fabric
@@ -42,13 +42,13 @@ def options(**more) -> Options:
     [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (6, (2, 3)), (7, (1, 7)), (8, (2, 4)), (16, (4, 4))],
 )
 def test_process_grid_is_as_square_as_it_can_be(num_ranks, grid):
-    assert real_apps.process_grid(num_ranks) == grid
+    assert apps.process_grid(num_ranks) == grid
 
 
 def test_hpl_reads_its_input_where_it_is_started(tmp_path):
     program = tmp_path / "xhpl"
     program.touch(0o755)
-    app = real_apps.REAL_APPS["hpl"]
+    app = apps.REAL_APPS["hpl"]
     started = app.program(options(hpl=str(program)), 8, tmp_path)
     assert started.argv == ["--", "env", f"--chdir={tmp_path}", str(program)]
     lines = (tmp_path / "HPL.dat").read_text().splitlines()
@@ -59,7 +59,7 @@ def test_hpl_reads_its_input_where_it_is_started(tmp_path):
 
 
 def test_hpl_counts_only_when_its_residual_passed():
-    read = real_apps.REAL_APPS["hpl"].read
+    read = apps.REAL_APPS["hpl"].read
     seconds, rate = read(HPL_OUTPUT)
     assert rate == 11.47 and seconds == pytest.approx(0.50, rel=0.01)
     failed = HPL_OUTPUT.replace("0 tests completed and failed", "1 tests completed and failed")
@@ -68,7 +68,7 @@ def test_hpl_counts_only_when_its_residual_passed():
 
 
 def test_hpcg_counts_only_when_valid(tmp_path):
-    app = real_apps.REAL_APPS["hpcg"]
+    app = apps.REAL_APPS["hpcg"]
     output = tmp_path / "output"
     output.write_text("")
     (tmp_path / "HPCG-Benchmark_3.1.txt").write_text(HPCG_RESULT)

@@ -240,7 +240,7 @@ def test_the_mailbox_is_for_what_is_small():
 
 
 def test_wrong_data_of_a_mailbox_is_an_error(monkeypatch):
-    monkeypatch.setattr(unimem_mailbox, "_word", lambda data: (0, 0))
+    monkeypatch.setattr(unimem_mailbox, "_parts", lambda data, num_bytes: [bytes(num_bytes)])
     with pytest.raises(EngineError, match="16 bytes by bursts: wrong data"):
         unimem_mailbox._through_mailbox(options(), "bursts", [16])
 
