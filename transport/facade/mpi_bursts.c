@@ -1,11 +1,11 @@
 #include "transport/facade/mpi_bursts.h"
 #include "native/array.h"
+#include "node/clock.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define TAG 1
 #define RECEIVES 4
@@ -86,17 +86,10 @@ int pw_mpi_bursts_create(const pw_mpi_library *mpi, pw_mpi_handle comm, bool has
     return has_peers ? make_receives(bursts) : PW_OK;
 }
 
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void finish_sends(pw_mpi_bursts *bursts)
 {
-    const int64_t end_ns = wall_ns() + GIVE_UP_NS;
-    while (bursts->num_sends && !bursts->error && wall_ns() < end_ns)
+    const int64_t end_ns = pw_clock_wall_ns() + GIVE_UP_NS;
+    while (bursts->num_sends && !bursts->error && pw_clock_wall_ns() < end_ns)
         if (!pw_mpi_bursts_sent(bursts)) sched_yield();
     for (uint32_t i = 0; i < bursts->num_sends; i++) {
         bursts->mpi->cancel(&bursts->sends[i].request);
