@@ -14,7 +14,7 @@ NONE = (0, 0, 0, 0)
 
 
 def count_of(node, name):
-    count = node.mpi_calls.as_dict().get(name)
+    count = node.counters()["mpi_calls"].get(name)
     return NONE if count is None else tuple(count.values())
 
 

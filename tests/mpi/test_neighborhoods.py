@@ -106,10 +106,10 @@ def test_equal_blocks(topology, twin, node, count):
     mine = np.arange(count) + 100_000 * topology.rank
     outgoing = np.arange(count * num_out) + 100_000 * topology.rank
     incoming = np.full(count * num_in, -1)
-    before = node.mpi_calls.as_dict().get("Neighbor_alltoall", {}).get("not_carried_calls", 0)
+    before = node.counters()["mpi_calls"].get("Neighbor_alltoall", {}).get("not_carried_calls", 0)
     both(topology, twin, "Neighbor_allgather", lambda to: (mine, to), incoming)
     both(topology, twin, "Neighbor_alltoall", lambda to: (outgoing, to), incoming)
-    after = node.mpi_calls.as_dict()["Neighbor_alltoall"]["not_carried_calls"]
+    after = node.counters()["mpi_calls"]["Neighbor_alltoall"]["not_carried_calls"]
     assert before == after
 
 

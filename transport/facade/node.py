@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from operator import attrgetter
 from typing import Any
 
 from pagewire.lab.engine import PDID, EngineView, engine_struct
@@ -38,18 +39,10 @@ class Handle:
         self._node = node
         self._c = c
 
-    @property
-    def done(self) -> bool:
-        return bool(self._c.done)
-
-    @property
-    def complete_ns(self) -> int:
-        return int(self._c.complete_ns)
-
-    @property
-    def error(self) -> int:
-        """0 or a negative PW_ERR_*."""
-        return int(self._c.error)
+    done = property(attrgetter("_c.done"))
+    complete_ns = property(attrgetter("_c.complete_ns"))
+    error = property(attrgetter("_c.error"))
+    """0 or a negative PW_ERR_*."""
 
     def __del__(self) -> None:
         if self._node.c:

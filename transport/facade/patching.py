@@ -10,7 +10,7 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _ORIGINAL = "_pagewire_original"
@@ -48,6 +48,13 @@ def replace_all(owner: type, replacements: dict[str, Callable[..., Any]]) -> Non
     for name, replacement in replacements.items():
         if name in owner.__dict__:
             replace(owner, name, replacement)
+
+
+def replace_each(
+    owner: type, names: Iterable[str], make: Callable[[str], Callable[..., Any]]
+) -> None:
+    """Replace those of the methods `names` that this version of mpi4py has by `make(name)`."""
+    replace_all(owner, {name: make(name) for name in names if name in owner.__dict__})
 
 
 def native(owner: type, name: str) -> Any:

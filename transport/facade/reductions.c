@@ -14,7 +14,7 @@ typedef struct {
     const pw_vectors *vectors;
     uint64_t num_bytes;
     pw_scratch *mine, *theirs, *below;
-    uint32_t flags; /* of the call */
+    int64_t began_ns; /* the call */
     bool is_left;   /* by a message that did not end well: the NI may still use all */
 } reduction;
 
@@ -41,9 +41,9 @@ static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call
     *all = (reduction){.messaging = messaging,
                        .channel = channel,
                        .vectors = vectors,
-                       .flags = pw_block_flags(began_ns)};
+                       .began_ns = began_ns};
     all->num_bytes = vectors->count * vectors->element_bytes;
-    pw_block_begin(messaging, call, began_ns, all->flags);
+    pw_block_begin(messaging, call, began_ns);
     all->mine = take(all, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
     load(all);
@@ -59,7 +59,7 @@ static void close_reduction(const reduction *all)
         pw_scratch_give(blocks, all->theirs);
         pw_scratch_give(blocks, all->below);
     }
-    pw_block_end(all->messaging, all->flags);
+    pw_block_end(all->messaging, all->began_ns);
 }
 
 /* The node is unlocked while the host works: it may ask for the time. */
