@@ -142,13 +142,15 @@ def format_of(thing: Any, view: Any) -> str:
 
 def _format(kind: str, num_bytes: int) -> str:
     """By the kind and the length that name NumPy's types."""
+    if kind == "c":
+        part = _format("f", num_bytes // 2)
+        return part and f"Z{part}"
     if kind not in _KINDS.values():
         return ""
     try:
-        char = numpy.dtype(f"{kind}{num_bytes}").char
+        return numpy.dtype(f"{kind}{num_bytes}").char
     except TypeError:
         return ""
-    return f"Z{char.lower()}" if kind == "c" else char
 
 
 def _format_of_tensor(tensor: _Tensor) -> str:
@@ -160,12 +162,8 @@ def _format_of_tensor(tensor: _Tensor) -> str:
 
 def _format_of_cuda_array(typestr: str) -> str:
     order = typestr[0]
-    if order not in "<>|":
-        raise _no_cuda_buffer(f"typestr {typestr!r} with unrecognized byte order")
-    if order == (">" if sys.byteorder == "little" else "<"):
-        raise _no_cuda_buffer(f"typestr {typestr!r} with non-native byte order")
+    foreign = ">" if sys.byteorder == "little" else "<"
+    if order not in "<>|" or order == foreign:
+        what = "non-native" if order == foreign else "unrecognized"
+        raise BufferError(f"__cuda_array_interface__: typestr {typestr!r} with {what} byte order")
     return _format(typestr[1], int(typestr[2:]))
-
-
-def _no_cuda_buffer(why: str) -> BufferError:
-    return BufferError(f"__cuda_array_interface__: {why}")

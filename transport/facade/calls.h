@@ -3,8 +3,8 @@
  * look after signals every PW_CALL_PAUSE_NS.
  *
  * `call` is an index of pw_call_index, `began_ns` the wall clock (CLOCK_MONOTONIC) when the program
- * called: the arguments' parsing is the library's time; 0: this is part of a call that has begun, and
- * `call` is not used. Results, where nothing else is said:
+ * called: the arguments' parsing is the library's time; 0: this is part of a call that has begun,
+ * and `call` is not used. Results, where nothing else is said:
  *   0          over, and well
  *   > 0        the address of a pw_operation, which is over: with an error in it, or it was asked
  *              for (PW_CALL_KEEP), or of a call that only posts

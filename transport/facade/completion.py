@@ -593,11 +593,13 @@ def abandon(request: MPI.Request, operation: Any) -> None:
 
 def install() -> None:
     replace_all(MPI.Request, {"Wait": _waiting(), "Test": _testing()})
-    looks = (Get_status, Get_status_all, Get_status_any, Get_status_some)
-    others: tuple[Callable[..., Any], ...] = (
+    looks: list[Callable[..., Any]] = [
+        Get_status, Get_status_all, Get_status_any, Get_status_some,
+    ]  # fmt: skip
+    others: list[Callable[..., Any]] = [
         Waitall, Testall, Waitany, Testany, Cancel, Free,
         wait, test, waitall, testall, waitany, testany,
-    )  # fmt: skip
+    ]  # fmt: skip
     replace_calls(MPI.Request, {each.__name__: each for each in (*looks, *others)})
     replace_calls(
         MPI.Request,

@@ -8,6 +8,7 @@ Start of persistent collectives is MPI's own, too.
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mpi4py import MPI
@@ -70,11 +71,13 @@ class Starts(dict[int, Callable[[], Any]]):
 class _Done(Composite):
     """An eager send that was started: complete from then on."""
 
-    __slots__ = ("complete_ns",)
+    __slots__ = ("_complete_ns",)
+
+    complete_ns = property(attrgetter("_complete_ns"))
 
     def __init__(self) -> None:
         super().__init__()
-        self.complete_ns = here.clock.now_ns
+        self._complete_ns = here.clock.now_ns
 
     def poll(self) -> bool:
         return True
@@ -102,9 +105,7 @@ def Recv_init(
         return _native_receive(self, buf, source, tag)
     channel = state.point_to_point
     selection = select(buf, False).lasting()
-    return here.persistent.add(
-        lambda: start_receive(channel, selection.span(False), source, tag)
-    )
+    return here.persistent.add(lambda: start_receive(channel, selection.span(False), source, tag))
 
 
 def Start(self: MPI.Prequest) -> None:

@@ -15,7 +15,7 @@ typedef struct {
     uint64_t num_bytes;
     pw_scratch *mine, *theirs, *below;
     int64_t began_ns; /* the call */
-    bool is_left;   /* by a message that did not end well: the NI may still use all */
+    bool is_left;     /* by a message that did not end well: the NI may still use all */
 } reduction;
 
 static pw_scratch *take(const reduction *all, uint64_t num_bytes)
@@ -38,10 +38,8 @@ static void load(const reduction *all)
 static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call, int64_t began_ns,
                           pw_channel *channel, const pw_vectors *vectors, uint64_t theirs_bytes)
 {
-    *all = (reduction){.messaging = messaging,
-                       .channel = channel,
-                       .vectors = vectors,
-                       .began_ns = began_ns};
+    *all = (reduction){
+        .messaging = messaging, .channel = channel, .vectors = vectors, .began_ns = began_ns};
     all->num_bytes = vectors->count * vectors->element_bytes;
     pw_block_begin(messaging, call, began_ns);
     all->mine = take(all, all->num_bytes);
