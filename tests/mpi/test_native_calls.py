@@ -133,6 +133,28 @@ def test_point_to_point_without_state_goes_around(comm, counted):
     other.Free()
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("send", (1, MPI.PROC_NULL)),
+        ("issend", (1, MPI.PROC_NULL)),
+        ("irecv", (None, MPI.PROC_NULL)),
+        ("Ibsend", (b"abc", MPI.PROC_NULL)),
+        ("Send_init", (b"abc", MPI.PROC_NULL)),
+        ("Recv_init", (bytearray(3), MPI.PROC_NULL)),
+    ],
+)
+def test_a_call_to_nobody_without_state_is_not_one_around_the_ni(comm, counted, name, arguments):
+    other, request = native(MPI.Comm, "Idup")(comm)
+    request.Wait()
+    made = []
+    call = lambda: made.append(getattr(other, name)(*arguments))
+    assert counted(name, call) == (1, 0, 0, 0)
+    for each in filter(None, made):
+        each.Free() if isinstance(each, MPI.Prequest) else each.Wait()
+    other.Free()
+
+
 def test_native_names_keep_their_documentation():
     assert "Nonblocking All to All" in MPI.Comm.Ialltoall.__doc__
     assert MPI.Win.Put.__doc__
