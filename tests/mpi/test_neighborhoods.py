@@ -161,6 +161,7 @@ def test_objects_of_neighbours(topology, twin):
     assert topology.neighbor_allgather(mine) == twin("neighbor_allgather", mine)
     each = [(topology.rank, i) for i in range(topology.outdegree)]
     assert topology.neighbor_alltoall(each) == twin("neighbor_alltoall", each)
+    assert topology.neighbor_alltoall(None) == twin("neighbor_alltoall", None)
 
 
 def test_a_direction_comes_from_the_other_one(comm):
