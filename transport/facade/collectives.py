@@ -126,10 +126,6 @@ def _create_group() -> Callable[..., MPI.Intracomm]:
     return bracket("Create_group", create_group)
 
 
-def _barrier(channel: Channel) -> None:
-    spreading.barrier(channel)
-
-
 def _bcast(channel: Channel, buf: Any, root: int = 0) -> None:
     root = root_of(channel, root)
     is_root = channel.rank == root
@@ -197,7 +193,7 @@ def _alltoall(blocks_of: Blocks) -> Callable[..., None]:
 
 def install() -> None:
     bodies: dict[str, Callable[..., Any]] = {
-        "Barrier": _barrier,
+        "Barrier": spreading.barrier,
         "Bcast": _bcast,
         "Gather": _gatherer(select_blocks, spreading.gather),
         "Gatherv": _gatherer(select_vector, spreading.gather_each),

@@ -23,10 +23,6 @@ def _exchange(channel: Channel, thing: Any, dest: int, source: int) -> Any:
     return loaded(spreading.exchange(channel, pickled(thing), dest, source))
 
 
-def _barrier(channel: Channel) -> None:
-    spreading.barrier(channel)
-
-
 def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
     root = root_of(channel, root)
     if channel.rank == root:
@@ -143,7 +139,7 @@ def _below(channel: Channel, thing: Any, op: Any) -> Any:
 
 def install() -> None:
     bodies: dict[str, Callable[..., Any]] = {
-        "barrier": _barrier,
+        "barrier": spreading.barrier,
         "bcast": _bcast,
         "gather": _gather,
         "scatter": _scatter,

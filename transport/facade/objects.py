@@ -15,7 +15,6 @@ from pagewire.transport.facade.bracket import replace_calls
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
-    Channel,
     Operation,
     exchange_within,
     receive_within,
@@ -25,7 +24,7 @@ from pagewire.transport.facade.operations import (
 )
 from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.point_to_point import (
-    complete_request,
+    buffered_request,
     exchange_channel,
     mpis_own,
     receivable,
@@ -80,11 +79,6 @@ def _sender(name: str, post: Callable[..., Any]) -> Callable[..., Any]:
         return post(state.point_to_point, pickled(obj), dest, tag)
 
     return send
-
-
-def _ibsend(channel: Channel, span: Any, dest: int, tag: int) -> MPI.Request:
-    start_buffered(channel, span, dest, tag)
-    return complete_request()
 
 
 def recv(
@@ -157,7 +151,7 @@ def install() -> None:
         "bsend": start_buffered,
         "isend": start_request,
         "issend": partial(start_request, synchronous=True),
-        "ibsend": _ibsend,
+        "ibsend": buffered_request,
     }
     replace_calls(MPI.Comm, {name: _sender(name, post) for name, post in posts.items()})
     replace_calls(MPI.Comm, {"recv": recv, "irecv": irecv, "sendrecv": sendrecv})

@@ -184,8 +184,7 @@ def _bsend(channel: Channel, buf: Any, dest: int, tag: int) -> None:
 
 
 def _ibsend(channel: Channel, buf: Any, dest: int, tag: int) -> MPI.Request:
-    start_buffered(channel, send_span(buf), dest, tag)
-    return complete_request()
+    return buffered_request(channel, send_span(buf), dest, tag)
 
 
 def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
@@ -195,6 +194,11 @@ def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
     operation = start_send(channel, span, dest, tag)
     if operation is not None:
         here.keep(operation)
+
+
+def buffered_request(channel: Channel, span: Any, dest: int, tag: int) -> MPI.Request:
+    start_buffered(channel, span, dest, tag)
+    return complete_request()
 
 
 def _receive() -> Callable[..., None]:
