@@ -8,6 +8,7 @@ NumPy's `__array_interface__` is not asked, as in mpi4py.
 """
 
 import ctypes
+import datetime
 import sys
 from typing import Any
 
@@ -109,17 +110,20 @@ class _Tensor(ctypes.Structure):
 # version, context, deleter and flags before it.
 _TENSOR_OFFSETS = {b"dltensor_versioned": 32, b"dltensor": 0}
 
-_capsule = ctypes.py_object, ctypes.c_char_p
-_is_valid = _python_api("PyCapsule_IsValid", ctypes.c_int, *_capsule)
-_get_pointer = _python_api("PyCapsule_GetPointer", ctypes.c_void_p, *_capsule)
+_Capsule = type(datetime.datetime_CAPI)
+_get_name = _python_api("PyCapsule_GetName", ctypes.c_char_p, ctypes.py_object)
+_get_pointer = _python_api(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+)
 
 
 def _tensor(view: Any) -> _Tensor | None:
     """Of memory that was had by DLPack, whose capsule MPI's buffer keeps; None: it was not."""
-    for name, offset in _TENSOR_OFFSETS.items():
-        if _is_valid(view.obj, name):
-            return _Tensor.from_address(_get_pointer(view.obj, name) + offset)
-    return None
+    capsule = view.obj
+    if type(capsule) is not _Capsule:
+        return None
+    name = _get_name(capsule)
+    return _Tensor.from_address(_get_pointer(capsule, name) + _TENSOR_OFFSETS[name])
 
 
 # NumPy's letters of DLPack's type codes.
@@ -132,10 +136,10 @@ def format_of(thing: Any, view: Any) -> str:
     tensor = _tensor(view)
     if tensor is not None:
         return _format_of_tensor(tensor)
-    if not has_protocol(thing):
-        return _format_of_cuda_array(thing.__cuda_array_interface__["typestr"])
     try:
         return memoryview(thing).format
+    except TypeError:
+        return _format_of_cuda_array(thing.__cuda_array_interface__["typestr"])
     except ValueError as error:  # NumPy's dates
         raise BufferError(*error.args) from None
 

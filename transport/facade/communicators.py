@@ -72,7 +72,8 @@ class Numbering:
 
 class Begun:
     """The state of what Idup makes. Its private communicator is made meanwhile, and waited for
-    when it is used first: by then the user's own is there, so each member has called Idup."""
+    when it is used first, which the state then is: by then the user's own is there, so each member
+    has called Idup."""
 
     __slots__ = ("_comm", "_is_settling", "_numbering", "_private", "_state", "_world_ranks")
 
@@ -104,16 +105,8 @@ class Begun:
         number = self._numbering.number()
         self._state = here.states.keep(self._comm, private, self._world_ranks, number)
 
-    @property
-    def point_to_point(self) -> Channel:
-        return self.settle().point_to_point
-
-    @property
-    def collective(self) -> Channel:
-        return self.settle().collective
-
-    def free(self) -> None:
-        self.settle().free()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.settle(), name)
 
 
 class States(dict[int, State | Begun]):
