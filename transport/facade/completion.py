@@ -70,6 +70,12 @@ def _failed(operations: Sequence[Any]) -> None:
     failed_test(any(operation.poll() for operation in operations))
 
 
+def polled(request: MPI.Request, status: Status = None) -> None:
+    """Wait for one of MPI's own requests, progressing."""
+    while not _test(request, status):
+        turn(describe_native)
+
+
 def finish_wait(request: MPI.Request, operation: Any, status: Status) -> None:
     operation.wait()
     conclude(request, operation, status)
@@ -91,9 +97,8 @@ def _waiting() -> Callable[..., bool]:
     def wait_for_other(request: MPI.Request, operation: Any, status: Status) -> None:
         if operation is not None:
             finish_wait(request, operation, status)
-            return
-        while not _test(request, status):
-            turn(describe_native)
+        else:
+            polled(request, status)
 
     otherwise = bracket("Wait", wait_for_other)
     return Wait

@@ -22,10 +22,7 @@ from pagewire.run.answers import Answers
 from pagewire.run.settings import impairment_planners, platform
 from pagewire.run.settings.config import Config
 from pagewire.transport.facade.call_counts import MpiCalls
-from pagewire.transport.facade.clock import (
-    CpuClock,
-    replayed_durations,
-)
+from pagewire.transport.facade.clock import CpuClock, replayed_durations
 from pagewire.transport.facade.notices import Notices
 from pagewire.transport.facade.watchdog import Watchdog
 

@@ -18,6 +18,7 @@ from pagewire.native import lib
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
+from pagewire.transport.facade.completion import polled
 from pagewire.transport.facade.message import bytes_given, receive_span, send_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
@@ -34,13 +35,11 @@ from pagewire.transport.facade.operations import (
     start_send,
 )
 from pagewire.transport.facade.patching import native, replace_all
-from pagewire.transport.facade.progress import Composite, describe_native, turn
+from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
 
 _BLOCKING = frozenset({"send", "rsend", "ssend", "bsend", "recv"})
-
-_test = native(MPI.Request, "Test")
 
 
 def sendable(channel: Channel, dest: int, tag: int) -> bool:
@@ -52,12 +51,6 @@ def receivable(channel: Channel, source: int, tag: int) -> bool:
     return (0 <= source < channel.size or source == ANY_SOURCE) and (
         0 <= tag <= channel.tag_limit or tag == ANY_TAG
     )
-
-
-def polled(request: MPI.Request, status: MPI.Status | None = None) -> None:
-    """Wait for one of MPI's own requests, progressing."""
-    while not _test(request, status):
-        turn(describe_native)
 
 
 def nonblocking(name: str) -> Any:
