@@ -14,7 +14,7 @@ NONE = (0, 0, 0, 0)
 
 
 def count_of(node, name):
-    count = node.mpi_calls.as_dict().get(name)
+    count = node.counters()["mpi_calls"].get(name)
     return NONE if count is None else tuple(count.values())
 
 
@@ -130,6 +130,28 @@ def test_point_to_point_without_state_goes_around(comm, counted):
     assert counted("Recv", lambda: other.Recv(np.zeros(3), rank)) == (1, 0, 1, 0)
     assert counted("Send", lambda: other.Send(np.ones(3), MPI.PROC_NULL)) == (1, 0, 0, 0)
     requests[0].Wait()
+    other.Free()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("send", (1, MPI.PROC_NULL)),
+        ("issend", (1, MPI.PROC_NULL)),
+        ("irecv", (None, MPI.PROC_NULL)),
+        ("Ibsend", (b"abc", MPI.PROC_NULL)),
+        ("Send_init", (b"abc", MPI.PROC_NULL)),
+        ("Recv_init", (bytearray(3), MPI.PROC_NULL)),
+    ],
+)
+def test_a_call_to_nobody_without_state_is_not_one_around_the_ni(comm, counted, name, arguments):
+    other, request = native(MPI.Comm, "Idup")(comm)
+    request.Wait()
+    made = []
+    call = lambda: made.append(getattr(other, name)(*arguments))
+    assert counted(name, call) == (1, 0, 0, 0)
+    for each in filter(None, made):
+        each.Free() if isinstance(each, MPI.Prequest) else each.Wait()
     other.Free()
 
 

@@ -106,10 +106,10 @@ def test_equal_blocks(topology, twin, node, count):
     mine = np.arange(count) + 100_000 * topology.rank
     outgoing = np.arange(count * num_out) + 100_000 * topology.rank
     incoming = np.full(count * num_in, -1)
-    before = node.mpi_calls.as_dict().get("Neighbor_alltoall", {}).get("not_carried_calls", 0)
+    before = node.counters()["mpi_calls"].get("Neighbor_alltoall", {}).get("not_carried_calls", 0)
     both(topology, twin, "Neighbor_allgather", lambda to: (mine, to), incoming)
     both(topology, twin, "Neighbor_alltoall", lambda to: (outgoing, to), incoming)
-    after = node.mpi_calls.as_dict()["Neighbor_alltoall"]["not_carried_calls"]
+    after = node.counters()["mpi_calls"]["Neighbor_alltoall"]["not_carried_calls"]
     assert before == after
 
 
@@ -161,6 +161,7 @@ def test_objects_of_neighbours(topology, twin):
     assert topology.neighbor_allgather(mine) == twin("neighbor_allgather", mine)
     each = [(topology.rank, i) for i in range(topology.outdegree)]
     assert topology.neighbor_alltoall(each) == twin("neighbor_alltoall", each)
+    assert topology.neighbor_alltoall(None) == twin("neighbor_alltoall", None)
 
 
 def test_a_direction_comes_from_the_other_one(comm):

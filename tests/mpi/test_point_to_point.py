@@ -202,10 +202,10 @@ def test_persistent_requests_can_be_started_again(comm, send, count):
 
 
 def test_data_goes_through_the_node(comm, node):
-    before = node.mpi_calls.as_dict().get("Sendrecv", {"calls": 0})["calls"]
+    before = node.counters()["mpi_calls"].get("Sendrecv", {"calls": 0})["calls"]
     dest, source = ring(comm)
     comm.Sendrecv(np.ones(1), dest, 0, np.ones(1), source, 0)
-    assert node.mpi_calls.as_dict()["Sendrecv"]["calls"] == before + 1
+    assert node.counters()["mpi_calls"]["Sendrecv"]["calls"] == before + 1
     assert "Blocking send" in comm.Send.__doc__
 
 

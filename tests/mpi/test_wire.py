@@ -46,6 +46,15 @@ class End:
         self.burst = ffi.new("pw_wire_burst *")
         self.is_free = ffi.new("bool *")
 
+    def has_near_peers(self):
+        """Of all ranks of this host, or of none."""
+        return bool(self.ops.allocate(self.wire, 4096))
+
+    def counts(self):
+        found = ffi.new("pw_wire_counts *")
+        self.ops.count(self.wire, found)
+        return found
+
     def buffer(self):
         if self.free:
             return self.free.pop()
@@ -147,9 +156,9 @@ def test_more_bursts_than_slots_wait_and_keep_their_order(mode):
         for peer in end.peers:
             end.send(peer, content(end.rank, peer, idx, size_of(end.rank, peer, idx)))
     native(MPI.Comm, "Barrier")(end.owner.comm)
-    if mode == "auto" and end.owner.counters()["near_peers"]:
+    if end.has_near_peers():
         # Nobody has polled: no more than a ring has left from here.
-        assert end.owner.counters()["bursts_waited"] == (num_bursts - SLOTS) * len(end.peers)
+        assert end.ops.num_pending(end.wire) >= (num_bursts - SLOTS) * len(end.peers)
     native(MPI.Comm, "Barrier")(end.owner.comm)
     end.finish(num_bursts * len(end.peers))
     check_received(end, num_bursts)
@@ -163,7 +172,7 @@ def test_a_burst_that_is_not_taken_is_not_polled_again():
             end.send(peer, content(end.rank, peer, idx, size_of(end.rank, peer, idx)))
     native(MPI.Comm, "Barrier")(end.owner.comm)
     end.poll(num_held=SLOTS * len(end.peers))
-    if end.owner.counters()["far_peers"] == 0:
+    if end.has_near_peers():
         assert len(end.held) == SLOTS * len(end.peers)
         assert end.ops.poll(end.wire, end.burst) == 0
     native(MPI.Comm, "Barrier")(end.owner.comm)
@@ -178,14 +187,12 @@ def test_ways_are_chosen_and_counted():
             end.send(peer, content(end.rank, peer, 0, 64))
             end.send(peer, content(end.rank, peer, 1, 8192))
     num_peers = len(auto.peers)
-    ways = {"bursts_short": num_peers, "bursts_in_place": num_peers, "bursts_by_mpi": 0}
-    found = auto.owner.counters()
-    assert found["near_peers"] + found["far_peers"] == num_peers
-    assert not auto.owner.refusal
-    assert {name: found[name] for name in ways} == ways
-    found = mpi.owner.counters()
-    assert (found["far_peers"], found["bursts_by_mpi"]) == (num_peers, 2 * num_peers)
-    assert not mpi.ops.allocate(mpi.wire, 4096)
+    found = auto.counts()
+    assert auto.has_near_peers() == (num_peers > 0)
+    assert (found.num_short, found.num_in_place) == (num_peers, num_peers)
+    assert found.num_by_message == 0
+    assert mpi.counts().num_by_message == 2 * num_peers
+    assert not mpi.has_near_peers()
     auto.finish(2 * num_peers)
     mpi.finish(2 * num_peers)
 
@@ -197,8 +204,8 @@ def test_ranks_of_different_modes_meet_by_mpi():
     for idx in range(num_bursts):
         for peer in end.peers:
             end.send(peer, content(end.rank, peer, idx, size_of(end.rank, peer, idx)))
-    far = end.owner.counters()["far_peers"]
-    assert far == (len(end.peers) if end.rank == 0 else 1)
+    num_far = len(end.peers) if end.rank == 0 else 1
+    assert end.counts().num_by_message == num_bursts * num_far
     end.finish(num_bursts * len(end.peers))
     check_received(end, num_bursts)
 
@@ -219,9 +226,10 @@ def test_a_forked_child_is_refused_and_harms_nothing():
     end = End("auto")
     for peer in end.peers:
         end.send(peer, content(end.rank, peer, 0, size_of(end.rank, peer, 0)))
+    is_near = end.has_near_peers()
     child = os.fork()
     if not child:
-        if end.owner.counters()["far_peers"]:
+        if not is_near:
             os._exit(0)
         sent = end.ops.send(end.wire, end.peers[0], end.buffer(), 64, end.is_free)
         polled = end.ops.poll(end.wire, end.burst)

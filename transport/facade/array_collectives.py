@@ -17,7 +17,7 @@ from pagewire.transport.facade.collectives import in_place
 from pagewire.transport.facade.message import ARRAY_TYPES
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.patching import replace_all
+from pagewire.transport.facade.patching import replace_each
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.reductions import PREDEFINED
 from pagewire.transport.facade.spreading import TAG, whole_call
@@ -151,10 +151,8 @@ def install() -> None:
         "Barrier": _barrier, "Bcast": _bcast, "Allgather": _allgather, "Alltoall": _alltoall,
         "Allreduce": _allreduce,
     }  # fmt: skip
-    replace_all(
+    replace_each(
         MPI.Comm,
-        {
-            name: form(MPI.Comm.__dict__[name], here.calls.index(name))
-            for name, form in forms.items()
-        },
+        forms,
+        lambda name: forms[name](MPI.Comm.__dict__[name], here.calls.index(name)),
     )

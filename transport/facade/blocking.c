@@ -1,18 +1,18 @@
 #include "transport/facade/blocking.h"
 
-void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns, uint32_t flags)
+void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns)
 {
     pw_node *node = messaging->node;
     pw_node_lock(node);
-    if (flags & PW_CALL_INNER) return;
+    if (!began_ns) return;
     pw_clock_enter_at(pw_node_clock(node), true, began_ns);
     pw_call_begin(pw_node_calls(node), call);
 }
 
-void pw_block_end(pw_messaging *messaging, uint32_t flags)
+void pw_block_end(pw_messaging *messaging, int64_t began_ns)
 {
     pw_node *node = messaging->node;
-    if (!(flags & PW_CALL_INNER)) pw_clock_leave(pw_node_clock(node));
+    if (began_ns) pw_clock_leave(pw_node_clock(node));
     pw_node_unlock(node);
 }
 

@@ -10,9 +10,8 @@
 #include "transport/facade/calls.h"
 
 /* Begin and end a call, which has the node locked in between. */
-static inline uint32_t pw_block_flags(int64_t began_ns) { return began_ns ? 0 : PW_CALL_INNER; }
-void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns, uint32_t flags);
-void pw_block_end(pw_messaging *messaging, uint32_t flags);
+void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns);
+void pw_block_end(pw_messaging *messaging, int64_t began_ns);
 
 /* 1: over; it stays the caller's in any case. */
 int pw_block_until_done(pw_messaging *messaging, pw_operation *operation);

@@ -5,10 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 from pagewire.native import lib
+from pagewire.transport.facade.patching import replace_all
 from pagewire.transport.facade.rank import here
 
 _enter = lib.pw_call_enter
 _leave = lib.pw_call_leave
+
+
+def replace_calls(owner: type, bodies: dict[str, Callable[..., Any]], prefix: str = "") -> None:
+    """Replace methods by bodies that are bracketed: as calls of the methods' names, behind
+    `prefix`."""
+    replace_all(owner, {name: bracket(prefix + name, body) for name, body in bodies.items()})
 
 
 def bracket(name: str, body: Callable[..., Any]) -> Callable[..., Any]:

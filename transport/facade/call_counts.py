@@ -10,8 +10,6 @@ from typing import Any
 
 from pagewire.native import check, ffi, lib
 
-_FIELDS = ("calls", "bytes", "not_carried_calls", "not_carried_bytes")
-
 
 class NotCarriedError(RuntimeError):
     """With run.strict: a call that the NI does not carry."""
@@ -37,20 +35,8 @@ class MpiCalls:
         current.not_carried_calls += 1
         current.not_carried_bytes += num_bytes
         if self._is_strict:
+            name = ffi.string(current.name).decode()
             raise NotCarriedError(
-                f"run.strict: the NI does not carry this call of {_name(current)}; use blocking "
+                f"run.strict: the NI does not carry this call of {name}; use blocking "
                 "collectives and point-to-point calls on intracommunicators, or unset run.strict"
             )
-
-    def as_dict(self) -> dict[str, dict[str, int]]:
-        """The counts of the calls that were made, by name, for the report."""
-        counts = (self._c.call[i] for i in range(self._c.num_calls))
-        return {
-            _name(each): {field: int(getattr(each, field)) for field in _FIELDS}
-            for each in counts
-            if each.calls
-        }
-
-
-def _name(count: Any) -> str:
-    return str(ffi.string(count.name).decode())

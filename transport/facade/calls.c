@@ -47,9 +47,9 @@ int64_t pw_call_send(pw_messaging *messaging, uint32_t call, int64_t began_ns, p
                      uint64_t address, uint64_t num_bytes, int32_t dest, int32_t tag,
                      uint32_t flags)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = pw_block_send(messaging, channel, address, num_bytes, dest, tag, flags);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -57,10 +57,10 @@ int64_t pw_call_receive(pw_messaging *messaging, uint32_t call, int64_t began_ns
                         pw_channel *channel, uint64_t address, uint64_t capacity_bytes,
                         int32_t source, int32_t tag, uint32_t flags, void *status)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result =
         pw_block_receive(messaging, channel, address, capacity_bytes, source, tag, flags, status);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -72,9 +72,9 @@ int64_t pw_call_exchange(pw_messaging *messaging, uint32_t call, int64_t began_n
 {
     const pw_block_message outgoing = {send_address, send_bytes, dest, send_tag};
     const pw_block_message incoming = {receive_address, capacity_bytes, source, receive_tag};
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = pw_block_exchange(messaging, channel, &outgoing, &incoming, flags, status);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -82,11 +82,11 @@ int64_t pw_call_isend(pw_messaging *messaging, uint32_t call, int64_t began_ns, 
                       uint64_t address, uint64_t num_bytes, int32_t dest, int32_t tag,
                       uint32_t flags)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     pw_operation *operation;
     int code = pw_post_send(messaging, channel, address, num_bytes, dest, tag,
                             flags & PW_CALL_SYNCHRONOUS, &operation);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return code < 0 ? code : result_of(operation);
 }
 
@@ -94,29 +94,28 @@ int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_n
                          pw_channel *channel, uint64_t address, uint64_t capacity_bytes,
                          int32_t source, int32_t tag, uint32_t flags)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     pw_operation *operation = NULL;
     int code = pw_post_receive(messaging, channel, address, capacity_bytes, flags & PW_CALL_UNSIZED,
                                source, tag, &operation);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return code < 0 ? code : result_of(operation);
 }
 
 int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int code = pw_block_until_done(messaging, operation);
     if (code > 0 && !(flags & PW_CALL_REACH))
         pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return code;
 }
 
-int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
-                 uint32_t flags)
+int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation)
 {
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     pw_clock *clock = pw_node_clock(messaging->node);
     int code = operation->done;
     if (code == 0) {
@@ -129,7 +128,7 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
         pw_node_failed_test(messaging->node, code, clock->poll_ns);
         code = 0;
     }
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return code;
 }
 
@@ -139,11 +138,6 @@ int pw_call_cancel(pw_messaging *messaging, pw_operation *operation)
     int code = pw_operation_cancel(messaging, operation);
     pw_node_unlock(messaging->node);
     return code;
-}
-
-void pw_call_drop(pw_messaging *messaging, pw_operation *operation)
-{
-    pw_operation_give_up(messaging, operation);
 }
 
 int pw_call_turn(pw_messaging *messaging, int waiting)

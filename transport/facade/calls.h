@@ -3,7 +3,8 @@
  * look after signals every PW_CALL_PAUSE_NS.
  *
  * `call` is an index of pw_call_index, `began_ns` the wall clock (CLOCK_MONOTONIC) when the program
- * called: the arguments' parsing is the library's time. Results, where nothing else is said:
+ * called: the arguments' parsing is the library's time; 0: this is part of a call that has begun,
+ * and `call` is not used. Results, where nothing else is said:
  *   0          over, and well
  *   > 0        the address of a pw_operation, which is over: with an error in it, or it was asked
  *              for (PW_CALL_KEEP), or of a call that only posts
@@ -18,8 +19,7 @@
 #define PW_CALL_SYNCHRONOUS 1 /* send: complete when it is received */
 #define PW_CALL_UNSIZED 2     /* receive: the message decides its length */
 #define PW_CALL_KEEP 4        /* receive: the operation is the result, also when all is well */
-#define PW_CALL_INNER 8       /* part of a call that has begun: no clock, no count */
-#define PW_CALL_REACH 16      /* wait: the CPU does not learn of the completion yet */
+#define PW_CALL_REACH 8       /* wait: the CPU does not learn of the completion yet */
 
 /* eager_limit_bytes: longest message that rides in its envelope. mpi stays the caller's. */
 int pw_messaging_create(pw_node *node, const pw_mpi_library *mpi, uint64_t eager_limit_bytes,
@@ -58,10 +58,10 @@ int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_n
 int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags);
 /* 1: over at the CPU's time. */
-int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
-                 uint32_t flags);
+int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation);
 int pw_call_cancel(pw_messaging *messaging, pw_operation *operation);
-/* Needs no lock, and does not take it. */
+/* Give an operation back, at some later time: without the lock, as a garbage collector calls it
+ * anywhere. */
 void pw_call_drop(pw_messaging *messaging, pw_operation *operation);
 /* One turn of a loop that waits for something else. 1: something happened, 0: nothing; the core was
  * yielded then. waiting: the CPU waits. */

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from pagewire.native import EngineError, ffi, lib
@@ -32,78 +34,49 @@ def _reason() -> Any:
 
 
 class CpuClock:
-    """`now_ns` is the CPU's time, which all threads of a rank share. The methods may be called by
+    """`now_ns` is the CPU's time, which all threads of a rank share. The functions may be called by
     any of them, and in what the node asks of its host."""
 
-    __slots__ = ("_c", "_node", "_rank", "_record_to", "poll_ns")
+    now_ns = property(attrgetter("_c.now_ns"))
+    compute_ns = property(attrgetter("_c.compute_ns"))
+    """Time between calls."""
+    mpi_ns = property(attrgetter("_c.mpi_ns"))
+    """Time in calls, but for sleeps."""
+    sleep_ns = property(attrgetter("_c.sleep_ns"))
+    """Time that the program slept."""
+    poll_ns = property(attrgetter("_c.poll_ns"))
+    """What a look for a completion costs the CPU."""
 
     def __init__(self, node: Any, config: RunConfig, rank: int) -> None:
         """node: a pw_node."""
+        self._c = lib.pw_node_clock(node)
         self._node = node
-        self._c = c = lib.pw_node_clock(node)
         self._record_to = config.compute_record
         self._rank = rank
-        self.poll_ns = int(c.poll_ns)
-        """What a look for a completion costs the CPU."""
 
-    @property
-    def now_ns(self) -> int:
-        return int(self._c.now_ns)
-
-    @property
-    def compute_ns(self) -> int:
-        """Time between calls."""
-        return int(self._c.compute_ns)
-
-    @property
-    def mpi_ns(self) -> int:
-        """Time in calls, but for sleeps."""
-        return int(self._c.mpi_ns)
-
-    @property
-    def sleep_ns(self) -> int:
-        """Time that the program slept."""
-        return int(self._c.sleep_ns)
-
-    def enter(self) -> None:
+        self.enter = partial(lib.pw_node_clock_enter, node, True)
         """At an entry of MPI that is not counted among the program's calls."""
-        lib.pw_node_clock_enter(self._node, True)
-
-    def enter_rdma(self) -> None:
+        self.enter_rdma = partial(lib.pw_node_clock_enter, node, False)
         """At every entry of the RDMA library: the compute since the last leave has passed."""
-        lib.pw_node_clock_enter(self._node, False)
-
-    def leave(self) -> None:
+        self.leave = partial(lib.pw_node_clock_leave, node)
         """At every public exit."""
-        lib.pw_node_clock_leave(self._node)
+        self.sleep = partial(lib.pw_node_clock_sleep, node)
+        """The program lets so many ns pass, between `enter_rdma` and `leave`."""
+        self.declare_compute = partial(lib.pw_node_clock_declare, node)
+        """The program says what ns its work takes on the emulated node (compute = model)."""
+        self.completed = partial(lib.pw_node_clock_completed, node)
+        """The CPU learns of a completion at that time."""
+        self.reach = partial(lib.pw_node_clock_reach, node)
+        """It is at least that late."""
+        self.work = partial(lib.pw_node_clock_pass, node)
+        """The CPU works for so many ns, within a call."""
+        self.failed_test = partial(lib.pw_node_clock_failed_test, node)
+        """A look, whether for something in the future and what it costs in ns, found nothing: see
+        pw_node_failed_test."""
 
     def wtime_s(self) -> float:
         """Virtual time now, in s. The reading costs some: a program that waits on it ends."""
         return float(lib.pw_node_clock_read(self._node) * 1e-9)
-
-    def sleep(self, duration_ns: int) -> None:
-        """The program lets time pass, between `enter_rdma` and `leave`."""
-        lib.pw_node_clock_sleep(self._node, duration_ns)
-
-    def declare_compute(self, duration_ns: int) -> None:
-        """The program says what its work takes on the emulated node (compute = model)."""
-        lib.pw_node_clock_declare(self._node, duration_ns)
-
-    def completed(self, complete_ns: int) -> None:
-        """The CPU learns of a completion."""
-        lib.pw_node_clock_completed(self._node, complete_ns)
-
-    def reach(self, time_ns: int) -> None:
-        """It is at least that late."""
-        lib.pw_node_clock_reach(self._node, time_ns)
-
-    def work(self, duration_ns: int) -> None:
-        """The CPU works for so long, within a call."""
-        lib.pw_node_clock_pass(self._node, duration_ns)
-
-    def failed_test(self, is_future: bool, poll_ns: int) -> None:
-        """A look found nothing: see pw_node_failed_test."""
-        lib.pw_node_clock_failed_test(self._node, is_future, poll_ns)
 
     def close(self) -> None:
         """Write the compute durations, where they are recorded; raises OutputError."""

@@ -94,15 +94,14 @@ int64_t pw_collective_barrier(pw_messaging *messaging, uint32_t call, int64_t be
     int64_t place = channel->rank, result = PW_OK;
     if (members)
         for (place = 0; members[place] != channel->rank;) place++;
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     for (int64_t distance = 1; distance < size && result == PW_OK; distance *= 2) {
         const int64_t after = (place + distance) % size, before = (place - distance + size) % size;
         const pw_block_message outgoing = {0, 0, members ? members[after] : (int32_t)after, tag};
         const pw_block_message incoming = {0, 0, members ? members[before] : (int32_t)before, tag};
         result = pw_block_exchange(messaging, channel, &outgoing, &incoming, 0, NULL);
     }
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -121,10 +120,9 @@ int64_t pw_collective_broadcast(pw_messaging *messaging, uint32_t call, int64_t 
                                 int32_t root, uint64_t *num_received)
 {
     pw_span span = {address, num_bytes};
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = broadcast(messaging, channel, &span, root);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     if (num_received) *num_received = span.num_bytes;
     return result;
 }
@@ -158,10 +156,9 @@ int64_t pw_collective_gather(pw_messaging *messaging, uint32_t call, int64_t beg
                              pw_channel *channel, uint64_t address, uint64_t block_bytes,
                              int32_t root)
 {
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = gather(messaging, channel, address, block_bytes, root);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -187,10 +184,9 @@ int64_t pw_collective_scatter(pw_messaging *messaging, uint32_t call, int64_t be
                               pw_channel *channel, uint64_t address, uint64_t block_bytes,
                               int32_t root, uint64_t *num_received)
 {
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = scatter(messaging, channel, address, block_bytes, root, num_received);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -218,11 +214,10 @@ static int64_t gather_each(pw_messaging *messaging, pw_channel *channel, pw_span
 int64_t pw_collective_gather_each(pw_messaging *messaging, uint32_t call, int64_t began_ns,
                                   pw_channel *channel, pw_span *blocks, int32_t root)
 {
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = channel->rank == root ? gather_each(messaging, channel, blocks)
                                            : send(messaging, channel, blocks[0], root);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -238,11 +233,10 @@ static int64_t scatter_each(pw_messaging *messaging, pw_channel *channel, const 
 int64_t pw_collective_scatter_each(pw_messaging *messaging, uint32_t call, int64_t began_ns,
                                    pw_channel *channel, pw_span *blocks, int32_t root)
 {
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = channel->rank == root ? scatter_each(messaging, channel, blocks)
                                            : receive(messaging, channel, &blocks[0], root);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -304,12 +298,11 @@ int64_t pw_collective_allgather(pw_messaging *messaging, uint32_t call, int64_t 
     const uint64_t size = (uint64_t)channel->size;
     const bool is_short = size * block_bytes <= PW_COLLECTIVE_LONG_BYTES;
     const blocks all = {address, block_bytes, each};
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     int64_t result = !each && is_short && (size & (size - 1)) == 0
                          ? allgather_doubling(messaging, channel, &all)
                          : allgather_ring(messaging, channel, &all, each);
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }
 
@@ -321,8 +314,7 @@ int64_t pw_collective_alltoall(pw_messaging *messaging, uint32_t call, int64_t b
     const blocks sent = {send_address, block_bytes, outgoing};
     const blocks received = {receive_address, block_bytes, incoming};
     int64_t result = PW_OK;
-    const uint32_t flags = pw_block_flags(began_ns);
-    pw_block_begin(messaging, call, began_ns, flags);
+    pw_block_begin(messaging, call, began_ns);
     if (!incoming && block_bytes)
         memmove((void *)(uintptr_t)block_of(&received, rank).address,
                 (const void *)(uintptr_t)block_of(&sent, rank).address, block_bytes);
@@ -331,6 +323,6 @@ int64_t pw_collective_alltoall(pw_messaging *messaging, uint32_t call, int64_t b
         result = exchange_blocks(messaging, channel, block_of(&sent, dest), dest, &received, source,
                                  source, incoming);
     }
-    pw_block_end(messaging, flags);
+    pw_block_end(messaging, began_ns);
     return result;
 }

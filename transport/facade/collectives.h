@@ -1,9 +1,8 @@
 /* Collectives of contiguous memory by textbook patterns of messages; who has other memory packs
  * it. All messages of a channel's collectives have one tag: every rank calls them in the same
- * order, and messages between two ranks keep theirs. Each function locks the node and is a whole
- * call as those of calls.h are; with began_ns 0 it is part of one that has begun, and `call` is not
- * used. Arguments must be valid; results are those of calls.h. Where a message lands in a span that
- * is not const, the span's num_bytes become the message's. */
+ * order, and messages between two ranks keep theirs. Each function locks the node and is a call as
+ * those of calls.h are, with their results. Arguments must be valid. Where a message lands in a
+ * span that is not const, the span's num_bytes become the message's. */
 #ifndef PW_FACADE_COLLECTIVES_H
 #define PW_FACADE_COLLECTIVES_H
 #include "transport/facade/calls.h"

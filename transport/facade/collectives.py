@@ -13,10 +13,11 @@ from mpi4py import MPI
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.arguments import c_int
 from pagewire.transport.facade.bracket import bracket
-from pagewire.transport.facade.communicators import arrive, attach
+from pagewire.transport.facade.communicators import arrive, attach, ranks_in
 from pagewire.transport.facade.message import (
     receive_span,
     select,
+    select_blocks,
     select_each,
     select_vector,
     send_span,
@@ -26,6 +27,9 @@ from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import EMPTY, Selection
+
+Blocks = Callable[[Any, bool, int], list[Selection]]
+"""How a specification of so many blocks is read: one of message.py's functions."""
 
 # Beside TAG of spreading and those of Create_group, which follow the user's.
 _MEETING_TAG = 0
@@ -47,20 +51,19 @@ def in_place(buf: Any) -> bool:
     return buf is None or buf is MPI.IN_PLACE
 
 
-def collective(
-    name: str, body: Callable[..., Any], owner: type | None = None
-) -> Callable[..., Any]:
-    """The public method: `body(channel, *args)` on a communicator with state, else MPI's own.
+def replace_collectives(owner: type, bodies: dict[str, Callable[..., Any]]) -> None:
+    """Replace methods of a class of communicators, by what they are on those with state."""
+    replace_all(owner, {name: _collective(owner, name, body) for name, body in bodies.items()})
 
-    owner: the class of topologies, whose bodies get the communicator too, `body(channel, comm,
-    *args)`.
+
+def _collective(owner: type, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+    """The public method: `body(channel, *args)` on a communicator with state, else MPI's own. The
+    bodies of topologies get the communicator too, `body(channel, comm, *args)`.
 
     What `body` leaves to MPI starts with everybody there, so that nobody inside it keeps a NI
     waiting.
     """
-    has_topology = owner is not None
-    if owner is None:
-        owner = MPI.Intracomm if name in MPI.Intracomm.__dict__ else MPI.Comm
+    has_topology = owner is MPI.Topocomm
     original = native(owner, name)
 
     def stateless(comm: Any, args: Any, kwargs: Any) -> Any:
@@ -97,13 +100,11 @@ def _members_here(comm: MPI.Comm) -> list[int]:
     groups = [comm.Get_group()]
     if isinstance(comm, MPI.Intercomm):
         groups.append(comm.Get_remote_group())
-    world = MPI.COMM_WORLD.Get_group()
-    found: list[int] = []
+    found: set[int] = set()
     for group in groups:
-        found += MPI.Group.Translate_ranks(group, range(group.Get_size()), world)
+        found.update(ranks_in(MPI.COMM_WORLD, group))
         group.Free()
-    world.Free()
-    return sorted(set(found) - {MPI.UNDEFINED})
+    return sorted(found - {MPI.UNDEFINED})
 
 
 def _create_group() -> Callable[..., MPI.Intracomm]:
@@ -117,19 +118,12 @@ def _create_group() -> Callable[..., MPI.Intracomm]:
             and 0 <= tag < state.collective.tag_limit - 1
             and group.Get_rank() != MPI.UNDEFINED
         ):
-            everybody = self.Get_group()
-            members = MPI.Group.Translate_ranks(group, range(group.Get_size()), everybody)
-            everybody.Free()
-            spreading.meet(state.collective, list(members), tag + 2)
+            spreading.meet(state.collective, ranks_in(self, group), tag + 2)
         made = original(self, group, tag)
         attach(made)
         return made
 
     return bracket("Create_group", create_group)
-
-
-def _barrier(channel: Channel) -> None:
-    spreading.barrier(channel)
 
 
 def _bcast(channel: Channel, buf: Any, root: int = 0) -> None:
@@ -138,54 +132,41 @@ def _bcast(channel: Channel, buf: Any, root: int = 0) -> None:
     spreading.broadcast(channel, send_span(buf) if is_root else receive_span(buf), root)
 
 
-def _gather(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-    root = root_of(channel, root)
-    if channel.rank != root:
-        spreading.gather(channel, select(sendbuf, True).span(True), None, root)
-        return
-    receiving = select(recvbuf, False, channel.size)
-    blocks = [receiving.block(i) for i in range(channel.size)]
-    _own(sendbuf, blocks[root])
-    spreading.gather(channel, None, blocks, root)
-
-
 def _own(sendbuf: Any, block: Selection) -> None:
     """Copy this rank's contribution to its place in its own receive buffer."""
     if not in_place(sendbuf):
         select(sendbuf, True).copy_to(block)
 
 
-def _gatherv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-    root = root_of(channel, root)
-    if channel.rank != root:
-        spreading.gather_each(channel, select(sendbuf, True).span(True), None, root)
-        return
-    blocks = select_vector(recvbuf, False, channel.size)
-    _own(sendbuf, blocks[root])
-    spreading.gather_each(channel, None, blocks, root)
+def _gatherer(blocks_of: Blocks, gather: Callable[..., None]) -> Callable[..., None]:
+    """Gather or Gatherv, by a pattern of spreading."""
+
+    def body(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        root = root_of(channel, root)
+        if channel.rank != root:
+            gather(channel, select(sendbuf, True).span(True), None, root)
+            return
+        blocks = blocks_of(recvbuf, False, channel.size)
+        _own(sendbuf, blocks[root])
+        gather(channel, None, blocks, root)
+
+    return body
 
 
-def _scatter(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-    root = root_of(channel, root)
-    if channel.rank == root:
-        sending = select(sendbuf, True, channel.size)
-        blocks = [sending.block(i) for i in range(channel.size)]
+def _scatterer(blocks_of: Blocks, scatter: Callable[..., None]) -> Callable[..., None]:
+    """Scatter or Scatterv, by a pattern of spreading."""
+
+    def body(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        root = root_of(channel, root)
+        if channel.rank != root:
+            scatter(channel, None, select(recvbuf, False).span(False), root)
+            return
+        blocks = blocks_of(sendbuf, True, channel.size)
         if not in_place(recvbuf):
             blocks[root].copy_to(select(recvbuf, False))
-        spreading.scatter(channel, blocks, EMPTY, root)
-        return
-    spreading.scatter(channel, None, select(recvbuf, False).span(False), root)
+        scatter(channel, blocks, EMPTY, root)
 
-
-def _scatterv(channel: Channel, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-    root = root_of(channel, root)
-    if channel.rank == root:
-        blocks = select_vector(sendbuf, True, channel.size)
-        if not in_place(recvbuf):
-            blocks[root].copy_to(select(recvbuf, False))
-        spreading.scatter_each(channel, blocks, EMPTY, root)
-        return
-    spreading.scatter_each(channel, None, select(recvbuf, False).span(False), root)
+    return body
 
 
 def _allgather(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
@@ -201,42 +182,28 @@ def _allgatherv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
     spreading.allgather_each(channel, spans)
 
 
-def _alltoall(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
-    size = channel.size
-    receiving = select(recvbuf, False, size)
-    sending = None if in_place(sendbuf) else select(sendbuf, True, size)
-    spreading.alltoall(
-        channel,
-        None if sending is None else [sending.block(i) for i in range(size)],
-        [receiving.block(i) for i in range(size)],
-    )
+def _alltoall(blocks_of: Blocks) -> Callable[..., None]:
+    def body(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
+        incoming = blocks_of(recvbuf, False, channel.size)
+        outgoing = None if in_place(sendbuf) else blocks_of(sendbuf, True, channel.size)
+        spreading.alltoall(channel, outgoing, incoming)
 
-
-def _alltoallv(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
-    incoming = select_vector(recvbuf, False, channel.size)
-    outgoing = None if in_place(sendbuf) else select_vector(sendbuf, True, channel.size)
-    spreading.alltoall(channel, outgoing, incoming)
-
-
-def _alltoallw(channel: Channel, sendbuf: Any, recvbuf: Any) -> None:
-    incoming = select_each(recvbuf, False, channel.size)
-    outgoing = None if in_place(sendbuf) else select_each(sendbuf, True, channel.size)
-    spreading.alltoall(channel, outgoing, incoming)
+    return body
 
 
 def install() -> None:
     bodies: dict[str, Callable[..., Any]] = {
-        "Barrier": _barrier,
+        "Barrier": spreading.barrier,
         "Bcast": _bcast,
-        "Gather": _gather,
-        "Gatherv": _gatherv,
-        "Scatter": _scatter,
-        "Scatterv": _scatterv,
+        "Gather": _gatherer(select_blocks, spreading.gather),
+        "Gatherv": _gatherer(select_vector, spreading.gather_each),
+        "Scatter": _scatterer(select_blocks, spreading.scatter),
+        "Scatterv": _scatterer(select_vector, spreading.scatter_each),
         "Allgather": _allgather,
         "Allgatherv": _allgatherv,
-        "Alltoall": _alltoall,
-        "Alltoallv": _alltoallv,
-        "Alltoallw": _alltoallw,
+        "Alltoall": _alltoall(select_blocks),
+        "Alltoallv": _alltoall(select_vector),
+        "Alltoallw": _alltoall(select_each),
     }
-    replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
+    replace_collectives(MPI.Comm, bodies)
     replace_all(MPI.Intracomm, {"Create_group": _create_group()})

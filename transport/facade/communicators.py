@@ -19,7 +19,7 @@ from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.patching import native, replace_all
+from pagewire.transport.facade.patching import native, replace_each
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
 
@@ -66,17 +66,14 @@ class Numbering:
     def number(self) -> int:
         """Wait for it, progressing."""
         while not _test(self._request):
-            turn(_describe_numbering)
+            turn(lambda: "the first member of a communicator to number it")
         return int(self._number[0])
-
-
-def _describe_numbering() -> str:
-    return "the first member of a communicator to number it"
 
 
 class Begun:
     """The state of what Idup makes. Its private communicator is made meanwhile, and waited for
-    when it is used first: by then the user's own is there, so each member has called Idup."""
+    when it is used first, which the state then is: by then the user's own is there, so each member
+    has called Idup."""
 
     __slots__ = ("_comm", "_is_settling", "_numbering", "_private", "_state", "_world_ranks")
 
@@ -108,16 +105,8 @@ class Begun:
         number = self._numbering.number()
         self._state = here.states.keep(self._comm, private, self._world_ranks, number)
 
-    @property
-    def point_to_point(self) -> Channel:
-        return self.settle().point_to_point
-
-    @property
-    def collective(self) -> Channel:
-        return self.settle().collective
-
-    def free(self) -> None:
-        self.settle().free()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.settle(), name)
 
 
 class States(dict[int, State | Begun]):
@@ -165,10 +154,16 @@ def attach(comm: Any) -> None:
 
 def _world_ranks(comm: MPI.Intracomm) -> list[int]:
     group = comm.Get_group()
-    world = MPI.COMM_WORLD.Get_group()
-    ranks = list(MPI.Group.Translate_ranks(group, range(group.Get_size()), world))
+    ranks = ranks_in(MPI.COMM_WORLD, group)
     group.Free()
-    world.Free()
+    return ranks
+
+
+def ranks_in(comm: MPI.Comm, group: MPI.Group) -> list[int]:
+    """What the ranks of a group are in a communicator; UNDEFINED for those that it has not."""
+    everybody = comm.Get_group()
+    ranks = [int(rank) for rank in group.Translate_ranks(None, everybody)]
+    everybody.Free()
     return ranks
 
 
@@ -252,16 +247,6 @@ def install() -> None:
         MPI.Intercomm: ("Merge",),
     }  # fmt: skip
     for owner, names in constructors.items():
-        replace_all(
-            owner,
-            {name: _synchronising(owner, name) for name in names if name in owner.__dict__},
-        )
-    replace_all(MPI.Comm, {name: _freeing(name) for name in ("Free", "Disconnect")})
-    replace_all(
-        MPI.Comm,
-        {
-            name: _duplicating(name)
-            for name in ("Idup", "Idup_with_info")
-            if hasattr(MPI.Comm, name)
-        },
-    )
+        replace_each(owner, names, partial(_synchronising, owner))
+    replace_each(MPI.Comm, ("Free", "Disconnect"), _freeing)
+    replace_each(MPI.Comm, ("Idup", "Idup_with_info"), _duplicating)

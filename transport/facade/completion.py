@@ -1,4 +1,5 @@
-"""Wait, Test and their families, over the facade's operations and MPI's own requests mixed.
+"""Wait, Test and their families, over the facade's operations and MPI's own requests mixed; wait,
+test and theirs, which return the received objects.
 
 The rule. A request stands for one of our operations if its handle is in `active`; it may complete
 when its operation is over: for a Test from the operation's virtual completion on, while a Wait goes
@@ -13,12 +14,13 @@ Several requests of a call are a Mixture of three kinds that answer alike: `_Our
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.operations import Operation, fill
 from pagewire.transport.facade.patching import native, replace_all
@@ -35,6 +37,10 @@ _waitall = native(MPI.Request, "Waitall")
 _testall = native(MPI.Request, "Testall")
 _testany = native(MPI.Request, "Testany")
 _testsome = native(MPI.Request, "Testsome")
+_wait_object = native(MPI.Request, "wait")
+_test_object = native(MPI.Request, "test")
+_testall_objects = native(MPI.Request, "testall")
+_testany_objects = native(MPI.Request, "testany")
 _cancel = native(MPI.Request, "Cancel")
 _free = native(MPI.Request, "Free")
 
@@ -45,7 +51,7 @@ Statuses = Sequence[MPI.Status] | None
 def conclude(request: MPI.Request, operation: Any, status: Status) -> None:
     """Complete the request of an operation that is complete; raise the operation's error."""
     del here.active[request.handle]
-    operation.generalized.Complete()
+    operation.complete()
     _wait(request, status)
     if status is not None:
         fill(status, operation)
@@ -64,6 +70,12 @@ def _failed(operations: Sequence[Any]) -> None:
     failed_test(any(operation.poll() for operation in operations))
 
 
+def polled(request: MPI.Request, status: Status = None) -> None:
+    """Wait for one of MPI's own requests, progressing."""
+    while not _test(request, status):
+        turn(describe_native)
+
+
 def finish_wait(request: MPI.Request, operation: Any, status: Status) -> None:
     operation.wait()
     conclude(request, operation, status)
@@ -76,7 +88,7 @@ def _waiting() -> Callable[..., bool]:
         began_ns = wall_ns()
         operation = active.get(self.handle)
         if isinstance(operation, Operation):
-            operation.wait(call, began_ns, 0)
+            operation.wait(call, began_ns)
             conclude(self, operation, status)
         else:
             otherwise(self, operation, status)
@@ -85,9 +97,8 @@ def _waiting() -> Callable[..., bool]:
     def wait_for_other(request: MPI.Request, operation: Any, status: Status) -> None:
         if operation is not None:
             finish_wait(request, operation, status)
-            return
-        while not _test(request, status):
-            turn(describe_native)
+        else:
+            polled(request, status)
 
     otherwise = bracket("Wait", wait_for_other)
     return Wait
@@ -145,14 +156,12 @@ def Get_status(self: MPI.Request, status: Status = None) -> bool:
     return True
 
 
+@dataclass(slots=True, eq=False)
 class _Ours:
     """A request that stands for one of our operations."""
 
-    __slots__ = ("operation", "request")
-
-    def __init__(self, request: MPI.Request, operation: Any) -> None:
-        self.request = request
-        self.operation = operation
+    request: MPI.Request
+    operation: Any
 
     def is_over(self) -> bool | None:
         """Whether a Test finds it complete now; None: it is not active."""
@@ -167,16 +176,14 @@ class _Ours:
         return self.operation.result()
 
 
+@dataclass(slots=True, eq=False)
 class _Native:
     """A request of MPI's own. wait: MPI's, of buffers or of objects."""
 
-    __slots__ = ("_error", "_kept", "_wait", "request")
-
-    def __init__(self, request: MPI.Request, wait: Callable[..., Any]) -> None:
-        self.request = request
-        self._wait = wait
-        self._kept: MPI.Status | None = None
-        self._error: MPI.Exception | None = None
+    request: MPI.Request
+    _wait: Callable[..., Any]
+    _kept: MPI.Status | None = None
+    _error: MPI.Exception | None = None
 
     def is_complete(self) -> bool:
         """Whether a Wait returns at once."""
@@ -493,6 +500,78 @@ def Get_status_some(
     return ready
 
 
+def wait(self: MPI.Request, status: Status = None) -> Any:
+    operation = here.active.get(self.handle)
+    if operation is not None:
+        finish_wait(self, operation, status)
+        return operation.result()
+    while True:
+        done, received = _test_object(self, status)
+        if done:
+            return received
+        turn(describe_native)
+
+
+def test(self: MPI.Request, status: Status = None) -> tuple[bool, Any]:
+    operation = here.active.get(self.handle)
+    if operation is not None:
+        if test_one(self, operation, status):
+            return True, operation.result()
+        return False, None
+    result: tuple[bool, Any] = _test_object(self, status)
+    if not result[0]:
+        test_turn()
+    return result
+
+
+def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> list[Any]:
+    requests = list(requests)
+    mixture = Mixture(requests, _wait_object)
+    if mixture.ours:
+        mixture.reach()
+        for each in mixture.natives:
+            while not each.is_complete():
+                turn(describe_native)
+        return mixture.take(statuses, in_order=True)
+    while True:
+        done, received = _testall_objects(requests, statuses)
+        if done:
+            return received
+        turn(describe_native)
+
+
+def testall(
+    cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
+) -> tuple[bool, list[Any] | None]:
+    mixture = Mixture(requests, _wait_object)
+    if not mixture.is_over():
+        return False, None
+    return True, mixture.take(statuses, in_order=True)
+
+
+def waitany(cls: Any, requests: Sequence[MPI.Request], status: Status = None) -> tuple[int, Any]:
+    i, _, received = Mixture(requests, _wait_object).take_any(status, True, _testany_objects)
+    return i, received
+
+
+def testany(
+    cls: Any, requests: Sequence[MPI.Request], status: Status = None
+) -> tuple[int, bool, Any]:
+    test_turn()
+    return Mixture(requests, _wait_object).take_any(status, False, _testany_objects)
+
+
+def _some_objects(
+    waiting: bool, cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
+) -> tuple[list[int] | None, list[Any] | None]:
+    mixture = Mixture(requests, _wait_object)
+    test_turn()
+    ready = mixture.find_ready(waiting, True)
+    if ready is None:
+        return None, None
+    return ready, mixture.take(statuses, in_order=True, places=ready)
+
+
 def Cancel(self: MPI.Request) -> None:
     operation = here.active.get(self.handle)
     if operation is None:
@@ -504,7 +583,7 @@ def Cancel(self: MPI.Request) -> None:
 def Free(self: MPI.Request) -> None:
     """The operation goes on; only the user's hold on it ends."""
     operation = here.active.get(self.handle)
-    here.persistent.forget(self.handle)
+    here.persistent.pop(self.handle, None)
     if operation is None:
         _free(self)
     else:
@@ -518,16 +597,23 @@ def abandon(request: MPI.Request, operation: Any) -> None:
 
 
 def install() -> None:
-    replacements: dict[str, Callable[..., Any]] = {
-        "Wait": _waiting(),
-        "Test": _testing(),
-        "Waitsome": bracket("Waitsome", partial(_some, True)),
-        "Testsome": bracket("Testsome", partial(_some, False)),
-        "cancel": bracket("Cancel", Cancel),
-    }
-    looks = (Get_status, Get_status_all, Get_status_any, Get_status_some)
-    for function in (*looks, Waitall, Testall, Waitany, Testany, Cancel, Free):
-        replacements[function.__name__] = bracket(function.__name__, function)
-    for function in looks:
-        replacements[function.__name__.lower()] = bracket(function.__name__, function)
-    replace_all(MPI.Request, replacements)
+    replace_all(MPI.Request, {"Wait": _waiting(), "Test": _testing()})
+    looks: list[Callable[..., Any]] = [
+        Get_status, Get_status_all, Get_status_any, Get_status_some,
+    ]  # fmt: skip
+    others: list[Callable[..., Any]] = [
+        Waitall, Testall, Waitany, Testany, Cancel, Free,
+        wait, test, waitall, testall, waitany, testany,
+    ]  # fmt: skip
+    replace_calls(MPI.Request, {each.__name__: each for each in (*looks, *others)})
+    replace_calls(
+        MPI.Request,
+        {
+            "Waitsome": partial(_some, True),
+            "Testsome": partial(_some, False),
+            "waitsome": partial(_some_objects, True),
+            "testsome": partial(_some_objects, False),
+        },
+    )
+    synonyms = {each.__name__.lower(): bracket(each.__name__, each) for each in (*looks, Cancel)}
+    replace_all(MPI.Request, synonyms)

@@ -25,7 +25,6 @@ from pagewire.transport.facade import (
     native_calls,
     neighborhoods,
     object_collectives,
-    object_completion,
     objects,
     persistent,
     point_to_point,
@@ -82,7 +81,6 @@ def install() -> None:
         persistent,
         objects,
         completion,
-        object_completion,
         collectives,
         reductions,
         array_collectives,
@@ -227,12 +225,8 @@ def _let_sends_through(world: communicators.State | communicators.Begun) -> None
             in_vain = 0
         else:
             in_vain += 1
-            turn(_describe_end)
+            turn(lambda: "sends that nobody waited for, before MPI is finalized")
     communicators.arrive(world)
-
-
-def _describe_end() -> str:
-    return "sends that nobody waited for, before MPI is finalized"
 
 
 def _sent() -> bool:

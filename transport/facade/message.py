@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 import numpy
 from mpi4py import MPI
 
-from pagewire.transport.facade.buffers import has_array_interface, has_protocol, open_buffer
+from pagewire.transport.facade.buffers import (
+    format_of,
+    has_array_interface,
+    has_protocol,
+    open_buffer,
+)
 from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Selection
 
 _frombuffer = MPI.buffer.frombuffer
@@ -115,9 +120,9 @@ def _memory(items: _Items, readonly: bool) -> tuple[int, int, MPI.Datatype, Any]
     """Address, length, datatype and owner of a buffer object, None or BOTTOM."""
     if items.buffer is None or items.buffer is MPI.BOTTOM:
         return 0, 0, as_datatype(items.datatype), None
-    view = open_buffer(items.buffer, readonly, items.datatype is None)
+    view = open_buffer(items.buffer, readonly)
     if items.datatype is None:
-        datatype = _type_of_format(view.format)
+        datatype = _type_of_format(format_of(items.buffer, view))
     else:
         datatype = as_datatype(items.datatype)
     return view.address, view.nbytes, datatype, view
@@ -206,6 +211,12 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
     return Selection(address + skipped, count, datatype, owner)
 
 
+def select_blocks(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
+    """Read a specification of equal blocks that follow each other: one selection for each."""
+    first = select(spec, readonly, blocks)
+    return [first.block(i) for i in range(blocks)]
+
+
 def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
     """Read a specification with counts and displacements per rank: one selection for each."""
     items = _unpack(spec, (tuple,))
@@ -255,7 +266,7 @@ def select_each(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
             raise TypeError(f"message: expecting a Datatype, not {type(each).__name__}")
     address, owner = 0, None
     if buffer is not None and buffer is not MPI.BOTTOM:
-        owner = open_buffer(buffer, readonly, False)
+        owner = open_buffer(buffer, readonly)
         address = owner.address
     return [
         Selection(address + start, count, datatype, owner)

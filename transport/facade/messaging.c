@@ -65,7 +65,7 @@ void pw_operation_drop(pw_messaging *messaging, pw_operation *operation)
     else operation->is_dropped = 1;
 }
 
-void pw_operation_give_up(pw_messaging *messaging, pw_operation *operation)
+void pw_call_drop(pw_messaging *messaging, pw_operation *operation)
 {
     operation->next_given_up = atomic_load_explicit(&messaging->given_up, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&messaging->given_up, &operation->next_given_up,

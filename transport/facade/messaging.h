@@ -30,7 +30,7 @@ struct pw_messaging {
     pw_messages messages;
     pw_node *node;
     const pw_mpi_library *mpi;
-    _Atomic(pw_operation *) given_up; /* see pw_operation_give_up; dropped at the next occasion */
+    _Atomic(pw_operation *) given_up; /* see pw_call_drop; dropped at the next occasion */
     pw_call_pause pause;
     void *pause_context;
     pw_scratch *scratches; /* memory for calls */
@@ -53,8 +53,6 @@ pw_operation *pw_channel_find(const pw_messaging *messaging, const pw_channel *c
                               int32_t source, int32_t tag);
 /* Give an operation back; one that is not done goes on by itself. */
 void pw_operation_drop(pw_messaging *messaging, pw_operation *operation);
-/* The same at some later time, without the lock: a garbage collector calls it, anywhere. */
-void pw_operation_give_up(pw_messaging *messaging, pw_operation *operation);
 /* Take a posted receive back; one that is matched goes through. */
 int pw_operation_cancel(pw_messaging *messaging, pw_operation *operation);
 /* As pw_node_turn. */

@@ -1,11 +1,11 @@
 #include "transport/facade/mpi_bursts.h"
 #include "native/array.h"
+#include "node/clock.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define TAG 1
 #define RECEIVES 4
@@ -14,22 +14,17 @@
 
 typedef struct {
     pw_mpi_handle request;
-    uint8_t *buffer;
-} receive;
-
-typedef struct {
-    pw_mpi_handle request;
     uint8_t *data;
-} outgoing;
+} message;
 
 struct pw_mpi_bursts {
     const pw_mpi_library *mpi;
     pw_mpi_handle comm;
-    receive receives[RECEIVES];
+    message receives[RECEIVES];
     /* Posted ones in the order of their posting, in which MPI fills them. */
     uint32_t posted[RECEIVES];
     uint32_t first_posted, num_posted;
-    outgoing *sends;
+    message *sends;
     uint32_t num_sends, sends_room;
     uint32_t look; /* the send that `sent` looks at next */
     bool has_peers;
@@ -63,10 +58,10 @@ static int make_receives(pw_mpi_bursts *bursts)
 {
     const pw_mpi_library *mpi = bursts->mpi;
     for (uint32_t i = 0; i < RECEIVES; i++) {
-        receive *it = &bursts->receives[i];
-        it->buffer = aligned_alloc(64, PW_BURST_BYTES);
-        if (!it->buffer) return PW_ERR_NOMEM;
-        int code = mpi->recv_init(it->buffer, PW_BURST_BYTES, mpi->byte, mpi->any_source, TAG,
+        message *it = &bursts->receives[i];
+        it->data = aligned_alloc(64, PW_BURST_BYTES);
+        if (!it->data) return PW_ERR_NOMEM;
+        int code = mpi->recv_init(it->data, PW_BURST_BYTES, mpi->byte, mpi->any_source, TAG,
                                   bursts->comm, &it->request);
         if (code) return check(bursts, code, "MPI_Recv_init");
         if (post(bursts, i)) return PW_ERR_HOST;
@@ -86,17 +81,10 @@ int pw_mpi_bursts_create(const pw_mpi_library *mpi, pw_mpi_handle comm, bool has
     return has_peers ? make_receives(bursts) : PW_OK;
 }
 
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void finish_sends(pw_mpi_bursts *bursts)
 {
-    const int64_t end_ns = wall_ns() + GIVE_UP_NS;
-    while (bursts->num_sends && !bursts->error && wall_ns() < end_ns)
+    const int64_t end_ns = pw_clock_wall_ns() + GIVE_UP_NS;
+    while (bursts->num_sends && !bursts->error && pw_clock_wall_ns() < end_ns)
         if (!pw_mpi_bursts_sent(bursts)) sched_yield();
     for (uint32_t i = 0; i < bursts->num_sends; i++) {
         bursts->mpi->cancel(&bursts->sends[i].request);
@@ -110,15 +98,15 @@ void pw_mpi_bursts_destroy(pw_mpi_bursts *bursts)
     if (!bursts) return;
     finish_sends(bursts);
     for (; bursts->num_posted; bursts->num_posted--) {
-        receive *it = &bursts->receives[bursts->posted[bursts->first_posted]];
+        message *it = &bursts->receives[bursts->posted[bursts->first_posted]];
         bursts->mpi->cancel(&it->request);
         bursts->mpi->wait(&it->request, &status);
         bursts->first_posted = (bursts->first_posted + 1) % RECEIVES;
     }
     for (uint32_t i = 0; i < RECEIVES; i++) {
-        receive *it = &bursts->receives[i];
+        message *it = &bursts->receives[i];
         if (it->request) bursts->mpi->request_free(&it->request);
-        free(it->buffer);
+        free(it->data);
     }
     free(bursts->sends);
     free(bursts);
@@ -137,7 +125,7 @@ int pw_mpi_bursts_send(pw_mpi_bursts *bursts, uint32_t peer, uint8_t *data, uint
 {
     const pw_mpi_library *mpi = bursts->mpi;
     pw_mpi_status status;
-    outgoing out = {0, data};
+    message out = {0, data};
     if (bursts->error) return bursts->error;
     if (!bursts->has_peers || !num_bytes || num_bytes > PW_BURST_BYTES) return PW_ERR_INVALID;
     if (PW_ARRAY_MAKE_ROOM(bursts->sends, bursts->num_sends, bursts->sends_room, FIRST_SENDS) < 0)
@@ -155,7 +143,7 @@ uint8_t *pw_mpi_bursts_sent(pw_mpi_bursts *bursts)
     pw_mpi_status status;
     bool is_done;
     while (bursts->look < bursts->num_sends && !bursts->error) {
-        outgoing *it = &bursts->sends[bursts->look];
+        message *it = &bursts->sends[bursts->look];
         if (test(bursts, &it->request, &is_done, &status)) break;
         if (is_done) {
             uint8_t *data = it->data;
@@ -186,7 +174,7 @@ int pw_mpi_bursts_poll(pw_mpi_bursts *bursts, pw_wire_burst *out)
     if (bursts->error) return bursts->error;
     if (!bursts->num_posted) return progress(bursts);
     const uint32_t idx = bursts->posted[bursts->first_posted];
-    receive *it = &bursts->receives[idx];
+    message *it = &bursts->receives[idx];
     if (test(bursts, &it->request, &is_done, &status)) return PW_ERR_HOST;
     if (!is_done) return 0;
     bursts->first_posted = (bursts->first_posted + 1) % RECEIVES;
@@ -195,7 +183,7 @@ int pw_mpi_bursts_poll(pw_mpi_bursts *bursts, pw_wire_burst *out)
     if (code) return check(bursts, code, "MPI_Get_count");
     out->source = (uint32_t)pw_mpi_source(bursts->mpi, &status);
     out->num_bytes = (uint32_t)num_bytes;
-    out->data = it->buffer;
+    out->data = it->data;
     out->token = idx;
     return 1;
 }

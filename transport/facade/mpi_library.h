@@ -55,16 +55,11 @@ typedef struct {
 int pw_mpi_library_load(const char *module_path, const pw_mpi_facts *facts, pw_mpi_library *out);
 /* cdef end */
 
-static inline int32_t pw_mpi_status_word(const pw_mpi_status *status, uint32_t offset_bytes)
+static inline int32_t pw_mpi_source(const pw_mpi_library *mpi, const pw_mpi_status *status)
 {
-    int32_t word;
-    memcpy(&word, (const uint8_t *)status + offset_bytes, sizeof word);
-    return word;
-}
-
-static inline int pw_mpi_source(const pw_mpi_library *mpi, const pw_mpi_status *status)
-{
-    return pw_mpi_status_word(status, mpi->source_offset);
+    int32_t source;
+    memcpy(&source, (const uint8_t *)status + mpi->source_offset, sizeof source);
+    return source;
 }
 
 /* Of a status of the user's. */

@@ -6,13 +6,14 @@ them.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
 from pagewire.transport.facade.message import bytes_given
-from pagewire.transport.facade.patching import native, replace_all
+from pagewire.transport.facade.patching import native, replace_each
 from pagewire.transport.facade.rank import here
 
 _COLLECTIVES = (
@@ -40,14 +41,14 @@ def go_around(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     here.calls.go_around(bytes_given(sent, name.removesuffix("_init").endswith("v")))
 
 
-def _counted(owner: type, name: str, label: str) -> Callable[..., Any]:
+def _counted(owner: type, prefix: str, name: str) -> Callable[..., Any]:
     original = native(owner, name)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         go_around(name, args, kwargs)
         return original(self, *args, **kwargs)
 
-    return bracket(label, call)
+    return bracket(prefix + name, call)
 
 
 def _names() -> dict[type, list[str]]:
@@ -71,11 +72,4 @@ def _names() -> dict[type, list[str]]:
 def install() -> None:
     for owner, names in _names().items():
         prefix = f"{owner.__name__}." if owner in (MPI.Win, MPI.File) else ""
-        replace_all(
-            owner,
-            {
-                name: _counted(owner, name, prefix + name)
-                for name in names
-                if name in owner.__dict__
-            },
-        )
+        replace_each(owner, names, partial(_counted, owner, prefix))

@@ -14,12 +14,11 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade import spreading
-from pagewire.transport.facade.collectives import collective
-from pagewire.transport.facade.message import select, select_each, select_vector
+from pagewire.transport.facade.collectives import Blocks, replace_collectives
+from pagewire.transport.facade.message import select, select_blocks, select_each, select_vector
+from pagewire.transport.facade.object_collectives import items
 from pagewire.transport.facade.objects import loaded, pickled
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.patching import replace_all
-from pagewire.transport.facade.selection import Selection
 
 
 def _posting_order(comm: Any, num_edges: int) -> list[int]:
@@ -47,49 +46,27 @@ def _exchange(comm: Any, channel: Channel, outgoing: list[Any], incoming: list[A
     return operations
 
 
-def _move(
-    comm: Any, channel: Channel, outgoing: list[Selection], incoming: list[Selection]
-) -> None:
-    sent = [
-        block.span(dest != MPI.PROC_NULL)
-        for dest, block in zip(comm.outedges, outgoing, strict=True)
-    ]
-    _exchange(comm, channel, sent, [block.span(False) for block in incoming])
+def _allgather(blocks_of: Blocks) -> Callable[..., None]:
+    def body(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+        span = select(sendbuf, True).span(True)
+        incoming = blocks_of(recvbuf, False, len(comm.inedges))
+        outgoing = [span] * len(comm.outedges)
+        _exchange(comm, channel, outgoing, [block.span(False) for block in incoming])
+
+    return body
 
 
-def _blocks(spec: Any, readonly: bool, num_blocks: int) -> list[Selection]:
-    """The equal blocks of a specification."""
-    first = select(spec, readonly, num_blocks)
-    return [first.block(i) for i in range(num_blocks)]
+def _alltoall(blocks_of: Blocks) -> Callable[..., None]:
+    def body(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
+        dests = comm.outedges
+        outgoing = blocks_of(sendbuf, True, len(dests))
+        incoming = blocks_of(recvbuf, False, len(comm.inedges))
+        sent = [
+            block.span(dest != MPI.PROC_NULL) for dest, block in zip(dests, outgoing, strict=True)
+        ]
+        _exchange(comm, channel, sent, [block.span(False) for block in incoming])
 
-
-def _allgather(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
-    span = select(sendbuf, True).span(True)
-    incoming = _blocks(recvbuf, False, len(comm.inedges))
-    outgoing = [span] * len(comm.outedges)
-    _exchange(comm, channel, outgoing, [block.span(False) for block in incoming])
-
-
-def _allgatherv(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
-    span = select(sendbuf, True).span(True)
-    incoming = select_vector(recvbuf, False, len(comm.inedges))
-    outgoing = [span] * len(comm.outedges)
-    _exchange(comm, channel, outgoing, [block.span(False) for block in incoming])
-
-
-def _alltoall(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
-    outgoing = _blocks(sendbuf, True, len(comm.outedges))
-    _move(comm, channel, outgoing, _blocks(recvbuf, False, len(comm.inedges)))
-
-
-def _alltoallv(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
-    outgoing = select_vector(sendbuf, True, len(comm.outedges))
-    _move(comm, channel, outgoing, select_vector(recvbuf, False, len(comm.inedges)))
-
-
-def _alltoallw(channel: Channel, comm: Any, sendbuf: Any, recvbuf: Any) -> None:
-    outgoing = select_each(sendbuf, True, len(comm.outedges))
-    _move(comm, channel, outgoing, select_each(recvbuf, False, len(comm.inedges)))
+    return body
 
 
 def _objects(comm: Any, channel: Channel, outgoing: list[Any]) -> list[Any]:
@@ -102,24 +79,18 @@ def _allgather_object(channel: Channel, comm: Any, sendobj: Any) -> list[Any]:
 
 
 def _alltoall_objects(channel: Channel, comm: Any, sendobj: Any) -> list[Any]:
-    outgoing = list(sendobj)
-    num_edges = len(comm.outedges)
-    if len(outgoing) != num_edges:
-        raise ValueError(f"expecting {num_edges} items, got {len(outgoing)}")
+    outgoing = items(sendobj, len(comm.outedges))
     return _objects(comm, channel, [pickled(each) for each in outgoing])
 
 
 def install() -> None:
     bodies: dict[str, Callable[..., Any]] = {
-        "Neighbor_allgather": _allgather,
-        "Neighbor_allgatherv": _allgatherv,
-        "Neighbor_alltoall": _alltoall,
-        "Neighbor_alltoallv": _alltoallv,
-        "Neighbor_alltoallw": _alltoallw,
+        "Neighbor_allgather": _allgather(select_blocks),
+        "Neighbor_allgatherv": _allgather(select_vector),
+        "Neighbor_alltoall": _alltoall(select_blocks),
+        "Neighbor_alltoallv": _alltoall(select_vector),
+        "Neighbor_alltoallw": _alltoall(select_each),
         "neighbor_allgather": _allgather_object,
         "neighbor_alltoall": _alltoall_objects,
     }
-    replace_all(
-        MPI.Topocomm,
-        {name: collective(name, body, MPI.Topocomm) for name, body in bodies.items()},
-    )
+    replace_collectives(MPI.Topocomm, bodies)

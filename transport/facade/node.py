@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from operator import attrgetter
 from typing import Any
 
 from pagewire.lab.engine import PDID, EngineView, engine_struct
@@ -21,10 +22,7 @@ from pagewire.run.answers import Answers
 from pagewire.run.settings import impairment_planners, platform
 from pagewire.run.settings.config import Config
 from pagewire.transport.facade.call_counts import MpiCalls
-from pagewire.transport.facade.clock import (
-    CpuClock,
-    replayed_durations,
-)
+from pagewire.transport.facade.clock import CpuClock, replayed_durations
 from pagewire.transport.facade.notices import Notices
 from pagewire.transport.facade.watchdog import Watchdog
 
@@ -38,18 +36,10 @@ class Handle:
         self._node = node
         self._c = c
 
-    @property
-    def done(self) -> bool:
-        return bool(self._c.done)
-
-    @property
-    def complete_ns(self) -> int:
-        return int(self._c.complete_ns)
-
-    @property
-    def error(self) -> int:
-        """0 or a negative PW_ERR_*."""
-        return int(self._c.error)
+    done = property(attrgetter("_c.done"))
+    complete_ns = property(attrgetter("_c.complete_ns"))
+    error = property(attrgetter("_c.error"))
+    """0 or a negative PW_ERR_*."""
 
     def __del__(self) -> None:
         if self._node.c:
@@ -66,6 +56,7 @@ class Node:
         self.size = size
         self.platform = platform.load(config.run.platform)
         self._failure: BaseException | None = None
+        self._trace_path = ""
         self._alive: list[Any] = []  # what the node's C points to
         self._answers = Answers(config, self._keep_failure)
         self.c = self._make(wire)
@@ -178,45 +169,38 @@ class Node:
 
     # -- the end
 
-    def report_text(self) -> str:
-        """What this rank counted, as a JSON object with the keys of counters.py."""
+    def counters(self) -> dict[str, Any]:
+        """What this rank counted, with the keys of counters.py."""
         num_bytes = lib.pw_node_report_write(self.c, ffi.NULL, 0) + 1
         while True:
             text = ffi.new("char[]", num_bytes)
             wanted = lib.pw_node_report_write(self.c, text, num_bytes)
             if wanted < num_bytes:
-                return bytes(ffi.buffer(text, wanted)).decode()
+                counted: dict[str, Any] = json.loads(bytes(ffi.buffer(text, wanted)))
+                return counted
             num_bytes = wanted + 1
-
-    def counters(self) -> dict[str, Any]:
-        """The same as a dict."""
-        counted: dict[str, Any] = json.loads(self.report_text())
-        return counted
 
     def leave_report(self, directory: str) -> None:
         """Write it where the launcher looks for it; raises OutputError."""
         code = lib.pw_node_report_leave(self.c, directory.encode())
-        if code == lib.PW_ERR_HOST:
-            path = f"{directory}/{self.rank}.report"
-            raise OutputError(f"'{path}' was not written: {os.strerror(ffi.errno)}")
-        check(code, f"report in {directory}")
+        _check_written(code, f"'{directory}/{self.rank}.report'")
 
     def start_trace(self, path: str) -> None:
         """Record what happens here into a new file; raises OutputError."""
         self._trace_path = path
-        self._check_trace(lib.pw_node_trace_start(self.c, path.encode()))
+        _check_written(lib.pw_node_trace_start(self.c, path.encode()), f"run.trace: '{path}'")
 
     def finish_trace(self) -> None:
         """Nothing more is recorded; raises OutputError when a part could not be written."""
-        self._check_trace(lib.pw_node_trace_finish(self.c))
-
-    def _check_trace(self, code: int) -> None:
-        if code == lib.PW_ERR_HOST:
-            why = os.strerror(ffi.errno)
-            raise OutputError(f"run.trace: '{self._trace_path}' was not written: {why}")
-        check(code, "trace")
+        _check_written(lib.pw_node_trace_finish(self.c), f"run.trace: '{self._trace_path}'")
 
     def close(self) -> None:
         """Take the node down, and its wire."""
         c, self.c = self.c, ffi.NULL
         lib.pw_node_destroy(c)
+
+
+def _check_written(code: int, file: str) -> None:
+    if code == lib.PW_ERR_HOST:
+        raise OutputError(f"{file} was not written: {os.strerror(ffi.errno)}")
+    check(code, file)

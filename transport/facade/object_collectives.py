@@ -6,10 +6,9 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade import spreading
-from pagewire.transport.facade.collectives import collective, root_of
+from pagewire.transport.facade.collectives import replace_collectives, root_of
 from pagewire.transport.facade.objects import loaded, pickled, unpickled
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.patching import replace_all
 
 
 def _send(channel: Channel, thing: Any, dest: int) -> None:
@@ -22,10 +21,6 @@ def _receive(channel: Channel, source: int) -> Any:
 
 def _exchange(channel: Channel, thing: Any, dest: int, source: int) -> Any:
     return loaded(spreading.exchange(channel, pickled(thing), dest, source))
-
-
-def _barrier(channel: Channel) -> None:
-    spreading.barrier(channel)
 
 
 def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
@@ -50,20 +45,21 @@ def _gather(channel: Channel, sendobj: Any, root: int = 0) -> Any:
     return objects
 
 
-def _items(things: Sequence[Any] | None, size: int) -> list[Any]:
+def items(things: Sequence[Any] | None, size: int) -> list[Any]:
+    """What goes to each of `size` ranks."""
     if things is None:
         return [None] * size
-    items = list(things)
-    if len(items) != size:
-        raise ValueError(f"expecting {size} items, got {len(items)}")
-    return items
+    listed = list(things)
+    if len(listed) != size:
+        raise ValueError(f"expecting {size} items, got {len(listed)}")
+    return listed
 
 
 def _scatter(channel: Channel, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
     root = root_of(channel, root)
     if channel.rank != root:
         return _receive(channel, root)
-    spans = [pickled(item) for item in _items(sendobj, channel.size)]
+    spans = [pickled(item) for item in items(sendobj, channel.size)]
     spreading.exchange_all(channel, [(i, span) for i, span in enumerate(spans) if i != root], [])
     return MPI.pickle.loads(spans[root])
 
@@ -81,7 +77,7 @@ def _allgather(channel: Channel, sendobj: Any) -> list[Any]:
 
 def _alltoall(channel: Channel, sendobj: Sequence[Any] | None) -> list[Any]:
     rank, size = channel.rank, channel.size
-    outgoing = _items(sendobj, size)
+    outgoing = items(sendobj, size)
     objects: list[Any] = [None] * size
     objects[rank] = MPI.pickle.loads(pickled(outgoing[rank]))
     for step in range(1, size):
@@ -143,7 +139,7 @@ def _below(channel: Channel, thing: Any, op: Any) -> Any:
 
 def install() -> None:
     bodies: dict[str, Callable[..., Any]] = {
-        "barrier": _barrier,
+        "barrier": spreading.barrier,
         "bcast": _bcast,
         "gather": _gather,
         "scatter": _scatter,
@@ -152,7 +148,5 @@ def install() -> None:
         "reduce": _reduce,
         "allreduce": _allreduce,
     }
-    replace_all(MPI.Comm, {name: collective(name, body) for name, body in bodies.items()})
-    replace_all(
-        MPI.Intracomm, {"scan": collective("scan", _scan), "exscan": collective("exscan", _exscan)}
-    )
+    replace_collectives(MPI.Comm, bodies)
+    replace_collectives(MPI.Intracomm, {"scan": _scan, "exscan": _exscan})

@@ -5,12 +5,13 @@ the length from the envelope; a buffer offered to it is not used.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.bracket import replace_calls
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
@@ -21,10 +22,11 @@ from pagewire.transport.facade.operations import (
     send_within,
     start_receive,
 )
-from pagewire.transport.facade.patching import native, replace_all
+from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.point_to_point import (
-    complete_request,
-    polled,
+    buffered_request,
+    exchange_channel,
+    mpis_own,
     receivable,
     sendable,
     start_buffered,
@@ -33,7 +35,7 @@ from pagewire.transport.facade.point_to_point import (
 from pagewire.transport.facade.probing import mprobe, receive, receive_matched
 from pagewire.transport.facade.rank import here
 
-_irecv = native(MPI.Comm, "irecv")
+_native_irecv = mpis_own("irecv")
 _native_recv = native(MPI.Comm, "recv")
 _message_recv = native(MPI.Message, "recv")
 _message_irecv = native(MPI.Message, "irecv")
@@ -65,31 +67,18 @@ class ObjectReceive(Operation):
         return loaded(self)
 
 
-def _sender(name: str, kind: str) -> Callable[..., Any]:
-    """send, ssend, bsend and the non-blocking isend, issend, ibsend."""
-    original = native(MPI.Comm, name)
-    nonblocking = native(MPI.Comm, "i" + name.removeprefix("i"))
+def _sender(name: str, post: Callable[..., Any]) -> Callable[..., Any]:
+    """The call `name` of an object, destination and tag, `post(channel, span, dest, tag)`."""
+    otherwise = mpis_own(name)
 
     def send(self: MPI.Comm, obj: Any, dest: int, tag: int = 0) -> Any:
         dest, tag = c_int(dest), c_int(tag)
         state = here.states.get(self.handle)
-        if state is None:
-            here.calls.go_around(0)
-            request = nonblocking(self, obj, dest, tag)
-            return request if name.startswith("i") else polled(request)
-        channel = state.point_to_point
-        if not sendable(channel, dest, tag):
-            return original(self, obj, dest, tag)
-        span = pickled(obj)
-        if kind == "buffered":
-            start_buffered(channel, span, dest, tag)
-            return complete_request() if name.startswith("i") else None
-        if name.startswith("i"):
-            return start_request(channel, span, dest, tag, kind == "synchronous")
-        send_within(channel, span, dest, tag, kind == "synchronous")
-        return None
+        if state is None or not sendable(state.point_to_point, dest, tag):
+            return otherwise(self, obj, dest, tag)
+        return post(state.point_to_point, pickled(obj), dest, tag)
 
-    return bracket(name, send)
+    return send
 
 
 def recv(
@@ -115,9 +104,7 @@ def irecv(
     source, tag = c_int(source), c_int(tag)
     state = here.states.get(self.handle)
     if state is None or not receivable(state.point_to_point, source, tag):
-        if state is None:
-            here.calls.go_around(0)
-        return _irecv(self, buf, source, tag)
+        return _native_irecv(self, buf, source, tag)
     channel = state.point_to_point
     return request_for(start_receive(channel, None, source, tag, kind=ObjectReceive))
 
@@ -133,17 +120,13 @@ def sendrecv(
     status: MPI.Status | None = None,
 ) -> Any:
     dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
-    state = here.states.get(self.handle)
-    if (
-        state is None
-        or not sendable(state.point_to_point, dest, sendtag)
-        or not receivable(state.point_to_point, source, recvtag)
-    ):
+    channel = exchange_channel(self, dest, sendtag, source, recvtag)
+    if channel is None:
         sending = self.isend(sendobj, dest, sendtag)
         received = self.recv(recvbuf, source, recvtag, status)
         sending.wait()
         return received
-    channel, span = state.point_to_point, pickled(sendobj)
+    span = pickled(sendobj)
     return loaded(exchange_within(channel, span, dest, sendtag, source, recvtag, status))
 
 
@@ -162,22 +145,14 @@ def message_irecv(self: MPI.Message) -> MPI.Request:
 
 
 def install() -> None:
-    kinds = {"send": "standard", "ssend": "synchronous", "bsend": "buffered"}
-    replacements = {
-        prefix + name: _sender(prefix + name, kind)
-        for name, kind in kinds.items()
-        for prefix in ("", "i")
+    posts: dict[str, Callable[..., Any]] = {
+        "send": send_within,
+        "ssend": partial(send_within, synchronous=True),
+        "bsend": start_buffered,
+        "isend": start_request,
+        "issend": partial(start_request, synchronous=True),
+        "ibsend": buffered_request,
     }
-    replacements |= {
-        "recv": bracket("recv", recv),
-        "irecv": bracket("irecv", irecv),
-        "sendrecv": bracket("sendrecv", sendrecv),
-    }
-    replace_all(MPI.Comm, replacements)
-    replace_all(
-        MPI.Message,
-        {
-            "recv": bracket("Message.recv", message_recv),
-            "irecv": bracket("Message.irecv", message_irecv),
-        },
-    )
+    replace_calls(MPI.Comm, {name: _sender(name, post) for name, post in posts.items()})
+    replace_calls(MPI.Comm, {"recv": recv, "irecv": irecv, "sendrecv": sendrecv})
+    replace_calls(MPI.Message, {"recv": message_recv, "irecv": message_irecv}, "Message.")

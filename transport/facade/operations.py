@@ -7,6 +7,7 @@ Sends of short messages have none: they are complete when the call returns.
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from threading import get_ident
 from typing import Any
 
@@ -23,7 +24,6 @@ ANY_TAG = MPI.ANY_TAG
 SYNCHRONOUS = int(lib.PW_CALL_SYNCHRONOUS)
 UNSIZED = int(lib.PW_CALL_UNSIZED)
 KEEP = int(lib.PW_CALL_KEEP)
-INNER = int(lib.PW_CALL_INNER)
 _REACH = int(lib.PW_CALL_REACH)
 
 _POINTER = ffi.typeof("pw_operation *")
@@ -99,16 +99,16 @@ class Operation:
     """A rendezvous send, or a posted receive.
 
     `span` is the buffer; None: memory of the operation's own, of the message's length.
-    `generalized` completes the user's request.
+    `complete` completes the user's request.
     """
 
-    __slots__ = ("_is_unpacked", "c", "generalized", "span")
+    __slots__ = ("_is_unpacked", "c", "complete", "span")
 
     def __init__(self, result: int, span: Any) -> None:
         """result: of one of the pw_call_*, positive."""
         self.c = _cast(_POINTER, result)
         self.span = span
-        self.generalized: Any = None
+        self.complete: Any = None
         self._is_unpacked = type(span) is not Packed or self.c.kind == _KIND_SEND
 
     def __del__(self) -> None:
@@ -128,29 +128,12 @@ class Operation:
     def is_receive(self) -> bool:
         return bool(self.c.kind != _KIND_SEND)
 
-    @property
-    def done(self) -> bool:
-        return bool(self.c.done)
-
-    @property
-    def complete_ns(self) -> int:
-        return int(self.c.complete_ns)
-
-    @property
-    def cancelled(self) -> bool:
-        return bool(self.c.cancelled)
-
-    @property
-    def source(self) -> int:
-        return int(self.c.source)
-
-    @property
-    def tag(self) -> int:
-        return int(self.c.tag)
-
-    @property
-    def num_bytes(self) -> int:
-        return int(self.c.num_bytes)
+    done = property(attrgetter("c.done"))
+    complete_ns = property(attrgetter("c.complete_ns"))
+    cancelled = property(attrgetter("c.cancelled"))
+    source = property(attrgetter("c.source"))
+    tag = property(attrgetter("c.tag"))
+    num_bytes = property(attrgetter("c.num_bytes"))
 
     @property
     def error(self) -> BaseException | None:
@@ -173,8 +156,8 @@ class Operation:
         """What lower-case wait returns: nothing, for a buffer."""
         return None
 
-    def wait(self, call: int = 0, began_ns: int = 0, flags: int = INNER) -> None:
-        """Until it is over; the clock goes on to its completion. `flags` 0: a call of its own."""
+    def wait(self, call: int = 0, began_ns: int = 0, flags: int = 0) -> None:
+        """Until it is over; the clock goes on to its completion. `began_ns`: a call of its own."""
         code = lib.pw_call_wait(here.messaging, call, began_ns, self.c, flags)
         if code < 0:
             raise here.failure(code, self.describe())
@@ -182,11 +165,11 @@ class Operation:
 
     def reach(self) -> None:
         """Until it is over, without the clock's going there."""
-        self.wait(flags=INNER | _REACH)
+        self.wait(flags=_REACH)
 
     def test(self, call: int, began_ns: int) -> bool:
         """As a call of its own: whether it is over at the CPU's time."""
-        code = lib.pw_call_test(here.messaging, call, began_ns, self.c, 0)
+        code = lib.pw_call_test(here.messaging, call, began_ns, self.c)
         if code < 0:
             raise here.failure(code, self.describe())
         return bool(code) and self.poll()
@@ -233,7 +216,7 @@ def send_within(
     channel: Channel, span: Any, dest: int, tag: int, synchronous: bool = False
 ) -> None:
     """A blocking send as part of a call. Arguments must be valid."""
-    flags = INNER | SYNCHRONOUS if synchronous else INNER
+    flags = SYNCHRONOUS if synchronous else 0
     try:
         result = lib.pw_call_send(
             here.messaging, 0, 0, channel.c, span.address, span.nbytes, dest, tag, flags
@@ -250,7 +233,7 @@ def receive_within(
 ) -> Operation:
     """A blocking receive of a message of any length, as part of a call."""
     result = lib.pw_call_receive(
-        here.messaging, 0, 0, channel.c, 0, 0, source, tag, INNER | KEEP | UNSIZED,
+        here.messaging, 0, 0, channel.c, 0, 0, source, tag, KEEP | UNSIZED,
         pointer_to(status),
     )  # fmt: skip
     return finish(result, None)
@@ -269,7 +252,7 @@ def exchange_within(
     try:
         result = lib.pw_call_exchange(
             here.messaging, 0, 0, channel.c, outgoing.address, outgoing.nbytes, dest, sendtag,
-            0, 0, source, recvtag, INNER | KEEP | UNSIZED, pointer_to(status),
+            0, 0, source, recvtag, KEEP | UNSIZED, pointer_to(status),
         )  # fmt: skip
         return finish(result, None)
     except BaseException:
@@ -283,7 +266,7 @@ def start_send(
     """Send eagerly, and return None, or start a rendezvous; as part of a call."""
     result = lib.pw_call_isend(
         here.messaging, 0, 0, channel.c, span.address, span.nbytes, dest, tag,
-        INNER | SYNCHRONOUS if synchronous else INNER,
+        SYNCHRONOUS if synchronous else 0,
     )  # fmt: skip
     if result < 0:
         raise here.failure(result, f"send of {span.nbytes} bytes to rank {dest}")
@@ -299,9 +282,9 @@ def start_receive(
     kind: type[Operation] = Operation,
 ) -> Operation:
     """Post a receive as part of a call."""
-    address, nbytes, flags = (0, 0, INNER | UNSIZED)
+    address, nbytes, flags = 0, 0, UNSIZED
     if span is not None:
-        address, nbytes, flags = span.address, span.nbytes, INNER
+        address, nbytes, flags = span.address, span.nbytes, 0
     result = lib.pw_call_ireceive(
         here.messaging, 0, 0, channel.c, address, nbytes, source, tag, flags
     )
@@ -325,7 +308,7 @@ def request_for(operation: Any) -> MPI.Request:
     """A request with a real handle for an operation."""
     generalized = MPI.Grequest.Start(None, None, None)
     request = MPI.Request(generalized)
-    operation.generalized = generalized
+    operation.complete = generalized.Complete
     here.active[request.handle] = operation
     return request
 

@@ -10,14 +10,15 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _ORIGINAL = "_pagewire_original"
 
 
-def replace(owner: type, name: str, replacement: Callable[..., Any]) -> None:
-    """Put `replacement` in place of `owner.name`, with the original's docstring and signature.
+def replace_all(owner: type, replacements: dict[str, Callable[..., Any]]) -> None:
+    """Put functions in place of methods, those that this version of mpi4py has, with the originals'
+    docstrings and signatures.
 
     A class method or static method stays one: a class method's replacement gets the class first.
     Replacing twice keeps the first original.
@@ -26,14 +27,15 @@ def replace(owner: type, name: str, replacement: Callable[..., Any]) -> None:
         raise RuntimeError(
             f"methods of mpi4py can be replaced in CPython only, this is {sys.implementation.name}"
         )
-    original = _original(owner, name)
-    function: Any = functools.wraps(getattr(original, "__func__", original))(replacement)
-    setattr(function, _ORIGINAL, original)
-    if isinstance(original, classmethod):
-        function = classmethod(function)
-    elif isinstance(original, staticmethod):
-        function = staticmethod(function)
-    gc.get_referents(owner.__dict__)[0][name] = function
+    for name in owner.__dict__.keys() & replacements.keys():
+        original = _original(owner, name)
+        function: Any = functools.wraps(getattr(original, "__func__", original))(replacements[name])
+        setattr(function, _ORIGINAL, original)
+        if isinstance(original, classmethod):
+            function = classmethod(function)
+        elif isinstance(original, staticmethod):
+            function = staticmethod(function)
+        gc.get_referents(owner.__dict__)[0][name] = function
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
 
 
@@ -43,11 +45,11 @@ def _original(owner: type, name: str) -> Any:
     return getattr(getattr(found, "__func__", found), _ORIGINAL, found)
 
 
-def replace_all(owner: type, replacements: dict[str, Callable[..., Any]]) -> None:
-    """Replace every method named in `replacements` that this version of mpi4py has."""
-    for name, replacement in replacements.items():
-        if name in owner.__dict__:
-            replace(owner, name, replacement)
+def replace_each(
+    owner: type, names: Iterable[str], make: Callable[[str], Callable[..., Any]]
+) -> None:
+    """Replace those of the methods `names` that this version of mpi4py has by `make(name)`."""
+    replace_all(owner, {name: make(name) for name in names if name in owner.__dict__})
 
 
 def native(owner: type, name: str) -> Any:

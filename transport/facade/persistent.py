@@ -7,25 +7,33 @@ Start of persistent collectives is MPI's own, too.
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.bracket import bracket
-from pagewire.transport.facade.message import bytes_given, select
+from pagewire.transport.facade.bracket import replace_calls
+from pagewire.transport.facade.message import select
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
-    Operation,
+    Channel,
     start_receive,
     start_send,
 )
 from pagewire.transport.facade.patching import native, replace_all
-from pagewire.transport.facade.point_to_point import receivable, sendable, start_buffered
+from pagewire.transport.facade.point_to_point import (
+    buffer_sender,
+    mpis_own,
+    receivable,
+    start_buffered,
+)
 from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.rank import here
 
+_native_receive = mpis_own("Recv_init")
 _recv_init = native(MPI.Comm, "Recv_init")
 _isend = native(MPI.Comm, "Isend")
 _wait = native(MPI.Request, "Wait")
@@ -34,46 +42,30 @@ _start = native(MPI.Prequest, "Start")
 _NOTHING = memoryview(bytearray())
 
 
-class Starts:
+class Starts(dict[int, Callable[[], Any]]):
     """What starts the operation of a persistent request, by the request's handle."""
 
     def __init__(self) -> None:
-        self.to_self: MPI.Intracomm = native(MPI.Comm, "Split")(MPI.COMM_SELF, 0)
+        super().__init__()
+        self._to_self: MPI.Intracomm = native(MPI.Comm, "Split")(MPI.COMM_SELF, 0)
         self._tag_limit = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0)
         self._tags = itertools.count()
-        self._starts: dict[int, Callable[[], Any]] = {}
 
     def add(self, begin: Callable[[], Any]) -> MPI.Prequest:
         """A request each of whose starts is `begin`; None from it means that it is complete."""
         tag = next(self._tags) % self._tag_limit
-        request: MPI.Prequest = _recv_init(self.to_self, _NOTHING, 0, tag)
+        request: MPI.Prequest = _recv_init(self._to_self, _NOTHING, 0, tag)
+
+        def complete() -> None:
+            _wait(_isend(self._to_self, _NOTHING, 0, tag))
 
         def start() -> Any:
             operation = begin() or _Done()
-            operation.generalized = _Token(tag)
+            operation.complete = complete
             return operation
 
-        self._starts[request.handle] = start
+        self[request.handle] = start
         return request
-
-    def get(self, handle: int) -> Callable[[], Any] | None:
-        return self._starts.get(handle)
-
-    def forget(self, handle: int) -> None:
-        """The request is freed."""
-        self._starts.pop(handle, None)
-
-
-class _Token:
-    """What completes the user's request; in the place of a generalized request."""
-
-    __slots__ = ("_tag",)
-
-    def __init__(self, tag: int) -> None:
-        self._tag = tag
-
-    def Complete(self) -> None:
-        _wait(_isend(here.persistent.to_self, _NOTHING, 0, self._tag))
 
 
 class _Done(Composite):
@@ -81,13 +73,11 @@ class _Done(Composite):
 
     __slots__ = ("_complete_ns",)
 
+    complete_ns = property(attrgetter("_complete_ns"))
+
     def __init__(self) -> None:
         super().__init__()
         self._complete_ns = here.clock.now_ns
-
-    @property
-    def complete_ns(self) -> int:
-        return self._complete_ns
 
     def poll(self) -> bool:
         return True
@@ -96,28 +86,14 @@ class _Done(Composite):
         return "nothing: it was complete at once"
 
 
-def _sender(name: str) -> Callable[..., MPI.Prequest]:
-    original = native(MPI.Comm, name)
+def _starting(start: Callable[..., Any]) -> Callable[..., MPI.Prequest]:
+    """What posts a persistent send whose starts are `start`."""
 
-    def send_init(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Prequest:
-        dest, tag = c_int(dest), c_int(tag)
-        state = here.states.get(self.handle)
-        if state is None or not sendable(state.point_to_point, dest, tag):
-            if state is None:
-                here.calls.go_around(bytes_given(buf))
-            return original(self, buf, dest, tag)
-        channel = state.point_to_point
+    def post(channel: Channel, buf: Any, dest: int, tag: int) -> MPI.Prequest:
         selection = select(buf, True).lasting()
+        return here.persistent.add(lambda: start(channel, selection.span(True), dest, tag))
 
-        def begin() -> Any:
-            span = selection.span(True)
-            if name == "Bsend_init":
-                return start_buffered(channel, span, dest, tag)
-            return start_send(channel, span, dest, tag, name == "Ssend_init")
-
-        return here.persistent.add(begin)
-
-    return bracket(name, send_init)
+    return post
 
 
 def Recv_init(
@@ -126,16 +102,10 @@ def Recv_init(
     source, tag = c_int(source), c_int(tag)
     state = here.states.get(self.handle)
     if state is None or not receivable(state.point_to_point, source, tag):
-        if state is None:
-            here.calls.go_around(0)
-        return _recv_init(self, buf, source, tag)
+        return _native_receive(self, buf, source, tag)
     channel = state.point_to_point
     selection = select(buf, False).lasting()
-
-    def begin() -> Operation:
-        return start_receive(channel, selection.span(False), source, tag)
-
-    return here.persistent.add(begin)
+    return here.persistent.add(lambda: start_receive(channel, selection.span(False), source, tag))
 
 
 def Start(self: MPI.Prequest) -> None:
@@ -152,7 +122,13 @@ def Startall(cls: Any, requests: Sequence[MPI.Prequest]) -> None:
 
 def install() -> None:
     here.persistent = Starts()
-    names = ("Send_init", "Ssend_init", "Bsend_init", "Rsend_init")
-    replacements: dict[str, Callable[..., Any]] = {name: _sender(name) for name in names}
-    replace_all(MPI.Comm, replacements | {"Recv_init": bracket("Recv_init", Recv_init)})
-    replace_all(MPI.Prequest, {"Start": bracket("Start", Start), "Startall": Startall})
+    starts: dict[str, Callable[..., Any]] = {
+        "Send_init": start_send,
+        "Rsend_init": start_send,
+        "Ssend_init": partial(start_send, synchronous=True),
+        "Bsend_init": start_buffered,
+    }
+    calls = {name: buffer_sender(name, _starting(start)) for name, start in starts.items()}
+    replace_calls(MPI.Comm, calls | {"Recv_init": Recv_init})
+    replace_calls(MPI.Prequest, {"Start": Start})
+    replace_all(MPI.Prequest, {"Startall": Startall})

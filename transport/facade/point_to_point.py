@@ -8,14 +8,17 @@ Buffered and ready sends are standard sends: a buffered one copies what does not
 """
 
 from collections.abc import Callable
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 from mpi4py import MPI
 
 from pagewire.native import lib
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
+from pagewire.transport.facade.completion import polled
 from pagewire.transport.facade.message import bytes_given, receive_span, send_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
@@ -32,12 +35,11 @@ from pagewire.transport.facade.operations import (
     start_send,
 )
 from pagewire.transport.facade.patching import native, replace_all
-from pagewire.transport.facade.progress import Composite, describe_native, turn
+from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
 
-_irecv = native(MPI.Comm, "Irecv")
-_test = native(MPI.Request, "Test")
+_BLOCKING = frozenset({"send", "rsend", "ssend", "bsend", "recv"})
 
 
 def sendable(channel: Channel, dest: int, tag: int) -> bool:
@@ -51,10 +53,9 @@ def receivable(channel: Channel, source: int, tag: int) -> bool:
     )
 
 
-def polled(request: MPI.Request, status: MPI.Status | None = None) -> None:
-    """Wait for one of MPI's own requests, progressing."""
-    while not _test(request, status):
-        turn(describe_native)
+def nonblocking(name: str) -> Any:
+    """MPI's own non-blocking form of the call `name`."""
+    return native(MPI.Comm, ("I" if name[0].isupper() else "i") + name.lower())
 
 
 def _go_around(partner: int, sent: Any = None) -> None:
@@ -63,9 +64,26 @@ def _go_around(partner: int, sent: Any = None) -> None:
         here.calls.go_around(bytes_given(sent) if sent is not None else 0)
 
 
-def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[..., None]:
+def mpis_own(name: str) -> Callable[..., Any]:
+    """The call `name` of (comm, buffer or object, partner, tag[, status]) where the NI does not
+    carry it."""
     original = native(MPI.Comm, name)
-    start = native(MPI.Comm, nonblocking)
+    is_blocking = name.lower() in _BLOCKING
+    start = nonblocking(name) if is_blocking else original
+    is_buffer_sent = name[0].isupper() and "send" in name.lower()
+
+    def call(comm: MPI.Comm, thing: Any, partner: int, tag: int, *status: Any) -> Any:
+        if comm.handle in here.states:
+            return original(comm, thing, partner, tag, *status)
+        _go_around(partner, thing if is_buffer_sent else None)
+        request = start(comm, thing, partner, tag)
+        return polled(request, *status) if is_blocking else request
+
+    return call
+
+
+def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
+    otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
     states, messaging, call_send = here.states, here.messaging, lib.pw_call_send
 
@@ -74,7 +92,7 @@ def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[.
         dest, tag = c_int(dest), c_int(tag)
         state = states.get(self.handle)
         if state is None or not sendable(state.point_to_point, dest, tag):
-            otherwise(self, buf, dest, tag, state)
+            otherwise(self, buf, dest, tag)
             return
         span = send_span(buf)
         try:
@@ -88,19 +106,11 @@ def _blocking_send(name: str, synchronous: bool, nonblocking: str) -> Callable[.
             interrupted(span)
             raise
 
-    def around(self: MPI.Comm, buf: Any, dest: int, tag: int, state: Any) -> None:
-        if state is None:
-            _go_around(dest, buf)
-            polled(start(self, buf, dest, tag))
-        else:
-            original(self, buf, dest, tag)
-
-    otherwise = bracket(name, around)
     return send
 
 
 def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request]:
-    original = native(MPI.Comm, name)
+    otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
     states, messaging, call_isend = here.states, here.messaging, lib.pw_call_isend
 
@@ -109,7 +119,7 @@ def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request
         dest, tag = c_int(dest), c_int(tag)
         state = states.get(self.handle)
         if state is None or not sendable(state.point_to_point, dest, tag):
-            return otherwise(self, buf, dest, tag, state)
+            return otherwise(self, buf, dest, tag)
         span = send_span(buf)
         result = call_isend(
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, dest,
@@ -121,17 +131,11 @@ def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request
             raise here.failure(result, f"{name} of {span.nbytes} bytes to rank {dest}")
         return request_for(Operation(result, span))
 
-    def around(self: MPI.Comm, buf: Any, dest: int, tag: int, state: Any) -> MPI.Request:
-        if state is None:
-            _go_around(dest, buf)
-        return original(self, buf, dest, tag)
-
-    otherwise = bracket(name, around)
     return send
 
 
 def start_request(
-    channel: Channel, span: Any, dest: int, tag: int, synchronous: bool
+    channel: Channel, span: Any, dest: int, tag: int, synchronous: bool = False
 ) -> MPI.Request:
     """Start a send; an eager one is complete, and its request is one of MPI's that is."""
     operation = start_send(channel, span, dest, tag, synchronous)
@@ -154,21 +158,26 @@ def copied(span: Any) -> Any:
     return copy
 
 
-def _buffered(nonblocking: bool) -> Callable[..., Any]:
-    name = "Ibsend" if nonblocking else "Bsend"
-    original = native(MPI.Comm, name)
+def buffer_sender(name: str, post: Callable[..., Any]) -> Callable[..., Any]:
+    """The call `name` of a buffer, destination and tag, `post(channel, buf, dest, tag)`."""
+    otherwise = mpis_own(name)
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> Any:
         dest, tag = c_int(dest), c_int(tag)
         state = here.states.get(self.handle)
         if state is None or not sendable(state.point_to_point, dest, tag):
-            if state is None:
-                _go_around(dest, buf)
-            return original(self, buf, dest, tag)
-        start_buffered(state.point_to_point, send_span(buf), dest, tag)
-        return complete_request() if nonblocking else None
+            return otherwise(self, buf, dest, tag)
+        return post(state.point_to_point, buf, dest, tag)
 
-    return bracket(name, send)
+    return send
+
+
+def _bsend(channel: Channel, buf: Any, dest: int, tag: int) -> None:
+    start_buffered(channel, send_span(buf), dest, tag)
+
+
+def _ibsend(channel: Channel, buf: Any, dest: int, tag: int) -> MPI.Request:
+    return buffered_request(channel, send_span(buf), dest, tag)
 
 
 def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
@@ -180,8 +189,13 @@ def start_buffered(channel: Channel, span: Any, dest: int, tag: int) -> None:
         here.keep(operation)
 
 
+def buffered_request(channel: Channel, span: Any, dest: int, tag: int) -> MPI.Request:
+    start_buffered(channel, span, dest, tag)
+    return complete_request()
+
+
 def _receive() -> Callable[..., None]:
-    original = native(MPI.Comm, "Recv")
+    otherwise = bracket("Recv", mpis_own("Recv"))
     call, states, messaging = here.calls.index("Recv"), here.states, here.messaging
     call_receive = lib.pw_call_receive
 
@@ -196,7 +210,7 @@ def _receive() -> Callable[..., None]:
         source, tag = c_int(source), c_int(tag)
         state = states.get(self.handle)
         if state is None or not receivable(state.point_to_point, source, tag):
-            otherwise(self, buf, source, tag, status, state)
+            otherwise(self, buf, source, tag, status)
             return
         span = receive_span(buf)
         flags = KEEP if type(span) is Packed else 0
@@ -211,20 +225,11 @@ def _receive() -> Callable[..., None]:
             interrupted(span)
             raise
 
-    def around(
-        self: MPI.Comm, buf: Any, source: int, tag: int, status: MPI.Status | None, state: Any
-    ) -> None:
-        if state is None:
-            _go_around(source)
-            polled(_irecv(self, buf, source, tag), status)
-        else:
-            original(self, buf, source, tag, status)
-
-    otherwise = bracket("Recv", around)
     return Recv
 
 
 def _nonblocking_receive() -> Callable[..., MPI.Request]:
+    otherwise = bracket("Irecv", mpis_own("Irecv"))
     call, states, messaging = here.calls.index("Irecv"), here.states, here.messaging
 
     def Irecv(
@@ -234,7 +239,7 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
         source, tag = c_int(source), c_int(tag)
         state = states.get(self.handle)
         if state is None or not receivable(state.point_to_point, source, tag):
-            return otherwise(self, buf, source, tag, state)
+            return otherwise(self, buf, source, tag)
         span = receive_span(buf)
         result = lib.pw_call_ireceive(
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, source,
@@ -244,12 +249,6 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
             raise here.failure(result, f"Irecv of {span.nbytes} bytes")
         return request_for(Operation(result, span))
 
-    def around(self: MPI.Comm, buf: Any, source: int, tag: int, state: Any) -> MPI.Request:
-        if state is None:
-            _go_around(source)
-        return _irecv(self, buf, source, tag)
-
-    otherwise = bracket("Irecv", around)
     return Irecv
 
 
@@ -268,16 +267,17 @@ def _exchange() -> Callable[..., None]:
     ) -> None:
         began_ns = wall_ns()
         dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
-        if not _emulated_exchange(self, dest, sendtag, source, recvtag):
+        channel = exchange_channel(self, dest, sendtag, source, recvtag)
+        if channel is None:
             otherwise(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
             return
         outgoing, incoming = send_span(sendbuf), receive_span(recvbuf)
         flags = KEEP if type(incoming) is Packed else 0
         try:
             result = lib.pw_call_exchange(
-                here.messaging, call, began_ns, here.states[self.handle].point_to_point.c,
-                outgoing.address, outgoing.nbytes, dest, sendtag, incoming.address,
-                incoming.nbytes, source, recvtag, flags, pointer_to(status),
+                here.messaging, call, began_ns, channel.c, outgoing.address, outgoing.nbytes, dest,
+                sendtag, incoming.address, incoming.nbytes, source, recvtag, flags,
+                pointer_to(status),
             )  # fmt: skip
             if result:
                 finish(result, incoming)
@@ -311,13 +311,16 @@ def _exchange_by_halves(
     sending.Wait()
 
 
-def _emulated_exchange(comm: Any, dest: int, sendtag: int, source: int, recvtag: int) -> bool:
+def exchange_channel(
+    comm: MPI.Comm, dest: int, sendtag: int, source: int, recvtag: int
+) -> Channel | None:
+    """Where the NI carries both halves of an exchange; None: it does not."""
     state = here.states.get(comm.handle)
-    return (
-        state is not None
-        and sendable(state.point_to_point, dest, sendtag)
-        and receivable(state.point_to_point, source, recvtag)
-    )
+    if state is None:
+        return None
+    channel: Channel = state.point_to_point
+    sends, receives = sendable(channel, dest, sendtag), receivable(channel, source, recvtag)
+    return channel if sends and receives else None
 
 
 def _replaced(buf: Any, dest: int) -> Any:
@@ -337,18 +340,26 @@ def Sendrecv_replace(
     self.Sendrecv(_replaced(buf, dest), dest, sendtag, buf, source, recvtag, status)
 
 
+_FROM_NULL = SimpleNamespace(cancelled=False, source=MPI.PROC_NULL, tag=ANY_TAG, num_bytes=0)
+"""What a receive from PROC_NULL has received."""
+
+
 class Exchange(Composite):
     """The operation of Isendrecv: complete when both halves are, of which an eager send is none;
     its status is the receive's. receive None: from PROC_NULL."""
 
-    __slots__ = ("_halves", "_receive")
+    __slots__ = ("_halves", "_received")
 
     is_receive = True
+    cancelled = property(attrgetter("_received.cancelled"))
+    source = property(attrgetter("_received.source"))
+    tag = property(attrgetter("_received.tag"))
+    num_bytes = property(attrgetter("_received.num_bytes"))
 
     def __init__(self, send: Operation | None, receive: Operation | None) -> None:
         super().__init__()
         self._halves = [half for half in (send, receive) if half is not None]
-        self._receive = receive
+        self._received = receive or _FROM_NULL
 
     def poll(self) -> bool:
         return all(half.poll() for half in self._halves)
@@ -366,22 +377,6 @@ class Exchange(Composite):
         """The receive's first."""
         errors = [half.error for half in reversed(self._halves)]
         return next((error for error in errors if error is not None), None)
-
-    @property
-    def cancelled(self) -> bool:
-        return self._receive is not None and self._receive.cancelled
-
-    @property
-    def source(self) -> int:
-        return MPI.PROC_NULL if self._receive is None else self._receive.source
-
-    @property
-    def tag(self) -> int:
-        return ANY_TAG if self._receive is None else self._receive.tag
-
-    @property
-    def num_bytes(self) -> int:
-        return 0 if self._receive is None else self._receive.num_bytes
 
 
 _isendrecv = native(MPI.Comm, "Isendrecv")
@@ -429,19 +424,24 @@ def Isendrecv_replace(
 
 def install() -> None:
     replacements: dict[str, Callable[..., Any]] = {
-        "Send": _blocking_send("Send", False, "Isend"),
-        "Rsend": _blocking_send("Rsend", False, "Irsend"),
-        "Ssend": _blocking_send("Ssend", True, "Issend"),
+        "Send": _blocking_send("Send", False),
+        "Rsend": _blocking_send("Rsend", False),
+        "Ssend": _blocking_send("Ssend", True),
         "Isend": _nonblocking_send("Isend", False),
         "Irsend": _nonblocking_send("Irsend", False),
         "Issend": _nonblocking_send("Issend", True),
-        "Bsend": _buffered(False),
-        "Ibsend": _buffered(True),
         "Recv": _receive(),
         "Irecv": _nonblocking_receive(),
         "Sendrecv": _exchange(),
         "Sendrecv_replace": Sendrecv_replace,
-        "Isendrecv": bracket("Isendrecv", Isendrecv),
         "Isendrecv_replace": Isendrecv_replace,
     }
     replace_all(MPI.Comm, replacements)
+    replace_calls(
+        MPI.Comm,
+        {
+            "Bsend": buffer_sender("Bsend", _bsend),
+            "Ibsend": buffer_sender("Ibsend", _ibsend),
+            "Isendrecv": Isendrecv,
+        },
+    )

@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 from pagewire.native import ffi, lib
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.bracket import bracket
+from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.message import receive_span
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
@@ -26,7 +26,7 @@ from pagewire.transport.facade.operations import (
     wait_for,
 )
 from pagewire.transport.facade.patching import native, replace_all
-from pagewire.transport.facade.point_to_point import receivable
+from pagewire.transport.facade.point_to_point import nonblocking, receivable
 from pagewire.transport.facade.progress import test_turn, turn
 from pagewire.transport.facade.rank import here
 
@@ -90,7 +90,7 @@ def _prober(name: str) -> Callable[..., Any]:
     kind = name.lower()
     is_matching, is_waiting = "m" in kind, not kind.startswith("i")
     original = native(MPI.Comm, name)
-    once = native(MPI.Comm, ("I" if name[0].isupper() else "i") + kind) if is_waiting else original
+    once = nonblocking(name) if is_waiting else original
     flags = (_TAKE if is_matching else 0) | (_WAIT if is_waiting else 0)
 
     def probe(
@@ -181,11 +181,10 @@ def install() -> None:
     probes = {name: bracket(name, _prober(name)) for name in names}
     probes |= {name.lower(): bracket(name, _prober(name.lower())) for name in names}
     replace_all(MPI.Comm, probes)
+    replace_calls(MPI.Message, {"Recv": Message_Recv, "Irecv": Message_Irecv}, "Message.")
     replace_all(
         MPI.Message,
         {
-            "Recv": bracket("Message.Recv", Message_Recv),
-            "Irecv": bracket("Message.Irecv", Message_Irecv),
             "Probe": _class_probe("Mprobe"),
             "Iprobe": _class_probe("Improbe"),
             "probe": _class_probe("mprobe"),

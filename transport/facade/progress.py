@@ -17,12 +17,13 @@ class Composite(abc.ABC):
     """Something that is made of operations and that a request may stand for, as for one of them:
     complete at `complete_ns` once `poll()` has said True."""
 
-    __slots__ = ("generalized",)
+    __slots__ = ("complete",)
 
     is_receive = False
 
     def __init__(self) -> None:
-        self.generalized: Any = None
+        self.complete: Any = None
+        """Completes the request."""
 
     @property
     def cancelled(self) -> bool:

@@ -14,8 +14,8 @@ typedef struct {
     const pw_vectors *vectors;
     uint64_t num_bytes;
     pw_scratch *mine, *theirs, *below;
-    uint32_t flags; /* of the call */
-    bool is_left;   /* by a message that did not end well: the NI may still use all */
+    int64_t began_ns; /* the call */
+    bool is_left;     /* by a message that did not end well: the NI may still use all */
 } reduction;
 
 static pw_scratch *take(const reduction *all, uint64_t num_bytes)
@@ -34,20 +34,18 @@ static void load(const reduction *all)
     copy(all->mine->bytes, sent, all->num_bytes);
 }
 
-/* theirs_bytes: of what comes. */
+/* num_theirs: elements of what comes. */
 static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                          pw_channel *channel, const pw_vectors *vectors, uint64_t theirs_bytes)
+                          pw_channel *channel, const pw_vectors *vectors, uint64_t num_theirs)
 {
-    *all = (reduction){.messaging = messaging,
-                       .channel = channel,
-                       .vectors = vectors,
-                       .flags = pw_block_flags(began_ns)};
+    *all = (reduction){
+        .messaging = messaging, .channel = channel, .vectors = vectors, .began_ns = began_ns};
     all->num_bytes = vectors->count * vectors->element_bytes;
-    pw_block_begin(messaging, call, began_ns, all->flags);
+    pw_block_begin(messaging, call, began_ns);
     all->mine = take(all, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
     load(all);
-    all->theirs = take(all, theirs_bytes);
+    all->theirs = take(all, num_theirs * vectors->element_bytes);
     return all->theirs ? PW_OK : PW_ERR_NOMEM;
 }
 
@@ -59,7 +57,7 @@ static void close_reduction(const reduction *all)
         pw_scratch_give(blocks, all->theirs);
         pw_scratch_give(blocks, all->below);
     }
-    pw_block_end(all->messaging, all->flags);
+    pw_block_end(all->messaging, all->began_ns);
 }
 
 /* The node is unlocked while the host works: it may ask for the time. */
@@ -185,9 +183,8 @@ int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t 
 {
     const pw_vectors vectors = {send_address, receive_address, count, element_bytes, datatype,
                                 op,           op_traits};
-    const uint64_t num_bytes = count * element_bytes;
     reduction all;
-    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, count);
     if (result == PW_OK) result = allreduce(&all);
     if (result == PW_OK) store(&all, all.mine->bytes, all.num_bytes);
     close_reduction(&all);
@@ -211,8 +208,8 @@ int64_t pw_collective_reduce(pw_messaging *messaging, uint32_t call, int64_t beg
 {
     reduction all;
     const int32_t rank = channel->rank, top = vectors.op_traits & PW_OP_ORDERED ? 0 : root;
-    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
-    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
+    int64_t result =
+        open_reduction(&all, messaging, call, began_ns, channel, &vectors, vectors.count);
     if (result == PW_OK) result = reduce(&all, top);
     if (result == PW_OK && top != root && rank == top) result = send(&all, root);
     if (result == PW_OK && top != root && rank == root) result = receive(&all, all.mine, top);
@@ -258,8 +255,7 @@ int64_t pw_collective_reduce_scatter(pw_messaging *messaging, uint32_t call, int
 {
     reduction all;
     const uint64_t parts = (uint64_t)channel->size * counts[channel->rank];
-    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors,
-                                    parts * vectors.element_bytes);
+    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, parts);
     if (result == PW_OK) result = reduce_scatter(&all, counts);
     close_reduction(&all);
     return result;
@@ -294,8 +290,8 @@ int64_t pw_collective_scan(pw_messaging *messaging, uint32_t call, int64_t began
                            pw_channel *channel, pw_vectors vectors, int is_inclusive)
 {
     reduction all;
-    const uint64_t num_bytes = vectors.count * vectors.element_bytes;
-    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, num_bytes);
+    int64_t result =
+        open_reduction(&all, messaging, call, began_ns, channel, &vectors, vectors.count);
     if (result == PW_OK) result = scan(&all);
     if (result == PW_OK && is_inclusive) {
         load(&all);

@@ -15,11 +15,15 @@ from mpi4py import MPI
 
 from pagewire.native import ffi, lib
 from pagewire.transport.facade import spreading
-from pagewire.transport.facade.collectives import LeftToMpi, collective, in_place, root_of
+from pagewire.transport.facade.collectives import (
+    LeftToMpi,
+    in_place,
+    replace_collectives,
+    root_of,
+)
 from pagewire.transport.facade.message import ARRAY_TYPES, per_block, select
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
-from pagewire.transport.facade.patching import replace_all
 from pagewire.transport.facade.selection import Selection, Span
 
 _ORDERED = int(lib.PW_OP_ORDERED)
@@ -196,6 +200,5 @@ def install() -> None:
         "Reduce_scatter_block": _reduce_scatter_block,
         "Reduce_scatter": _reduce_scatter,
     }
-    replace_all(MPI.Comm, {name: collective(name, body) for name, body in reductions.items()})
-    prefixes: dict[str, Callable[..., Any]] = {"Scan": _scan, "Exscan": _exscan}
-    replace_all(MPI.Intracomm, {name: collective(name, body) for name, body in prefixes.items()})
+    replace_collectives(MPI.Comm, reductions)
+    replace_collectives(MPI.Intracomm, {"Scan": _scan, "Exscan": _exscan})

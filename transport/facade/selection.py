@@ -5,6 +5,7 @@ fast path), a `Span`, or a `Packed`, the contiguous copy of what a derived datat
 """
 
 from ctypes import memmove
+from dataclasses import dataclass
 from typing import Any
 
 from mpi4py import MPI
@@ -46,40 +47,29 @@ def contiguous_size(datatype: MPI.Datatype) -> int | None:
     return size
 
 
+@dataclass(slots=True, eq=False)
 class Span:
     """`nbytes` bytes from `address`, in memory that `owner` keeps alive."""
 
-    __slots__ = ("address", "nbytes", "owner")
-
-    def __init__(self, address: int, nbytes: int, owner: Any = None) -> None:
-        self.address = address
-        self.nbytes = nbytes
-        self.owner = owner
+    address: int
+    nbytes: int
+    owner: Any = None
 
 
 EMPTY = Span(0, 0)
 
 
+@dataclass(slots=True, eq=False)
 class Selection:
     """`count` elements of `datatype` from `address`: what a specification says. Without holes it is
     a span."""
 
-    __slots__ = ("_element_bytes", "address", "count", "datatype", "owner")
-
-    def __init__(
-        self,
-        address: int,
-        count: int,
-        datatype: MPI.Datatype,
-        owner: Any,
-        element_bytes: int | None = 0,
-    ) -> None:
-        """element_bytes: what the property answers, when it is known."""
-        self.address = address
-        self.count = count
-        self.datatype = datatype
-        self.owner = owner
-        self._element_bytes = element_bytes
+    address: int
+    count: int
+    datatype: MPI.Datatype
+    owner: Any
+    _element_bytes: int | None = 0
+    """What `element_bytes` answers; 0: that is not known yet."""
 
     @property
     def element_bytes(self) -> int | None:
@@ -172,10 +162,10 @@ class Packed:
 
     __slots__ = ("address", "memory", "nbytes", "selection")
 
-    def __init__(self, selection: Selection, nbytes: int, memory: Any = None) -> None:
+    def __init__(self, selection: Selection, nbytes: int) -> None:
         self.selection = selection.lasting()
         self.nbytes = nbytes
-        self.memory = MPI.buffer.allocate(nbytes) if memory is None else memory
+        self.memory = MPI.buffer.allocate(nbytes)
         self.address: int = self.memory.address
 
     def unpack(self, num_received: int) -> None:

@@ -184,8 +184,7 @@ def gather_each(channel: Channel, span: Any, blocks: list[Selection] | None, roo
     spans = [span] if blocks is None else _others(blocks, root, False)
     c = _spans(spans)
     in_c(lib.pw_collective_gather_each, channel, spans, c, root)
-    if blocks is not None:
-        _land(spans, c)
+    _land(spans, c)
 
 
 def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, root: int) -> None:
@@ -193,8 +192,7 @@ def scatter_each(channel: Channel, blocks: list[Selection] | None, span: Any, ro
     spans = [span] if blocks is None else _others(blocks, root, True)
     c = _spans(spans)
     in_c(lib.pw_collective_scatter_each, channel, spans, c, root)
-    if blocks is None:
-        _land(spans, c)
+    _land(spans, c)
 
 
 def _others(blocks: list[Selection], rank: int, filled: bool) -> list[Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.bracket import bracket
-from pagewire.transport.facade.communicators import arrive_on, private
+from pagewire.transport.facade.bracket import bracket, replace_calls
+from pagewire.transport.facade.communicators import arrive_on, private, ranks_in
 from pagewire.transport.facade.native_calls import go_around
-from pagewire.transport.facade.patching import native, replace_all
+from pagewire.transport.facade.patching import native, replace_each
 from pagewire.transport.facade.progress import turn
 from pagewire.transport.facade.rank import here
 
@@ -52,9 +52,10 @@ def _opening(owner: type, name: str, position: int) -> Callable[..., Any]:
     return bracket(f"{owner.__name__}.{name}", make)
 
 
-def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
-    """A method that all members call; after the `last` one the window or file is gone."""
+def _collective(owner: type, name: str) -> Callable[..., Any]:
+    """A method that all members call."""
     original = native(owner, name)
+    is_last = name in ("Free", "Close")
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if name not in _MANAGEMENT:
@@ -64,7 +65,7 @@ def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
         if comm is not None:
             arrive_on(comm)
         result = original(self, *args, **kwargs)
-        if last and comm is not None:
+        if is_last and comm is not None:
             del here.meeting_places[key]
             _free(comm)
         return result
@@ -75,12 +76,7 @@ def _collective(owner: type, name: str, last: bool) -> Callable[..., Any]:
 def _members(window: MPI.Win, group: MPI.Group) -> tuple[Any, list[int]]:
     """The window's private communicator and the group's ranks there; none if it has none."""
     comm = here.meeting_places.get((MPI.Win, window.handle))
-    if comm is None:
-        return None, []
-    everyone = comm.Get_group()
-    ranks = [int(rank) for rank in group.Translate_ranks(None, everyone)]
-    everyone.Free()
-    return comm, ranks
+    return comm, [] if comm is None else ranks_in(comm, group)
 
 
 def Post(self: MPI.Win, group: MPI.Group, assertion: int = 0) -> None:
@@ -104,7 +100,7 @@ def Start(self: MPI.Win, group: MPI.Group, assertion: int = 0) -> None:
 def Wait(self: MPI.Win) -> bool:
     here.calls.go_around(0)
     while not _test_epoch(self):
-        turn(_describe_wait)
+        turn(lambda: "the Complete of a window's origins")
     return True
 
 
@@ -112,26 +108,13 @@ def _describe_post(target: int) -> str:
     return f"the Post of rank {target} of a window's communicator"
 
 
-def _describe_wait() -> str:
-    return "the Complete of a window's origins"
-
-
 def install() -> None:
-    epochs: dict[str, Callable[..., Any]] = {"Post": Post, "Start": Start, "Wait": Wait}
-    replace_all(MPI.Win, {name: bracket(f"Win.{name}", body) for name, body in epochs.items()})
-    constructors = {"Create": 3, "Allocate": 3, "Allocate_shared": 3, "Create_dynamic": 1}
-    replace_all(MPI.Win, {name: _opening(MPI.Win, name, at) for name, at in constructors.items()})
-    replace_all(
-        MPI.Win, {name: _collective(MPI.Win, name, name == "Free") for name in ("Fence", "Free")}
-    )
-    replace_all(MPI.File, {"Open": _opening(MPI.File, "Open", 0)})
+    replace_calls(MPI.Win, {"Post": Post, "Start": Start, "Wait": Wait}, "Win.")
+    positions = {"Create": 3, "Allocate": 3, "Allocate_shared": 3, "Create_dynamic": 1}
+    replace_each(MPI.Win, positions, lambda name: _opening(MPI.Win, name, positions[name]))
+    replace_each(MPI.Win, ("Fence", "Free"), partial(_collective, MPI.Win))
+    replace_each(MPI.File, ("Open",), lambda name: _opening(MPI.File, name, 0))
     names = [name for name in MPI.File.__dict__ if name.endswith(("_all", "_ordered"))]
+    names = [name for name in names if not name.startswith("I")]
     names += [name for name in _MANAGEMENT if name != "Free"]
-    replace_all(
-        MPI.File,
-        {
-            name: _collective(MPI.File, name, name == "Close")
-            for name in names
-            if not name.startswith("I")
-        },
-    )
+    replace_each(MPI.File, names, partial(_collective, MPI.File))

@@ -128,11 +128,3 @@ int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t n
     *out = &self->base;
     return PW_OK;
 }
-
-void pw_wire_mpi_read_counters(const pw_wire *wire, pw_wire_counters *out)
-{
-    const wire_mpi *self = (const wire_mpi *)wire;
-    *out = (pw_wire_counters){
-        .num_near = self->num_near, .num_far = self->num_far, .num_by_mpi = self->num_by_mpi};
-    if (self->shared) pw_shared_read_counters(self->shared, &out->shared);
-}

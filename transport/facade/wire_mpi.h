@@ -8,18 +8,11 @@
 #include "node/wires/wire.h"
 
 /* cdef begin */
-typedef struct {
-    uint32_t num_near, num_far; /* peers by shared memory, by MPI */
-    pw_shared_counters shared;  /* bursts sent */
-    uint64_t num_by_mpi;
-} pw_wire_counters;
-
 /* comm: the wire's alone; the caller frees it after close. shared: agreed upon by all nodes, NULL:
  * all go by MPI; the wire takes it, also when it fails. PW_ERR_NOMEM; PW_ERR_HOST: MPI failed, why
  * is written to reason. Bursts that wait at close are lost: let all nodes be done before. */
 int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t node,
                        uint32_t num_nodes, pw_shared_bursts *shared, char *reason,
                        size_t reason_bytes, pw_wire **out);
-void pw_wire_mpi_read_counters(const pw_wire *wire, pw_wire_counters *out);
 /* cdef end */
 #endif

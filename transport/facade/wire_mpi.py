@@ -1,7 +1,5 @@
 """Makes the wire in C of an MPI program: see wire_mpi.h. The ranks exchange here what it needs."""
 
-import errno
-import os
 from typing import Any
 
 from mpi4py import MPI
@@ -26,8 +24,6 @@ class WireMpi:
         self.comm: MPI.Intracomm = native(MPI.Comm, "Dup")(MPI.COMM_WORLD)
         self.rank: int = self.comm.Get_rank()
         self.size: int = self.comm.Get_size()
-        self.refusal = ""
-        """Why a rank of this host is not reached by shared memory; empty when all are."""
         shared = self._share(mode)
         out = ffi.new("pw_wire **")
         reason = ffi.new("char[]", _REASON_BYTES)
@@ -46,20 +42,6 @@ class WireMpi:
         check(code, "making the wire")
         self.pointer: Any = out[0]
 
-    def counters(self) -> dict[str, int]:
-        """Peers and bursts sent, by the way they take. While the wire is open."""
-        found = ffi.new("pw_wire_counters *")
-        lib.pw_wire_mpi_read_counters(self.pointer, found)
-        return {
-            "near_peers": found.num_near,
-            "far_peers": found.num_far,
-            "bursts_short": found.shared.num_short,
-            "bursts_in_place": found.shared.num_in_place,
-            "bursts_copied": found.shared.num_copied,
-            "bursts_waited": found.shared.num_waited,
-            "bursts_by_mpi": found.num_by_mpi,
-        }
-
     def free(self) -> None:
         """Give the communicator back, once the wire is closed. Collective."""
         native(MPI.Comm, "Free")(self.comm)
@@ -73,9 +55,7 @@ class WireMpi:
         facts = ffi.new("pw_segment_facts *")
         if mode == "auto" and self.size > 1:
             code = lib.pw_shared_create(self.rank, self.size, out, facts)
-            if code == lib.PW_ERR_HOST:
-                self.refusal = f"making shared memory: {os.strerror(ffi.errno)}"
-            else:
+            if code != lib.PW_ERR_HOST:  # else all peers are reached by MPI
                 check(code, "making shared memory for the wire")
         shared = out[0]
         everybody = native(MPI.Comm, "allgather")(self.comm, bytes(ffi.buffer(facts)))
@@ -90,8 +70,4 @@ class WireMpi:
             return False
         theirs = ffi.new("pw_segment_facts *")
         ffi.buffer(theirs)[:] = data
-        if check(lib.pw_shared_meet(shared, peer, theirs), f"meeting rank {peer}"):
-            return True
-        if not self.refusal and theirs.pid and ffi.errno != errno.EXDEV:
-            self.refusal = f"the memory of rank {peer}: {os.strerror(ffi.errno)}"
-        return False
+        return bool(check(lib.pw_shared_meet(shared, peer, theirs), f"meeting rank {peer}"))
