@@ -30,6 +30,7 @@ from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.interrupts import Interrupted
 from pagewire.cli.kit.parent import die_with
 from pagewire.cli.launch import launch
+from pagewire.cli.launch.witness import STARTER
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4)
@@ -209,8 +210,8 @@ def _launch_mpi_tests(
     """Exit code of one launch, and the files after the one whose test has ended it."""
     left: list[pathlib.Path] = []
     with guarded_folder("pagewire-test-") as directory:
-        command = [sys.executable, "-P", "-m", "pagewire.cli.checks.testing_rank", directory]
-        command += [*pytest[4:], "--with-mpi", "-m", "mpi", *map(str, files)]
+        command = [STARTER, sys.executable, "-P", "-m", "pagewire.cli.checks.testing_rank"]
+        command += [directory, *pytest[4:], "--with-mpi", "-m", "mpi", *map(str, files)]
         environ = {**os.environ, "PAGEWIRE_RUN_QUIET": "true"}
         outcome = launch.launch_command(num_ranks, command, environ, program="tests")
         for path in sorted(pathlib.Path(directory).glob("*.failed")):

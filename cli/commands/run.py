@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from pagewire.cli.launch import options, program
-from pagewire.cli.launch.witness import fork_rank, rank_of_environment, write_record
+from pagewire.cli.launch.witness import rank_of_environment, tell_of_end, write_record
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, platform
@@ -38,10 +38,9 @@ def main(words: Sequence[str]) -> int:
         raise ConfigError(f"pagewire run starts Python programs; start {chosen.target} itself")
     _check_transport(settings)
     os.environ.setdefault("PAGEWIRE_PROGRAM", chosen.label)
-    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
-    if directory and settings.run.transport == "facade":
-        fork_rank(directory)  # over the fabric pagewire-rank is the witness
-    return _run(chosen, directory)
+    if settings.run.transport == "facade":
+        tell_of_end()  # over the fabric the provider's report does
+    return _run(chosen, os.environ.get("PAGEWIRE_LAUNCH_DIR", ""))
 
 
 def _check_transport(settings: config.Config) -> None:

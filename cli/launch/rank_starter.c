@@ -1,7 +1,7 @@
-/* pagewire-rank COMMAND [ARGS]...: starts a rank's program and waits for it, as `pagewire run` does
- * for Python. mpiexec alone does not tell which rank failed, nor how: with PAGEWIRE_LAUNCH_DIR set
- * the rank's start and end are written there, for the launcher that watches. The program inherits
- * everything, the descriptors of the process manager too, and dies with its starter. */
+/* pagewire-rank COMMAND [ARGS]...: starts a rank's program and waits for it. mpiexec alone does not
+ * tell which rank failed, nor how: with PAGEWIRE_LAUNCH_DIR set the rank's start and end are written
+ * there, for the launcher that watches. The program inherits everything, the descriptors of the
+ * process manager too, and dies with its starter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -32,6 +32,7 @@ from pagewire.cli.kit.app_output import read_lammps
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.program import Program
+from pagewire.cli.launch.witness import STARTER
 from pagewire.native.settings import ConfigError
 
 _MODULE = "pagewire.cli.checks.bench.ranks.app"
@@ -120,7 +121,7 @@ def _run(conditions: Conditions, app: _App, *, plain: bool) -> Mapping[str, floa
         words = (str(path), app.name, *app.arguments.split())
         environ = rank_environ(conditions)
         if plain:
-            command = [sys.executable, "-P", "-m", _MODULE, *words]
+            command = [STARTER, sys.executable, "-P", "-m", _MODULE, *words]
             outcome = launch.launch_command(
                 app.num_ranks, command, environ, program=app.name, stdout=subprocess.DEVNULL
             )
