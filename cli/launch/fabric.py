@@ -8,12 +8,12 @@ otherwise would lead the program's bytes around the NI, so it is an error before
 
 import ctypes
 import dataclasses
-import importlib.util
 import mmap
 import pathlib
 import shutil
 from collections.abc import Mapping
 
+import pagewire
 from pagewire.cli.launch.mpi_choice import LIBRARIES, TITLES, Mpi
 from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
@@ -82,17 +82,13 @@ _REFUSED = {
 
 def folder() -> pathlib.Path:
     """Where provider and marks are installed, if they are."""
-    spec = importlib.util.find_spec("pagewire")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return pathlib.Path(places[0] if places else "", "fabric")
+    return pathlib.Path(pagewire.__path__[0], "fabric")
 
 
 def missing() -> list[str]:
     """Names of the parts that are not installed."""
     here = folder()
-    return [
-        name for name in (PROVIDER, MARKS, MARKS_OPENMPI) if not here.joinpath(name).is_file()
-    ]
+    return [name for name in (PROVIDER, MARKS, MARKS_OPENMPI) if not here.joinpath(name).is_file()]
 
 
 def check_installed() -> None:

@@ -204,7 +204,8 @@ def launch_command(
 ) -> Outcome:
     """Run a command on num_ranks ranks, watched as `launch` does it.
 
-    command: with STARTER in front, if the ranks' records are to be left. folders: where classes that the settings name may lie. group: the run's in its timeline. The
+    command: with STARTER in front, where it leaves the records that tell how its ranks ended.
+    folders: where classes that the settings name may lie. group: the run's in its timeline. The
     report appears when every rank has ended well, where the ranks' output went; raises OutputError
     when it cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What a process of a soak does: bursts of transfers over and over, and samples of what it holds."""
+"""What a process of a soak does: bursts of transfers, and samples of what it holds meanwhile."""
 
 import abc
 import ctypes
