@@ -14,9 +14,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from pagewire.cli.checks.selftest.host_checks import ask_memory
 from pagewire.cli.checks.selftest.versions import version_of
 from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import fabric, mpi_choice
+from pagewire.native import lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.run.settings import config, platform
@@ -219,15 +221,7 @@ def host_facts() -> dict[str, str]:
 def access_checks() -> int:
     """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux
     6.11), and which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
-    from pagewire.native import ffi, lib
-
-    memory = ffi.new("pw_memory **")
-    options = ffi.new("pw_memory_model_options *")
-    if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
-        return 0
-    checks = int(lib.pw_memory_checks_access(memory[0]))
-    lib.pw_memory_destroy(memory[0])
-    return checks
+    return ask_memory(lib.pw_memory_checks_access) or 0
 
 
 def can_populate(advice: int) -> bool:

@@ -45,7 +45,7 @@ class Times:
     virtual_s: float
     """over the NI"""
     blocks_per_s: float = 0.0
-    """that the engines emulated in a second of wall time; 0: nobody has counted"""
+    """that all ranks' engines emulated in a second of wall time; 0: nobody has counted"""
     packets_per_s: float = 0.0
 
 
