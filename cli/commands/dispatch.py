@@ -1,5 +1,6 @@
 """The commands of `pagewire`: the modules of commands, test and sockets, and error lines."""
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,26 +30,16 @@ def sockets() -> int:
     return 0
 
 
-def _test(words: list[str]) -> int:
-    from pagewire.cli.checks import testing
-
-    return testing.main(words)
-
-
-def _sockets(words: list[str]) -> int:
-    from pagewire.cli.commands import sockets as sockets_command
-
-    return sockets_command.main(words)
-
-
-_HANDED_ON: dict[str, Callable[[list[str]], int]] = {"test": _test, "sockets": _sockets}
+_HANDED_ON = {"test": "pagewire.cli.checks.testing", "sockets": "pagewire.cli.commands.sockets"}
+"""Modules whose `main` takes a command's words."""
 
 
 def main(words: Sequence[str]) -> int:
     """Run one command; bad input raises ConfigError."""
     rest = list(words)
     if rest and rest[0] in _HANDED_ON:
-        return _interruptible(lambda: _HANDED_ON[rest[0]](rest[1:]))
+        module = importlib.import_module(_HANDED_ON[rest[0]])
+        return _interruptible(lambda: int(module.main(rest[1:])))
     command = typer.main.get_command(app)
     if rest and rest[0] in ("launch", "compare"):
         with_value = options_with_value(command, rest[0])

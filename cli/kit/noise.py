@@ -2,17 +2,18 @@
 bursts, that fill and drop memory, that fork, that write and read files."""
 
 import contextlib
+import ctypes
 import mmap
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 
-from pagewire.cli.kit.parent import die_with
-
+_PR_SET_PDEATHSIG = 1
 _CHUNK_BYTES = 64 << 20
 _PAGE_BYTES = mmap.PAGESIZE
 
@@ -89,6 +90,13 @@ def processes(kinds: Iterable[str]) -> Iterator[None]:
         yield
 
 
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent is gone, however that came about."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before prctl could see it
+        os._exit(1)
+
+
 if __name__ == "__main__":
-    die_with(int(sys.argv[2]))
+    _die_with(int(sys.argv[2]))
     KINDS[sys.argv[1]]()
