@@ -10,7 +10,9 @@ The programs are this module again:
 python -m pagewire.cli.checks.sockets_stress NODE NODES CONNECTIONS BYTES SEED.
 """
 
+import contextlib
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -21,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 DATA_PORT, REPORT_PORT = 7, 8
 _BLOCK = random.Random(16).randbytes(1 << 20)
@@ -96,42 +99,23 @@ def _receive(end: socket.socket, seed: int) -> int:
     return position
 
 
-def _carry(end: socket.socket, plan: Plan, is_client: bool) -> int:
-    """Both directions at once; how many bytes came. -1: the other side gave up, as was planned."""
+def _carry(end: socket.socket, plan: Plan, is_client: bool) -> None:
+    """Both directions at once, up to where one side gives up, if that is planned."""
     out, back = (plan.up, plan.down) if is_client else (plan.down, plan.up)
     own = "client" if is_client else "server"
     seeds = (plan.seed, plan.seed + 7) if is_client else (plan.seed + 7, plan.seed)
-    received: list[int | Exception] = []
-
-    def take() -> None:
-        try:
-            received.append(_receive(end, seeds[1]))
-        except (OSError, ValueError) as error:
-            received.append(error)
-
-    taker = threading.Thread(target=take)
-    try:
+    with ThreadPoolExecutor(1) as pool, end:
         if plan.given_up_by == own:
             _send(end, seeds[0], out, out // 2)
-            end.close()
-            return -1
-        taker.start()
-        try:
+            return
+        received = pool.submit(_receive, end, seeds[1])
+        broken = contextlib.suppress(OSError) if plan.given_up_by else contextlib.nullcontext()
+        with broken:
             _send(end, seeds[0], out, out)
-        except OSError:
-            if not plan.given_up_by:
-                raise
-        taker.join()
-    finally:
-        end.close()
-    (found,) = received
-    if isinstance(found, ValueError) or (isinstance(found, OSError) and not plan.given_up_by):
-        raise found
-    if plan.given_up_by:
-        return -1
-    if found != back:
-        raise ValueError(f"{found} bytes of {back} of {plan.seed}")
-    return back
+        with broken:
+            found = received.result()
+            if found != back and not plan.given_up_by:
+                raise ValueError(f"{found} bytes of {back} of {plan.seed}")
 
 
 def _in_child(work: Callable[[], object]) -> int:
@@ -149,26 +133,31 @@ def _in_child(work: Callable[[], object]) -> int:
         os._exit(exit_code)
 
 
+def _do(plan: Plan, work: Callable[[], None], side: str, failures: list[str]) -> None:
+    """One side of a connection, in a process of its own if that is planned."""
+    try:
+        if not plan.forks:
+            work()
+        elif _in_child(work):
+            failures.append(f"a forked process of the {side} failed")
+    except (OSError, ValueError) as error:
+        failures.append(repr(error))
+
+
 # ---- node 0
 
 
 def _serve_one(end: socket.socket, failures: list[str]) -> None:
-    try:
-        head = b""
-        while len(head) < _HEAD.size and (got := end.recv(_HEAD.size - len(head))):
-            head += got
-        if len(head) < _HEAD.size:
-            end.close()  # of a process that was killed
-            return
-        plan = Plan.read(head)
-        if not plan.forks:
-            _carry(end, plan, is_client=False)
-        elif _in_child(lambda: _carry(end, plan, is_client=False)):
-            raise ValueError("a forked process of the server failed")
-    except (OSError, ValueError) as error:
-        failures.append(repr(error))
-    finally:
-        end.close()
+    head = b""
+    with end:
+        try:
+            while len(head) < _HEAD.size and (got := end.recv(_HEAD.size - len(head))):
+                head += got
+        except OSError as error:
+            failures.append(repr(error))
+        if len(head) == _HEAD.size:  # else it was of a process that was killed
+            plan = Plan.read(head)
+            _do(plan, lambda: _carry(end, plan, is_client=False), "server", failures)
 
 
 def _serve(num_clients: int) -> None:
@@ -214,10 +203,10 @@ def _dial(port: int) -> socket.socket:
             time.sleep(0.02)
 
 
-def _call(plan: Plan) -> int:
+def _call(plan: Plan) -> None:
     end = _dial(DATA_PORT)
     end.sendall(plan.head)
-    return _carry(end, plan, is_client=True)
+    _carry(end, plan, is_client=True)
 
 
 def _be_killed() -> None:
@@ -229,26 +218,11 @@ def _be_killed() -> None:
 
 def _work(wanted: list[Plan]) -> dict[str, object]:
     failures: list[str] = []
-    received: list[int] = []
-
-    def one(plan: Plan) -> None:
-        try:
-            if not plan.forks:
-                received.append(_call(plan))
-            elif _in_child(lambda: _call(plan)):
-                failures.append("a forked process of the client failed")
-            else:
-                received.append(-1 if plan.given_up_by else plan.down)
-        except (OSError, ValueError) as error:
-            failures.append(repr(error))
-
-    threads = [threading.Thread(target=one, args=(plan,)) for plan in wanted]
-    for thread in threads:
-        thread.start()
-    if _in_child(_be_killed) != -signal.SIGKILL:
-        failures.append("a process was not killed in the middle")
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        for plan in wanted:
+            pool.submit(_do, plan, functools.partial(_call, plan), "client", failures)
+        if _in_child(_be_killed) != -signal.SIGKILL:
+            failures.append("a process was not killed in the middle")
     whole = [plan for plan in wanted if not plan.given_up_by]
     return {
         "failures": failures,

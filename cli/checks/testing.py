@@ -22,14 +22,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
+from pagewire.cli.kit import noise
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.interrupts import Interrupted
-from pagewire.cli.kit.parent import die_with
 from pagewire.cli.launch import launch
+from pagewire.cli.launch.witness import STARTER
 from pagewire.native.settings import ConfigError
 
 RANKS = (1, 2, 4)
@@ -51,13 +52,6 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) \S*?(\w+\.py::.+?)(?: - .*)?$", re.MULTI
 
 _FAILED_IN_C = re.compile(r"^ *\d+/\d+ (?:\S+:)?(\S+) +(?:FAIL|TIMEOUT|ERROR)\b", re.MULTILINE)
 _PASSED_IN_C = re.compile(r"^Ok: +(\d+)", re.MULTILINE)
-
-_BUSY = f"""import sys
-from {die_with.__module__} import die_with
-die_with(int(sys.argv[1]))
-while True: pass
-"""
-"""Of a process that computes until this one has ended."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -99,7 +93,7 @@ def main(words: Sequence[str]) -> int:
 def _repeat(num_runs: int, num_beside: int, words: Sequence[str]) -> int:
     """Run the command with these words so often, a line for each run; 0 when all passed."""
     failed_runs = 0
-    with _busy(num_beside):
+    with noise.processes(["computing"] * num_beside):
         for run_idx in range(num_runs):
             begun_s = time.monotonic()
             with tempfile.TemporaryFile() as output:
@@ -112,16 +106,6 @@ def _repeat(num_runs: int, num_beside: int, words: Sequence[str]) -> int:
             print(f"run {run_idx + 1}: {took_s:.0f} s, {_tally(said, code)}", flush=True)
     print(f"pagewire test: {num_runs - failed_runs} of {num_runs} runs passed")
     return 1 if failed_runs else 0
-
-
-@contextlib.contextmanager
-def _busy(num_processes: int) -> Iterator[None]:
-    command = [sys.executable, "-P", "-c", _BUSY, str(os.getpid())]
-    with contextlib.ExitStack() as stack:
-        for _ in range(num_processes):
-            process = stack.enter_context(subprocess.Popen(command))
-            stack.callback(process.kill)
-        yield
 
 
 def _tally(said: str, code: int) -> str:
@@ -209,8 +193,8 @@ def _launch_mpi_tests(
     """Exit code of one launch, and the files after the one whose test has ended it."""
     left: list[pathlib.Path] = []
     with guarded_folder("pagewire-test-") as directory:
-        command = [sys.executable, "-P", "-m", "pagewire.cli.checks.testing_rank", directory]
-        command += [*pytest[4:], "--with-mpi", "-m", "mpi", *map(str, files)]
+        command = [STARTER, sys.executable, "-P", "-m", "pagewire.cli.checks.testing_rank"]
+        command += [directory, *pytest[4:], "--with-mpi", "-m", "mpi", *map(str, files)]
         environ = {**os.environ, "PAGEWIRE_RUN_QUIET": "true"}
         outcome = launch.launch_command(num_ranks, command, environ, program="tests")
         for path in sorted(pathlib.Path(directory).glob("*.failed")):

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pagewire.cli.launch.witness import rank_of_environment, run_witnessed
+from pagewire.cli.launch.witness import rank_of_environment, tell_of_end
 
 
 class _EndAtFirstFailure:
@@ -58,4 +58,5 @@ def _run(directory: str, words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_witnessed(lambda: _run(sys.argv[1], sys.argv[2:]))
+    tell_of_end()
+    sys.exit(_run(sys.argv[1], sys.argv[2:]))

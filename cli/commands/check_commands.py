@@ -9,7 +9,7 @@ import typer
 
 from pagewire.cli.commands import completion
 from pagewire.cli.commands.application import app
-from pagewire.cli.commands.run_commands import Ranks
+from pagewire.cli.commands.run_commands import OF_THE_MACHINE, Ranks
 from pagewire.cli.commands.setting_options import Given, takes_settings
 from pagewire.cli.launch import launch as launcher
 from pagewire.cli.launch import program
@@ -121,7 +121,7 @@ def info(
 
 
 @app.command()
-@takes_settings("memory", "policy", "timeout", "err", "eager_limit", "platform", "transport", "mpi")
+@takes_settings(*OF_THE_MACHINE, "transport", "mpi")
 def stress(
     ranks: Ranks,
     minutes: Annotated[float, typer.Option(help="how long, e.g. 0.5")] = 5.0,

@@ -41,15 +41,113 @@ _MAX_NAMED = 8
 
 
 @dataclasses.dataclass(slots=True)
-class _Ended:
-    """How the runs came to their end."""
+class _Comparison:
+    """What is compared, and how its runs came to their end."""
 
-    failures: dict[Choice, str]
+    num_ranks: int
+    chosen: Program
+    wanted: Wanted
+    refer_to: Mapping[Choice, Choice]
+    """By row, the one that its ratios refer to."""
+    needed: set[Choice]
+    """Without a run of these there is no comparison."""
+    runs: Sequence[Run]
+    failures: dict[Choice, str] = dataclasses.field(default_factory=dict)
     """Rows that the table has no figures of."""
     interrupt: Interrupted | None = None
     exit_code: int = 0
     reason: str = ""
     """Of an end before the last run; empty: all have run."""
+
+    def check_settings(self, environ: Mapping[str, str]) -> None:
+        """Give each run its environment, and see which rows' settings are refused."""
+        for each in self.runs:
+            each.environ = dict(environ)
+            options.apply(options.as_environment(each.assignments), each.environ)
+            try:
+                launch.check_settings(each.environ, self.chosen)
+            except ConfigError as error:
+                if each.choice in self.needed:
+                    raise
+                self.failures[each.choice] = str(error)
+
+    def run_all(self, display: progress.Display) -> None:
+        """Run one after the other, up to the first that is needed and fails, or a signal."""
+        num_skipped = 0
+        try:
+            for idx, each in enumerate(self.runs):
+                if each.choice in self.failures:
+                    num_skipped += 1
+                    continue
+                is_shown = not self.wanted.quiet_app and each.is_first
+                what = f"{self.chosen.label} on {self.num_ranks} ranks, "
+                display.begin(each.name, what=what, is_hidden=is_shown, num_skipped=num_skipped)
+                num_skipped = 0
+                output = None if is_shown else subprocess.DEVNULL
+                group = request.Group(idx, each.choice.name)
+                outcome = launch.launch(
+                    self.num_ranks, self.chosen, each.environ, stdout=output, group=group
+                )
+                display.end()
+                if outcome.failure and each.choice in self.needed:
+                    progress.say(f"{outcome.failure}; comparison ended at {each.name}")
+                    self.exit_code, self.reason = outcome.exit_code, outcome.failure
+                    return
+                if outcome.failure:
+                    progress.say(f"{outcome.failure}; the comparison goes on without {each.name}")
+                    self.failures[each.choice] = outcome.failure
+                    continue
+                each.document = _read_report(each.report, self.chosen)
+                each.report.unlink()
+        except Interrupted as interrupt:
+            self.interrupt, self.reason = interrupt, interrupt.sentence
+
+    def result(self) -> dict[str, Any]:
+        """What the JSON file holds; rows without any run that has ended are left out."""
+        entries: list[dict[str, Any]] = []
+        documents: list[dict[str, Any]] = []
+        by_choice: dict[Choice, dict[str, Any]] = {}
+        for choice, reference in self.refer_to.items():
+            named = {"name": choice.name, "sweep": dict(choice.point), "baseline": reference.name}
+            own = {key: getattr(choice, key) for key in ("memory", "policy", "translation")}
+            if choice in self.failures:
+                entries.append({**named, **own, "failure": self.failures[choice]})
+                continue
+            found = [each.document for each in self.runs if each.choice == choice and each.counts]
+            found = [document for document in found if document]
+            if not found:
+                continue
+            documents.append(found[0])
+            entry: dict[str, Any] = {**named, **found[0]["summary"]}
+            first = documents[0]["summary"]["received_hashes"]
+            entry["received_alike"] = [
+                all(run["summary"]["received_hashes"][idx] == expected for run in found)
+                for idx, expected in enumerate(first)
+            ]
+            if self.wanted.num_runs > 1:
+                entry["repetitions"] = repetitions.of_reports(found)
+            entries.append(entry)
+            by_choice[choice] = entry
+        for choice, entry in by_choice.items():
+            entry["slowdown"] = _slowdown(entry, by_choice.get(self.refer_to[choice]))
+        result: dict[str, Any] = {
+            "program": self.chosen.label,
+            "ranks": self.num_ranks,
+            "compute": self.wanted.compute,
+            "baseline": self.wanted.baseline or next(iter(self.refer_to)).name,
+            "entries": entries,
+            "settings": _common_settings(documents) if documents else {},
+            "reports": documents,
+        }
+        if self.reason:
+            planned = [each for each in self.runs if each.choice not in self.failures]
+            missing = [each.name for each in planned if not each.document]
+            result["incomplete"] = {
+                "reason": self.reason,
+                "planned_runs": len(planned),
+                "missing_runs": missing,
+            }
+        return result
 
 
 def compare(num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted: Wanted) -> int:
@@ -75,25 +173,26 @@ def compare(num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted:
     with guarded_folder("pagewire-compare-") as directory:
         trace_path = base.run.trace
         runs = plan(rows, wanted.compute, wanted.num_runs, directory, is_traced=bool(trace_path))
-        failures = _check(runs, environ, chosen, needed)
+        comparison = _Comparison(num_ranks, chosen, wanted, refer_to, needed, runs)
+        comparison.check_settings(environ)
         with (
             noise.beside(wanted.with_noise),
             progress.Display(len(runs), quiet=wanted.quiet) as display,
         ):
-            ended = _run_all(num_ranks, chosen, runs, failures, needed, wanted, display)
+            comparison.run_all(display)
         if trace_path:
             parts = sorted(pathlib.Path(directory).glob("*.trace"))
             if parts:
                 request.join(parts, trace_path)
-    result = _result(num_ranks, chosen, runs, refer_to, ended, wanted)
+    result = comparison.result()
     if result["entries"] and result["reports"]:
         _show(result, wanted)
-    elif ended.reason:
+    elif comparison.reason:
         progress.say("no run of the comparison had ended: nothing is shown or written")
-    if ended.interrupt is not None:
-        raise ended.interrupt
-    if ended.reason:
-        return ended.exit_code
+    if comparison.interrupt is not None:
+        raise comparison.interrupt
+    if comparison.reason:
+        return comparison.exit_code
     if wanted.must_be_equal and any(
         entry["repetitions"]["differences"] for entry in result["entries"] if "repetitions" in entry
     ):
@@ -109,124 +208,10 @@ def check(wanted: Wanted) -> None:
     check_number(1, wanted.num_runs)
     if wanted.must_be_equal and wanted.num_runs == 1:
         raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
-    launch.check_writable("--json", wanted.json_path)
-    launch.check_writable("--csv", wanted.csv_path)
-    launch.check_writable("--plot", wanted.plot_path)
-    launch.check_writable("--html", wanted.html_path)
+    for name in ("json", "csv", "plot", "html"):
+        launch.check_writable(f"--{name}", getattr(wanted, f"{name}_path"))
     if wanted.plot_path:
         compare_files.check_picture(wanted.plot_path)
-
-
-def _check(
-    runs: Sequence[Run], environ: Mapping[str, str], chosen: Program, needed: set[Choice]
-) -> dict[Choice, str]:
-    """Give each run its environment; rows whose settings are refused, of those not needed."""
-    failures: dict[Choice, str] = {}
-    for each in runs:
-        each.environ = dict(environ)
-        options.apply(options.as_environment(each.assignments), each.environ)
-        try:
-            launch.check_settings(each.environ, chosen)
-        except ConfigError as error:
-            if each.choice in needed:
-                raise
-            failures[each.choice] = str(error)
-    return failures
-
-
-def _run_all(
-    num_ranks: int,
-    chosen: Program,
-    runs: Sequence[Run],
-    failures: dict[Choice, str],
-    needed: set[Choice],
-    wanted: Wanted,
-    display: progress.Display,
-) -> _Ended:
-    """Run one after the other, up to the first that is needed and fails, or a signal."""
-    ended = _Ended(failures)
-    num_skipped = 0
-    try:
-        for idx, each in enumerate(runs):
-            if each.choice in failures:
-                num_skipped += 1
-                continue
-            is_shown = not wanted.quiet_app and each.is_first
-            what = f"{chosen.label} on {num_ranks} ranks, "
-            display.begin(each.name, what=what, is_hidden=is_shown, num_skipped=num_skipped)
-            num_skipped = 0
-            output = None if is_shown else subprocess.DEVNULL
-            group = request.Group(idx, each.choice.name)
-            outcome = launch.launch(num_ranks, chosen, each.environ, stdout=output, group=group)
-            display.end()
-            if outcome.failure and each.choice in needed:
-                progress.say(f"{outcome.failure}; comparison ended at {each.name}")
-                ended.exit_code, ended.reason = outcome.exit_code, outcome.failure
-                return ended
-            if outcome.failure:
-                progress.say(f"{outcome.failure}; the comparison goes on without {each.name}")
-                failures[each.choice] = outcome.failure
-                continue
-            each.document = _read_report(each.report, chosen)
-            each.report.unlink()
-    except Interrupted as interrupt:
-        ended.interrupt, ended.reason = interrupt, interrupt.sentence
-    return ended
-
-
-def _result(
-    num_ranks: int,
-    chosen: Program,
-    runs: Sequence[Run],
-    refer_to: Mapping[Choice, Choice],
-    ended: _Ended,
-    wanted: Wanted,
-) -> dict[str, Any]:
-    """What the JSON file holds; rows without any run that has ended are left out."""
-    entries: list[dict[str, Any]] = []
-    documents: list[dict[str, Any]] = []
-    by_choice: dict[Choice, dict[str, Any]] = {}
-    for choice, reference in refer_to.items():
-        named = {"name": choice.name, "sweep": dict(choice.point), "baseline": reference.name}
-        own = {key: getattr(choice, key) for key in ("memory", "policy", "translation")}
-        if choice in ended.failures:
-            entries.append({**named, **own, "failure": ended.failures[choice]})
-            continue
-        found = [each.document for each in runs if each.choice == choice and each.counts]
-        found = [document for document in found if document]
-        if not found:
-            continue
-        documents.append(found[0])
-        entry: dict[str, Any] = {**named, **found[0]["summary"]}
-        first = documents[0]["summary"]["received_hashes"]
-        entry["received_alike"] = [
-            all(run["summary"]["received_hashes"][idx] == expected for run in found)
-            for idx, expected in enumerate(first)
-        ]
-        if wanted.num_runs > 1:
-            entry["repetitions"] = repetitions.of_reports(found)
-        entries.append(entry)
-        by_choice[choice] = entry
-    for choice, entry in by_choice.items():
-        entry["slowdown"] = _slowdown(entry, by_choice.get(refer_to[choice]))
-    result: dict[str, Any] = {
-        "program": chosen.label,
-        "ranks": num_ranks,
-        "compute": wanted.compute,
-        "baseline": wanted.baseline or next(iter(refer_to)).name,
-        "entries": entries,
-        "settings": _common_settings(documents) if documents else {},
-        "reports": documents,
-    }
-    if ended.reason:
-        planned = [each for each in runs if each.choice not in ended.failures]
-        missing = [each.name for each in planned if not each.document]
-        result["incomplete"] = {
-            "reason": ended.reason,
-            "planned_runs": len(planned),
-            "missing_runs": missing,
-        }
-    return result
 
 
 def _slowdown(entry: Mapping[str, Any], reference: Mapping[str, Any] | None) -> float | None:

@@ -12,8 +12,6 @@ from pagewire.native.settings import ConfigError
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999")
-_MARKERS = "os^DvPX*"
 _DASHES = ("-", "--", ":", "-.")
 
 
@@ -109,6 +107,8 @@ def _bars(axes: Any, ended: Sequence[Mapping[str, Any]]) -> None:
 def _lines(axes: Any, ended: Sequence[Mapping[str, Any]]) -> None:
     """Over the setting with the most values, which stand at equal distances with their units as
     typed; a line for each strategy and value of the others."""
+    from pagewire.cli.kit.plots import COLOURS, MARKERS
+
     values = {
         name: list(dict.fromkeys(entry["sweep"][name] for entry in ended))
         for name in ended[0]["sweep"]
@@ -128,9 +128,9 @@ def _lines(axes: Any, ended: Sequence[Mapping[str, Any]]) -> None:
             [_time_ms(entry) for entry in of_line],
             yerr=deviations if any(deviations) else None,
             label=", ".join(part for part in parts if part),
-            color=_COLOURS[idx % len(_COLOURS)],
-            marker=_MARKERS[idx % len(_MARKERS)],
-            linestyle=_DASHES[idx // len(_COLOURS) % len(_DASHES)],
+            color=COLOURS[idx % len(COLOURS)],
+            marker=MARKERS[idx % len(MARKERS)],
+            linestyle=_DASHES[idx // len(COLOURS) % len(_DASHES)],
             capsize=3,
         )
     axes.set_xticks(range(len(values[over])), values[over])

@@ -215,38 +215,22 @@ def plan(
     record, replay = (f"run.compute_{verb}={directory}/compute" for verb in ("record", "replay"))
     recording = ["run.compute=measured", record]
     replaying = ["run.compute=replay", replay]
-    wanted: list[tuple[Choice, list[str], bool, bool]] = []
+    runs: list[Run] = []
 
-    def traces(idx: int, is_first: bool) -> list[str]:
-        if not is_traced:
-            return []
-        return [f"run.trace={directory}/{idx:05}.trace" if is_first else "run.trace="]
+    def add(choice: Choice, times: list[str], *, is_first: bool, counts: bool = True) -> None:
+        name = f"{directory}/{len(runs):05}"
+        report = pathlib.Path(f"{name}.json")
+        own = [f"run.json={report}", "run.html=", "run.hash_received=true"]
+        if is_traced:
+            own.append(f"run.trace={name}.trace" if is_first else "run.trace=")
+        runs.append(Run(choice, [*choice.assignments, *own, *times], report, is_first, counts))
 
     for choice in rows:
         for run in range(num_runs):
             times = [f"run.compute={compute}"]
             if compute == "replay":
-                times = replaying
-                if not wanted:
-                    times = recording
-                    if num_runs > 1:
-                        wanted.append((choice, recording, False, False))
-                        times = replaying
-            wanted.append((choice, times, run == 0, True))
-    return [
-        Run(
-            choice,
-            [
-                *choice.assignments,
-                f"run.json={directory}/{idx:05}.json",
-                "run.html=",
-                "run.hash_received=true",
-                *traces(idx, is_first),
-                *times,
-            ],
-            pathlib.Path(f"{directory}/{idx:05}.json"),
-            is_first,
-            counts,
-        )
-        for idx, (choice, times, is_first, counts) in enumerate(wanted)
-    ]
+                if not runs and num_runs > 1:
+                    add(choice, recording, is_first=False, counts=False)
+                times = replaying if runs else recording
+            add(choice, times, is_first=run == 0)
+    return runs

@@ -1,7 +1,6 @@
 """`pagewire info`: settings with their origin, platform costs, versions, what this host can do."""
 
 import dataclasses
-import importlib.metadata
 import inspect
 import mmap
 import os
@@ -12,10 +11,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
+from pagewire.cli.checks.selftest.host_checks import ask_memory
+from pagewire.cli.checks.selftest.versions import version_of
 from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import fabric, mpi_choice
+from pagewire.native import lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.run.settings import config, platform
@@ -92,7 +95,7 @@ def _table(
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
-        table.add_row(*map(_plain, row))
+        table.add_row(*map(escape, row))
     return table
 
 
@@ -147,7 +150,7 @@ def _settings_table(current: config.Config, section: str = "") -> Table:
         # Durations and sizes are shown with their unit.
         unit = "" if each.declaration.kind in ("duration", "size") else each.declaration.unit
         cells = (each.name, each.text, each.default_text, unit, each.source, each.declaration.help)
-        table.add_row(*(_plain(cell) for cell in cells), style=style)
+        table.add_row(*(escape(cell) for cell in cells), style=style)
     return table
 
 
@@ -157,14 +160,14 @@ def _extensions_table(registry: Registry[Any], chosen: str) -> Table:
     table = _table(f"{kind} ({registry.setting})", ("name", "is", "runs in"))
     for name, each in registry.entries().items():
         where = "C" if each.cls is None else "Python"
-        table.add_row(name, _plain(each.help), where, style="bold" if name == chosen else None)
+        table.add_row(name, escape(each.help), where, style="bold" if name == chosen else None)
     if chosen in registry.entries():
         table.add_row("module:Class", f"your own {kind}: docs/extending.md", "Python")
         return table
     own = registry.load(chosen)
     if own is not None:
         text = (inspect.getdoc(own) or "").partition("\n")[0]
-        table.add_row(chosen, _plain(text), f"Python, {inspect.getfile(own)}", style="bold")
+        table.add_row(chosen, escape(text), f"Python, {inspect.getfile(own)}", style="bold")
     return table
 
 
@@ -183,7 +186,7 @@ def _costs_table(machine: platform.Platform) -> Table:
     for rows in costs, [(name, each.value, each) for name, each in machine.table_origins.items()]:
         for name, given, each in rows:
             cells = (name, given, each.unit, each.platform, each.source, each.assumed)
-            table.add_row(*map(_plain, cells))
+            table.add_row(*map(escape, cells))
         table.add_section()
     return table
 
@@ -196,13 +199,13 @@ def host_facts() -> dict[str, str]:
     """Versions of the parts, and the features of the kernel that the host backend needs."""
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return {
-        "pagewire": _version("pagewire"),
+        "pagewire": version_of("pagewire"),
         "Python": sys.version.split()[0],
-        "mpi4py": _version("mpi4py"),
+        "mpi4py": version_of("mpi4py"),
         "MPI library": _mpi_library(),
         "libfabric provider": _provider(),
         "libfabric of the MPI": _libfabric(),
-        "numpy": _version("numpy"),
+        "numpy": version_of("numpy"),
         "kernel": host.release(),
         "cores": str(os.cpu_count()),
         "page size": f"{mmap.PAGESIZE} bytes",
@@ -218,15 +221,7 @@ def host_facts() -> dict[str, str]:
 def access_checks() -> int:
     """What the kernel tells of mapped pages: their mapping's permissions (PROCMAP_QUERY, Linux
     6.11), and which of them a write would copy first (/proc/self/pagemap); PW_CHECKS_*."""
-    from pagewire.native import ffi, lib
-
-    memory = ffi.new("pw_memory **")
-    options = ffi.new("pw_memory_model_options *")
-    if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
-        return 0
-    checks = int(lib.pw_memory_checks_access(memory[0]))
-    lib.pw_memory_destroy(memory[0])
-    return checks
+    return ask_memory(lib.pw_memory_checks_access) or 0
 
 
 def can_populate(advice: int) -> bool:
@@ -275,17 +270,5 @@ def _huge_pages() -> str:
         return "not in this kernel"
 
 
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _plain(text: str) -> str:
-    """Text whose square brackets are not taken for rich's markup."""
-    return text.replace("[", "\\[")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pagewire.cli.commands.compare_table import numbers
+from pagewire.cli.kit.numbers import deviation
 from pagewire.run.report.counters import COUNTER_GROUPS
 
 OF_THE_HOST = frozenset({"wall_time_s", "peak_rss_bytes", *COUNTER_GROUPS["emulator"]})
@@ -90,9 +91,7 @@ def of_reports(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "runs": len(runs),
         "mean": {key: statistics.fmean(each) for key, each in values.items()},
-        "deviation": {
-            key: statistics.stdev(each) if len(each) > 1 else 0.0 for key, each in values.items()
-        },
+        "deviation": {key: deviation(each) for key, each in values.items()},
         "figures": len(runs[0]),
         "virtual_times_ns": [document["totals"]["virtual_time_ns"] for document in documents],
         "differences": [

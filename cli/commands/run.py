@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from pagewire.cli.launch import options, program
-from pagewire.cli.launch.witness import fork_rank, rank_of_environment, write_record
+from pagewire.cli.launch.witness import rank_of_environment, tell_of_end, write_record
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, platform
@@ -38,10 +38,9 @@ def main(words: Sequence[str]) -> int:
         raise ConfigError(f"pagewire run starts Python programs; start {chosen.target} itself")
     _check_transport(settings)
     os.environ.setdefault("PAGEWIRE_PROGRAM", chosen.label)
-    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
-    if directory and settings.run.transport == "facade":
-        fork_rank(directory)  # over the fabric pagewire-rank is the witness
-    return _run(chosen, directory)
+    if settings.run.transport == "facade":
+        tell_of_end()  # over the fabric the provider's report does
+    return _run(chosen, os.environ.get("PAGEWIRE_LAUNCH_DIR", ""))
 
 
 def _check_transport(settings: config.Config) -> None:
@@ -70,25 +69,19 @@ def _run(chosen: program.Program, directory: str) -> int:
         if _left_a_call(leaving):  # its peers would wait for what the call was to do
             _print_traceback(leaving)
             code = code or 1
-            _write_note(directory, f"left by SystemExit inside of an MPI call, code {code}", code)
-            _abort(code)
+            _end_all(directory, f"left by SystemExit inside of an MPI call, code {code}", code)
         if code:
-            _write_note(directory, f"ended with exit code {code}", code)
-            _abort(code)
-    except ConfigError as error:
+            _end_all(directory, f"ended with exit code {code}", code)
+    except (ConfigError, OutputError) as error:
         print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
-        _write_note(directory, f"cannot start: {error}", 2)
-        _abort(2)
-    except OutputError as error:
-        print(f"[rank {rank_of_environment()}] pagewire: error: {error}", file=sys.stderr)
-        _write_note(directory, f"ended with an error: {error}", 1)
-        _abort(1)
+        if isinstance(error, ConfigError):
+            _end_all(directory, f"cannot start: {error}", 2)
+        _end_all(directory, f"ended with an error: {error}", 1)
     except BaseException as error:  # noqa: BLE001, whatever a program raises ends the run
         _print_traceback(error)
         text = f"raised {type(error).__name__}"
         detail = ": ".join([str(error).partition("\n")[0], *getattr(error, "__notes__", ())])
-        _write_note(directory, f"{text}: {detail}" if detail else text, 1)
-        _abort(1)
+        _end_all(directory, f"{text}: {detail}" if detail else text, 1)
     return 0
 
 
@@ -154,14 +147,11 @@ def _print_traceback(error: BaseException) -> None:
     sys.stderr.flush()
 
 
-def _write_note(directory: str, reason: str, code: int) -> None:
-    # Before the abort: what ends the other ranks would otherwise look like the first failure.
+def _end_all(directory: str, reason: str, code: int) -> NoReturn:
+    """Leave a note, and end all ranks if MPI is up, else this one."""
+    # The note first: what ends the other ranks would otherwise look like the first failure.
     if directory:
         write_record(directory, "note", {"reason": reason, "code": code})
-
-
-def _abort(code: int) -> NoReturn:
-    """End all ranks if MPI is up, else this one."""
     sys.stdout.flush()
     sys.stderr.flush()
     loaded = sys.modules.get("mpi4py.MPI")

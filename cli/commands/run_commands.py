@@ -23,22 +23,8 @@ Words = Annotated[
     typer.Argument(metavar="PROGRAM [ARGS]...", show_default=False, autocompletion=completion.app),
 ]
 
-
-_OF_A_RANK = (
-    "memory",
-    "policy",
-    "timeout",
-    "err",
-    "eager_limit",
-    "platform",
-    "compute",
-    "strict",
-    "quiet",
-    "json",
-    "html",
-    "trace",
-    "transport",
-)
+OF_THE_MACHINE = ("memory", "policy", "timeout", "err", "eager_limit", "platform")
+_OF_A_RANK = (*OF_THE_MACHINE, "compute", "strict", "quiet", "json", "html", "trace", "transport")
 _OF_MPIEXEC = ("mpi", "hosts", "mpiexec_options")
 
 
@@ -159,19 +145,7 @@ def experiment(
 
 
 @app.command("env")
-@takes_settings(
-    "memory",
-    "policy",
-    "timeout",
-    "err",
-    "eager_limit",
-    "platform",
-    "compute",
-    "quiet",
-    "mpi",
-    "hosts",
-    "mpiexec_options",
-)
+@takes_settings(*OF_THE_MACHINE, "compute", "quiet", *_OF_MPIEXEC)
 def environment(
     ranks: Ranks,
     directory: Annotated[

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pagewire.cli.kit.lists import print_list
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.counters import COUNTER_GROUPS, TIME_KEYS
 
@@ -44,9 +45,7 @@ def show(name: str) -> int:
         json.dump(load(name), sys.stdout, indent=2, ensure_ascii=False)
         print()
         return 0
-    width = max(map(len, names()))
-    for each in names():
-        print(f"{each.ljust(width)}  {_read(each)['description']}")
+    print_list({each: str(_read(each)["description"]) for each in names()})
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pagewire.cli.experiments import registry
 from pagewire.cli.experiments.apps import KINDS
-from pagewire.cli.kit import output, points, progress
+from pagewire.cli.kit import output, points, progress, space
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.interrupts import Interrupted
 from pagewire.cli.kit.lists import print_list
@@ -57,8 +57,10 @@ def run(
     if trace and resumes:
         raise ConfigError("--resume with --trace: points that were kept have no timeline")
     output.check_plots()
-    output.check_folder(folder)
-    command = _Command(folder, resumes, pathlib.Path(cache or points.default_folder()), quiet)
+    space.make("--output", folder)
+    command = _Command(
+        folder, resumes, pathlib.Path(cache or space.cache_folder("experiments")), quiet
+    )
     if not trace:
         return _run(chosen, options, command)
     with guarded_folder("pagewire-timelines-") as parts_folder:

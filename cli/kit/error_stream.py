@@ -52,15 +52,3 @@ class ErrorStream:
             pass
         if self.descriptor >= 0:
             os.close(self.descriptor)
-
-
-def take_over(directory: str) -> None:
-    """In a rank's witness: make the pipe of the launcher, if it is of this host, this process's
-    standard error."""
-    try:
-        stream = os.open(f"{directory}/{NAME}", os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # without a reader, too: a pipe's other end is on another host
-        return
-    os.set_blocking(stream, True)
-    os.dup2(stream, _STANDARD_ERROR)
-    os.close(stream)

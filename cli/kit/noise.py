@@ -2,17 +2,18 @@
 bursts, that fill and drop memory, that fork, that write and read files."""
 
 import contextlib
+import ctypes
 import mmap
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from pagewire.cli.kit.parent import die_with
-
+_PR_SET_PDEATHSIG = 1
 _CHUNK_BYTES = 64 << 20
 _PAGE_BYTES = mmap.PAGESIZE
 
@@ -61,29 +62,41 @@ def _use_files() -> None:
                 pass
 
 
-KINDS = {"cores": _take_cores, "memory": _churn_memory, "forks": _fork, "files": _use_files}
+def _compute() -> None:
+    """One core, always."""
+    while True:
+        pass
+
+
+_ALL = {"cores": _take_cores, "memory": _churn_memory, "forks": _fork, "files": _use_files}
+KINDS = {**_ALL, "computing": _compute}
+
+
+def beside(wanted: bool) -> contextlib.AbstractContextManager[None]:
+    """One process of each kind that comes and goes, and one for each core that takes it, while the
+    block runs."""
+    return processes([*_ALL, *["cores"] * ((os.cpu_count() or 1) - 1)] if wanted else [])
 
 
 @contextlib.contextmanager
-def beside(wanted: bool) -> Iterator[None]:
-    """One process of each kind, and one for each core that takes it, while the block runs."""
-    if not wanted:
-        yield
-        return
-    kinds = [*KINDS, *["cores"] * ((os.cpu_count() or 1) - 1)]
-    processes = []
-    try:
+def processes(kinds: Iterable[str]) -> Iterator[None]:
+    """Of these KINDS, while the block runs."""
+    command = [sys.executable, "-P", "-m", __name__]
+    with contextlib.ExitStack() as stack:
         for kind in kinds:
-            command = [sys.executable, "-P", "-m", "pagewire.cli.kit.noise", kind, str(os.getpid())]
-            processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+            words = [*command, kind, str(os.getpid())]
+            process = stack.enter_context(subprocess.Popen(words, stdin=subprocess.DEVNULL))
+            stack.callback(process.kill)
         yield
-    finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent is gone, however that came about."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before prctl could see it
+        os._exit(1)
 
 
 if __name__ == "__main__":
-    die_with(int(sys.argv[2]))
+    _die_with(int(sys.argv[2]))
     KINDS[sys.argv[1]]()

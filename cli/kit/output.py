@@ -4,7 +4,6 @@ import csv
 import importlib.metadata
 import importlib.util
 import io
-import os
 import pathlib
 import sys
 from typing import Any
@@ -55,16 +54,6 @@ def _heading(experiment: Experiment, result: Result) -> str:
     count = len(result.missing)
     part = f" (INCOMPLETE: {count} point{'s' * (count > 1)} missing)" if count else ""
     return f"{experiment.name}: {result.title or experiment.title}{part}"
-
-
-def check_folder(folder: pathlib.Path) -> None:
-    """Make the output folder, before anything runs; raises ConfigError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output '{folder}': {error.strerror}") from None
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"--output '{folder}': cannot be written")
 
 
 def check_plots() -> None:

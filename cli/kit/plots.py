@@ -5,6 +5,7 @@ for colour-blind readers; lines differ by marker as well, which are hollow once 
 and parts then by hatch.
 """
 
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -150,30 +151,20 @@ def _number(value: float) -> str:
 def _draw_stacks(panel: Panel, axes: Any) -> None:
     places = range(len(panel.categories))
     width = 0.38
+    draw_bars = functools.partial(axes.bar, width=width, edgecolor="white", linewidth=0.4)
     bottoms = [0.0] * len(panel.categories)
     for idx, (label, values) in enumerate(panel.stacks):
-        axes.bar(
+        draw_bars(
             [place - width / 2 for place in places],
             values,
-            width,
             bottom=bottoms,
             label=label,
             color=PARTS[idx % len(PARTS)],
             hatch="///" if idx >= len(PARTS) else None,
-            edgecolor="white",
-            linewidth=0.4,
         )
         bottoms = [bottom + value for bottom, value in zip(bottoms, values, strict=True)]
     for label, values in panel.marks:
-        axes.bar(
-            [place + width / 2 for place in places],
-            values,
-            width,
-            label=label,
-            color=MEASURED,
-            edgecolor="white",
-            linewidth=0.4,
-        )
+        draw_bars([place + width / 2 for place in places], values, label=label, color=MEASURED)
     axes.set_xticks(list(places), panel.categories)
     if len(panel.categories) == 1:
         axes.set_xlim(-1.4, 1.4)

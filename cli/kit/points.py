@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import pagewire
-from pagewire.cli.kit import progress
+from pagewire.cli.kit import progress, space
 from pagewire.native.output import OutputError, write_file
-from pagewire.native.settings import ConfigError
 
 Value = TypeVar("Value")
 
@@ -37,12 +36,6 @@ class MissingError(Exception):
     """A point of a stopped experiment that was not measured."""
 
 
-def default_folder() -> pathlib.Path:
-    """Where points are kept when nothing else is said."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(cache, "pagewire", "experiments")
-
-
 class Store:
     """The files of one experiment's points under one set of settings."""
 
@@ -51,12 +44,7 @@ class Store:
         self._folder = folder
         self._depends_on = dict(depends_on)
         self._kept: set[pathlib.Path] = set()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"--cache '{folder}': {error.strerror}") from None
-        if not os.access(folder, os.W_OK):
-            raise ConfigError(f"--cache '{folder}': cannot be written")
+        space.make("--cache", folder)
         for path in folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < time.time() - MAX_AGE_S:
@@ -118,7 +106,7 @@ class Points:
         """store: None keeps nothing. resumes: take from the store what is there."""
         self._store = store
         self._resumes = resumes
-        self._display = display
+        self._display = display or progress.Display(0, quiet=True)
         self._planned: list[str] = []
         self._values: dict[str, Any] = {}
         self._is_stopped = False
@@ -132,8 +120,7 @@ class Points:
         if self._is_stopped:
             return [label for label in labels if label in self._values]
         self._planned += [label for label in labels if label not in self._planned]
-        if self._display is not None:
-            self._display.expect(len(self._planned))
+        self._display.expect(len(self._planned))
         return labels
 
     def take(self, label: str, measure: Callable[[], Value]) -> Value:
@@ -147,12 +134,12 @@ class Points:
             self.plan([label])
         found = self._store.read(label) if self._store is not None and self._resumes else None
         if found is None:
-            if self._display is not None:
-                self._display.begin(label, num_skipped=self._num_skipped())
+            # Points from the store since the last one that was measured.
+            num_skipped = len(self._values) - self._display.num_begun
+            self._display.begin(label, num_skipped=num_skipped)
             # As a file would give it back: else a table could depend on where a point comes from.
             found = json.loads(json.dumps(measure()))
-            if self._display is not None:
-                self._display.end()
+            self._display.end()
             self._keep(label, found)
         else:
             self.num_kept += 1
@@ -163,11 +150,6 @@ class Points:
     def measure(self, measures: Mapping[str, Callable[[], Value]]) -> dict[str, Value]:
         """The values of points by their labels; of a stopped experiment of those measured."""
         return {label: self.take(label, measures[label]) for label in self.plan(measures)}
-
-    def _num_skipped(self) -> int:
-        """Points from the store since the last one that was measured."""
-        assert self._display is not None
-        return len(self._values) - self._display.num_begun
 
     def _keep(self, label: str, value: Any) -> None:
         if self._store is None:

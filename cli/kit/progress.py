@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 _REDRAW_S = 0.2
 
-_shown: "Display | None" = None
-"""The command's own, while it runs."""
-
 
 class Display:
     """The runs of one command, or of one of its parts."""
@@ -48,7 +45,7 @@ class Display:
 
     def __exit__(self, *_: object) -> None:
         global _shown
-        _shown = None
+        _shown = _NONE
         self.make_room()
 
     def expect(self, num_runs: int) -> None:
@@ -126,6 +123,13 @@ class Display:
             self._bar.stop()
 
 
+_NONE = Display(0, quiet=True)
+"""Shows nothing."""
+
+_shown = _NONE
+"""The command's own, while it runs."""
+
+
 def _bar() -> "Progress | None":
     """None: a terminal that cannot go back in its line."""
     from rich.console import Console
@@ -152,20 +156,17 @@ def _bar() -> "Progress | None":
 
 def tick() -> None:
     """Draw the command's bar again, if there is one."""
-    if _shown is not None:
-        _shown.tick()
+    _shown.tick()
 
 
 def make_room() -> None:
     """Before something else is written to the terminal."""
-    if _shown is not None:
-        _shown.make_room()
+    _shown.make_room()
 
 
 def add_virtual(time_ns: int) -> None:
     """Virtual time that a run has taken."""
-    if _shown is not None:
-        _shown.add_virtual(time_ns)
+    _shown.add_virtual(time_ns)
 
 
 def say(text: str) -> None:

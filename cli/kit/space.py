@@ -1,8 +1,11 @@
-"""Room on the file systems that a run writes to: what is missing there ends runs in odd ways."""
+"""Folders that a command writes to, and room on their file systems: what is missing there ends runs
+in odd ways."""
 
 import os
+import pathlib
 
 from pagewire.native.output import OutputError
+from pagewire.native.settings import ConfigError
 
 _RUN_BYTES = 64 << 10
 _RANK_BYTES = 32 << 10
@@ -10,6 +13,22 @@ _RANK_BYTES = 32 << 10
 
 _FULL_BYTES = 8 << 10
 _SHARED_MEMORY = "/dev/shm"
+
+
+def cache_folder(name: str) -> pathlib.Path:
+    """Where a command keeps what it may need again, when nothing else is said."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(cache, "pagewire", name)
+
+
+def make(option: str, folder: pathlib.Path) -> None:
+    """Make the folder that an option names, before anything runs; raises ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{option} '{folder}': {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{option} '{folder}': cannot be written")
 
 
 def check(folder: str, num_ranks: int) -> None:

@@ -1,7 +1,7 @@
 """Watches the ranks of a launch by the records that their witnesses leave, and ends them.
 
-A rank's witness (`pagewire run`, or pagewire-rank over the fabric) writes RANK.start and RANK.end
-into the launch's folder, and RANK.note when it knows why the rank fails. mpiexec's proxies and
+A rank's witness (pagewire-rank) writes RANK.start and RANK.end into the launch's folder, and a rank
+that knows why it fails RANK.note. mpiexec's proxies and
 ranks make sessions of their own, so processes are found by a variable in their environment.
 """
 

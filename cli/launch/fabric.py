@@ -1,19 +1,19 @@
 """What a program needs in its environment to run over the libfabric provider `pagewire`.
 
-The provider, the library that marks MPI calls and the starter of ranks lie in pagewire/fabric/. All
-of it is chosen by variables, which the ranks inherit from mpiexec: the same ones serve `pagewire
+The provider and the library that marks MPI calls lie in pagewire/fabric/. All of it is chosen by
+variables, which the ranks inherit from mpiexec: the same ones serve `pagewire
 launch` and, by `pagewire env`, an mpiexec of the user's own. A variable that the user has set
 otherwise would lead the program's bytes around the NI, so it is an error before the run.
 """
 
 import ctypes
 import dataclasses
-import importlib.util
 import mmap
 import pathlib
 import shutil
 from collections.abc import Mapping
 
+import pagewire
 from pagewire.cli.launch.mpi_choice import LIBRARIES, TITLES, Mpi
 from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
@@ -23,7 +23,6 @@ MARKS = "libpagewire-mpi.so"
 MARKS_OPENMPI = "libpagewire-openmpi.so"
 """The same without what Open MPI up to 5 does not have, the calls with large counts above all:
 mpi4py's wheel takes those that the process has."""
-STARTER = "pagewire-rank"
 
 NAME = "pagewire"
 """Of the provider, as libfabric knows it."""
@@ -82,25 +81,14 @@ _REFUSED = {
 
 
 def folder() -> pathlib.Path:
-    """Where provider, marks and starter are installed, if they are."""
-    spec = importlib.util.find_spec("pagewire")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return pathlib.Path(places[0] if places else "", "fabric")
+    """Where provider and marks are installed, if they are."""
+    return pathlib.Path(pagewire.__path__[0], "fabric")
 
 
 def missing() -> list[str]:
     """Names of the parts that are not installed."""
     here = folder()
-    return [
-        name
-        for name in (PROVIDER, MARKS, MARKS_OPENMPI, STARTER)
-        if not here.joinpath(name).is_file()
-    ]
-
-
-def starter() -> str:
-    """Path of the command that starts a rank's program."""
-    return str(folder() / STARTER)
+    return [name for name in (PROVIDER, MARKS, MARKS_OPENMPI) if not here.joinpath(name).is_file()]
 
 
 def check_installed() -> None:

@@ -31,6 +31,7 @@ from pagewire.cli.kit.watch import (
 )
 from pagewire.cli.launch import fabric, merging, mpi_choice, options
 from pagewire.cli.launch.program import Program, check_module
+from pagewire.cli.launch.witness import STARTER
 from pagewire.native import output
 from pagewire.native.settings import ConfigError
 from pagewire.run.report.report import IncompleteError
@@ -182,7 +183,7 @@ def launch(
         command = [chosen.target, *chosen.arguments]
     return launch_command(
         num_ranks,
-        command,
+        [STARTER, *command],
         environ,
         program=chosen.label,
         stdout=stdout,
@@ -203,6 +204,7 @@ def launch_command(
 ) -> Outcome:
     """Run a command on num_ranks ranks, watched as `launch` does it.
 
+    command: with STARTER in front, where it leaves the records that tell how its ranks ended.
     folders: where classes that the settings name may lie. group: the run's in its timeline. The
     report appears when every rank has ended well, where the ranks' output went; raises OutputError
     when it cannot be written.
@@ -228,8 +230,6 @@ def launch_command(
         machine = platform.load(run.platform)
         path = variables["PAGEWIRE_NODE_FILE"]
         node_file.write(path, settings, machine, num_ranks=num_ranks, folders=folders)
-        if run.transport == "fabric":
-            command = [fabric.starter(), *command]
         words = mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables)
         process = _start([*words, *command], variables, stdout)
         outcome = _watched(process, num_ranks, settings, pathlib.Path(directory), marker, errors)

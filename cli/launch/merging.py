@@ -1,5 +1,6 @@
 """The report of a launched run, made of what its ranks left: for the launcher, at the run's end."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -48,12 +49,12 @@ def merge(
         report.finish(per_rank, settings, run.json, quiet=True, program=program)
         return
     try:
-        if stdout is None:
-            _finish(per_rank, settings, program, sys.stdout)
-        else:
-            descriptor = stdout if isinstance(stdout, int) else stdout.fileno()
-            with open(descriptor, "w", encoding="utf-8", closefd=False) as stream:
-                _finish(per_rank, settings, program, stream)
+        with contextlib.ExitStack() as stack:
+            stream: TextIO = sys.stdout
+            if stdout is not None:
+                descriptor = stdout if isinstance(stdout, int) else stdout.fileno()
+                stream = stack.enter_context(open(descriptor, "w", encoding="utf-8", closefd=False))
+            report.finish(per_rank, settings, run.json, program=program, stream=stream)
     except OutputError:
         raise
     except OSError as error:
@@ -90,10 +91,6 @@ def _check_carried(directory: pathlib.Path, per_rank: list[dict[str, Any]], prog
             "MPIR_CVAR_NOLOCAL or OMPI_MCA_btl), or each rank is alone (it is of another MPI than "
             "the mpiexec of run.mpi)"
         )
-
-
-def _finish(per_rank: list[dict[str, Any]], settings: Config, program: str, stream: TextIO) -> None:
-    report.finish(per_rank, settings, settings.run.json, program=program, stream=stream)
 
 
 def _drop_rest(stream: TextIO) -> None:

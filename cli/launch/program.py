@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+import pagewire
 from pagewire.native.settings import ConfigError, suggestion
 
 
@@ -36,13 +37,11 @@ class Program:
 
 def apps() -> dict[str, str]:
     """Bundled apps by name, with the first line of their docstring; none of them is imported."""
-    spec = importlib.util.find_spec("pagewire.apps")
     found: dict[str, str] = {}
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for path in sorted(pathlib.Path(folder).iterdir()):
-            sources = _app_sources(path)
-            if sources:
-                found[path.stem] = _first_line(sources)
+    for path in sorted(pathlib.Path(pagewire.__path__[0], "apps").iterdir()):
+        sources = _app_sources(path)
+        if sources:
+            found[path.stem] = _first_line(sources)
     return found
 
 

@@ -1,7 +1,7 @@
-/* pagewire-rank COMMAND [ARGS]...: starts a rank's program and waits for it, as `pagewire run` does
- * for Python. mpiexec alone does not tell which rank failed, nor how: with PAGEWIRE_LAUNCH_DIR set
- * the rank's start and end are written there, for the launcher that watches. The program inherits
- * everything, the descriptors of the process manager too, and dies with its starter. */
+/* pagewire-rank COMMAND [ARGS]...: starts a rank's program and waits for it. mpiexec alone does not
+ * tell which rank failed, nor how: with PAGEWIRE_LAUNCH_DIR set the rank's start and end are
+ * written there, for the launcher that watches. The program inherits everything, the descriptors of
+ * the process manager too, and dies with its starter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "node/report/output_file.h"
 #include "transport/marks/rank.h"
 
 #define EXIT_NOT_EXECUTABLE 126 /* as shells have it */
@@ -28,28 +29,21 @@ typedef struct {
     unsigned long number;
 } rank;
 
-/* The record appears whole or not at all: the launcher may look at any moment. */
 static void write_record(const rank *me, const char *kind, const char *detail)
 {
     if (!me->directory) return;
-    char path[PATH_MAX], whole[PATH_MAX + 8], text[DETAIL_BYTES + 128];
+    char path[PW_OUTPUT_PATH_BYTES], text[DETAIL_BYTES + 128];
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     int num_bytes =
         snprintf(text, sizeof text, "{\"rank\": %lu, \"time_ns\": %" PRId64 "%09ld, %s}",
                  me->number, (int64_t)now.tv_sec, now.tv_nsec, detail);
-    snprintf(path, sizeof path, "%s/%lu.%s", me->directory, me->number, kind);
-    snprintf(whole, sizeof whole, "%s.part", path);
-    int descriptor = open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int failed = descriptor < 0 ? errno : 0;
-    if (!failed && write(descriptor, text, (size_t)num_bytes) != num_bytes)
-        failed = errno ? errno : ENOSPC;
-    if (descriptor >= 0 && close(descriptor) && !failed) failed = errno;
-    if (!failed && rename(whole, path)) failed = errno;
-    if (failed)
-        fprintf(stderr, "pagewire: rank %lu: %s: cannot be written: %s%s\n", me->number, path,
-                strerror(failed),
-                failed == ENOENT ? "; all hosts of a run must see this folder" : "");
+    int code = pw_output_path(path, "%s/%lu.%s", me->directory, me->number, kind);
+    if (!code) code = pw_output_write(path, text, (size_t)num_bytes);
+    if (!code) return;
+    int failed = code == PW_ERR_HOST ? errno : ENAMETOOLONG;
+    fprintf(stderr, "pagewire: rank %lu: %s: cannot be written: %s%s\n", me->number, path,
+            strerror(failed), failed == ENOENT ? "; all hosts of a run must see this folder" : "");
 }
 
 /* Past the process manager: see cli/kit/error_stream.py. The pipe has no reader on another host. */

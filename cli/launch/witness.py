@@ -1,30 +1,22 @@
-"""The witness of a rank: a process that waits for it and writes down how it ended.
+"""What a rank leaves in its launch's folder, for cli/kit/watch.py to read.
 
-The rank is a child of the process that mpiexec started. The parent only waits: mpiexec alone does
-not tell which rank failed, nor why. cli/kit/watch.py reads what it writes; rank_starter.c does the
-same for native programs.
+Its witness, `pagewire-rank`, writes down how it began and ended: mpiexec starts that, and it starts
+the rank's program and waits for it. mpiexec alone does not tell which rank failed, nor why. What
+the rank knows itself it leaves by the functions here.
 """
 
 import atexit
 import json
 import os
+import pathlib
 import signal
 import sys
-from collections.abc import Callable
 from time import monotonic_ns  # the host's: the program's will count its sleeps
-from typing import NoReturn
 
-from pagewire.cli.kit import error_stream
-from pagewire.cli.kit.parent import die_with
 from pagewire.native.output import OutputError, write_file
 
-
-def run_witnessed(work: Callable[[], int]) -> NoReturn:
-    """Do other work than a program as a rank of a launch, and leave with its exit code."""
-    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
-    if directory:
-        fork_rank(directory)
-    raise SystemExit(work())
+STARTER = str(pathlib.Path(__file__).parent / "pagewire-rank")
+"""Stands in front of a rank's command."""
 
 
 def rank_of_environment() -> int:
@@ -35,23 +27,12 @@ def rank_of_environment() -> int:
     return 0
 
 
-def fork_rank(directory: str) -> None:
-    """Return in the rank's own process; the parent stays behind as its witness."""
-    die_with(os.getppid())
-    error_stream.take_over(directory)
-    witness = os.getpid()
-    write_record(directory, "start", {"pid": witness})
-    rank = os.fork()
-    if rank == 0:
-        die_with(witness)
-        # Registered first, so called last: without it the rank has left by os._exit.
+def tell_of_end() -> None:
+    """Have this rank of a launch leave a record when its program is over: a rank without one has
+    left by os._exit. What is registered first is called last."""
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    if directory:
         atexit.register(_leave, directory)
-        return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _, status = os.waitpid(rank, 0)
-    code = os.waitstatus_to_exitcode(status)
-    write_record(directory, "end", {"pid": rank, "code": code})
-    os._exit(code if code >= 0 else 128 - code)
 
 
 def _leave(directory: str) -> None:
@@ -61,7 +42,7 @@ def _leave(directory: str) -> None:
 
 
 def write_record(directory: str, kind: str, record: dict[str, object]) -> None:
-    """kind: start, end, leave, or note: why the rank ends."""
+    """kind: leave, or note: why the rank ends."""
     number = rank_of_environment()
     path = f"{directory}/{number}.{kind}"
     try:

@@ -4,14 +4,12 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 
 import pytest
-from native_programs import needs_provider
 
 from pagewire.cli.kit.error_stream import ErrorStream
 from pagewire.cli.kit.watch import Watch
-from pagewire.cli.launch import fabric, witness
+from pagewire.cli.launch import witness
 from pagewire.cli.launch.launch import _outcome, launch_command
 
 
@@ -112,17 +110,10 @@ def test_process_number_of_another_host_is_not_followed(ended, tmp_path):
     assert watch.first_gone == -1
 
 
-@pytest.mark.parametrize(
-    "witness", [pytest.param("pagewire-rank", marks=needs_provider), "pagewire run"]
-)
-def test_witness_makes_the_launchers_pipe_its_standard_error(witness, tmp_path, capfd):
-    tmp_path.joinpath("words.py").write_text("import sys; print('last words', file=sys.stderr)")
-    words = [sys.executable, "-P", "-m", "pagewire", "run", "--", f"{tmp_path}/words.py"]
-    if witness == "pagewire-rank":
-        words = [fabric.starter(), "sh", "-c", "echo last words >&2"]
+def test_witness_makes_the_launchers_pipe_its_standard_error(tmp_path, capfd):
     with contextlib.closing(ErrorStream(str(tmp_path))):
         subprocess.run(
-            words,
+            [witness.STARTER, "sh", "-c", "echo last words >&2"],
             env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
             stderr=subprocess.DEVNULL,  # mpiexec's pipe, of which the end is not read
             timeout=60,
@@ -131,11 +122,10 @@ def test_witness_makes_the_launchers_pipe_its_standard_error(witness, tmp_path, 
     assert capfd.readouterr().err == "last words\n"
 
 
-@needs_provider
 def test_rank_of_another_host_keeps_its_standard_error(tmp_path):
     os.mkfifo(tmp_path / "stderr")  # nobody reads it here
     done = subprocess.run(
-        [fabric.starter(), "sh", "-c", "echo last words >&2"],
+        [witness.STARTER, "sh", "-c", "echo last words >&2"],
         env={**os.environ, "PAGEWIRE_LAUNCH_DIR": str(tmp_path)},
         capture_output=True,
         timeout=60,

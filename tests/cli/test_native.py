@@ -18,6 +18,7 @@ from refusals import refused
 
 from pagewire.cli.commands import dispatch, info
 from pagewire.cli.launch import fabric, launch, mpi_choice, program
+from pagewire.cli.launch.witness import STARTER
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, node_file
 
@@ -237,7 +238,6 @@ def test_program_of_the_other_mpi_is_refused(tmp_path, content, refusal):
 
 def test_missing_provider_is_a_sentence_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(fabric, "folder", lambda: tmp_path)
-    tmp_path.joinpath("pagewire-rank").touch()
     with pytest.raises(ConfigError) as caught:
         fabric.check_installed()
     assert "needs libpagewire-fi.so, libpagewire-mpi.so, libpagewire-openmpi.so in " in str(
@@ -315,7 +315,7 @@ def test_reports_of_the_ranks_become_that_of_the_run(tmp_path):
 def starter(*words: str, folder="", rank="0", **how) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PAGEWIRE_LAUNCH_DIR": str(folder), "PMI_RANK": rank}
     return subprocess.run(
-        [fabric.starter(), *words],
+        [STARTER, *words],
         env=environ, capture_output=True, text=True, timeout=60, check=False, **how,
     )  # fmt: skip
 
@@ -324,7 +324,6 @@ def record(folder: pathlib.Path, name: str) -> dict:
     return json.loads(folder.joinpath(name).read_text())
 
 
-@needs_provider
 @pytest.mark.parametrize(
     ("script", "code", "noted"),
     [
@@ -346,14 +345,12 @@ def test_starter_tells_how_its_program_ended(tmp_path, script, code, noted):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["12.end", "12.start"]
 
 
-@needs_provider
 def test_starter_leaves_nothing_when_nobody_watches(tmp_path):
     done = starter("sh", "-c", "echo out; echo err >&2; exit 3", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
     assert list(tmp_path.iterdir()) == []
 
 
-@needs_provider
 def test_starter_that_finds_no_program_says_so(tmp_path):
     done = starter('./no "such\\', folder=tmp_path, rank="3")
     assert done.returncode == 127
@@ -363,7 +360,6 @@ def test_starter_that_finds_no_program_says_so(tmp_path):
     assert note["reason"] == """cannot start './no "such\\': No such file or directory"""
 
 
-@needs_provider
 def test_starter_hands_on_arguments_and_descriptors(tmp_path):
     reading, writing = os.pipe()
     script = f'echo "$1" >/dev/fd/{writing}'
@@ -374,10 +370,9 @@ def test_starter_hands_on_arguments_and_descriptors(tmp_path):
         assert file.read() == "a  b\n"
 
 
-@needs_provider
 def test_program_dies_with_its_starter(tmp_path):
     process = subprocess.Popen(
-        [fabric.starter(), "sh", "-c", "echo $$; exec sleep 60"], stdout=subprocess.PIPE, text=True
+        [STARTER, "sh", "-c", "echo $$; exec sleep 60"], stdout=subprocess.PIPE, text=True
     )
     process.stdout.readline()
     process.kill()

@@ -194,9 +194,11 @@ def test_a_program_is_written_with_all_that_it_uses(num_ranks):
 def test_every_value_can_be_drawn(transport):
     """A value that is never valid would be no draw."""
     fixed = {"memory_backend.backend": "model", "memory_backend.huge_pages": "true"}
-    for name, value in settings_draw.values(transport):
-        settings = {**fixed, name: value.format(seed=1)}
-        assert settings_draw.is_valid(settings, transport), settings
+    of_transport = settings_draw.OF_TRANSPORT[transport]
+    for name, values in (settings_draw.VALUES | of_transport | settings_draw.OF_MODEL).items():
+        for value in values:
+            settings = {**fixed, name: value.format(seed=1)}
+            assert settings_draw.is_valid(settings, transport), settings
 
 
 def test_drawn_settings_are_valid_and_keep_what_is_given():

@@ -8,10 +8,7 @@ what is work and what is waiting; it suffers less from other programs.
 """
 
 import dataclasses
-import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,17 +21,13 @@ from pagewire.cli.checks.bench.group import (
     Layout,
     Row,
     Rows,
-    check_outcome,
-    rank_environ,
+    run_module,
 )
 from pagewire.cli.kit import lammps
 from pagewire.cli.kit.app_output import read_lammps
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.launch import launch
-from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
 
-_MODULE = "pagewire.cli.checks.bench.ranks.app"
 _ROUNDS, _ROUNDS_QUICK = 3, 1
 
 
@@ -108,28 +101,20 @@ def _row(conditions: Conditions, app: _App, num_rounds: int) -> Row:
 
 def _run(conditions: Conditions, app: _App, *, plain: bool) -> Mapping[str, float]:
     """Times of one run in s."""
+    if conditions.transport == "facade":
+        what = f"{app.name}, {'plain' if plain else 'on the NI'}"
+        words = (app.name, *app.arguments.split())
+        times: Mapping[str, float] = run_module(
+            conditions, app.num_ranks, "app", *words, what=what, plain=plain
+        )[0]
+        return times
     with guarded_folder("pagewire-bench-") as directory:
         folder = pathlib.Path(directory)
-        if conditions.transport == "fabric":
-            output = folder / "output"
-            words = lammps.melt_words(folder, app.num_cells, app.num_steps)
-            program = lammps.find()
-            c_program.run(conditions, app.num_ranks, program, words, plain=plain, output=output)
-            return {"wall_s": read_lammps(output.read_text(encoding="utf-8"))[0]}
-        path = folder / "times.json"
-        words = (str(path), app.name, *app.arguments.split())
-        environ = rank_environ(conditions)
-        if plain:
-            command = [sys.executable, "-P", "-m", _MODULE, *words]
-            outcome = launch.launch_command(
-                app.num_ranks, command, environ, program=app.name, stdout=subprocess.DEVNULL
-            )
-        else:
-            chosen = Program("module", _MODULE, words)
-            outcome = launch.launch(app.num_ranks, chosen, environ, stdout=subprocess.DEVNULL)
-        check_outcome(outcome, f"{app.name}, {'plain' if plain else 'on the NI'}")
-        times: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-    return times
+        output = folder / "output"
+        words = lammps.melt_words(folder, app.num_cells, app.num_steps)
+        program = lammps.find()
+        c_program.run(conditions, app.num_ranks, program, words, plain=plain, output=output)
+        return {"wall_s": read_lammps(output.read_text(encoding="utf-8"))[0]}
 
 
 def _chosen(quick: bool, transport: str) -> tuple[Sequence[_App], int]:

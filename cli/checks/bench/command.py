@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pagewire.cli.checks.bench import apps, engines, messages, trace
 from pagewire.cli.checks.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.checks.bench.host import num_cores, share_of_others, spent_s
+from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import launch
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.report import write_json
@@ -143,8 +144,7 @@ def main(only: str, *, transport: str, json_path: str, quick: bool) -> int:
     except BenchError as error:
         print(f"pagewire: bench: {error}", file=sys.stderr)
         return 1
-    console = Console()
-    show(groups, figures, console if console.is_terminal else Console(width=200))
+    show(groups, figures, console_of(plain_width=200))
     if json_path:
         write_json(json_path, figures, "bench")
     return 0

@@ -58,8 +58,10 @@ def _python_dict_ns(num_lookups: int) -> float:
     return statistics.median(rounds)
 
 
-def lookups(num_lookups: int) -> Rows:
+def _measure_lookups(conditions: Conditions) -> Rows:
     """Quickest kind of cache first, the Python dict last."""
+    conditions.begin_step("lookups")
+    num_lookups = _NUM_LOOKUPS_QUICK if conditions.quick else _NUM_LOOKUPS
     rows: Rows = []
     for name, which in _LOOKUPS.items():
         ns = lib.pw_bench_lookup_ns(which, num_lookups)
@@ -67,11 +69,6 @@ def lookups(num_lookups: int) -> Rows:
         rows.append({"name": name, "ns_per_lookup": ns})
     ns = _python_dict_ns(max(1, num_lookups // 10))
     return [*rows, {"name": "Python dict, 2048 pages", "ns_per_lookup": ns}]
-
-
-def _measure_lookups(conditions: Conditions) -> Rows:
-    conditions.begin_step("lookups")
-    return lookups(_NUM_LOOKUPS_QUICK if conditions.quick else _NUM_LOOKUPS)
 
 
 def _lookup_goals(rows: Rows) -> list[Goal]:

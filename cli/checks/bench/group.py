@@ -7,6 +7,9 @@ holds. Wall times are this host's and virtual times the emulated machine's, both
 import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +19,7 @@ from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.numbers import size_text
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.program import Program
+from pagewire.cli.launch.witness import STARTER
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -41,7 +45,7 @@ class Times:
     virtual_s: float
     """over the NI"""
     blocks_per_s: float = 0.0
-    """that the engines emulated in a second of wall time; 0: nobody has counted"""
+    """that all ranks' engines emulated in a second of wall time; 0: nobody has counted"""
     packets_per_s: float = 0.0
 
 
@@ -175,14 +179,37 @@ def measure_on_ranks(
     conditions: Conditions, num_ranks: int, module: str, spec: Mapping[str, Any]
 ) -> Rows:
     """Rows that a module of ranks/ measures on the NI and beside it, as its `measure` is told."""
-    with guarded_folder("pagewire-bench-") as directory:
-        path = pathlib.Path(directory, "rows.json")
-        words = (str(path), json.dumps(spec))
-        chosen = Program("module", f"pagewire.cli.checks.bench.ranks.{module}", words)
-        outcome = launch.launch(num_ranks, chosen, rank_environ(conditions))
-        check_outcome(outcome, module)
-        rows: Rows = json.loads(path.read_text(encoding="utf-8"))
+    rows: Rows = run_module(conditions, num_ranks, module, json.dumps(spec))[0]
     return rows
+
+
+def run_module(
+    conditions: Conditions,
+    num_ranks: int,
+    module: str,
+    *words: str,
+    what: str = "",
+    plain: bool = False,
+    trace: str = "",
+) -> tuple[Any, float]:
+    """What rank 0 of a module of ranks/ writes as JSON to the file that its first word names, and
+    wall time of the launch in s. plain: not on the NI."""
+    with guarded_folder("pagewire-bench-") as directory:
+        path = pathlib.Path(directory, "found.json")
+        name, words = f"pagewire.cli.checks.bench.ranks.{module}", (str(path), *words)
+        environ = {**rank_environ(conditions), "PAGEWIRE_RUN_TRACE": trace}
+        start_s = time.perf_counter()
+        if plain:
+            command = [STARTER, sys.executable, "-P", "-m", name, *words]
+            outcome = launch.launch_command(
+                num_ranks, command, environ, program=module, stdout=subprocess.DEVNULL
+            )
+        else:
+            chosen = Program("module", name, words)
+            outcome = launch.launch(num_ranks, chosen, environ, stdout=subprocess.DEVNULL)
+        launch_s = time.perf_counter() - start_s
+        check_outcome(outcome, what or module)
+        return json.loads(path.read_text(encoding="utf-8")), launch_s
 
 
 def rank_environ(conditions: Conditions) -> dict[str, str]:

@@ -5,10 +5,7 @@ Fault-free sends of two ranks: nothing but the emulator takes time there, so no 
 larger. Runs without and with a trace alternate, and the quickest of each counts.
 """
 
-import json
 import pathlib
-import subprocess
-import time
 
 from pagewire.cli.checks.bench.group import (
     NUM_BYTES,
@@ -19,12 +16,9 @@ from pagewire.cli.checks.bench.group import (
     Layout,
     Row,
     Rows,
-    check_outcome,
-    rank_environ,
+    run_module,
 )
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.launch import launch
-from pagewire.cli.launch.program import Program
 from pagewire.native import check, lib
 
 _RUNS, _ROUNDS = ((4 << 20, 16), (16 << 20, 40), (16 << 20, 160)), 3
@@ -44,17 +38,9 @@ def _run(
     conditions: Conditions, size_bytes: int, num_messages: int, trace: str
 ) -> tuple[float, float]:
     """Wall time of the sends, and of the whole command."""
-    with guarded_folder("pagewire-bench-") as directory:
-        path = pathlib.Path(directory, "times.json")
-        words = (str(path), str(size_bytes), str(num_messages))
-        chosen = Program("module", "pagewire.cli.checks.bench.ranks.stream", words)
-        environ = {**rank_environ(conditions), "PAGEWIRE_RUN_TRACE": trace}
-        start_s = time.perf_counter()
-        outcome = launch.launch(2, chosen, environ, stdout=subprocess.DEVNULL)
-        command_s = time.perf_counter() - start_s
-        check_outcome(outcome, "stream")
-        ranks_s: float = json.loads(path.read_text(encoding="utf-8"))["wall_s"]
-    return ranks_s, command_s
+    words = (str(size_bytes), str(num_messages))
+    found, command_s = run_module(conditions, 2, "stream", *words, trace=trace)
+    return found["wall_s"], command_s
 
 
 def _num_events(path: pathlib.Path) -> int:

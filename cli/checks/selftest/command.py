@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 
 from pagewire.cli.checks.selftest import (
-    environments,
     host_checks,
     platforms,
     refusals,
@@ -24,6 +23,7 @@ from pagewire.cli.checks.selftest.outcome import (
     print_rows,
 )
 from pagewire.cli.checks.selftest.transports import TRANSPORTS, check
+from pagewire.cli.kit import space
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.report import write_json
@@ -61,7 +61,7 @@ def this_installation(json_path: str = "") -> int:
 def every_platform(cache: str, only: str, markdown_path: str) -> int:
     """Try the platforms, a line for each as it ends, then the table; 1 when something failed."""
     request.check_none(os.environ, "selftest")
-    folder = pathlib.Path(cache).absolute() if cache else environments.default_folder()
+    folder = pathlib.Path(cache).absolute() if cache else space.cache_folder("selftest")
     chosen = _chosen(only, [*platforms.all_platforms(folder), REFUSALS])
     _say(f"environments are made in {folder}, and kept; --cache names another folder")
     _say("tests: " + _tests())

@@ -2,13 +2,13 @@
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 
+import pagewire
 from pagewire.cli.checks.limited import run_limited
 
 _MAKING_S = 300.0
@@ -18,12 +18,6 @@ _STAMP = "pagewire-selftest.stamp"
 
 class UnavailableError(RuntimeError):
     """The environment cannot be had here; the reason."""
-
-
-def default_folder() -> pathlib.Path:
-    """Where environments are kept when nothing else is said."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(cache, "pagewire", "selftest")
 
 
 def requirements(*groups: str) -> list[str]:
@@ -81,9 +75,7 @@ def _run(command: Sequence[str], limit_s: float, environ: Mapping[str, str]) -> 
 def _copy_pagewire(folder: pathlib.Path) -> None:
     """This pagewire as it is installed: its compiled modules serve every Python from 3.11 on. A
     copy, so that a run of an hour is of one version."""
-    spec = importlib.util.find_spec("pagewire")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    package = pathlib.Path(places[0])
+    package = pathlib.Path(pagewire.__path__[0])
     (site,) = folder.glob("lib/python3*/site-packages")
     for source in (package, *package.parent.glob("pagewire-*.dist-info")):
         shutil.rmtree(site / source.name, ignore_errors=True)

@@ -7,6 +7,7 @@ import mmap
 import os
 import resource
 from collections.abc import Callable
+from typing import Any
 
 from pagewire.cli.checks.selftest.outcome import Check, Verdict
 from pagewire.cli.launch import fabric, mpi_choice
@@ -43,13 +44,20 @@ def all_checks() -> list[Check]:
     return [*checks, _mpi(), _mpi4py(), _provider()]
 
 
-def _page_sources() -> list[Check]:
+def ask_memory(question: Callable[[Any], int]) -> int | None:
+    """What a memory backend of this host answers; None: it cannot be made."""
     memory = ffi.new("pw_memory **")
-    options = ffi.new("pw_memory_model_options *")
-    if lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory) < 0:
-        return [Check("page states", Verdict.FAILED, "the memory backend cannot be made")]
-    found = lib.pw_memory_sources(memory[0])
+    if lib.pw_memory_create(lib.PW_MEMORY_HOST, ffi.NULL, memory) < 0:
+        return None
+    answer = int(question(memory[0]))
     lib.pw_memory_destroy(memory[0])
+    return answer
+
+
+def _page_sources() -> list[Check]:
+    found = ask_memory(lib.pw_memory_sources)
+    if found is None:
+        return [Check("page states", Verdict.FAILED, "the memory backend cannot be made")]
     return [
         Check(name, Verdict.PASSED)
         if found & getattr(lib, flag)

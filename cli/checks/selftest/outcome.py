@@ -6,8 +6,10 @@ import datetime
 import enum
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from pagewire.cli.kit.output import console_of
 
 
 class Verdict(enum.StrEnum):
@@ -106,10 +108,7 @@ def print_checks(checks: Sequence[Check]) -> None:
 
 def print_rows(rows: Sequence[Row]) -> None:
     """The table on the terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
     shown = Table(*_HEADS)
     for row in rows:
-        shown.add_row(*(text.replace("[", "\\[") for text in _cells(row)))
-    console.print(shown)
+        shown.add_row(*map(escape, _cells(row)))
+    console_of(plain_width=200).print(shown)

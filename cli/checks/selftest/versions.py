@@ -36,7 +36,7 @@ def of_environment() -> dict[str, str]:
         "pagewire": importlib.metadata.version("pagewire"),
         "Python": platform.python_version(),
         "MPI": _mpi(),
-        "mpi4py": _version("mpi4py"),
+        "mpi4py": version_of("mpi4py"),
         "libfabric": _libfabric(),
     }
 
@@ -46,7 +46,8 @@ def text_of(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in versions.items() if name != "pagewire")
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Of an installed package."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

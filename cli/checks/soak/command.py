@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +27,6 @@ NUM_SAMPLES = 100
 _BYTES_A_MEBIBYTE = 1 << 20
 
 MAX_NODES = 16
-_NODES_PROGRAM = pathlib.Path(__file__).parent / "pagewire-soak"
 _NOT_OF_NODES = ("run.json", "run.html", "run.quiet", "run.transport", "run.eager_limit")
 """Settings of processes, and of messages of MPI."""
 
@@ -187,26 +187,22 @@ def _run_ranks(
 def _run_nodes(
     phase: Phase, spec: Mapping[str, Any], num_nodes: int, environ: Mapping[str, str]
 ) -> _Found:
-    """As nodes of one process, by the program pagewire-soak, which the package brings."""
-    if not _NODES_PROGRAM.is_file():
-        raise ConfigError(f"'{_NODES_PROGRAM}' is missing: install pagewire again")
-    seconds = spec["minutes"] * 60.0
-    fault_millionths = round(spec["fault_fraction"] * 1e6)
-    words = (num_nodes, spec["transfers"], spec["samples"], spec["seed"], fault_millionths, seconds)
+    """As nodes of one process, which is one of its own: to be sampled, and to be ended."""
     given = {**phase.settings, **config.load(environ=environ).not_default()}
     settings = [f"{name}={text}" for name, text in given.items() if name not in _NOT_OF_NODES]
+    command = [sys.executable, "-P", "-m", "pagewire.cli.checks.soak.nodes"]
     try:
         done = subprocess.run(
-            [str(_NODES_PROGRAM), *map(str, words), *settings],
+            [*command, str(num_nodes), json.dumps(spec), *settings],
             capture_output=True,
             text=True,
             check=False,
-            timeout=seconds + 120.0,  # a burst of transfers takes well below a minute
+            timeout=spec["minutes"] * 60.0 + 120.0,  # a burst takes well below a minute
         )
     except subprocess.TimeoutExpired as error:
         raise SoakError(f"no end after {error.timeout:.0f} s: a hang") from None
     if done.returncode:
-        said = done.stderr.strip() or f"pagewire-soak ended with exit code {done.returncode}"
+        said = done.stderr.strip() or f"the nodes ended with exit code {done.returncode}"
         raise SoakError(said)
     found = json.loads(done.stdout)
     return [found], found["counters"]

@@ -16,6 +16,7 @@ from mpi4py import MPI
 
 from pagewire.cli.checks.stress import draw
 from pagewire.cli.checks.stress.steps import collectives, groups, kit, messages, objects, windows
+from pagewire.native.output import write_file
 
 _MODULES = (messages, objects, collectives, groups, windows)
 
@@ -73,10 +74,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def _leave(folder: pathlib.Path, record: dict[str, Any]) -> None:
-    path = folder / f"done.{MPI.COMM_WORLD.rank}"
-    part = path.with_suffix(f"{path.suffix}.part")
-    part.write_text(json.dumps(record))
-    part.replace(path)
+    write_file(str(folder / f"done.{MPI.COMM_WORLD.rank}"), json.dumps(record))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 import os
 import random
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config
 
-_VALUES: Mapping[str, tuple[str, ...]] = {
+VALUES: Mapping[str, tuple[str, ...]] = {
     "run.memory": ("pretouch", "ideal", "pin"),
     "run.policy": ("block", "all"),
     "run.err": ("false",),
@@ -75,13 +75,13 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "impairments.tasklet_late_by": ("5ms",),
     "impairments.fifo_full": ("1:10:{seed}",),
 }
-"""Values that a launch may have instead of the default."""
+"""Values that a launch may have instead of the default; {seed} stands for a number."""
 
-_OF_TRANSPORT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+OF_TRANSPORT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "facade": {"run.wire": ("mpi",)},
     "fabric": {"run.wire": ("shm", "tcp"), "run.clocks": ("virtual",)},
 }
-_OF_MODEL: Mapping[str, tuple[str, ...]] = {
+OF_MODEL: Mapping[str, tuple[str, ...]] = {
     "memory_backend.seed": ("{seed}",),
     "memory_backend.fault_fraction": ("0.01", "0.2", "0.9"),
     "memory_backend.frame_limit_pages": ("64", "2000"),
@@ -96,7 +96,7 @@ _NUM_TRIES = 1000
 
 def draw(rng: random.Random, transport: str, fixed: Mapping[str, str]) -> dict[str, str]:
     """Settings other than default; those of `fixed` keep their value, and come first."""
-    pool = {**_VALUES, **_OF_TRANSPORT[transport]}
+    pool = {**VALUES, **OF_TRANSPORT[transport]}
     if not _can_pin():
         pool["run.memory"] = tuple(each for each in pool["run.memory"] if each != "pin")
     for _ in range(_NUM_TRIES):
@@ -108,23 +108,15 @@ def draw(rng: random.Random, transport: str, fixed: Mapping[str, str]) -> dict[s
             if rng.random() < probability and name in pool and name not in names
         ]
         if "memory_backend.backend" in names:
-            names += rng.sample(sorted(_OF_MODEL), 3)
+            names += rng.sample(sorted(OF_MODEL), 3)
         for name in names:
-            value = rng.choice({**pool, **_OF_MODEL}[name])
+            value = rng.choice({**pool, **OF_MODEL}[name])
             drawn.setdefault(name, value.format(seed=rng.randrange(1, 1000)))
         if is_valid(drawn, transport):
             return drawn
     raise ConfigError(
         f"no valid settings were found in {_NUM_TRIES} draws with {as_words(fixed)}; give fewer"
     )
-
-
-def values(transport: str) -> Iterator[tuple[str, str]]:
-    """Every setting and value of the pools; {seed} stands for a number."""
-    for pool in (_VALUES, _OF_TRANSPORT[transport], _OF_MODEL):
-        for name, texts in pool.items():
-            for text in texts:
-                yield name, text
 
 
 def is_valid(settings: Mapping[str, str], transport: str) -> bool:

@@ -11,7 +11,7 @@ import runpy
 import sys
 import time
 
-from pagewire.cli.launch.witness import run_witnessed
+from pagewire.cli.launch.witness import tell_of_end
 
 
 def main() -> int:
@@ -46,6 +46,5 @@ def _run(package: str, words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if "pagewire.transport.facade.loader" in sys.modules:
-        raise SystemExit(main())
-    run_witnessed(main)
+    tell_of_end()
+    raise SystemExit(main())

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pagewire.cli.checks.bench.group import Times
 from pagewire.transport import MPI
 from pagewire.transport.facade import here, native
 
@@ -23,18 +24,6 @@ _TRIAL_TIMES = 3
 _LEAST_TIMES = 3
 _MOST_TIMES = 20_000
 _NEVER_S = float("inf")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Figures:
-    """Times of one repetition in s, of the quickest rounds."""
-
-    plain_s: float
-    facade_s: float
-    virtual_s: float
-    blocks_per_s: float
-    """that all ranks' engines emulated in a second of wall time, in the facade's quickest round"""
-    packets_per_s: float
 
 
 class Contest:
@@ -48,8 +37,9 @@ class Contest:
         self._num_rounds = num_rounds
         self._round_s = round_s
 
-    def measure(self, by_plain: Work, by_facade: Work) -> Figures:
-        """Both in turns. Collective; the same figures on every rank."""
+    def measure(self, by_plain: Work, by_facade: Work) -> Times:
+        """Both in turns, of one repetition in the quickest rounds. Collective; the same on every
+        rank."""
         plain_times = self._num_times(self._plain_round(by_plain, _TRIAL_TIMES))
         self._facade_round(by_facade, 1)  # the first one may fault
         facade_times = self._num_times(self._facade_round(by_facade, _TRIAL_TIMES).wall_s)
@@ -61,9 +51,9 @@ class Contest:
             virtual_s = min(virtual_s, this.virtual_s)
             quickest = min(quickest, this, key=lambda each: each.wall_s)
         wall_s = quickest.wall_s
-        return Figures(
+        return Times(
             plain_s=plain_s,
-            facade_s=wall_s,
+            ni_s=wall_s,
             virtual_s=virtual_s,
             blocks_per_s=quickest.blocks / wall_s,
             packets_per_s=quickest.packets / wall_s,

@@ -236,17 +236,12 @@ def call(function: Any, *arguments: Any) -> None:
 def complete(requests: list[Any], how: str) -> list[Any]:
     """Complete all requests by one of MPI's ways; their statuses."""
     statuses = [MPI.Status() for _ in requests]
-    if how == "Wait":
+    if how in ("Wait", "Test"):
         for request, status in zip(requests, statuses, strict=True):
-            request.Wait(status)
-    elif how == "Test":
-        for request, status in zip(requests, statuses, strict=True):
-            while not request.Test(status):
+            while not getattr(request, how)(status):
                 os.sched_yield()
-    elif how == "Waitall":
-        MPI.Request.Waitall(requests, statuses)
-    elif how == "Testall":
-        while not MPI.Request.Testall(requests, statuses):
+    elif how in ("Waitall", "Testall"):
+        while not getattr(MPI.Request, how)(requests, statuses):
             os.sched_yield()
     else:
         _complete_in_parts(requests, how, statuses)

@@ -116,11 +116,8 @@ def _receive(place: Place, how: str, spec: Any, source: int) -> Any:
         comm.Recv(spec, source, tag, status)
     elif how == "Irecv":
         comm.Irecv(spec, source, tag).Wait(status)
-    elif how == "Probe":
-        comm.Probe(source, tag, status)
-        comm.Recv(spec, status.source, status.tag, status)
-    elif how == "Iprobe":
-        while not comm.Iprobe(source, tag, status):
+    elif how in ("Probe", "Iprobe"):
+        while not getattr(comm, how)(source, tag, status):
             os.sched_yield()
         comm.Recv(spec, status.source, status.tag, status)
     elif how == "Mprobe":

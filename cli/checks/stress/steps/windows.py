@@ -135,10 +135,9 @@ def _epoch(sync: str, win: Any, comm: Any, size: int) -> Iterator[None]:
         comm.Barrier()
         if sync == "lock_all":
             win.Unlock_all()
-        for target in [comm.rank]:  # sees what others have put here
-            win.Lock(target, MPI.LOCK_EXCLUSIVE)
-            win.Sync()
-            win.Unlock(target)
+        win.Lock(comm.rank, MPI.LOCK_EXCLUSIVE)  # sees what others have put here
+        win.Sync()
+        win.Unlock(comm.rank)
         comm.Barrier()
     group.Free()
 
