@@ -281,5 +281,4 @@ def test_fewer_frames_than_the_policy_brings_in_end_a_stalled_transfer_by_name(
 
 def test_frames_for_the_blocks_under_way_are_enough() -> None:
     pair = Pair(memory_backend=MODEL, model_frame_limit_pages=12, model_fault_millionths=1_000_000)
-    source, destination = resident(20 * BLOCK, 100, 300)
-    pair.carry(source, destination)
+    pair.carry(*resident(20 * BLOCK, 100, 300))

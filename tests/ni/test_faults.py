@@ -27,8 +27,7 @@ PAGE_FAULT = 1
 def test_write_to_an_absent_page_takes_38_us() -> None:
     """Step by step in test_page_in.py; here what is counted of 16 packets and two handlers."""
     pair = Pair()
-    source, destination = absent(PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    arrived = times(pair.carry(*absent(PAGE)))[ARRIVED]
     assert 0.9 * 38_000 < arrived < 1.1 * 38_000  # [PART 5.2]
     c = pair.costs
     source_counters, counters = pair.counters(0), pair.counters(1)
@@ -52,8 +51,7 @@ def test_write_to_an_absent_page_takes_38_us() -> None:
 def test_policy_brings_in_its_range(policy: int, page_ins: int, errs: int) -> None:
     pair = Pair(policy=policy)
     pair.trace()
-    source, destination = absent(4 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*absent(4 * BLOCK))
     counters = pair.counters(1)
     assert counters.pages_paged_in == 16
     useful = [row for row in pair.log("page_in_done") if row[4] > 0]
@@ -125,8 +123,7 @@ def test_err_can_come_before_the_timeout_of_a_block_that_faulted_at_both_ends() 
 @pytest.mark.parametrize("timeout_ns", [-1, 1_000_000])
 def test_destination_faults_need_no_timeout_when_errs_come(timeout_ns: int) -> None:
     pair = Pair(timeout_ns=timeout_ns, policy=POLICY_BLOCK)
-    source, destination = absent(10 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*absent(10 * BLOCK))
     assert pair.counters(0).timeouts == 0
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 10
 
@@ -144,8 +141,7 @@ def test_timeout_below_the_round_trip_sends_twice_and_writes_once() -> None:
             timeout_ns=timeout_ns
         )  # long enough for the second attempt, whose pages are cached
         pair.trace()
-        source, destination = resident(PAGE)
-        pair.carry(source, destination)
+        pair.carry(*resident(PAGE))
         source_counters, counters = pair.counters(0), pair.counters(1)
         assert source_counters.timeouts == source_counters.retransmitted_blocks == early
         assert counters.duplicate_blocks == source_counters.stale_answers == early
