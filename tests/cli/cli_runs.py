@@ -2,15 +2,20 @@
 tester's shell has chosen."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping
 
-from native_programs import clean_environment
-
 BIN = pathlib.Path(sys.prefix, "bin")
 PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what a user's shell may choose."""
+    chosen = ("PAGEWIRE_", "FI_", "MPIR_", "MPICH_", "OMPI_", "LD_PRELOAD")
+    return {name: text for name, text in os.environ.items() if not name.startswith(chosen)}
 
 
 def started(
@@ -20,16 +25,15 @@ def started(
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Any command, once it has ended."""
-    return subprocess.run(
-        words,
-        env={**clean_environment(), **(environ or {})},
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    try:
+        return subprocess.run(
+            words, env={**clean_environment(), **(environ or {})}, cwd=cwd,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode() + (error.stderr or b"").decode()
+        raise AssertionError(f"still running after {timeout_s} s; it said: {said}") from None
 
 
 def command(*words: str, **how) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,6 @@
 """`pagewire compare` of swept settings: what is refused, what the rows refer to, table, files, and
 what Ctrl-C leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -19,8 +17,7 @@ import time
 
 import json_schemas
 import pytest
-from cli_runs import PAGEWIRE, started
-from native_programs import clean_environment
+from cli_runs import PAGEWIRE, clean_environment, started
 from rich.console import Console
 
 from pagewire.cli.commands import compare_files, compare_plan, compare_table, repetitions, sweep

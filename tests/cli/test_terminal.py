@@ -1,7 +1,5 @@
 """What a user's terminal gets of `pagewire`: completion, version, width, color, exit codes."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import pty

@@ -1,7 +1,5 @@
 """pagewire.lab: exact times, absent pages, policies of the user's, groups of transfers, errors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

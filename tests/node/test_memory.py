@@ -1,13 +1,10 @@
 """Memory strategies: built-in ones on real pages, what is refused, and the check for authors."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest
 
 from pagewire.native import EngineError, check, ffi, lib
-from pagewire.native.settings import ConfigError
 from pagewire.node.strategies import built_in, conformance, host
 from pagewire.node.strategies.host import StrategyHost
 from pagewire.node.strategies.native_strategy import NativeStrategy
@@ -22,7 +19,6 @@ from pagewire.node.strategies.strategy import (
     StrategyError,
 )
 from pagewire.run.settings import platform
-from pagewire.run.settings.config import load
 
 NUM_PAGES = 8
 TABLES = platform.load("exanest-qfdb").tables
@@ -264,15 +260,6 @@ def test_built_in_strategies_are_those_in_c():
         KeyError, match="no memory strategy 'pim' in C; there are part, part-prefetch"
     ):
         NativeStrategy("pim")
-
-
-def test_setting_takes_names_and_classes():
-    for name in (*built_in.REGISTRY.names(), "a.b:C"):
-        assert load([f"run.memory={name}"], environ={}).run.memory == name
-    with pytest.raises(
-        ConfigError, match="or a class of yours as module:Class .did you mean 'pin'"
-    ):
-        load(["run.memory=pim"], environ={})
 
 
 @pytest.mark.parametrize("name", [name for name in built_in.REGISTRY.names() if name != "pin-all"])

@@ -1,14 +1,12 @@
 """Strategies that keep something of a buffer: what is ready, what goes for a limit, and mappings
 that went without a word."""
 
-from __future__ import annotations
-
-import json
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from cli_runs import reported
 from mappings import FarBuffer, map_at, unmap
 
 from pagewire.native import EngineError, check, ffi, lib
@@ -276,7 +274,7 @@ def test_pretouch_once_without_its_check_leaves_new_pages_to_fault(bind, far):
 
 PIN_ALL = """
 import mmap, sys
-sys.path[:0] = ["tests/native", "tests/node"]
+sys.path[:0] = ["tests/native", "tests/node", "tests/cli"]
 from test_memory_kept import Bound
 from pagewire.native import ffi
 from pagewire.node.strategies.strategy import Span, Access
@@ -340,20 +338,10 @@ print("bad", num_bad, flush=True)
 @pytest.mark.parametrize("checks", [True, False])
 def test_corruption_by_a_stale_pin_is_counted_where_it_happens(checks, tmp_path):
     (tmp_path / "churn.py").write_text(CHURN)
-    report = tmp_path / "report.json"
     words = ["--memory", "pin-cache", "--set", f"strategy.check_mappings={str(checks).lower()}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pagewire", "launch", "-n", "2", "--json", str(report)]
-        + [*words, "churn.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    totals = json.loads(report.read_text())["totals"]
-    num_bad = sum(int(line.split()[1]) for line in done.stdout.splitlines() if "bad " in line)
+    printed, report = reported(tmp_path, 2, *words, "churn.py", cwd=tmp_path)
+    totals = report["totals"]
+    num_bad = sum(int(line.split()[1]) for line in printed.splitlines() if "bad " in line)
     if checks:
         assert num_bad == totals["stale_transfers"] == 0 < totals["strategy_invalidations"]
     else:

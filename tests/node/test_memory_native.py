@@ -1,7 +1,5 @@
 """Costs, counted pins and strategies in C against short references in Python, under Hypothesis."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

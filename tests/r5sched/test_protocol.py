@@ -1,8 +1,6 @@
 """The firmware's table of a block's life: complete, drawn as it is, and what the engine really
 does."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import struct

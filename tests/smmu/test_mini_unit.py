@@ -379,6 +379,7 @@ def test_static_table_of_buffers_is_full() -> None:
     "assignments,part",
     [
         (("run.memory=pin",), "run.memory"),
+        (("run.memory=odp",), "run.memory"),
         (("run.timeout=none",), "run.timeout"),
         (("smmu.hupcf=0",), "smmu.hupcf"),
         (("mini.vmh_entries=1048576",), "mini.memory"),

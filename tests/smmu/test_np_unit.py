@@ -1,14 +1,9 @@
 """NP-RDMA as translation unit of whole engines: no faults, a signature page, two-sided retries."""
 
-from __future__ import annotations
-
-import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, PDID, Pair, absent, resident, write
 
 from pagewire.native import lib
-from pagewire.native.settings import ConfigError
-from pagewire.run.settings.config import load
 
 LATER_NS = 50_000_000
 
@@ -117,9 +112,3 @@ def test_shootdown_is_of_no_consequence_to_what_is_in_memory() -> None:
     lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 4)
     write(pair, source, destination, LATER_NS)
     assert pair.counters(0).blocks_missed == 0
-
-
-@pytest.mark.parametrize("assignment", ["smmu.mode=stall", "smmu.hupcf=0", "ni.interleave=packet"])
-def test_what_does_not_go_with_it_is_refused(assignment: str) -> None:
-    with pytest.raises(ConfigError, match=assignment.partition("=")[0]):
-        load(["run.memory=np-rdma", assignment], environ={})

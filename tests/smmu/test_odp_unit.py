@@ -1,7 +1,5 @@
 """On-demand paging as translation unit of whole engines: faults, pauses, go-back-N."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest
@@ -13,7 +11,6 @@ from test_impairments_properties import PLANS
 from test_properties import JOBS, Job, assert_both_ends_of_each, assert_bytes, prepare, run
 
 from pagewire.native import check, ffi, lib
-from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import load
 
 RNR_NS = 640_000
@@ -312,22 +309,6 @@ def test_whatever_happens_the_bytes_are_right_and_nothing_is_left(
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("assignment", "part"),
-    [
-        ("smmu.mode=stall", "smmu.mode"),
-        ("smmu.hupcf=0", "smmu.hupcf"),
-        ("ni.interleave=packet", "ni.interleave"),
-        ("run.translation=mini", "run.memory"),
-        ("odp.fault_pages=0", "odp.fault_pages"),
-        ("odp.rnr_timer=0", "odp.rnr_timer"),
-    ],
-)
-def test_what_does_not_go_with_it_is_refused(assignment: str, part: str) -> None:
-    with pytest.raises(ConfigError, match=part):
-        load(["run.memory=odp", assignment], environ={})
 
 
 def test_strategy_brings_its_unit() -> None:

@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 import pytest
-from native_programs import clean_environment, needs_provider
+from cli_runs import clean_environment
+from native_programs import needs_provider
 
 from pagewire.cli.launch import fabric
 

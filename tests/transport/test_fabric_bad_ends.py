@@ -8,15 +8,8 @@ import tempfile
 import time
 
 import pytest
-from native_programs import (
-    BIN,
-    clean_environment,
-    ends,
-    launch,
-    needs_mpicc,
-    needs_provider,
-    old_libfabric,
-)
+from cli_runs import BIN, clean_environment
+from native_programs import ends, launch, needs_mpicc, needs_provider, old_libfabric
 
 from pagewire.cli.launch import fabric
 

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from native_programs import BIN, SOURCES, clean_environment, needs_mpicc, needs_provider, programs
+from cli_runs import BIN, clean_environment
+from native_programs import SOURCES, needs_mpicc, needs_provider, programs
 from network_hosts import Hosts, needs_hosts
 from refusals import refused
 
