@@ -5,8 +5,6 @@ dropped by madvise and their translations invalidated, as the OS would. The byte
 each transfer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence

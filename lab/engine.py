@@ -6,8 +6,6 @@ the unit tests. A host passes virtual time in, carries the bursts and is handed 
 page-in policy in Python is asked is answered here. Posting and polling are the host's, by `ni`.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self

@@ -5,8 +5,6 @@ alone (compute, eager limit, wires) change nothing here. Strategies that keep so
 transfer to the next (caches of pins, bounce buffers) need a program's life: `pagewire compare`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import random

@@ -5,8 +5,6 @@ come back to it over no hop, and both ends' faults meet in one context bank, one
 tasklet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
