@@ -121,12 +121,9 @@ class Lab(Closing):
         traced: keep the engine's trace.
         """
         asked = Transfer(
-            size=size,
-            absent=absent,
-            source_absent=source_absent,
-            initiator=initiator,
+            size=size, absent=absent, source_absent=source_absent, initiator=initiator,
             target=target,
-        )
+        )  # fmt: skip
         return self._together([asked], policy, memory, traced, 0)[0]
 
     def read(
