@@ -23,10 +23,11 @@ def started(
     cwd: pathlib.Path | str = "/",
     environ: Mapping[str, str] | None = None,
     timeout_s: float = 120,
+    code: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Any command, once it has ended."""
+    """Any command, once it has ended; with this code, where one is given."""
     try:
-        return subprocess.run(
+        done = subprocess.run(
             words, env={**clean_environment(), **(environ or {})}, cwd=cwd,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s,
             check=False,
@@ -34,6 +35,8 @@ def started(
     except subprocess.TimeoutExpired as error:
         said = (error.stdout or b"").decode() + (error.stderr or b"").decode()
         raise AssertionError(f"still running after {timeout_s} s; it said: {said}") from None
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
 
 
 def command(*words: str, **how) -> subprocess.CompletedProcess[str]:
@@ -43,9 +46,7 @@ def command(*words: str, **how) -> subprocess.CompletedProcess[str]:
 
 def ran(*words: str, code: int = 0, **how) -> subprocess.CompletedProcess[str]:
     """The same, which ends with this code."""
-    done = command(*words, **how)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    return command(*words, code=code, **how)
 
 
 def reported(folder: pathlib.Path, num_ranks: int, *words: str, **how) -> tuple[str, dict]:

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from cli_runs import command, ran
+from cli_runs import ran
 from json_schemas import check as check_schema
 from native_programs import needs_provider, plain
 from refusals import refused
@@ -33,8 +33,7 @@ def quick(request, tmp_path_factory) -> tuple[str, str, dict]:
     """The transport, what a run of all its groups printed, and the run's JSON."""
     path = tmp_path_factory.mktemp("bench") / "figures.json"
     words = ["--transport", request.param, "--quick", "--json", str(path)]
-    done = command("bench", *words, timeout_s=280)  # a busy host
-    assert done.returncode == 0, done.stderr
+    done = ran("bench", *words, timeout_s=280)  # a busy host
     assert done.stderr == ""
     figures = json.loads(path.read_text())
     check_schema("bench", figures)

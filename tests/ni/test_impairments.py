@@ -26,7 +26,6 @@ from pagewire.native import ffi, lib
 from pagewire.native.impairments import SITES, Site
 
 PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
-KIND_ERR = 4
 TIMEOUT_NS = 200_000
 
 

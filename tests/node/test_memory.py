@@ -3,8 +3,9 @@
 import mmap
 
 import pytest
+from memories import backend
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, ffi, lib
 from pagewire.node.strategies import built_in, conformance, host
 from pagewire.node.strategies.host import StrategyHost
 from pagewire.node.strategies.native_strategy import NativeStrategy
@@ -20,29 +21,13 @@ from pagewire.node.strategies.strategy import (
 )
 from pagewire.run.settings import platform
 
-NUM_PAGES = 8
 TABLES = platform.load("exanest-qfdb").tables
 FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-class Buffer:
-    """Fresh anonymous pages; all absent."""
-
-    def __init__(self) -> None:
-        self._map = mmap.mmap(-1, NUM_PAGES * PAGE_BYTES, flags=FLAGS)
-        self._map.madvise(15)  # no huge pages
-        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(self._map)))
-
-    def span(self, first: int = 0, num_pages: int = NUM_PAGES) -> Span:
-        return Span(self.address + first * PAGE_BYTES, num_pages * PAGE_BYTES)
-
-
 @pytest.fixture
 def pages() -> Pages:
-    memory = ffi.new("pw_memory **")
-    options = ffi.new("pw_memory_model_options *")
-    check(lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory), "memory")
-    return Pages(ffi.gc(memory[0], lib.pw_memory_destroy), TABLES)
+    return Pages(backend(lib.PW_MEMORY_HOST), TABLES)
 
 
 def cost(table: str, num_pages: int) -> int:
@@ -78,11 +63,8 @@ def test_pretouch_only_reads_what_is_mapped_read_only(pages):
 
 
 def test_limit_of_locked_memory_is_named_with_what_to_do():
-    model = ffi.new("pw_memory_model_options *", {"detached": 1, "frame_limit_pages": 4})
-    memory = ffi.new("pw_memory **")
-    check(lib.pw_memory_create(lib.PW_MEMORY_MODEL, model, memory), "memory")
-    limited = Pages(ffi.gc(memory[0], lib.pw_memory_destroy), TABLES)
-    strategy = host.create("pin", limited)
+    model = backend(lib.PW_MEMORY_MODEL, detached=1, frame_limit_pages=4)
+    strategy = host.create("pin", Pages(model, TABLES))
     lease = strategy.acquire(0, 3 * PAGE_BYTES, Access.READ)
     text = "run.memory = 'pin': 20480 bytes cannot be pinned, the limit.*ulimit -l.*run.memory"
     with pytest.raises(EngineError, match=text) as caught:

@@ -8,8 +8,9 @@ import sys
 import pytest
 from cli_runs import reported
 from mappings import FarBuffer, map_at, unmap
+from memories import backend
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, ffi
 from pagewire.node.strategies.native_strategy import NativeStrategy
 from pagewire.node.strategies.pages import Pages
 from pagewire.node.strategies.strategy import PAGE_BYTES, Access, Cost, Span
@@ -18,7 +19,7 @@ from pagewire.run.settings.config import load
 
 MACHINE = platform.load("exanest-qfdb")
 LOOKUP_NS = MACHINE.costs.lookup_ns
-READ, WRITE = Access.READ, Access.WRITE
+WRITE = Access.WRITE
 
 
 def cost(table: str, num_pages: int) -> int:
@@ -31,11 +32,8 @@ class Bound:
     def __init__(self, name: str, *assignments: str) -> None:
         values = load(assignments, environ={}).engine_settings()
         settings = ffi.new("pw_settings *", values)
-        memory = ffi.new("pw_memory **")
-        limit = {"frame_limit_pages": settings.model_frame_limit_pages}
-        options = ffi.new("pw_memory_model_options *", limit)
-        check(lib.pw_memory_create(settings.memory_backend, options, memory), "memory")
-        self.memory = ffi.gc(memory[0], lib.pw_memory_destroy)
+        limit_pages = settings.model_frame_limit_pages
+        self.memory = backend(settings.memory_backend, frame_limit_pages=limit_pages)
         costs = ffi.new("pw_costs *", MACHINE.costs.as_dict())
         self.pages = Pages(self.memory, MACHINE.tables, costs=costs, settings=settings)
         self.strategy = NativeStrategy(name)

@@ -4,13 +4,11 @@ import collections
 import os
 import pathlib
 import re
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from cli_runs import BIN, compared, reported
+from cli_runs import BIN, PAGEWIRE, compared, reported, started
 from refusals import refused
 
 from pagewire.cli.commands.repetitions import OF_THE_HOST
@@ -557,15 +555,8 @@ def test_records_that_a_rank_could_not_write_leave_no_timeline(tmp_path):
     program.write_text(PROGRAM)
     pathlib.Path(f"{trace}.1").symlink_to("/dev/full")
     words = ["--quiet", "--set", "run.compute=none", "--trace", str(trace), str(program), "2"]
-    done = subprocess.run(
-        [BIN / "mpiexec", "-n", "2", sys.executable, "-P", "-m", "pagewire", "run", *words],
-        env={**os.environ, "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    mpiexec, environ = [str(BIN / "mpiexec"), "-n", "2"], {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    done = started([*mpiexec, *PAGEWIRE, "run", *words], environ=environ)
     assert done.returncode != 0
     assert f"'{trace}.1' was not written: No space left" in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["program.py"]

@@ -42,10 +42,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _compile(name: str, command: list[str]) -> str:
     path = os.path.join(_folder().name, name)
-    done = subprocess.run(
-        [*command, "-o", path], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    started([*command, "-o", path], code=0)
     return path
 
 

@@ -38,8 +38,6 @@ for num_bytes in (0, 8, 64, 65, 4096, 65536, 1 << 20):
 
 TRANSPORTS = ("facade", "fabric")
 OF_DATA = ("rdma_messages", "rdma_bytes", "transfers", "blocks", "packets", "pages_paged_in")
-FINALIZE = 2
-"""Messages without bytes that each rank of MPICH sends then: its barrier."""
 
 
 def launch(folder: pathlib.Path, transport: str, memory: str, *words: str) -> tuple[str, dict]:
