@@ -2,14 +2,7 @@
 
 import pytest
 from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Pair, Policy, absent, resident, times
-from faulting_pair import (
-    ABSENT,
-    ENDS,
-    MODEL,
-    PRESENT,
-    faults,
-    set_pages,
-)
+from faulting_pair import ABSENT, ENDS, MODEL, PRESENT, faults, set_pages
 
 from pagewire.native import ffi, lib
 

@@ -4,14 +4,7 @@ import mmap
 
 import pytest
 from engine_pair import BLOCK, PDID, Buffer, Pair, Policy, resident, times
-from faulting_pair import (
-    ABSENT,
-    ENDS,
-    MODEL,
-    assert_both_live_on,
-    faults,
-    needs_procmap,
-)
+from faulting_pair import ABSENT, ENDS, MODEL, assert_both_live_on, faults, needs_procmap
 from mappings import LIBC, FarBuffer, map_at, unmap
 
 from pagewire.native import check, lib

@@ -6,14 +6,7 @@ import struct
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, DONE, PAGE, PDID, Buffer, Pair, absent, resident
-from test_frames import (
-    FRAME_BYTES_AT,
-    KIND_AT,
-    KIND_BLOCK,
-    covered_bytes,
-    frames,
-    seal,
-)
+from test_frames import FRAME_BYTES_AT, KIND_AT, KIND_BLOCK, covered_bytes, frames, seal
 
 from pagewire.native import lib
 

@@ -11,14 +11,7 @@ from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.native_strategy import NativeStrategy
 from pagewire.node.strategies.pages import Pages, engine_tables
-from pagewire.node.strategies.strategy import (
-    PAGE_BYTES,
-    Access,
-    Cost,
-    Lease,
-    MemoryStrategy,
-    Span,
-)
+from pagewire.node.strategies.strategy import PAGE_BYTES, Access, Cost, Lease, MemoryStrategy, Span
 from pagewire.run.settings import platform
 from pagewire.run.settings.platform import CostTable
 from pagewire.run.settings.platform_document import cost_table

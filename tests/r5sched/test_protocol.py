@@ -11,14 +11,7 @@ from engine_pair import BLOCK, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mappings import FarBuffer, unmap
-from test_frames import (
-    CONTROL_BYTES,
-    KIND_AT,
-    KIND_BLOCK,
-    covered_bytes,
-    frames,
-    seal,
-)
+from test_frames import CONTROL_BYTES, KIND_AT, KIND_BLOCK, covered_bytes, frames, seal
 from test_impairments_properties import PLANS
 from test_properties import JOBS, SETTINGS, Job, prepare, run
 

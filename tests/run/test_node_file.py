@@ -188,7 +188,7 @@ SCALE = "run.compute_scale = '{}': allowed is a number from 0 to 1e+06"
     ("line", "reason"),
     [
         *((f"costs.hop_ns={text}", COST.format(text))
-          for text in ("", "12x", "-1", "1.5", "9223372036854775808", "9" * 30)),
+          for text in ("", "12x", "1us", "-1", "1.5", "9223372036854775808", "9" * 30)),
         *((f"run.compute_scale={text}", SCALE.format(text))
           for text in ("", "1,5", "inf", "nan", "1e999", "0x10", "-1")),
         *((f"tables.unpin={text}", TABLE.format(text))
