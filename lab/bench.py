@@ -5,8 +5,6 @@ dropped by madvise and their translations invalidated, as the OS would. The byte
 each transfer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -123,12 +121,12 @@ class Bench:
         """All of them together, with nothing else on the way; outcomes in their order."""
         if len(self._places) < len(steps):
             self._make_places(len(steps))
-        for step, place in zip(steps, self._places, strict=False):
+        placed = list(zip(steps, self._places, strict=False))
+        for step, place in placed:
             if step.num_bytes > place.warm_bytes.get(step.ends, 0):
                 place.warm_bytes[step.ends] = step.num_bytes  # TLBs know it from here on
                 plain = dataclasses.replace(step, source_absent=(), destination_absent=(), at_ns=0)
                 self._transfer([(plain, place)], "part", False, 0, is_asked=False)
-        placed = list(zip(steps, self._places, strict=False))
         return self._transfer(placed, self.config.run.memory, traced, repetition)
 
     def _make_places(self, count: int) -> None:
@@ -200,17 +198,9 @@ class Bench:
         for idx in sorted(range(len(placed)), key=times.__getitem__):
             step, place = placed[idx]
             at_ns = self._now_ns + times[idx]
-            here, there, num_bytes = step.initiator, step.target, step.num_bytes
-            source, destination = place.source, place.destination
-            if step.is_write:
-                ids: tuple[int, ...] = self.nodes.write(
-                    source, destination, num_bytes, at_ns, initiator=here, target=there
-                )
-            else:
-                read = self.nodes.read(
-                    source, destination, num_bytes, at_ns, initiator=here, target=there
-                )
-                ids = (read,)
+            ends = step.initiator, step.target
+            what = place.source, place.destination, step.num_bytes, at_ns, ends
+            ids = self.nodes.write(*what) if step.is_write else (self.nodes.read(*what),)
             posted[idx] = ids, costs_ns[idx]
         return [posted[idx] for idx in range(len(placed))]
 

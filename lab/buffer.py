@@ -1,7 +1,5 @@
 """Real memory for transfers without MPI: which of its pages are there is the user's business."""
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterable, Sequence
 

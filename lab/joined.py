@@ -5,8 +5,6 @@ Bursts between two nodes keep their order, as MPI messages do, and take no time 
 comes out depends on the mechanism and on nothing else.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 from collections.abc import Iterable

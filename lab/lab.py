@@ -5,8 +5,6 @@ alone (compute, eager limit, wires) change nothing here. Strategies that keep so
 transfer to the next (caches of pins, bounce buffers) need a program's life: `pagewire compare`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import random
@@ -123,12 +121,9 @@ class Lab(Closing):
         traced: keep the engine's trace.
         """
         asked = Transfer(
-            size=size,
-            absent=absent,
-            source_absent=source_absent,
-            initiator=initiator,
+            size=size, absent=absent, source_absent=source_absent, initiator=initiator,
             target=target,
-        )
+        )  # fmt: skip
         return self._together([asked], policy, memory, traced, 0)[0]
 
     def read(

@@ -5,8 +5,6 @@ come back to it over no hop, and both ends' faults meet in one context bank, one
 tasklet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +17,8 @@ from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import Platform
 
 INITIATOR, TARGET = 0, 1
+Ends = tuple[int, int]
+"""Nodes: who writes or reads, and whose memory."""
 
 
 class Event(NamedTuple):
@@ -62,25 +62,27 @@ class Nodes(Joined):
         """The node that is written to or read from; of a loopback the initiator itself."""
         return min(TARGET, len(self.engines) - 1)
 
+    @property
+    def ends(self) -> Ends:
+        return INITIATOR, self.target
+
     def write(
         self,
         source: Buffer,
         destination: Buffer,
         num_bytes: int,
         at_ns: int,
-        *,
-        initiator: int = INITIATOR,
-        target: int | None = None,
+        ends: Ends | None = None,
     ) -> tuple[int, int]:
         """The initiator writes to the target; at_ns is the user's call. Ids of its WRITE_DONE
-        there and of the target's ARRIVED."""
-        ends = (initiator, self.target if target is None else target)
+        there and of the target's ARRIVED. ends: these, when they are others."""
+        ends = ends or self.ends
         return self.post_write(ends, source.address, destination.address, num_bytes, at_ns)
 
     def post_write(
-        self, ends: tuple[int, int], source: int, destination: int, num_bytes: int, at_ns: int
+        self, ends: Ends, source: int, destination: int, num_bytes: int, at_ns: int
     ) -> tuple[int, int]:
-        """The same by addresses. ends: who writes to whom."""
+        """The same by addresses."""
         key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni, addresses = self.engines[ends[0]].ni, (source, destination)
         code = lib.pw_ni_write(
@@ -96,13 +98,7 @@ class Nodes(Joined):
         return int(key[0])
 
     def fetch(
-        self,
-        ends: tuple[int, int],
-        source: int,
-        key: int,
-        destination: int,
-        num_bytes: int,
-        at_ns: int,
+        self, ends: Ends, source: int, key: int, destination: int, num_bytes: int, at_ns: int
     ) -> int:
         """Read what the other one registered, by addresses. Id of its FETCH_DONE."""
         ni, found = self.engines[ends[0]].ni, ffi.new("uint64_t *")
@@ -116,18 +112,14 @@ class Nodes(Joined):
         destination: Buffer,
         num_bytes: int,
         at_ns: int,
-        *,
-        initiator: int = INITIATOR,
-        target: int | None = None,
+        ends: Ends | None = None,
     ) -> int:
-        """The initiator reads the target's buffer. Id of its FETCH_DONE."""
-        key = ffi.new("uint64_t *")
-        peer = self.target if target is None else target
-        owner = self.engines[peer].ni
-        code = lib.pw_ni_expose(owner, initiator, source.address, num_bytes, ffi.NULL, key)
-        check(code, "expose")
-        ends, to = (initiator, peer), destination.address
-        return self.fetch(ends, source.address, int(key[0]), to, num_bytes, at_ns)
+        """The initiator reads the target's buffer. Id of its FETCH_DONE. ends: as of `write`."""
+        key, (initiator, target) = ffi.new("uint64_t *"), ends or self.ends
+        owner, address = self.engines[target].ni, source.address
+        check(lib.pw_ni_expose(owner, initiator, address, num_bytes, ffi.NULL, key), "expose")
+        ends, to = (initiator, target), destination.address
+        return self.fetch(ends, address, int(key[0]), to, num_bytes, at_ns)
 
     def handle(self, node: int, event: Any) -> None:
         if self._watching is not None:

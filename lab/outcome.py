@@ -1,7 +1,5 @@
 """What came of a transfer: times, absent pages, trace, counters; a flat record for tables."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

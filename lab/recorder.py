@@ -1,7 +1,5 @@
 """Records of a lab's transfers, for a timeline: what each node has traced, in a file of its own."""
 
-from __future__ import annotations
-
 import pathlib
 import tempfile
 

@@ -1,7 +1,5 @@
 """What a user of the lab asks for: one transfer, its size and which of its pages are absent."""
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import random

@@ -6,8 +6,6 @@ node's own, in the thread that made them. What a class raises goes to `failed`, 
 ends with PW_ERR_HOST.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,17 +1,16 @@
 """The sections of a run's page, each from the report as JSON holds it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pagewire.run.page import charts, warnings
 from pagewire.run.page.markup import Html, element, figure, join, note, table
 from pagewire.run.report.counters import (
-    COUNTER_GROUPS,
     LABELS,
     REGION_COUNTS,
     TIME_KEYS,
+    groups_of,
     longest_regions,
-    other_keys,
 )
 
 Report = Mapping[str, Any]
@@ -29,24 +28,6 @@ _TILES = (
 _OLD = "The report has no such counts: an older pagewire wrote it."
 
 
-def of_run(report: Report) -> Html:
-    """All of them."""
-    return join(
-        summary(report),
-        notices(warnings.of_run(report)),
-        times(report),
-        *([regions(report)] if report["totals"].get("regions") else []),
-        fault_times(report),
-        fault_waits(report),
-        fault_pages(report),
-        message_sizes(report),
-        matrix(report),
-        calls(report),
-        settings(report),
-        counters(report),
-    )
-
-
 def section(name: str, title: str, *children: Any) -> Html:
     """A part of the page, found by its name."""
     return element("section", element("h2", title), *children, data_section=name)
@@ -54,9 +35,12 @@ def section(name: str, title: str, *children: Any) -> Html:
 
 def notices(sentences: Sequence[str]) -> Html:
     """What to know first."""
+    return section("warnings", "Warnings", _listed(sentences))
+
+
+def _listed(sentences: Sequence[str]) -> Html:
     items = [element("li", each) for each in sentences]
-    body = element("ul", *items, class_="warnings") if items else element("p", "None.")
-    return section("warnings", "Warnings", body)
+    return element("ul", *items, class_="warnings") if items else element("p", "None.")
 
 
 def summary(report: Report) -> Html:
@@ -70,7 +54,7 @@ def summary(report: Report) -> Html:
     ]
     chosen = report["summary"]
     line = f"memory {chosen['memory']}, policy {chosen['policy']}, unit {chosen['translation']}"
-    return section("summary", "Summary", element("div", *tiles, class_="tiles"), note(line))
+    return join(element("div", *tiles, class_="tiles"), note(line))
 
 
 def _tile(text: str, label: str, value: float) -> Html:
@@ -96,13 +80,14 @@ def times(report: Report) -> Html:
     text = "" if step == 1 else f"A row is the mean of up to {step} ranks. "
     if within:
         text += f"Of these, and partly beside them, at most on a rank: {', '.join(within)}."
-    chart = charts.bars(rows, list(_PARTS.values()))
-    return section("times", "Virtual time by rank", chart, note(text))
+    return join(charts.bars(rows, list(_PARTS.values())), note(text))
 
 
-def regions(report: Report) -> Html:
-    """Virtual time by the regions that the program marked; mean over ranks."""
-    ranks, every = report["ranks"], report["totals"]["regions"]
+def regions(report: Report) -> Html | None:
+    """Virtual time by the regions that the program marked, if any; mean over ranks."""
+    ranks, every = report["ranks"], report["totals"].get("regions")
+    if not every:
+        return None
     found = longest_regions(every, _MAX_ROWS)
     text = "Mean over ranks; of nested regions the innermost has the time."
     if len(every) > len(found):
@@ -121,13 +106,8 @@ def regions(report: Report) -> Html:
         values = [region["entries"], *(region.get(key, 0) for key in REGION_COUNTS)]
         cells.append([region["name"], *map(figure, values)])
     heads = ("region", "entries", *REGION_COUNTS.values())
-    return section(
-        "regions",
-        "Virtual time by region",
-        note(text),
-        charts.bars(rows, list(_PARTS.values())),
-        element("div", table(heads, cells), class_="wide"),
-    )
+    chart = charts.bars(rows, list(_PARTS.values()))
+    return join(note(text), chart, element("div", table(heads, cells), class_="wide"))
 
 
 def _mean(values: Sequence[int]) -> float:
@@ -138,9 +118,8 @@ def _mean(values: Sequence[int]) -> float:
 def fault_times(report: Report) -> Html:
     """Faults over virtual time, all ranks together."""
     histograms = [rank["fault_times"] for rank in report["ranks"] if "fault_times" in rank]
-    title = "Page faults over time"
     if not histograms:
-        return section("fault-times", title, element("p", _OLD))
+        return element("p", _OLD)
     end_ns = max(
         (each["bin_ns"] * (idx + 1) for each in histograms
          for idx, count in enumerate(each["bins"]) if count), default=0,
@@ -154,18 +133,14 @@ def fault_times(report: Report) -> Html:
             if count:
                 counts[idx * each["bin_ns"] // bin_ns] += count
     if not counts:
-        return section("fault-times", title, element("p", _none(report)))
+        return element("p", _none(report))
     names = [
         f"{microseconds(idx * bin_ns)} to {microseconds((idx + 1) * bin_ns)}"
         for idx in range(len(counts))
     ]
     ends = ("0", microseconds(len(counts) * bin_ns))
-    return section(
-        "fault-times",
-        title,
-        note(f"All ranks; a column is {microseconds(bin_ns)}."),
-        charts.columns(counts, names, ends),
-    )
+    text = f"All ranks; a column is {microseconds(bin_ns)}."
+    return join(note(text), charts.columns(counts, names, ends))
 
 
 def _none(report: Report) -> str:
@@ -177,25 +152,18 @@ def _none(report: Report) -> str:
 
 def fault_waits(report: Report) -> Html:
     """How long refused blocks waited."""
-    return section(
-        "fault-waits",
-        "How long a fault keeps a block",
-        note(
-            "From the NACK of a page fault, as the source's R5 handles it, until the block is sent "
-            "again; all ranks. A column is a power of two."
-        ),
-        _logarithmic(report, "fault_waits_ns", microseconds, "No block was sent again for one."),
+    text = (
+        "From the NACK of a page fault, as the source's R5 handles it, until the block is sent "
+        "again; all ranks. A column is a power of two."
     )
+    none = "No block was sent again for one."
+    return join(note(text), _logarithmic(report, "fault_waits_ns", microseconds, none))
 
 
 def message_sizes(report: Report) -> Html:
     """Eager messages and transfers by size."""
-    return section(
-        "message-sizes",
-        "Sizes of messages",
-        note("Eager messages and RDMA transfers that left; all ranks. A column is a power of two."),
-        _logarithmic(report, "message_sizes", size, "Nothing was sent."),
-    )
+    text = "Eager messages and RDMA transfers that left; all ranks. A column is a power of two."
+    return join(note(text), _logarithmic(report, "message_sizes", size, "Nothing was sent."))
 
 
 def _logarithmic(report: Report, key: str, show: Any, none: str) -> Html:
@@ -215,9 +183,9 @@ def _logarithmic(report: Report, key: str, show: Any, none: str) -> Html:
 
 def matrix(report: Report) -> Html:
     """Who sent how many bytes to whom."""
-    ranks, title = report["ranks"], "Who sends to whom"
+    ranks = report["ranks"]
     if not any("peers" in rank for rank in ranks):
-        return section("matrix", title, element("p", _OLD))
+        return element("p", _OLD)
     values = [[0] * len(ranks) for _ in ranks]
     for rank in ranks:
         for peer, traffic in rank.get("peers", {}).items():
@@ -226,24 +194,23 @@ def matrix(report: Report) -> Html:
     text = "Bytes of eager messages and RDMA transfers."
     if step > 1:
         text += f" A row and a column are {step} ranks."
-    return section("matrix", title, note(text), cells)
+    return join(note(text), cells)
 
 
 def fault_pages(report: Report) -> Html:
     """Where each rank's accesses faulted."""
-    title = "Which pages fault"
     found = [(rank["rank"], rank["fault_pages"]) for rank in report["ranks"]
              if "fault_pages" in rank]  # fmt: skip
     if not found:
-        return section("fault-pages", title, element("p", _OLD))
+        return element("p", _OLD)
     found = [(rank, heat) for rank, heat in found if heat["faults"]]
     if not found:
-        return section("fault-pages", title, element("p", _none(report)))
+        return element("p", _none(report))
     found.sort(key=lambda each: -sum(each[1]["faults"].values()))
     made = [_heat(rank, heat) for rank, heat in found[:_MAX_MAPS]]
     if len(found) > _MAX_MAPS:
         made.append(note(f"And {len(found) - _MAX_MAPS} ranks with fewer faults."))
-    return section("fault-pages", title, *made)
+    return join(*made)
 
 
 def _heat(rank: int, heat: Report) -> Html:
@@ -268,24 +235,21 @@ def calls(report: Report) -> Html:
         [name, *(f"{counted[key]:,}" for key in keys)]
         for name, counted in report["totals"]["mpi_calls"].items()
     ]
-    body = element("div", table(heads, rows), class_="wide")
-    return section("calls", "MPI calls", body if rows else element("p", "None."))
+    return element("div", table(heads, rows), class_="wide") if rows else element("p", "None.")
 
 
 def settings(report: Report) -> Html:
     """Those that are not default, and who set them."""
     changed, sources = report["settings_not_default"], report["settings_sources"]
     rows = [(name, text, sources.get(name, "")) for name, text in changed.items()]
-    body = table(("setting", "value", "from"), rows, class_="settings")
-    title = "Settings that are not default"
-    return section("settings", title, body if rows else element("p", "None."))
+    heads = ("setting", "value", "from")
+    return table(heads, rows, class_="settings") if rows else element("p", "None.")
 
 
 def counters(report: Report) -> Html:
     """Every counter that is not zero."""
     total, made = report["totals"], []
-    others = {key: key for key in other_keys(report["ranks"]) if key not in LABELS}
-    for title, group in {**COUNTER_GROUPS, "other": others}.items():
+    for title, group in groups_of(report["ranks"]).items():
         rows = [
             element("tr", element("td", label.strip()),
                     element("td", f"{total[key]:,}", data_counter=key, data_value=total[key]))
@@ -295,11 +259,29 @@ def counters(report: Report) -> Html:
         if rows:
             made.append(element("h3", title))
             made.append(element("table", *rows))
-    return section(
-        "counters",
-        "All counters",
-        element("details", element("summary", "Sums over ranks, without zeros"), *made),
-    )
+    return element("details", element("summary", "Sums over ranks, without zeros"), *made)
+
+
+_SECTIONS: Sequence[tuple[str, str, Callable[[Report], Html | None]]] = (
+    ("summary", "Summary", summary),
+    ("warnings", "Warnings", lambda report: _listed(warnings.of_run(report))),
+    ("times", "Virtual time by rank", times),
+    ("regions", "Virtual time by region", regions),
+    ("fault-times", "Page faults over time", fault_times),
+    ("fault-waits", "How long a fault keeps a block", fault_waits),
+    ("fault-pages", "Which pages fault", fault_pages),
+    ("message-sizes", "Sizes of messages", message_sizes),
+    ("matrix", "Who sends to whom", matrix),
+    ("calls", "MPI calls", calls),
+    ("settings", "Settings that are not default", settings),
+    ("counters", "All counters", counters),
+)
+
+
+def of_run(report: Report) -> Html:
+    """All of them that have something to say."""
+    made = ((name, title, show(report)) for name, title, show in _SECTIONS)
+    return join(*(section(*each) for each in made if each[2] is not None))
 
 
 def milliseconds(time_ns: float) -> str:

@@ -332,7 +332,7 @@ def lacking_sources(total: Mapping[str, Any]) -> list[str]:
 
 def totals(per_rank: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counters summed over ranks; times and memory as the maximum over ranks."""
-    keys = [*LABELS, *(key for key in other_keys(per_rank) if key not in LABELS)]
+    keys = (key for group in groups_of(per_rank).values() for key in group)
     result: dict[str, Any] = {key: sum(each.get(key, 0) for each in per_rank) for key in keys}
     for key in _MAXIMUM_KEYS:
         result[key] = max((each.get(key, 0) for each in per_rank), default=0)
@@ -409,11 +409,12 @@ def _not_carried(calls: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     }
 
 
-def other_keys(per_rank: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Numeric keys of counters that are no time and no maximum, in the order they appear."""
-    found: dict[str, None] = {}
+def groups_of(per_rank: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, str]]:
+    """COUNTER_GROUPS, and as "other" the numeric keys that are no time and no maximum and are not
+    known here, in the order they appear."""
+    others: dict[str, str] = {}
     for each in per_rank:
         for key, value in each.items():
-            if key not in _NOT_COUNTERS and isinstance(value, int | float):
-                found[key] = None
-    return list(found)
+            if key not in _NOT_COUNTERS | LABELS.keys() and isinstance(value, int | float):
+                others[key] = key
+    return {**COUNTER_GROUPS, "other": others}

@@ -15,13 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from pagewire.native.output import write_file
-from pagewire.run.report.counters import (
-    COUNTER_GROUPS,
-    PINNED_KEYS,
-    TIME_KEYS,
-    UNIT_MISSES,
-    totals,
-)
+from pagewire.run.report.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS, UNIT_MISSES, totals
 from pagewire.run.report.report_table import table
 from pagewire.run.settings.config import Config
 from pagewire.smmu.mini.nic_memory import nic_memory

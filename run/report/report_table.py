@@ -5,15 +5,13 @@ from typing import Any
 
 from pagewire.run.report.counters import (
     ALWAYS_SHOWN,
-    COUNTER_GROUPS,
-    LABELS,
     NACK_NAMES,
     PINNED_KEYS,
     REGION_COUNTS,
     TIME_KEYS,
+    groups_of,
     lacking_sources,
     longest_regions,
-    other_keys,
     totals,
 )
 from pagewire.run.settings.config import Config
@@ -21,6 +19,16 @@ from pagewire.run.settings.config import Config
 MAX_REGION_LINES = 32
 MAX_RANK_COLUMNS = 8
 """With more ranks the table shows minimum, mean and maximum instead of a column for each."""
+
+
+_MAXIMA = {
+    **{key: f"  {label}" for key, label in TIME_KEYS.items()},
+    "virtual_time_ns": TIME_KEYS["virtual_time_ns"],
+    **PINNED_KEYS,
+    "wall_time_s": "wall time (s)",
+    "peak_rss_bytes": "peak RSS (MiB)",
+}
+"""Labels of what is no sum; the times are parts of the first."""
 
 
 class _Table:
@@ -46,6 +54,13 @@ class _Table:
     def add_counts(self, label: str, values: Sequence[int]) -> None:
         self.add(label, values, _count(sum(values)), _count)
 
+    def add_maxima(self, title: str, shows: Mapping[str, Callable[[float], str]]) -> None:
+        """shows: by key, how its values are written."""
+        if shows:
+            self.add_title(f"{title}total is the maximum)")
+        for key, show in shows.items():
+            self.add(f"  {_MAXIMA[key]}", self.values_of(key), show(self.total[key]), show)
+
     def add_title(self, title: str) -> None:
         self.rows.append(title)
 
@@ -62,11 +77,11 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
     made = _Table(per_rank)
     if per_rank:
         _add_groups(made)
-        _add_others(made)
         _add_impairments(made)
-        _add_times(made)
-        _add_pinned(made)
-        _add_host(made)
+        times, pinned = made.shown(TIME_KEYS), made.shown(PINNED_KEYS)
+        made.add_maxima("virtual time (ms; ", dict.fromkeys(times, _milliseconds))
+        made.add_maxima("pinned (MiB; ", dict.fromkeys(pinned, _mebibytes))
+        made.add_maxima("host (", {"wall_time_s": _seconds, "peak_rss_bytes": _mebibytes})
     over = ["over the fabric"] if config.run.transport == "fabric" else []
     title = ", ".join(filter(None, [program, f"{len(per_rank)} ranks", *over]))
     lines = [
@@ -85,7 +100,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
 
 
 def _add_groups(made: _Table) -> None:
-    for title, group in COUNTER_GROUPS.items():
+    for title, group in groups_of(made.per_rank).items():
         keys = made.shown(group)
         if keys:
             made.add_title(title)
@@ -102,14 +117,6 @@ def _add_nacks(made: _Table) -> None:
             made.add_counts(f"    {code} {NACK_NAMES[code]}", values)
 
 
-def _add_others(made: _Table) -> None:
-    keys = made.shown(key for key in other_keys(made.per_rank) if key not in LABELS)
-    if keys:
-        made.add_title("other")
-    for key in keys:
-        made.add_counts(f"  {key}", made.values_of(key))
-
-
 def _add_impairments(made: _Table) -> None:
     sites = made.total["impairments"]
     if sites:
@@ -120,31 +127,6 @@ def _add_impairments(made: _Table) -> None:
                 each.get("impairments", {}).get(site, {}).get(key, 0) for each in made.per_rank
             ]
             made.add_counts(f"  {site}, {key}".replace("_", " "), values)
-
-
-def _add_times(made: _Table) -> None:
-    made.add_title("virtual time (ms; total is the maximum)")
-    for key in made.shown(TIME_KEYS):
-        indent = "  " if key == "virtual_time_ns" else "    "
-        whole = _milliseconds(made.total[key])
-        made.add(indent + TIME_KEYS[key], made.values_of(key), whole, _milliseconds)
-
-
-def _add_pinned(made: _Table) -> None:
-    keys = made.shown(PINNED_KEYS)
-    if keys:
-        made.add_title("pinned (MiB; total is the maximum)")
-    for key in keys:
-        whole = _mebibytes(made.total[key])
-        made.add(f"  {PINNED_KEYS[key]}", made.values_of(key), whole, _mebibytes)
-
-
-def _add_host(made: _Table) -> None:
-    made.add_title("host (total is the maximum)")
-    wall_s, rss_bytes = made.total["wall_time_s"], made.total["peak_rss_bytes"]
-    made.add("  wall time (s)", made.values_of("wall_time_s"), _seconds(wall_s), _seconds)
-    sizes = made.values_of("peak_rss_bytes")
-    made.add("  peak RSS (MiB)", sizes, _mebibytes(rss_bytes), _mebibytes)
 
 
 def _regions(regions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,7 +7,6 @@ do not go together is the engine's to say (node/settings). Light on purpose: eve
 
 import dataclasses
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +27,7 @@ from pagewire.native.settings import (
 from pagewire.node.strategies.built_in import REGISTRY as MEMORY_STRATEGIES
 from pagewire.node.strategies.native_strategy import unit_of
 from pagewire.r5sched import scheduling
+from pagewire.run.settings.platform_document import read_toml
 from pagewire.run.settings.sections import (
     DriverConfig,
     FirmwareConfig,
@@ -277,19 +277,8 @@ def lookup(name: str) -> Declaration:
 
 def read_file(path: str) -> dict[str, Any]:
     """Values of a TOML configuration file by dotted name."""
-    try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"configuration file '{path}': {error.strerror}") from None
-    except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
-        raise ConfigError(f"configuration file '{path}': {error}") from None
-    except RecursionError:
-        raise ConfigError(
-            f"configuration file '{path}': its values are nested too deeply"
-        ) from None
     values: dict[str, Any] = {}
-    for section, table in document.items():
+    for section, table in read_toml("configuration file", path).items():
         if section not in SECTIONS:
             raise ConfigError(
                 f"configuration file '{path}': unknown section '{section}'"

@@ -10,8 +10,6 @@ Two objects are asked for the plans of all ranks of 1, 4 and 64, with nothing co
 some sites on, forwards and backwards. `pagewire test --impairments module:Class` does this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pagewire.native.conformance import Answer, Conformance

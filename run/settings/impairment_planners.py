@@ -1,7 +1,5 @@
 """Asks the configured ImpairmentPlanner for the plan of a rank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pagewire.native.extension import ask

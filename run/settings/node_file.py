@@ -6,8 +6,6 @@ node/settings/config.h says how it is read. A planner may give a rank impairment
 for that rank alone.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

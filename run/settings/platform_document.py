@@ -81,6 +81,19 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
+def read_toml(what: str, path: str | pathlib.Path) -> dict[str, Any]:
+    """The document of a TOML file; ConfigError says what is wrong with it. what: the file is."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{what} '{path}': {error.strerror}") from None
+    except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
+        raise ConfigError(f"{what} '{path}': {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{what} '{path}': its values are nested too deeply") from None
+
+
 def read(name_or_path: str) -> tuple[dict[str, Any], pathlib.Path]:
     """The TOML document of a bundled name or of a .toml file, not checked; raises ConfigError."""
     if name_or_path.endswith(".toml"):
@@ -92,14 +105,7 @@ def read(name_or_path: str) -> tuple[dict[str, Any], pathlib.Path]:
             f"unknown platform '{name_or_path}'{suggestion(name_or_path, names())}; "
             f"allowed is one of {', '.join(names())} or the path of a .toml file"
         )
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")), path
-    except OSError as error:
-        raise ConfigError(f"platform file '{path}': {error.strerror}") from None
-    except ValueError as error:  # of TOML, UTF-8, or a number of thousands of digits
-        raise ConfigError(f"platform file '{path}': {error}") from None
-    except RecursionError:
-        raise ConfigError(f"platform file '{path}': its values are nested too deeply") from None
+    return read_toml("platform file", path), path
 
 
 def with_base(

@@ -331,12 +331,11 @@ void pw_story_step(pw_story *story, pw_block_name name, pw_time at_ns)
     if (block) pass_attempt(story, block, name.sequence, at_ns);
 }
 
-void pw_story_last_step(pw_story *story, pw_block_name name, pw_time at_ns, bool is_received)
+void pw_story_received_step(pw_story *story, pw_block_name name, pw_time at_ns)
 {
     const pw_block_line *block = block_of(story, name);
     story->num_flows = 0;
-    if (!block) return;
-    pass_attempt(story, block, is_received ? block->received_sequence : block->sequence, at_ns);
+    if (block) pass_attempt(story, block, block->received_sequence, at_ns);
 }
 
 void pw_story_tasklet(pw_story *story, uint32_t rank, uint64_t page, pw_time at_ns)

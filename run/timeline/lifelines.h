@@ -51,8 +51,8 @@ void pw_story_end(pw_story *story, pw_block_name name);
 
 /* Steps: story->flows are then the arrows that pass there. */
 void pw_story_step(pw_story *story, pw_block_name name, pw_time at_ns);
-/* The same with the sequence number that came last to the destination, or is on its way. */
-void pw_story_last_step(pw_story *story, pw_block_name name, pw_time at_ns, bool is_received);
+/* The same with the sequence number that came last to the destination. */
+void pw_story_received_step(pw_story *story, pw_block_name name, pw_time at_ns);
 /* The tasklet begins with a page; pages are there. reads_wait: attempts that met them at the source
  * have waited, and go on. */
 void pw_story_tasklet(pw_story *story, uint32_t rank, uint64_t page, pw_time at_ns);

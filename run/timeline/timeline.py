@@ -3,8 +3,6 @@
 The work is in C (timeline.h): records and packets pass through it, and nothing grows with the run.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple

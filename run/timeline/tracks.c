@@ -235,8 +235,8 @@ static void draw_answer(pw_tracks *tracks, uint32_t rank, const pw_trace_record 
 
 static void draw_nack_sent(pw_tracks *tracks, uint32_t rank, const pw_trace_record *record)
 {
-    pw_story_last_step(&tracks->story, (pw_block_name){record->peer, (uint32_t)record->a, 0},
-                       record->time_ns, true);
+    pw_story_received_step(&tracks->story, (pw_block_name){record->peer, (uint32_t)record->a, 0},
+                           record->time_ns);
     draw_instant(tracks, rank, PW_TRACK_NACKS, record->time_ns,
                  pw_name_of("NACK %" PRIu64 " to rank %u", record->b, record->peer));
 }

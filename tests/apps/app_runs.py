@@ -9,24 +9,19 @@ import numpy as np
 import pytest
 
 MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
-PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
-
-
-def run(command: list[object]) -> subprocess.CompletedProcess[str]:
-    # Without the launcher's OMP_NUM_THREADS: an app itself must see to its bits.
-    environ = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
-    environ["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
-    return subprocess.run(
-        [str(part) for part in command], env=environ, cwd="/", capture_output=True, check=False,
-        text=True, timeout=100,
-    )  # fmt: skip
 
 
 def run_mpi(app: str, num_ranks: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     if not MPIEXEC.exists():
         pytest.skip(f"no mpiexec beside {sys.executable}")
-    program = [sys.executable, "-P", "-m", f"pagewire.apps.{app}", "--plain"]
-    return run([MPIEXEC, "-n", num_ranks, *program, *arguments])
+    # Without the launcher's OMP_NUM_THREADS: an app itself must see to its bits.
+    environ = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
+    environ["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
+    words = [sys.executable, "-P", "-m", f"pagewire.apps.{app}", "--plain", *arguments]
+    return subprocess.run(
+        [str(word) for word in (MPIEXEC, "-n", num_ranks, *words)], env=environ, cwd="/",
+        capture_output=True, check=False, text=True, timeout=100,
+    )  # fmt: skip
 
 
 def load(path: pathlib.Path) -> dict[str, np.ndarray]:

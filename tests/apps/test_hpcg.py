@@ -5,7 +5,6 @@ MPI runs are tiny: with more ranks than cores plain MPICH spins.
 
 import dataclasses
 import itertools
-import json
 import math
 import pathlib
 import sys
@@ -13,7 +12,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from app_runs import PAGEWIRE, assert_same_bits, load, run, run_to_state
+from app_runs import assert_same_bits, load, run_to_state
+from cli_runs import reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -282,14 +282,11 @@ def test_ni_gives_the_bits_of_plain_mpi(num_ranks: int, tmp_path: pathlib.Path) 
     plain = run_to_state("hpcg", num_ranks, tmp_path / "plain.npz", *SMALL)
     faults = []
     for buffers in ([], ["--fresh-buffers"]):
-        path, summary = tmp_path / "ni.npz", tmp_path / "report.json"
-        done = run(
-            [*PAGEWIRE, "launch", "-n", num_ranks, "--memory", "part",
-             "--json", summary, "--quiet", "hpcg", *SMALL, *buffers, "--dump-state", path]
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "HPCG result is VALID" in done.stdout
-        faults.append(json.loads(summary.read_text())["summary"]["translation_faults"])
+        path = tmp_path / "ni.npz"
+        words = ["hpcg", *SMALL, *buffers, "--dump-state", str(path)]
+        printed, report = reported(tmp_path, num_ranks, "--memory", "part", "--quiet", *words)
+        assert "HPCG result is VALID" in printed
+        faults.append(report["summary"]["translation_faults"])
         assert_same_bits(plain, load(path))
     kept, fresh = faults
     assert 0 < kept < fresh

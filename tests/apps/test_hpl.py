@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from app_runs import PAGEWIRE, load, run, run_mpi, run_to_state
+from app_runs import load, run_mpi, run_to_state
+from cli_runs import ran
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,9 +305,6 @@ def test_ni_gives_the_bits_of_plain_mpi(tmp_path: pathlib.Path) -> None:
     size = ["--N", "600", "--NB", "96"]
     expected = solve_mpi(4, tmp_path / "plain", *size)
     for options in ([], ["--fresh-buffers", "--bcast", "binomial"]):
-        done = run(
-            [*PAGEWIRE, "launch", "-n", "4", "--memory", "part", "--quiet", "hpl", *size, *options,
-             "--dump-state", tmp_path / "ni"]
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        words = ["hpl", *size, *options, "--dump-state", str(tmp_path / "ni")]
+        ran("launch", "-n", "4", "--memory", "part", "--quiet", *words)
         assert load(tmp_path / "ni")["x"].tobytes() == expected.tobytes()

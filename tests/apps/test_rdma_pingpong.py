@@ -4,8 +4,8 @@ costs."""
 import re
 
 import pytest
+from cli_runs import ran
 from engine_costs import Steps
-from test_runs import command
 
 from pagewire.run.settings.platform import load
 
@@ -21,8 +21,7 @@ def rows(text: str) -> dict[int, list[float]]:
 
 @pytest.fixture(scope="module")
 def printed() -> str:
-    done = command("launch", "-n", "2", *QUIET, "rdma_pingpong", "--max-bytes", "70000")
-    assert done.returncode == 0, done.stderr
+    done = ran("launch", "-n", "2", *QUIET, "rdma_pingpong", "--max-bytes", "70000")
     return done.stdout
 
 
@@ -50,7 +49,7 @@ def test_bandwidth_reaches_the_link(printed):
 
 
 def test_latencies_repeat_to_the_ns_and_more_ranks_change_nothing(printed):
-    again = command("launch", "-n", "3", *QUIET, "rdma_pingpong", "--max-bytes", "70000")
+    again = ran("launch", "-n", "3", *QUIET, "rdma_pingpong", "--max-bytes", "70000")
     for num_bytes, (write, read, *rates) in rows(again.stdout).items():
         before = rows(printed)[num_bytes]
         # The first exchange's page walks depend on what MPI's own messages have translated.
@@ -60,7 +59,7 @@ def test_latencies_repeat_to_the_ns_and_more_ranks_change_nothing(printed):
 
 
 def test_fresh_buffers_fault(printed):
-    fresh = command("launch", "-n", "2", *QUIET, "rdma_pingpong", "--max-bytes", "70000", "--fresh")
+    fresh = ran("launch", "-n", "2", *QUIET, "rdma_pingpong", "--max-bytes", "70000", "--fresh")
     assert rows(fresh.stdout)[65536][0] > 1.2 * rows(printed)[65536][0]
 
 
@@ -75,7 +74,6 @@ def test_fresh_buffers_fault(printed):
     ids=str,
 )
 def test_bad_input_is_one_line(words, message):
-    done = command("launch", "--quiet", *words)
-    assert done.returncode == 2
+    done = ran("launch", "--quiet", *words, code=2)
     assert done.stderr.count("rdma_pingpong: error") == 1
     assert message in done.stderr

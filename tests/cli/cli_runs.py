@@ -2,15 +2,20 @@
 tester's shell has chosen."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping
 
-from native_programs import clean_environment
-
 BIN = pathlib.Path(sys.prefix, "bin")
 PAGEWIRE = [sys.executable, "-P", "-m", "pagewire"]
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what a user's shell may choose."""
+    chosen = ("PAGEWIRE_", "FI_", "MPIR_", "MPICH_", "OMPI_", "LD_PRELOAD")
+    return {name: text for name, text in os.environ.items() if not name.startswith(chosen)}
 
 
 def started(
@@ -18,18 +23,20 @@ def started(
     cwd: pathlib.Path | str = "/",
     environ: Mapping[str, str] | None = None,
     timeout_s: float = 120,
+    code: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Any command, once it has ended."""
-    return subprocess.run(
-        words,
-        env={**clean_environment(), **(environ or {})},
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    """Any command, once it has ended; with this code, where one is given."""
+    try:
+        done = subprocess.run(
+            words, env={**clean_environment(), **(environ or {})}, cwd=cwd,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode() + (error.stderr or b"").decode()
+        raise AssertionError(f"still running after {timeout_s} s; it said: {said}") from None
+    assert code in (None, done.returncode), done.stdout + done.stderr
+    return done
 
 
 def command(*words: str, **how) -> subprocess.CompletedProcess[str]:
@@ -39,9 +46,7 @@ def command(*words: str, **how) -> subprocess.CompletedProcess[str]:
 
 def ran(*words: str, code: int = 0, **how) -> subprocess.CompletedProcess[str]:
     """The same, which ends with this code."""
-    done = command(*words, **how)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    return command(*words, code=code, **how)
 
 
 def reported(folder: pathlib.Path, num_ranks: int, *words: str, **how) -> tuple[str, dict]:

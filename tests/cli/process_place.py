@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
-from cli_runs import PAGEWIRE
-from native_programs import clean_environment, loops, needs_mpicc, needs_provider
+from cli_runs import PAGEWIRE, clean_environment
+from native_programs import loops, needs_mpicc, needs_provider
 
 MARK = "PROCESS_PLACE"
 PROGRAM = str(pathlib.Path(__file__).with_name("process_program.py"))

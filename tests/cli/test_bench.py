@@ -4,17 +4,16 @@ C program, and what is refused."""
 import io
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import time
 
 import pytest
+from cli_runs import ran
 from json_schemas import check as check_schema
-from native_programs import needs_provider
+from native_programs import needs_provider, plain
 from refusals import refused
 from rich.console import Console
-from test_runs import command
 
 from pagewire.cli.checks.bench import apps, c_program, engines, host, messages
 from pagewire.cli.checks.bench import command as bench
@@ -34,8 +33,7 @@ def quick(request, tmp_path_factory) -> tuple[str, str, dict]:
     """The transport, what a run of all its groups printed, and the run's JSON."""
     path = tmp_path_factory.mktemp("bench") / "figures.json"
     words = ["--transport", request.param, "--quick", "--json", str(path)]
-    done = command("bench", *words, timeout_s=280)  # a busy host
-    assert done.returncode == 0, done.stderr
+    done = ran("bench", *words, timeout_s=280)  # a busy host
     assert done.stderr == ""
     figures = json.loads(path.read_text())
     check_schema("bench", figures)
@@ -108,9 +106,8 @@ def test_packets_are_those_of_the_bytes(quick):
 
 def test_only_the_chosen_groups_are_measured_and_settings_that_are_not_default_are_named(tmp_path):
     path = tmp_path / "figures.json"
-    done = command("bench", "--quick", "--only", "engine,lookups", "--json", str(path),
+    done = ran("bench", "--quick", "--only", "engine,lookups", "--json", str(path),
                    environ={"PAGEWIRE_RUN_MEMORY": "pretouch"})  # fmt: skip
-    assert done.returncode == 0, done.stderr
     figures = json.loads(path.read_text())
     assert {"lookups", "engine"} == {group.key for group in bench.GROUPS.values()} & set(figures)
     goals = [row["goal"].partition(",")[0] for row in figures["goals"]]
@@ -280,21 +277,13 @@ def program():
         yield str(path)
 
 
-def on_plain_mpich(num_ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-    return subprocess.run(
-        [pathlib.Path(sys.prefix, "bin", "mpiexec"), "-n", str(num_ranks), *words],
-        env=environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("num_ranks", "operations"),
     [(2, ("ping-pong", "rate")), (3, ("Allreduce", "Bcast", "Alltoall", "Bcast"))],
 )
 def test_program_writes_a_line_for_each_operation(program, tmp_path, num_ranks, operations):
     words = [word for operation in operations for word in (operation, "4096")]
-    done = on_plain_mpich(num_ranks, program, str(tmp_path / "rows"), "2", "0.001", *words)
+    done = plain(num_ranks, program, str(tmp_path / "rows"), "2", "0.001", *words)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in (tmp_path / "rows").read_text().splitlines()]
     assert [(name, size) for name, size, *_ in lines] == [(name, "4096") for name in operations]
@@ -315,7 +304,7 @@ def test_program_writes_a_line_for_each_operation(program, tmp_path, num_ranks, 
 )
 def test_program_refuses_what_it_cannot_measure(program, tmp_path, num_ranks, words, reason):
     for _ in range(5):  # mpiexec drops what a rank says when another one ends in the same moment
-        done = on_plain_mpich(num_ranks, program, str(tmp_path / "rows"), "1", "0.001", *words)
+        done = plain(num_ranks, program, str(tmp_path / "rows"), "1", "0.001", *words)
         assert done.returncode != 0
         if reason in done.stderr:
             break

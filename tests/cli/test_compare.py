@@ -1,8 +1,6 @@
 """`pagewire compare` of swept settings: what is refused, what the rows refer to, table, files, and
 what Ctrl-C leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -19,8 +17,7 @@ import time
 
 import json_schemas
 import pytest
-from cli_runs import PAGEWIRE, started
-from native_programs import clean_environment
+from cli_runs import PAGEWIRE, clean_environment, started
 from rich.console import Console
 
 from pagewire.cli.commands import compare_files, compare_plan, compare_table, repetitions, sweep
@@ -236,8 +233,7 @@ def test_swept_rows_refer_to_the_baseline_and_received_the_same(tmp_path):
     words = command(tmp_path, "never")
     words[words.index("--sweep") + 1] = "run.timeout=20us,1ms"
     words[words.index("--sweep") : words.index("--sweep")] = ["--baseline", "run.timeout=1ms", "-q"]
-    done = started(words, cwd=tmp_path, environ={"COLUMNS": "80"}, timeout_s=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
+    done = started(words, cwd=tmp_path, environ={"COLUMNS": "80"}, timeout_s=PATIENCE_S, code=0)
     assert done.stderr == "", "--quiet"
     assert "Received data: identical" in done.stdout and "rows of run.timeout=1ms" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80

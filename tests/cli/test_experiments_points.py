@@ -1,7 +1,5 @@
 """Points of experiments: a stopped one shows its part and goes on where it stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

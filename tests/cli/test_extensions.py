@@ -1,7 +1,5 @@
 """All four kinds of extension alike: examples, conformance command, and runs that end in time."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 import sys

@@ -209,14 +209,12 @@ class TestRun:
         ("leaving", "code"), [("0", 0), ("None", 0), ("7", 7), ("'why'", 1), ("256", 1)]
     )
     def test_exit_code_is_the_programs(self, script, leaving, code):
-        done = pagewire("run", script(f"import sys; sys.exit({leaving})"))
-        assert done.returncode == code
+        done = ran("run", script(f"import sys; sys.exit({leaving})"), code=code)
         assert ("why" in done.stderr) == (leaving == "'why'")
 
     def test_traceback_names_the_rank_and_starts_in_the_program(self, script):
         path = script("def broken():\n    raise ValueError('bad')\nbroken()\n")
-        done = pagewire("run", path, environ={"PMI_RANK": "3"})
-        assert done.returncode == 1
+        done = ran("run", path, environ={"PMI_RANK": "3"}, code=1)
         lines = done.stderr.splitlines()
         assert all(line.startswith("[rank 3] ") for line in lines)
         assert f'File "{path}", line 3' in lines[1]
@@ -304,8 +302,7 @@ class TestLaunch:
 
     def test_without_the_launcher_rank_0_reports(self, script, tmp_path):
         words = [*PAGEWIRE, "run", "--json", str(tmp_path / "x.json"), script(BARRIER)]
-        done = started([str(BIN / "mpiexec"), "-n", "2", *words])
-        assert done.returncode == 0, done.stderr
+        done = started([str(BIN / "mpiexec"), "-n", "2", *words], code=0)
         assert done.stdout.count("pagewire report: ") == 1
         assert len(json.loads((tmp_path / "x.json").read_text())["ranks"]) == 2
 

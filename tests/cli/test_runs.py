@@ -1,45 +1,20 @@
 """Whole runs through the command line: the app on the emulated NI beside plain mpi4py."""
 
 import functools
-import os
-import pathlib
-import subprocess
-import sys
 
-import numpy as np
 import pytest
-from cli_runs import BIN, command, ran, reported
+from app_runs import assert_same_bits, load, run_to_state
+from cli_runs import command, ran, reported
+from native_programs import on_bad_networks
 
 SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
 
 
-def plain(num_ranks: int, *words: str) -> None:
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-    subprocess.run(
-        [BIN / "mpiexec", "-n", str(num_ranks),
-         sys.executable, "-P", "-m", "pagewire.apps.lammps", "--plain", *words],
-        env=environ, cwd="/", capture_output=True, timeout=120, check=True,
-    )  # fmt: skip
-
-
-def same_state(one: pathlib.Path, other: pathlib.Path) -> bool:
-    with np.load(one) as a, np.load(other) as b:
-        return set(a.files) == set(b.files) and all(
-            a[name].tobytes() == b[name].tobytes() for name in a.files
-        )
-
-
 @pytest.fixture(scope="module")
 def plain_state(tmp_path_factory):
-    """The state file of so many ranks of plain MPI."""
-
-    @functools.cache
-    def state(num_ranks):
-        path = tmp_path_factory.mktemp("plain") / "state.npz"
-        plain(num_ranks, *SMALL, "--dump-state", str(path))
-        return path
-
-    return state
+    """The state of so many ranks of plain MPI."""
+    path = tmp_path_factory.mktemp("plain") / "state.npz"
+    return functools.cache(lambda num_ranks: run_to_state("lammps", num_ranks, path, *SMALL))
 
 
 MODEL = ["--set", "memory_backend.backend=model", "--set", "memory_backend.fault_fraction=0.3"]
@@ -112,7 +87,7 @@ def test_lammps_on_the_ni_gives_the_bits_of_plain_mpi(
     state = tmp_path / "state.npz"
     words = ["--quiet", "lammps", *SMALL, "--fresh-buffers", "--dump-state", str(state)]
     _, document = reported(tmp_path, num_ranks, *options, *words)
-    assert same_state(plain_state(num_ranks), state)
+    assert_same_bits(plain_state(num_ranks), load(state))
     assert document["totals"]["transfers"] > 0
     judge(document["totals"])
 
@@ -129,15 +104,7 @@ def test_sixteen_ranks_on_few_cores_finish():
     assert "on 16 procs" in ran("launch", "-n", "16", "--quiet", *words, timeout_s=240).stdout
 
 
-@pytest.mark.parametrize(
-    "sites",
-    [
-        {"packet_loss": "1:100:7"},
-        {"packet_corruption": "1:200:7", "duplication": "1:20:7", "delay": "1:20:7"},
-        {"lost_ack": "1:10:7", "lost_nack": "1:10:7", "lost_err": "1:10:7", "fifo_full": "1:10:7"},
-    ],
-    ids=" ".join,
-)
+@on_bad_networks
 def test_lammps_with_impairments_keeps_its_trajectory(sites, plain_state, tmp_path):
     state = tmp_path / "state.npz"
     options = [
@@ -145,7 +112,7 @@ def test_lammps_with_impairments_keeps_its_trajectory(sites, plain_state, tmp_pa
     ]
     words = ["lammps", *SMALL, "--fresh-buffers", "--dump-state", str(state)]
     printed, whole = reported(tmp_path, 4, "--timeout", "100us", *options, *words)
-    assert same_state(plain_state(4), state)
+    assert_same_bits(plain_state(4), load(state))
     for name in sites:
         counts = whole["totals"]["impairments"][name]
         assert 0 < counts["injected"] < counts["eligible"]

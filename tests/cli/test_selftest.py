@@ -71,8 +71,7 @@ for name, call in CALLS.items():
 
 
 def errors_under(*words: str) -> dict[str, int]:
-    done = started([*REFUSED, *words, "--", sys.executable, "-c", TRIES])
-    assert done.returncode == 0, done.stderr
+    done = started([*REFUSED, *words, "--", sys.executable, "-c", TRIES], code=0)
     return {name: int(error) for name, error in map(str.split, done.stdout.splitlines())}
 
 
@@ -99,8 +98,7 @@ def test_filters_refuse_what_they_name_and_nothing_else():
     ],
 )
 def test_filters_that_cannot_be_made_are_refused_with_a_sentence(words, sentence):
-    done = started([*REFUSED, *words])
-    assert done.returncode == 2
+    done = started([*REFUSED, *words], code=2)
     assert sentence in done.stderr and "Traceback" not in done.stderr
 
 
@@ -131,10 +129,9 @@ def test_program_runs_without_calls_that_it_can_spare_and_in_a_container(words, 
 
 def test_strategies_are_compared_in_a_container(tmp_path):
     path = tmp_path / "results.json"
-    words = ["-m", "pagewire.cli.checks.selftest.hello"]
-    done = started([*REFUSED, "container", "--", *PAGEWIRE, "compare", "-n", "2", "--quiet-app",
-                "--memory", "pretouch,part", "--json", str(path), *words])  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    words = ["--json", str(path), "-m", "pagewire.cli.checks.selftest.hello"]
+    compare = [*PAGEWIRE, "compare", "-n", "2", "--quiet-app", "--memory", "pretouch,part"]
+    started([*REFUSED, "container", "--", *compare, *words], code=0)
     assert "pretouch" in path.read_text(encoding="utf-8")
 
 
@@ -162,8 +159,7 @@ def test_models_pages_need_nothing_of_the_kernel():
 
 def test_report_says_what_a_kernel_does_not_tell_of_pages():
     done = started([*REFUSED, "procmap_query=ENOTTY", "--", *PAGEWIRE, "launch", "-n", "1", "-m",
-                "pagewire.cli.checks.selftest.hello"])  # fmt: skip
-    assert done.returncode == 0, done.stderr
+                "pagewire.cli.checks.selftest.hello"], code=0)  # fmt: skip
     assert "page states from mincore, pagemap" in done.stdout
     assert "the kernel refuses PROCMAP_QUERY" in done.stdout
 
@@ -216,8 +212,7 @@ def test_version_of_the_mpi_is_that_of_its_mpiexec(monkeypatch):
 
 
 def test_selftest_without_mincore_fails_and_says_so():
-    done = started([*REFUSED, "mincore=EPERM", "--", *PAGEWIRE, "selftest"])
-    assert done.returncode == 1
+    done = started([*REFUSED, "mincore=EPERM", "--", *PAGEWIRE, "selftest"], code=1)
     assert "the kernel refuses mincore" in done.stdout
     assert done.stdout.endswith("pagewire selftest: failed: mincore, MADV_POPULATE\n")
 

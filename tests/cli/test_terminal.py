@@ -1,7 +1,5 @@
 """What a user's terminal gets of `pagewire`: completion, version, width, color, exit codes."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import pty
@@ -10,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cli_runs import started
 
 from pagewire.cli.commands import completion
 from pagewire.cli.commands.dispatch import app
@@ -41,13 +40,7 @@ done
 
 
 def test_bash_completes_commands_and_values():
-    done = subprocess.run(
-        ["bash", "-c", COMPLETE, "bash", PAGEWIRE],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = started(["bash", "-c", COMPLETE, "bash", str(PAGEWIRE)], code=0)
     lines = done.stdout.splitlines()
     assert lines[0].endswith("-F _pagewire_completion pagewire")
     assert lines[1:] == ["launch", "part,pin-cache", "smmu.l2_ways="]

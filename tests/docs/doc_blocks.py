@@ -13,8 +13,6 @@
 Several may follow each other.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import re

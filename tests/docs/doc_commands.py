@@ -1,8 +1,6 @@
 """Commands of documents, checked by the command line itself: everything up to the start of what
 takes time is run, so that a word, a setting, a class or a file that does not exist is an error."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """The folder that a page's commands are run in: what its reader is thought to have."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

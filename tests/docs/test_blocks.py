@@ -6,8 +6,6 @@ blocks marked `always` run their commands whole. With PAGEWIRE_TEST_DOCS=all eve
 (minutes).
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

@@ -33,14 +33,13 @@ class Lines(unittest.TestResult):
         self._is_well = True
         self._write("start", test)
 
-    def addSuccess(self, test: Any) -> None:
+    def addSuccess(self, test: Any, _error: Any = None) -> None:
         self._write("pass", test)
+
+    addExpectedFailure = addSuccess
 
     def addSkip(self, test: Any, reason: str) -> None:
         self._write("skip", test)
-
-    def addExpectedFailure(self, test: Any, err: Any) -> None:
-        self._write("pass", test)
 
     def addUnexpectedSuccess(self, test: Any) -> None:
         self._write("fail", test)
@@ -48,8 +47,7 @@ class Lines(unittest.TestResult):
     def addFailure(self, test: Any, err: Any) -> None:
         self._tell("fail", test, err)
 
-    def addError(self, test: Any, err: Any) -> None:
-        self._tell("fail", test, err)
+    addError = addFailure
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
         if err is not None:

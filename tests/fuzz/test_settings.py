@@ -19,7 +19,6 @@ fuzzed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 """A busy machine takes its time."""
 BUNDLED = tomllib.loads((platform.FOLDER / f"{platform.names()[0]}.toml").read_text())
 DEFAULT = load(environ={})
-PLATFORM = platform.load(DEFAULT.run.platform)
 numbers = (
     st.integers()
     | st.floats()

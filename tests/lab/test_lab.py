@@ -1,17 +1,14 @@
 """pagewire.lab: exact times, absent pages, policies of the user's, groups of transfers, errors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
+from cli_runs import started
 
 from pagewire.driver.policy_host import PolicyError
 from pagewire.lab import Lab, PageFault, PageInPolicy, Transfer
@@ -41,15 +38,8 @@ class Raises(PageInPolicy):
 
 
 def test_example_runs_and_more_pages_ahead_are_faster(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-P", ROOT / "examples" / "lab_policies.py"],
-        cwd=tmp_path,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    words = [sys.executable, "-P", str(ROOT / "examples" / "lab_policies.py")]
+    done = started(words, tmp_path, code=0)
     rows = [line.split() for line in done.stdout.splitlines()]
     names = [" ".join(row[:-4]) for row in rows]
     assert names == ["page", "block", "ahead 8", "ahead 32", "all"]

@@ -11,7 +11,6 @@ from pagewire.transport import MPI
 pytestmark = pytest.mark.mpi
 
 NUM_BYTES = 1 << 18
-PAGE = 4096
 
 
 def fresh() -> np.ndarray:

@@ -6,8 +6,9 @@ import mmap
 import numpy as np
 import pytest
 from mappings import forked_child
+from memories import backend
 
-from pagewire.native import ffi, lib
+from pagewire.native import lib
 from pagewire.transport import MPI
 
 pytestmark = pytest.mark.mpi
@@ -17,11 +18,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def checks() -> int:
-    memory = ffi.new("pw_memory **")
-    assert lib.pw_memory_create(lib.PW_MEMORY_HOST, ffi.NULL, memory) == 0
-    found = int(lib.pw_memory_checks_access(memory[0]))
-    lib.pw_memory_destroy(memory[0])
-    return found
+    return int(lib.pw_memory_checks_access(backend(lib.PW_MEMORY_HOST)))
 
 
 def exchange(comm, mine, received) -> None:

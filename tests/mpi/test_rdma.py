@@ -113,38 +113,30 @@ def test_read_notifies_the_reader(comm, rdma, make):
     assert reader.wait() is rdma.Status.FINISHED
 
 
-def test_memory_of_a_peer_cannot_be_read_without_the_buffers_key(comm, rdma, make):
-    source, target = make(BLOCK), make(BLOCK)
-    to, _ = neighbours(comm)
-    remote = comm.allgather(source.remote)[to]
-    reader = rdma.ReadChannel()
-    for key in (0, 1, remote.key + 1, remote.key ^ 1 << 32, remote.key ^ 1 << 40):
-        reader.insert(remote._replace(key=key), target)
-        reader.trigger()
-        assert reader.wait() is rdma.Status.FAILED
-        assert reader.error.code == lib.PW_ERR_PROTECTION
-    assert not target.array.any()
-    reader.insert(remote, target)
-    reader.trigger()
-    assert reader.wait() is rdma.Status.FINISHED
-    comm.Barrier()
-
-
-def test_bad_remote_address_fails_and_both_sides_live_on(comm, rdma, make):
+def test_bad_remote_memory_fails_and_both_sides_live_on(comm, rdma, make):
     source, target = make(2 * BLOCK), make(2 * BLOCK)
     source.array[:] = pattern(source.num_bytes, comm.rank)
     to, come_from = neighbours(comm)
-    everybody = comm.allgather(target.remote)
-    bad = everybody[to]._replace(address=NOWHERE)
+    there = comm.allgather(target.remote)[to]
+    nowhere = there._replace(address=NOWHERE)
     channel, reader = rdma.Channel(), rdma.ReadChannel()
-    channel.insert(source, bad)
-    reader.insert(bad._replace(key=0), target)
-    for each, code in ((channel, lib.PW_ERR_ADDRESS), (reader, lib.PW_ERR_PROTECTION)):
+    keys = (0, 1, there.key + 1, there.key ^ 1 << 32, there.key ^ 1 << 40)
+    for each, what, code in (
+        (channel, (source, nowhere), lib.PW_ERR_ADDRESS),
+        (reader, (nowhere._replace(key=0), target), lib.PW_ERR_PROTECTION),
+        *((reader, (there._replace(key=key), target), lib.PW_ERR_PROTECTION) for key in keys),
+    ):
+        each.insert(*what)
         each.trigger()
         assert each.wait() is rdma.Status.FAILED
         assert each.poll() is rdma.Status.FAILED
         assert each.error.code == code
-    write(channel, source, everybody[to])
+    assert not target.array.any()
+    reader.insert(there, target)
+    reader.trigger()
+    assert reader.wait() is rdma.Status.FINISHED
+    comm.Barrier()  # all have read
+    write(channel, source, there)
     comm.Barrier()
     assert (target.array == pattern(source.num_bytes, come_from)).all()
     channel.close()

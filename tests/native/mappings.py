@@ -1,7 +1,5 @@
 """Mappings of this process at places of the test's choice, and a child that shares them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import mmap

@@ -1,7 +1,5 @@
 """The registry of extensions: names, classes, and everything that a class may raise."""
 
-from __future__ import annotations
-
 import abc
 import sys
 

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagewire.native.impairments import (
-    DENOM_MAX,
-    SITES,
-    ImpairmentsConfig,
-    Site,
-    total,
-)
+from pagewire.native.impairments import DENOM_MAX, SITES, ImpairmentsConfig, Site, total
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import load
 

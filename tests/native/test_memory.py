@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mappings import LIBC, READ_WRITE, map_at
+from memories import backend
 
 from pagewire.native import EngineError, check, ffi, lib
 
@@ -20,19 +21,12 @@ WRITE_PROTECTED, FORBIDDEN = lib.PW_PAGE_WRITE_PROTECTED, lib.PW_PAGE_FORBIDDEN
 
 class Memory:
     def __init__(
-        self,
-        backend: int,
-        *,
-        seed: int = 0,
-        faults: int = 0,
-        limit: int = 0,
-        huge: int = 0,
-        collapse: int = 0,
+        self, kind: int, *, seed: int = 0, faults: int = 0, limit: int = 0, huge: int = 0
     ) -> None:
-        out = ffi.new("pw_memory **")
-        options = ffi.new("pw_memory_model_options *", (seed, faults, limit, huge, collapse, 1))
-        check(lib.pw_memory_create(backend, options, out), "create")
-        self.memory = ffi.gc(out[0], lib.pw_memory_destroy)
+        self.memory = backend(
+            kind, seed=seed, fault_millionths=faults, frame_limit_pages=limit, huge_pages=huge,
+            detached=1,
+        )  # fmt: skip
 
     def probe(self, first: int, count: int) -> list[int]:
         state = ffi.new("uint8_t[]", b"\xee" * (count + 1))

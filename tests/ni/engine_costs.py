@@ -6,8 +6,6 @@ reader of a test sees the breakdown of its expected time. Only for transfers tha
 traffic.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 PACKET = 256

@@ -1,8 +1,7 @@
 """Engines joined in one process, with what tests post and what they look at."""
 
-from __future__ import annotations
-
 import dataclasses
+import enum
 import functools
 import mmap
 from collections import deque
@@ -23,10 +22,17 @@ PAGE = 4096
 BLOCK = 16384
 PACKET = 256
 PDID = 7
-POLICY_PAGE, POLICY_BLOCK, POLICY_ALL = lib.PW_POLICY_PAGE, lib.PW_POLICY_BLOCK, lib.PW_POLICY_ALL
 DONE, ARRIVED, FETCHED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED, lib.PW_HOST_FETCH_DONE
 NOWHERE = 3 << 44
 """An address far from where programs, the kernel and sanitizers map anything by themselves."""
+
+
+class Policy(enum.IntEnum):
+    """The engine's own page-in policies."""
+
+    PAGE = lib.PW_POLICY_PAGE
+    BLOCK = lib.PW_POLICY_BLOCK
+    ALL = lib.PW_POLICY_ALL
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """What tests of page faults share: a pair of NIs whose pages are in a chosen state, and what it
 reports."""
 
-from __future__ import annotations
-
 import pytest
 from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Pair, resident, times
 

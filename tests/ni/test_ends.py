@@ -8,7 +8,7 @@ import os
 import struct
 
 import pytest
-from engine_pair import BLOCK, PAGE, Pair, resident
+from engine_pair import BLOCK, PAGE, Pair, Policy, resident
 from mappings import LIBC, unmap
 from test_frames import KIND_AT, KIND_BLOCK, frames, seal
 
@@ -244,9 +244,6 @@ def test_file_that_is_truncated_under_its_mapping_is_a_bad_address(
     assert lib.pw_ni_num_transactions(pair.nis[0]) == 0
 
 
-PAGE_WISE, BLOCK_WISE, WHOLE = lib.PW_POLICY_PAGE, lib.PW_POLICY_BLOCK, lib.PW_POLICY_ALL
-
-
 def ends_short_of_frames(num_frames: int, policy: int, **settings: int) -> Pair:
     """A write of 20 blocks ends with errors, and the shortage is told."""
     frames_short = {"model_frame_limit_pages": num_frames, "model_fault_millionths": 1_000_000}
@@ -263,7 +260,7 @@ def ends_short_of_frames(num_frames: int, policy: int, **settings: int) -> Pair:
 @pytest.mark.parametrize(
     ("num_frames", "policy"),
     # with 8 frames the ERR of a block that was brought in whole comes in time for it
-    [*itertools.product([1, 4], [PAGE_WISE, BLOCK_WISE, WHOLE]), (8, PAGE_WISE), (8, WHOLE)],
+    [*itertools.product([1, 4], Policy), (8, Policy.PAGE), (8, Policy.ALL)],
 )
 def test_fewer_frames_than_the_blocks_under_way_need_end_the_transfer_by_name(
     policy: int, num_frames: int
@@ -276,10 +273,9 @@ def test_fewer_frames_than_the_blocks_under_way_need_end_the_transfer_by_name(
 def test_fewer_frames_than_the_policy_brings_in_end_a_stalled_transfer_by_name(
     num_frames: int,
 ) -> None:
-    ends_short_of_frames(num_frames, WHOLE, stall=1, timeout_ns=100_000_000)
+    ends_short_of_frames(num_frames, Policy.ALL, stall=1, timeout_ns=100_000_000)
 
 
 def test_frames_for_the_blocks_under_way_are_enough() -> None:
     pair = Pair(memory_backend=MODEL, model_frame_limit_pages=12, model_fault_millionths=1_000_000)
-    source, destination = resident(20 * BLOCK, 100, 300)
-    pair.carry(source, destination)
+    pair.carry(*resident(20 * BLOCK, 100, 300))

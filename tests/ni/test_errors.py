@@ -162,8 +162,7 @@ def test_domains_end_with_banks_or_scratchpad_pages(banks: int, domains: int, li
     with pytest.raises(EngineError, match=limit):
         open_domain(pair.nis[0], domains + 1)
     open_domain(pair.nis[1], domains)
-    source, destination = resident(PAGE)
-    pair.carry(source, destination, pdid=domains)
+    pair.carry(*resident(PAGE), pdid=domains)
     assert lib.pw_ni_open_domain(pair.nis[0], 0) == lib.PW_ERR_INVALID
 
 

@@ -1,27 +1,8 @@
 """Page faults of absent pages: never touched, dropped, or swapped out."""
 
-from __future__ import annotations
-
 import pytest
-from engine_pair import (
-    ARRIVED,
-    BLOCK,
-    PAGE,
-    POLICY_BLOCK,
-    Buffer,
-    Pair,
-    absent,
-    resident,
-    times,
-)
-from faulting_pair import (
-    ABSENT,
-    ENDS,
-    MODEL,
-    PRESENT,
-    faults,
-    set_pages,
-)
+from engine_pair import ARRIVED, BLOCK, PAGE, Buffer, Pair, Policy, absent, resident, times
+from faulting_pair import ABSENT, ENDS, MODEL, PRESENT, faults, set_pages
 
 from pagewire.native import ffi, lib
 
@@ -29,7 +10,7 @@ from pagewire.native import ffi, lib
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("how", ["first touch", "dropped"])
 def test_pages_that_were_never_touched_and_dropped_ones_fault(how: str, ends: str) -> None:
-    pair = Pair(policy=POLICY_BLOCK)
+    pair = Pair(policy=Policy.BLOCK)
     num_bytes = 3 * BLOCK
     source, destination = resident(num_bytes)
     expected = source.read()
@@ -55,7 +36,7 @@ def test_pages_that_were_never_touched_and_dropped_ones_fault(how: str, ends: st
 
 def test_block_whose_pages_are_all_absent_is_looked_at_once_in_each_attempt() -> None:
     """The pages of one block are asked for at one moment, so one probe does for all of them."""
-    pair = Pair(policy=POLICY_BLOCK)
+    pair = Pair(policy=Policy.BLOCK)
     source, destination = absent(BLOCK)
     counters = ffi.new("pw_memory_counters *")
     pair.carry(source, destination)
@@ -93,7 +74,7 @@ def test_model_page_from_swap_is_a_major_fault_that_waits_for_the_device(ends: s
 
 def test_model_thrashes_when_frames_are_short() -> None:
     settings = {"model_frame_limit_pages": 6, "window_blocks": 1}  # two blocks would not fit
-    pair = Pair(memory_backend=MODEL, policy=POLICY_BLOCK, **settings)
+    pair = Pair(memory_backend=MODEL, policy=Policy.BLOCK, **settings)
     source, destination = resident(3 * BLOCK)
     set_pages(pair, 1, destination, ABSENT)
     for at_ns in (0, 10**8):

@@ -1,24 +1,11 @@
 """Page faults of huge pages and of pages that are collapsed into one."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os
 
 import pytest
-from engine_pair import (
-    ARRIVED,
-    PAGE,
-    PDID,
-    POLICY_ALL,
-    POLICY_PAGE,
-    Buffer,
-    Event,
-    Pair,
-    pattern,
-    times,
-)
+from engine_pair import ARRIVED, PAGE, PDID, Buffer, Event, Pair, Policy, pattern, times
 from faulting_pair import (
     ENDS,
     HUGE_BYTES,
@@ -86,7 +73,7 @@ def test_model_collapsed_pages_fault_once_for_all_512(ends: str) -> None:
 
 def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_same_time() -> None:
     absent_ns, _ = one_page(memory_backend=MODEL)
-    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL, of_node={1: COLLAPSES})
+    pair = Pair(memory_backend=MODEL, policy=Policy.ALL, of_node={1: COLLAPSES})
     source, destination = huge_buffer(1), huge_buffer(1)
     assert collapse(pair, 1, destination) == 1
     pair.trace()
@@ -98,7 +85,7 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
 
     # handlers would interrupt the tasklet
     costs = {"handler_ns": 0}
-    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL, costs=costs, of_node={1: COLLAPSES})
+    pair = Pair(memory_backend=MODEL, policy=Policy.ALL, costs=costs, of_node={1: COLLAPSES})
     assert collapse(pair, 1, destination) == 1
     pair.trace()
     pair.write(source, destination)
@@ -172,7 +159,7 @@ def host_huge_pages(pair: Pair, node: int, buffer: Buffer) -> bool:
 
 
 def test_host_collapse_leaves_data_and_a_fault_on_a_huge_page_brings_in_2_mb() -> None:
-    pair = Pair(policy=POLICY_PAGE)
+    pair = Pair(policy=Policy.PAGE)
     source, destination = huge_buffer(1), huge_buffer(1)
     source.fill(pattern(HUGE_BYTES))
     destination.map.madvise(MADV_HUGEPAGE)

@@ -1,7 +1,5 @@
 """Accesses that no page-in can serve: forbidden by the mapping, or not mapped at all."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest

@@ -1,19 +1,10 @@
 """Translations after the OS has changed a mapping, and shootdowns."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest
-from engine_pair import BLOCK, PDID, POLICY_ALL, Buffer, Pair, resident, times
-from faulting_pair import (
-    ABSENT,
-    ENDS,
-    MODEL,
-    assert_both_live_on,
-    faults,
-    needs_procmap,
-)
+from engine_pair import BLOCK, PDID, Buffer, Pair, Policy, resident, times
+from faulting_pair import ABSENT, ENDS, MODEL, assert_both_live_on, faults, needs_procmap
 from mappings import LIBC, FarBuffer, map_at, unmap
 
 from pagewire.native import check, lib
@@ -24,7 +15,7 @@ from pagewire.native import check, lib
 def test_buffer_that_was_freed_and_allocated_again_at_the_same_address_faults_again(
     change: str, ends: str
 ) -> None:
-    pair = Pair(policy=POLICY_ALL)
+    pair = Pair(policy=Policy.ALL)
     source, destination = resident(2 * BLOCK)
     pair.write(source, destination)
     times(pair.run())

@@ -1,26 +1,12 @@
 """Page faults of write-protected pages: the zero page, private file pages, pages shared with a
 child."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import tempfile
 
 import pytest
-from engine_pair import (
-    ARRIVED,
-    BLOCK,
-    PAGE,
-    PDID,
-    POLICY_ALL,
-    POLICY_BLOCK,
-    Pair,
-    absent,
-    pattern,
-    resident,
-    times,
-)
+from engine_pair import ARRIVED, BLOCK, PAGE, PDID, Pair, Policy, absent, pattern, resident, times
 from faulting_pair import (
     ABSENT,
     CHECKS,
@@ -73,7 +59,7 @@ def test_zero_page_is_good_enough_for_a_source() -> None:
 @pytest.mark.parametrize("ends", ENDS)
 def test_after_a_fork_the_first_write_to_each_page_faults(ends: str, is_read: bool) -> None:
     """Copy on write: only the writing side meets it."""
-    pair = Pair(policy=POLICY_BLOCK)
+    pair = Pair(policy=Policy.BLOCK)
     source, destination = resident(3 * BLOCK)
     if ends == "source":  # then the fork comes before the destination has its pages
         destination.drop()
@@ -173,7 +159,7 @@ def test_model_page_first_touched_by_a_read_is_the_zero_page() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_model_fork_protects_what_is_resident(whole: bool) -> None:
-    pair = Pair(memory_backend=MODEL, policy=POLICY_ALL)
+    pair = Pair(memory_backend=MODEL, policy=Policy.ALL)
     source, destination = resident(2 * BLOCK)
     for at_ns in (0, 10**8):
         pages = (0, 2**64 - 1) if whole else (destination.first_page, destination.num_pages)

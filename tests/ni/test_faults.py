@@ -4,19 +4,7 @@ import itertools
 
 import pytest
 from engine_costs import Steps
-from engine_pair import (
-    ARRIVED,
-    BLOCK,
-    DONE,
-    PAGE,
-    POLICY_ALL,
-    POLICY_BLOCK,
-    POLICY_PAGE,
-    Pair,
-    absent,
-    resident,
-    times,
-)
+from engine_pair import ARRIVED, BLOCK, DONE, PAGE, Pair, Policy, absent, resident, times
 
 from pagewire.native import lib
 
@@ -27,8 +15,7 @@ PAGE_FAULT = 1
 def test_write_to_an_absent_page_takes_38_us() -> None:
     """Step by step in test_page_in.py; here what is counted of 16 packets and two handlers."""
     pair = Pair()
-    source, destination = absent(PAGE)
-    arrived = times(pair.carry(source, destination))[ARRIVED]
+    arrived = times(pair.carry(*absent(PAGE)))[ARRIVED]
     assert 0.9 * 38_000 < arrived < 1.1 * 38_000  # [PART 5.2]
     c = pair.costs
     source_counters, counters = pair.counters(0), pair.counters(1)
@@ -47,13 +34,12 @@ def test_write_to_an_absent_page_takes_38_us() -> None:
     # 16 pages in 4 blocks. page: an entry for each page. block: the first entry brings the block's
     # pages in, the other three find them present. all: the first brings everything in, and only the
     # two blocks that were under way have faulted. The ERR follows the tasklet: one a block.
-    [(POLICY_PAGE, 16, 4), (POLICY_BLOCK, 4, 4), (POLICY_ALL, 1, 2)],
+    [(Policy.PAGE, 16, 4), (Policy.BLOCK, 4, 4), (Policy.ALL, 1, 2)],
 )
 def test_policy_brings_in_its_range(policy: int, page_ins: int, errs: int) -> None:
     pair = Pair(policy=policy)
     pair.trace()
-    source, destination = absent(4 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*absent(4 * BLOCK))
     counters = pair.counters(1)
     assert counters.pages_paged_in == 16
     useful = [row for row in pair.log("page_in_done") if row[4] > 0]
@@ -61,11 +47,11 @@ def test_policy_brings_in_its_range(policy: int, page_ins: int, errs: int) -> No
     assert counters.tasklet_entries == counters.page_ins_present + page_ins
     assert counters.errs_sent == pair.counters(0).retransmitted_blocks == errs
     first_asked = pair.log("tasklet_entry")[0][4]
-    assert first_asked == {POLICY_PAGE: 1, POLICY_BLOCK: 4, POLICY_ALL: 16}[policy]
+    assert first_asked == {Policy.PAGE: 1, Policy.BLOCK: 4, Policy.ALL: 16}[policy]
     assert pair.counters(0).acks == 4
 
 
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 def test_one_absent_page_of_a_block_costs_one_nack_and_one_err(policy: int) -> None:
     pair = Pair(policy=policy)
     source, destination = resident(BLOCK)
@@ -90,7 +76,7 @@ def test_source_fault_without_a_timeout_ends_in_an_error_on_both_sides() -> None
         pair.carry(source, destination, at_ns=10**6)
 
 
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 def test_faults_at_both_ends_recover(policy: int) -> None:
     pair = Pair(policy=policy)
     source, destination = resident(5 * BLOCK, 100, 5000)
@@ -124,9 +110,8 @@ def test_err_can_come_before_the_timeout_of_a_block_that_faulted_at_both_ends() 
 
 @pytest.mark.parametrize("timeout_ns", [-1, 1_000_000])
 def test_destination_faults_need_no_timeout_when_errs_come(timeout_ns: int) -> None:
-    pair = Pair(timeout_ns=timeout_ns, policy=POLICY_BLOCK)
-    source, destination = absent(10 * BLOCK)
-    pair.carry(source, destination)
+    pair = Pair(timeout_ns=timeout_ns, policy=Policy.BLOCK)
+    pair.carry(*absent(10 * BLOCK))
     assert pair.counters(0).timeouts == 0
     assert pair.counters(0).nacks[PAGE_FAULT] == pair.counters(0).err_messages == 10
 
@@ -144,8 +129,7 @@ def test_timeout_below_the_round_trip_sends_twice_and_writes_once() -> None:
             timeout_ns=timeout_ns
         )  # long enough for the second attempt, whose pages are cached
         pair.trace()
-        source, destination = resident(PAGE)
-        pair.carry(source, destination)
+        pair.carry(*resident(PAGE))
         source_counters, counters = pair.counters(0), pair.counters(1)
         assert source_counters.timeouts == source_counters.retransmitted_blocks == early
         assert counters.duplicate_blocks == source_counters.stale_answers == early
@@ -235,14 +219,14 @@ def test_fault_does_not_wait_for_one_that_is_later_in_virtual_time() -> None:
 
 def test_short_timeout_does_not_bury_the_tasklet_under_source_faults() -> None:
     """A page that the tasklet has in hand is not put before it again at each retry."""
-    pair = Pair(timeout_ns=5_000, window_blocks=1, policy=POLICY_BLOCK)
+    pair = Pair(timeout_ns=5_000, window_blocks=1, policy=Policy.BLOCK)
     source, destination = absent(17 * BLOCK, "source")
     pair.write(source, destination)
     assert times(pair.finish())[DONE] < 17 * 80000
     assert pair.counters(0).tasklet_entries < 8 * 17
 
 
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 def test_faults_at_both_ends_of_a_loopback_recover_without_hupcf(policy: int) -> None:
     pair = Pair(1, hupcf=0, policy=policy, timeout_ns=100_000)
     buffers = [absent(5 * BLOCK) for _ in range(4)]

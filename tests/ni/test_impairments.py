@@ -1,7 +1,5 @@
 """Impairments, site by site: what fails, when the block comes through, what is counted."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -15,10 +13,10 @@ from engine_pair import (
     PACKET,
     PAGE,
     PDID,
-    POLICY_BLOCK,
     Buffer,
     Event,
     Pair,
+    Policy,
     resident,
     times,
 )
@@ -28,7 +26,6 @@ from pagewire.native import ffi, lib
 from pagewire.native.impairments import SITES, Site
 
 PAGE_FAULT, CORRUPT, BUFFER_FULL = 1, 4, 7
-KIND_ERR = 4
 TIMEOUT_NS = 200_000
 
 
@@ -302,7 +299,7 @@ def test_copies_are_answered_when_the_host_decides_about_their_faults() -> None:
     """What the engine does with its own policy it does as well when it has to ask."""
     ends = []
     buffers = resident(3 * BLOCK)  # the same for both: logs name pages
-    for how in ({"policy": POLICY_BLOCK}, {"own_policy": twin(POLICY_BLOCK, 4)}):
+    for how in ({"policy": Policy.BLOCK}, {"own_policy": twin(Policy.BLOCK, 4)}):
         pair, ended = write(
             3 * BLOCK, {"duplication": "1:1:0"}, absent=True, buffers=buffers, **how
         )
@@ -423,7 +420,7 @@ def test_two_runs_with_every_site_on_give_the_same_log() -> None:
     every |= {"packet_loss": "1:200:3", "packet_corruption": "1:200:3"}
     for _ in range(2):
         destination.drop()
-        pair = Pair(injected=every, timeout_ns=TIMEOUT_NS, policy=POLICY_BLOCK)
+        pair = Pair(injected=every, timeout_ns=TIMEOUT_NS, policy=Policy.BLOCK)
         pair.trace(100_000)
         pair.read(source, destination)
         events: list[Event] = pair.run()

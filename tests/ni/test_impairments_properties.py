@@ -1,7 +1,5 @@
 """Whatever traffic meets whatever impairments: it ends, the data are right, the counts add up."""
 
-from __future__ import annotations
-
 from engine_pair import BLOCK, PACKET, Pair
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

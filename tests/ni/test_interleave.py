@@ -1,7 +1,5 @@
 """ni.interleave = packet: two blocks that are issued together share the link packet by packet."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

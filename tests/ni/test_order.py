@@ -3,22 +3,11 @@ the source a stop at the first absent page [PART 4.4, 5.3; PSI 3.2.2, 4]. Times 
 sums of costs.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest
 from engine_costs import Core, Steps
-from engine_pair import (
-    BLOCK,
-    POLICY_ALL,
-    POLICY_BLOCK,
-    POLICY_PAGE,
-    Pair,
-    absent,
-    resident,
-    written,
-)
+from engine_pair import BLOCK, Pair, Policy, absent, resident, written
 
 from pagewire.native import lib
 
@@ -58,7 +47,7 @@ def column(pair: Pair, kind: str) -> list[int]:
 
 def test_err_of_the_first_block_waits_for_the_entries_of_the_second() -> None:
     source, destination = absent(2 * BLOCK)
-    pair, arrived = written(source, destination, policy=POLICY_PAGE, window_blocks=2)
+    pair, arrived = written(source, destination, policy=Policy.PAGE, window_blocks=2)
     c, steps = pair.costs, Steps(pair.costs)
     # through the scheduler's queue, then one start after the other; the second waits for the link
     queue = 2 * c.r5_queue_op_ns
@@ -95,7 +84,7 @@ def test_on_a_core_of_its_own_the_thread_sends_the_err_while_the_tasklet_works(
 ) -> None:
     """The block's first entry brings all four pages in; three more wait in the FIFO."""
     source, destination = absent(BLOCK)
-    pair, arrived = written(source, destination, policy=POLICY_BLOCK, library_core=core_of_library)
+    pair, arrived = written(source, destination, policy=Policy.BLOCK, library_core=core_of_library)
     c, steps = pair.costs, Steps(pair.costs)
     started = started_single(steps)
     core = Core(pair, accesses(steps, started + steps.walk()))
@@ -117,7 +106,7 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
     that. Each further one reaches one page further, and that page's ERR comes when the source has
     touched the next."""
     source, destination = absent(BLOCK, "both")
-    settings = {"page_in": A_PAGE, "policy": POLICY_PAGE, "timeout_ns": MS}
+    settings = {"page_in": A_PAGE, "policy": Policy.PAGE, "timeout_ns": MS}
     pair, arrived = written(source, destination, bytes(BLOCK), **settings)
     c, steps = pair.costs, Steps(pair.costs)
     started = [started_single(steps)]
@@ -149,13 +138,13 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"policy": POLICY_PAGE},
-        {"policy": POLICY_ALL, "window_blocks": 4},
-        {"policy": POLICY_BLOCK, "page_in": A_PAGE},
-        {"policy": POLICY_BLOCK, "library_core": lib.PW_LIBRARY_CORE_OTHER},
-        {"policy": POLICY_BLOCK, "driver_variant": lib.PW_DRIVER_PSI},
-        {"policy": POLICY_PAGE, "timeout_ns": 100_000},
-        {"policy": POLICY_PAGE, "hupcf": 0},
+        {"policy": Policy.PAGE},
+        {"policy": Policy.ALL, "window_blocks": 4},
+        {"policy": Policy.BLOCK, "page_in": A_PAGE},
+        {"policy": Policy.BLOCK, "library_core": lib.PW_LIBRARY_CORE_OTHER},
+        {"policy": Policy.BLOCK, "driver_variant": lib.PW_DRIVER_PSI},
+        {"policy": Policy.PAGE, "timeout_ns": 100_000},
+        {"policy": Policy.PAGE, "hupcf": 0},
     ],
 )
 @pytest.mark.parametrize("ends", ["destination", "both"])
@@ -189,7 +178,7 @@ def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:
     that attempt."""
     timeout_ns = 72_000
     source, destination = absent(BLOCK)
-    pair, arrived = written(source, destination, policy=POLICY_PAGE, timeout_ns=timeout_ns)
+    pair, arrived = written(source, destination, policy=Policy.PAGE, timeout_ns=timeout_ns)
     c, steps = pair.costs, Steps(pair.costs)
     started = started_single(steps)
     second = started + timeout_ns + steps.restart()

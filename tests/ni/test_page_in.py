@@ -1,27 +1,12 @@
 """The two ways to page in, step by step: Touch-Ahead and Touch-A-Page [PSI 3.2]."""
 
-from __future__ import annotations
-
 import itertools
 import mmap
 import tempfile
 
 import pytest
 from engine_costs import Core, Steps
-from engine_pair import (
-    ARRIVED,
-    BLOCK,
-    DONE,
-    PAGE,
-    POLICY_ALL,
-    POLICY_BLOCK,
-    POLICY_PAGE,
-    Pair,
-    absent,
-    pattern,
-    resident,
-    written,
-)
+from engine_pair import ARRIVED, BLOCK, DONE, PAGE, Pair, Policy, absent, pattern, resident, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,11 +96,11 @@ class Driver:
         assert logged == sorted(row for row in self.rows if row[0] < until_ns)
 
 
-WANTED = {POLICY_PAGE: [1, 1, 1, 1], POLICY_BLOCK: [4, 3, 2, 1], POLICY_ALL: [4, 3, 2, 1]}
+WANTED = {Policy.PAGE: [1, 1, 1, 1], Policy.BLOCK: [4, 3, 2, 1], Policy.ALL: [4, 3, 2, 1]}
 
 
 @pytest.mark.parametrize("way", [AHEAD, A_PAGE])
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 @pytest.mark.parametrize("num_pages", [1, 4])
 def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None:
     """The log until the retransmission, which the ERR brings, and when the data are there."""
@@ -145,7 +130,7 @@ def test_fault_at_the_destination(way: int, policy: int, num_pages: int) -> None
 
 
 @pytest.mark.parametrize("way", [AHEAD, A_PAGE])
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 @pytest.mark.parametrize("touch_ahead_pages", [1, 2, 4])
 def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> None:
     """No FIFO and no ERR: an attempt ends at its first absent page, from which on touch_ahead_pages
@@ -185,7 +170,7 @@ def test_fault_at_the_source(way: int, policy: int, touch_ahead_pages: int) -> N
 
 
 @pytest.mark.parametrize("way", [AHEAD, A_PAGE])
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_BLOCK, POLICY_ALL])
+@pytest.mark.parametrize("policy", Policy)
 def test_fault_at_both_ends(way: int, policy: int) -> None:
     """The source's timeout brings the block to the destination, whose ERR then needs no other
     one."""
@@ -214,7 +199,7 @@ def test_fault_at_both_ends(way: int, policy: int) -> None:
 
 
 def test_touch_a_page_of_a_long_transfer_sends_a_message_for_each_page_of_each_entry() -> None:
-    pair, _ = written(*absent(4 * BLOCK), page_in=A_PAGE, policy=POLICY_ALL)
+    pair, _ = written(*absent(4 * BLOCK), page_in=A_PAGE, policy=Policy.ALL)
     counters = pair.counters(DESTINATION)
     assert counters.pages_paged_in == 16
     # stale messages cost time too: each entry asks again for all that follows it
@@ -247,7 +232,7 @@ def test_message_for_an_unmapped_page_is_a_segmentation_fault_that_the_thread_su
     way: int, recovery: Recovery
 ) -> None:
     """The first block's pages are absent, a page of the second one is unmapped."""
-    pair = Pair(page_in=way, policy=POLICY_ALL, memory_backend=1, window_blocks=1, **recovery)
+    pair = Pair(page_in=way, policy=Policy.ALL, memory_backend=1, window_blocks=1, **recovery)
     source, destination = resident(2 * BLOCK)
     for page in range(BLOCK_PAGES):
         set_state(pair, DESTINATION, destination.first_page + page, lib.PW_PAGE_ABSENT)

@@ -1,8 +1,6 @@
 """Page-in policies of the host: the engine asks, nothing goes on before the answer, times are the
 same."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from collections.abc import Callable

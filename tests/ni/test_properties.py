@@ -1,8 +1,6 @@
 """Whatever the sizes, faults, settings and physical order: data arrive once, and nothing is
 left."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 

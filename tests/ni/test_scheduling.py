@@ -188,8 +188,7 @@ def test_queue_that_is_entered_again(
 ) -> None:
     """40 blocks, two at a time: each acknowledgement but the last two puts the transfer back."""
     pair = Pair(**values)
-    source, destination = resident(40 * BLOCK)
-    pair.carry(source, destination, hint=hint)
+    pair.carry(*resident(40 * BLOCK), hint=hint)
     own = pair.counters(0)
     assert (own.requeues_high, own.requeues_medium, own.requeues_low) == expected
 
@@ -246,8 +245,7 @@ def test_ids_come_from_the_queue_or_from_the_tables_start(
 ) -> None:
     pair = Pair(ticket_queue=ticket_queue)
     pair.trace()
-    source, destination = resident(6 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*resident(6 * BLOCK))
     ids = [row[3] for row in pair.log("block_started")]
     assert [each % 1024 for each in ids] == slots
     assert len(set(ids)) == 6  # an id is not its predecessor's in the same entry

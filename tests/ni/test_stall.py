@@ -8,11 +8,9 @@ from engine_pair import (
     BLOCK,
     PAGE,
     PDID,
-    POLICY_ALL,
-    POLICY_BLOCK,
-    POLICY_PAGE,
     Buffer,
     Pair,
+    Policy,
     absent,
     resident,
     times,
@@ -67,7 +65,7 @@ def test_a_stalled_write_goes_on_at_resume_without_nack_or_err() -> None:
     assert bank.address == destination.address
 
 
-@pytest.mark.parametrize(("policy", "num_faults"), [(POLICY_PAGE, 4), (POLICY_BLOCK, 1)])
+@pytest.mark.parametrize(("policy", "num_faults"), [(Policy.PAGE, 4), (Policy.BLOCK, 1)])
 def test_stall_serves_one_page_after_the_other(policy: int, num_faults: int) -> None:
     """While one access is stalled FSR keeps its fault: the next page's is known only after
     RESUME."""
@@ -81,7 +79,7 @@ def test_stall_serves_one_page_after_the_other(policy: int, num_faults: int) -> 
     assert_nothing_was_terminated(pair)
 
 
-@pytest.mark.parametrize("policy", [POLICY_PAGE, POLICY_ALL])
+@pytest.mark.parametrize("policy", [Policy.PAGE, Policy.ALL])
 def test_a_stalled_read_needs_no_timeout(policy: int) -> None:
     """At the source terminate knows the timeout only; a stalled read goes on by itself."""
     source, destination = absent(PAGE, "source")

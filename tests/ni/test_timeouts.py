@@ -31,8 +31,7 @@ def starts(
         tick_ns=tick_ns,
     )
     pair.trace()
-    source, destination = absent(PAGE)
-    pair.carry(source, destination, at_ns=at_ns)
+    pair.carry(*absent(PAGE), at_ns=at_ns)
     assert pair.counters(0).timeouts == pair.counters(0).retransmitted_blocks == 1
     return pair, [row[0] for row in pair.log("block_started")]
 
@@ -84,8 +83,7 @@ def test_blocks_that_expire_together_go_in_the_lists_order(implementation: int) 
     )
     pair.trace()
     c, steps = pair.costs, Steps(pair.costs)
-    source, destination = absent(8 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*absent(8 * BLOCK))
     rows = pair.log("block_started")
     first, again = rows[:8], rows[8:16]
     assert [row[3] for row in again] == [row[3] for row in first]
@@ -124,8 +122,7 @@ def test_countdown_takes_r5_time_at_each_tick_for_each_entry() -> None:
 @pytest.mark.parametrize("implementation", [ABSOLUTE, TICK, COUNTDOWN])
 def test_no_timeout_is_no_timer(implementation: int) -> None:
     pair = Pair(timeout_ns=-1, timeout_implementation=implementation)
-    source, destination = absent(5 * BLOCK)
-    pair.carry(source, destination)
+    pair.carry(*absent(5 * BLOCK))
     assert pair.counters(0).timeouts == pair.counters(0).countdown_decrements == 0
 
 

@@ -6,14 +6,7 @@ import struct
 import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, DONE, PAGE, PDID, Buffer, Pair, absent, resident
-from test_frames import (
-    FRAME_BYTES_AT,
-    KIND_AT,
-    KIND_BLOCK,
-    covered_bytes,
-    frames,
-    seal,
-)
+from test_frames import FRAME_BYTES_AT, KIND_AT, KIND_BLOCK, covered_bytes, frames, seal
 
 from pagewire.native import lib
 
@@ -69,8 +62,7 @@ def run(pair: Pair, tamper: Tamper, num_bytes: int = PAGE) -> tuple[Buffer, Buff
 def test_64_page_fault_nacks_wait_for_one_err() -> None:
     pair = Pair()
     pair.tamper = Tamper(kind=KIND_NACK, num_copies=63)
-    source, destination = absent(PAGE)
-    pair.carry(source, destination)
+    pair.carry(*absent(PAGE))
     own = pair.counters(0)
     assert (own.nacks[PAGE_FAULT], own.err_messages, own.retransmitted_blocks) == (64, 1, 1)
     assert own.stale_answers == 0  # the sequence number is the current one until the ERR
@@ -102,8 +94,7 @@ def test_err_that_claims_another_domain_is_refused_and_the_timeout_recovers() ->
                 seal(burst, start)
 
     pair.tamper = tamper
-    source, destination = absent(PAGE)
-    pair.carry(source, destination)
+    pair.carry(*absent(PAGE))
     assert done == [
         (2, PDID, 0, 0, PDID)
     ]  # opcode, wired PDID, transaction, sequence, claimed PDID

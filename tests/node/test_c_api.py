@@ -1,8 +1,6 @@
 """The library for C programs: built and installed as a C project, found by pkg-config, its example
 run; its times are those of the experiments' bench."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -1,13 +1,11 @@
 """Memory strategies: built-in ones on real pages, what is refused, and the check for authors."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest
+from memories import backend
 
-from pagewire.native import EngineError, check, ffi, lib
-from pagewire.native.settings import ConfigError
+from pagewire.native import EngineError, ffi, lib
 from pagewire.node.strategies import built_in, conformance, host
 from pagewire.node.strategies.host import StrategyHost
 from pagewire.node.strategies.native_strategy import NativeStrategy
@@ -22,31 +20,14 @@ from pagewire.node.strategies.strategy import (
     StrategyError,
 )
 from pagewire.run.settings import platform
-from pagewire.run.settings.config import load
 
-NUM_PAGES = 8
 TABLES = platform.load("exanest-qfdb").tables
 FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-class Buffer:
-    """Fresh anonymous pages; all absent."""
-
-    def __init__(self) -> None:
-        self._map = mmap.mmap(-1, NUM_PAGES * PAGE_BYTES, flags=FLAGS)
-        self._map.madvise(15)  # no huge pages
-        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(self._map)))
-
-    def span(self, first: int = 0, num_pages: int = NUM_PAGES) -> Span:
-        return Span(self.address + first * PAGE_BYTES, num_pages * PAGE_BYTES)
-
-
 @pytest.fixture
 def pages() -> Pages:
-    memory = ffi.new("pw_memory **")
-    options = ffi.new("pw_memory_model_options *")
-    check(lib.pw_memory_create(lib.PW_MEMORY_HOST, options, memory), "memory")
-    return Pages(ffi.gc(memory[0], lib.pw_memory_destroy), TABLES)
+    return Pages(backend(lib.PW_MEMORY_HOST), TABLES)
 
 
 def cost(table: str, num_pages: int) -> int:
@@ -82,11 +63,8 @@ def test_pretouch_only_reads_what_is_mapped_read_only(pages):
 
 
 def test_limit_of_locked_memory_is_named_with_what_to_do():
-    model = ffi.new("pw_memory_model_options *", {"detached": 1, "frame_limit_pages": 4})
-    memory = ffi.new("pw_memory **")
-    check(lib.pw_memory_create(lib.PW_MEMORY_MODEL, model, memory), "memory")
-    limited = Pages(ffi.gc(memory[0], lib.pw_memory_destroy), TABLES)
-    strategy = host.create("pin", limited)
+    model = backend(lib.PW_MEMORY_MODEL, detached=1, frame_limit_pages=4)
+    strategy = host.create("pin", Pages(model, TABLES))
     lease = strategy.acquire(0, 3 * PAGE_BYTES, Access.READ)
     text = "run.memory = 'pin': 20480 bytes cannot be pinned, the limit.*ulimit -l.*run.memory"
     with pytest.raises(EngineError, match=text) as caught:
@@ -264,15 +242,6 @@ def test_built_in_strategies_are_those_in_c():
         KeyError, match="no memory strategy 'pim' in C; there are part, part-prefetch"
     ):
         NativeStrategy("pim")
-
-
-def test_setting_takes_names_and_classes():
-    for name in (*built_in.REGISTRY.names(), "a.b:C"):
-        assert load([f"run.memory={name}"], environ={}).run.memory == name
-    with pytest.raises(
-        ConfigError, match="or a class of yours as module:Class .did you mean 'pin'"
-    ):
-        load(["run.memory=pim"], environ={})
 
 
 @pytest.mark.parametrize("name", [name for name in built_in.REGISTRY.names() if name != "pin-all"])

@@ -1,17 +1,16 @@
 """Strategies that keep something of a buffer: what is ready, what goes for a limit, and mappings
 that went without a word."""
 
-from __future__ import annotations
-
-import json
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from cli_runs import reported
 from mappings import FarBuffer, map_at, unmap
+from memories import backend
 
-from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native import EngineError, ffi
 from pagewire.node.strategies.native_strategy import NativeStrategy
 from pagewire.node.strategies.pages import Pages
 from pagewire.node.strategies.strategy import PAGE_BYTES, Access, Cost, Span
@@ -20,7 +19,7 @@ from pagewire.run.settings.config import load
 
 MACHINE = platform.load("exanest-qfdb")
 LOOKUP_NS = MACHINE.costs.lookup_ns
-READ, WRITE = Access.READ, Access.WRITE
+WRITE = Access.WRITE
 
 
 def cost(table: str, num_pages: int) -> int:
@@ -33,11 +32,8 @@ class Bound:
     def __init__(self, name: str, *assignments: str) -> None:
         values = load(assignments, environ={}).engine_settings()
         settings = ffi.new("pw_settings *", values)
-        memory = ffi.new("pw_memory **")
-        limit = {"frame_limit_pages": settings.model_frame_limit_pages}
-        options = ffi.new("pw_memory_model_options *", limit)
-        check(lib.pw_memory_create(settings.memory_backend, options, memory), "memory")
-        self.memory = ffi.gc(memory[0], lib.pw_memory_destroy)
+        limit_pages = settings.model_frame_limit_pages
+        self.memory = backend(settings.memory_backend, frame_limit_pages=limit_pages)
         costs = ffi.new("pw_costs *", MACHINE.costs.as_dict())
         self.pages = Pages(self.memory, MACHINE.tables, costs=costs, settings=settings)
         self.strategy = NativeStrategy(name)
@@ -276,7 +272,7 @@ def test_pretouch_once_without_its_check_leaves_new_pages_to_fault(bind, far):
 
 PIN_ALL = """
 import mmap, sys
-sys.path[:0] = ["tests/native", "tests/node"]
+sys.path[:0] = ["tests/native", "tests/node", "tests/cli"]
 from test_memory_kept import Bound
 from pagewire.native import ffi
 from pagewire.node.strategies.strategy import Span, Access
@@ -340,20 +336,10 @@ print("bad", num_bad, flush=True)
 @pytest.mark.parametrize("checks", [True, False])
 def test_corruption_by_a_stale_pin_is_counted_where_it_happens(checks, tmp_path):
     (tmp_path / "churn.py").write_text(CHURN)
-    report = tmp_path / "report.json"
     words = ["--memory", "pin-cache", "--set", f"strategy.check_mappings={str(checks).lower()}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pagewire", "launch", "-n", "2", "--json", str(report)]
-        + [*words, "churn.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    totals = json.loads(report.read_text())["totals"]
-    num_bad = sum(int(line.split()[1]) for line in done.stdout.splitlines() if "bad " in line)
+    printed, report = reported(tmp_path, 2, *words, "churn.py", cwd=tmp_path)
+    totals = report["totals"]
+    num_bad = sum(int(line.split()[1]) for line in printed.splitlines() if "bad " in line)
     if checks:
         assert num_bad == totals["stale_transfers"] == 0 < totals["strategy_invalidations"]
     else:

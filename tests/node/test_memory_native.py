@@ -1,25 +1,17 @@
 """Costs, counted pins and strategies in C against short references in Python, under Hypothesis."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memories import backend
 
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.native_strategy import NativeStrategy
 from pagewire.node.strategies.pages import Pages, engine_tables
-from pagewire.node.strategies.strategy import (
-    PAGE_BYTES,
-    Access,
-    Cost,
-    Lease,
-    MemoryStrategy,
-    Span,
-)
+from pagewire.node.strategies.strategy import PAGE_BYTES, Access, Cost, Lease, MemoryStrategy, Span
 from pagewire.run.settings import platform
 from pagewire.run.settings.platform import CostTable
 from pagewire.run.settings.platform_document import cost_table
@@ -30,11 +22,8 @@ PLATFORM = platform.load("exanest-qfdb")
 
 def model(**options: int):
     """Pages of no process; all absent at first."""
-    given_options = {"detached": 1, "fault_millionths": 1_000_000, **options}
-    out = ffi.new("pw_memory **")
-    made = ffi.new("pw_memory_model_options *", given_options)
-    check(lib.pw_memory_create(lib.PW_MEMORY_MODEL, made, out), "memory")
-    return ffi.gc(out[0], lib.pw_memory_destroy)
+    absent = {"detached": 1, "fault_millionths": 1_000_000}
+    return backend(lib.PW_MEMORY_MODEL, **{**absent, **options})
 
 
 def is_pinned(memory, page: int) -> bool:

@@ -2,14 +2,8 @@
 both transports, pieces overlap, and a message that finds no buffer waits. And pages that come in
 ahead (part-prefetch). What firehoses and UTLB take: tests/c/node."""
 
-from __future__ import annotations
-
-import json
-import os
-import subprocess
-import sys
-
 import pytest
+from cli_runs import reported
 
 from pagewire.run.settings import platform
 
@@ -67,19 +61,9 @@ data = whole[-whole.ctypes.data % 65536 :][: 4 << 20]
 
 def run(folder, program: str, num_ranks: int, *words: str) -> tuple[str, dict]:
     (folder / "program.py").write_text(program)
-    report = folder / "report.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "pagewire", "launch", "-n", str(num_ranks), "--json", str(report)]
-        + [*words, "program.py"],
-        cwd=folder,
-        env=os.environ | {"PAGEWIRE_RUN_COMPUTE": "none"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads(report.read_text())["totals"]
+    words = ("--compute", "none", *words, "program.py")
+    printed, report = reported(folder, num_ranks, *words, cwd=folder, timeout_s=240)
+    return printed, report["totals"]
 
 
 LIMITS = {

@@ -20,8 +20,6 @@ the end of the transfer at the destination (its record of written blocks lives o
 timeout, with nothing under way for the attempt, is never limited, as in the engine.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
 from collections.abc import Iterator, Mapping

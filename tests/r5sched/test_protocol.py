@@ -1,8 +1,6 @@
 """The firmware's table of a block's life: complete, drawn as it is, and what the engine really
 does."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import struct
@@ -13,14 +11,7 @@ from engine_pair import BLOCK, PAGE, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mappings import FarBuffer, unmap
-from test_frames import (
-    CONTROL_BYTES,
-    KIND_AT,
-    KIND_BLOCK,
-    covered_bytes,
-    frames,
-    seal,
-)
+from test_frames import CONTROL_BYTES, KIND_AT, KIND_BLOCK, covered_bytes, frames, seal
 from test_impairments_properties import PLANS
 from test_properties import JOBS, SETTINGS, Job, prepare, run
 

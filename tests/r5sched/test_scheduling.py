@@ -3,10 +3,9 @@ runs."""
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from cli_runs import command
 
 from pagewire.native.settings import ConfigError
 from pagewire.r5sched import conformance, scheduling
@@ -142,15 +141,8 @@ def run_program(
     report = tmp_path / "report.json"
     # requests come as fast as the machine goes, however slow the host is
     words = [word for each in ("run.compute=none", *settings) for word in ("--set", each)]
-    command = ["pagewire", "launch", "-n", "2", "--json", str(report), *words, "program.py"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ["--json", str(report), *words, "program.py"]
+    done = command("launch", "-n", "2", *words, cwd=tmp_path)
     totals = json.loads(report.read_text())["totals"] if report.exists() else {}
     return done.returncode, done.stdout + done.stderr, totals
 

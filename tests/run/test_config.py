@@ -148,6 +148,8 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("firmware.window_blocks=65", "from 1 to 64"),
         ("firmware.medium_limit=1KiB", "below firmware.high_limit"),
         ("memory_backend.fault_fraction=nan", "from 0.0 to 1.0"),
+        ("odp.fault_pages=0", "from 1 to "),
+        ("odp.rnr_timer=0", "the unit is missing"),
     ],
 )
 def test_bad_value_is_refused_with_what_is_allowed(assignment, expected):
@@ -173,6 +175,12 @@ def test_interleaving_is_refused_with_accesses_that_wait(other):
     message = refused("ni.interleave=packet", other)
     assert "ni.interleave = 'packet'" in message and other.partition("=")[0] in message
     assert "take ni.interleave = 'none'" in message
+
+
+@pytest.mark.parametrize("memory", ["odp", "np-rdma"])
+@pytest.mark.parametrize("other", ["smmu.mode=stall", "smmu.hupcf=0", "ni.interleave=packet"])
+def test_unit_that_does_not_interrupt_is_refused_with_ways_of_interrupts(memory, other):
+    assert other.partition("=")[0] in refused(f"run.memory={memory}", other)
 
 
 def test_values_given_in_python_pass_the_same_limits():

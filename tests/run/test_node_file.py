@@ -8,11 +8,11 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from node_configs import assert_same, fields, table_of
 
-from pagewire.native import ffi, lib
+from pagewire.native import declared, ffi, lib
 from pagewire.native.impairments import SITES, ImpairmentsConfig
 from pagewire.native.settings import ConfigError
-from pagewire.node.strategies.pages import TABLES
 from pagewire.run.settings import impairment_planners, node_file, platform
 from pagewire.run.settings.config import REGISTRY, SECTIONS, Config, load
 from pagewire.run.settings.impairment_planners import ImpairmentPlanner
@@ -33,17 +33,8 @@ def read(path, node=0):
     out, reason = ffi.new("pw_node_config *"), ffi.new("pw_sentence *")
     code = lib.pw_node_config_read(os.fsencode(path), node, out, reason)
     if code:
-        raise AssertionError(code, ffi.string(reason.text).decode(errors="replace"))
+        raise AssertionError(code, declared.text(reason.text))
     return out
-
-
-def fields(struct):
-    """A struct's integers by field."""
-    return {name: getattr(struct, name) for name, _ in ffi.typeof(struct).fields}
-
-
-def text_of(struct, name):
-    return os.fsdecode(ffi.string(getattr(struct, name)))
 
 
 def refusal(path, content, node=0):
@@ -58,49 +49,10 @@ def refusal(path, content, node=0):
 
 def compare(out, config, machine, num_ranks, node):
     """Everything that a node file holds."""
-    assert fields(out.costs) == machine.costs.as_dict()
-    assert fields(out.settings) == config.engine_settings()
-    for idx, name in enumerate(TABLES):
-        table, expected = out.tables.table[idx], machine.table(name)
-        points = (
-            tuple(table.num_bytes)[: table.num_points],
-            tuple(table.cost_ns)[: table.num_points],
-        )
-        assert points == (expected.sizes_bytes, expected.costs_ns)
-    run = config.run
-    for name in (
-        "memory",
-        "policy",
-        "platform",
-        "compute_record",
-        "compute_replay",
-        "json",
-        "trace",
-        "html",
-        "wire_interface",
-    ):
-        assert text_of(out.run, name) == getattr(run, name)
-    assert text_of(out.run, "scheduling") == config.firmware.scheduling
-    assert out.run.transport == ("facade", "fabric").index(run.transport)
-    for name in ("strict", "quiet", "compute_scale"):
-        assert getattr(out.run, name) == getattr(run, name)
-    assert out.run.compute == ("measured", "replay", "model", "none").index(run.compute)
-    assert out.run.wtime == ("virtual", "wall").index(run.wtime)
-    assert out.run.clocks == ("host", "virtual").index(run.clocks)
-    assert out.run.wire == ("auto", "mpi", "shm", "tcp").index(run.wire)
-    assert out.run.huge_pages == ("never", "host").index(run.huge_pages)
-    assert out.run.watchdog_ns == (-1 if run.watchdog_ns is None else run.watchdog_ns)
-    assert out.run.num_nodes == num_ranks
     planned = impairment_planners.plan(
         rank=node, num_ranks=num_ranks, configured=config.impairments
     )
-    amounts_ns = planned.amounts_ns()
-    for idx, (name, site) in enumerate(planned.sites().items()):
-        have = out.impairments[idx]
-        assert (have.num, have.denom, have.seed, have.limit, have.amount_ns) == (
-            *site,
-            amounts_ns.get(name, 0),
-        )
+    assert_same(out, config, machine, planned, num_ranks)
 
 
 def values(declaration):
@@ -236,7 +188,7 @@ SCALE = "run.compute_scale = '{}': allowed is a number from 0 to 1e+06"
     ("line", "reason"),
     [
         *((f"costs.hop_ns={text}", COST.format(text))
-          for text in ("", "12x", "-1", "1.5", "9223372036854775808", "9" * 30)),
+          for text in ("", "12x", "1us", "-1", "1.5", "9223372036854775808", "9" * 30)),
         *((f"run.compute_scale={text}", SCALE.format(text))
           for text in ("", "1,5", "inf", "nan", "1e999", "0x10", "-1")),
         *((f"tables.unpin={text}", TABLE.format(text))
@@ -349,7 +301,7 @@ def test_class_in_python_is_refused_by_a_program_without(tmp_path, assignment, s
     reason = ffi.new("pw_sentence *")
     code = lib.pw_node_config_check_native(read(path), reason)
     assert code == (lib.PW_ERR_INVALID if sentence else lib.PW_OK)
-    assert ffi.string(reason.text).decode().startswith(sentence)
+    assert declared.text(reason.text).startswith(sentence)
 
 
 def test_a_node_is_made_as_the_file_says(tmp_path):
@@ -365,7 +317,7 @@ def test_a_node_is_made_as_the_file_says(tmp_path):
     assert fields(lib.pw_node_costs(node)[0]) == costs.as_dict()
     assert lib.pw_node_ni_settings(node).err_enabled == 1
     unpin = lib.pw_node_tables(node).table[lib.PW_COST_UNPIN]
-    assert unpin.num_points == len(PLATFORM.table("unpin").costs_ns)
+    assert table_of(unpin) == PLATFORM.table("unpin")
     assert (clock.call_ns, clock.poll_ns, clock.read_ns) == (
         costs.mpi_call_ns,
         costs.poll_ns,

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 
 import pytest
+from cli_runs import compared, reported
 from json_schemas import check as check_schema
 from page_file import Page, check_self_contained, text_of, values
-from test_runs import command
 
 from pagewire.cli.commands import dispatch
 from pagewire.native.settings import ConfigError
@@ -42,11 +42,8 @@ def run(tmp_path_factory):
     """A run with faults: its JSON, the page of the run, and the page of the JSON."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "program.py").write_text(PROGRAM)
-    done = command("launch", "-n", "2", "--quiet", "--set", "run.compute=none",
-                   "--json", f"{folder}/run.json", "--html", f"{folder}/run.html",
-                   f"{folder}/program.py")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads((folder / "run.json").read_text())
+    words = ("--quiet", "--compute", "none", "--html", f"{folder}/run.html")
+    _, document = reported(folder, 2, *words, f"{folder}/program.py")
     check_schema("report", document)
     return folder, document
 
@@ -68,7 +65,7 @@ def test_page_of_a_run_is_whole_and_asks_nobody(run):
 
 def test_saved_report_gives_the_same_page(run):
     folder, _ = run
-    assert dispatch.main(["report", f"{folder}/run.json", "--html", f"{folder}/again.html"]) == 0
+    assert dispatch.main(["report", f"{folder}/report.json", "--html", f"{folder}/again.html"]) == 0
     assert (folder / "again.html").read_bytes() == (folder / "run.html").read_bytes()
 
 
@@ -121,10 +118,8 @@ def test_histograms_hold_all_that_was_counted(run):
 @pytest.mark.parametrize("memory", ["odp", "np-rdma"])
 def test_faults_of_units_that_page_in_have_times_and_pages(tmp_path, memory):
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = command("launch", "-n", "2", "--quiet", "--memory", memory, "--json",
-                   f"{tmp_path}/run.json", f"{tmp_path}/program.py")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "run.json").read_text())
+    words = ("--quiet", "--memory", memory, f"{tmp_path}/program.py")
+    _, report = reported(tmp_path, 2, *words)
     assert report["totals"]["pages_paged_in"] > 60
     for rank in report["ranks"]:
         # Each brings in the pages of a range, or the page itself.
@@ -136,11 +131,9 @@ def test_faults_of_units_that_page_in_have_times_and_pages(tmp_path, memory):
 def test_comparison_has_its_bars_and_each_run(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = command("compare", "-n", "2", "--quiet-app", "--memory", "pretouch,part",
-                   "--compute", "none", "--json", f"{tmp_path}/all.json", "--html",
-                   f"{tmp_path}/all.html", str(program))  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result, made = json.loads((tmp_path / "all.json").read_text()), Page(tmp_path / "all.html")
+    words = ["--quiet-app", "--memory", "pretouch,part", "--compute", "none", "--html"]
+    _, result = compared(tmp_path, *words, f"{tmp_path}/all.html", str(program))
+    made = Page(tmp_path / "all.html")
     check_schema("compare", result)
     check_self_contained(made.text)
     assert values(made.section("slowdowns"), "span") == [
@@ -217,7 +210,7 @@ def test_what_is_no_report_is_refused(tmp_path, text):
 def test_saved_report_needs_a_page_to_write(run):
     folder, _ = run
     with pytest.raises(ConfigError, match="--html makes a page"):
-        dispatch.main(["report", f"{folder}/run.json"])
+        dispatch.main(["report", f"{folder}/report.json"])
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's package chromium")

@@ -1,18 +1,15 @@
 """`--trace`: the timeline is read back and held against the report of the same run."""
 
 import collections
-import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from cli_runs import BIN, PAGEWIRE, compared, reported, started
 from refusals import refused
-from test_runs import BIN, command
 
 from pagewire.cli.commands.repetitions import OF_THE_HOST
 from pagewire.cli.experiments import registry
@@ -81,19 +78,21 @@ OTHER_UNITS = {
 """The NIC or its software pages in. An absent page at the source keeps the block waiting."""
 
 
+def report_of(folder: pathlib.Path, *options: str, num_turns: str) -> dict:
+    """Of a run of the program."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    words = ("--quiet", "--compute", "none", *options, str(program), num_turns)
+    return reported(folder, 2, *words)[1]
+
+
 class Run:
     """A run's timeline and report."""
 
     def __init__(self, folder: pathlib.Path, options: list[str], num_turns: str) -> None:
-        program, trace = folder / "program.py", folder / "run.pftrace"
-        program.write_text(PROGRAM)
-        words = ["launch", "-n", "2", "--quiet", "--set", "run.compute=none"]
-        report = folder / "report.json"
-        written = ["--trace", str(trace), "--json", str(report)]
-        done = command(*words, *options, *written, str(program), num_turns)
-        assert done.returncode == 0, done.stderr
+        trace = folder / "run.pftrace"
+        self.report = report_of(folder, *options, "--trace", str(trace), num_turns=num_turns)
         self.timeline = Timeline(trace)
-        self.report = json.loads(report.read_text())
         self.ranks = self.report["ranks"]
         assert sorted(path.name for path in folder.iterdir()) == [
             "program.py", "report.json", "run.pftrace",
@@ -266,15 +265,8 @@ def test_counters_come_back_to_nothing(runs):
 
 
 def test_trace_changes_no_time_and_no_counter(runs, tmp_path):
-    program, report = tmp_path / "program.py", tmp_path / "report.json"
-    program.write_text(PROGRAM)
-    words = ["launch", "-n", "2", "--quiet", "--set", "run.compute=none"]
-    done = command(*words, *RUNS["facade"][0], "--json", str(report), str(program), MANY_TURNS)
-    assert done.returncode == 0, done.stderr
-    summary, traced = (
-        dict(each)
-        for each in (json.loads(report.read_text())["summary"], runs("facade").report["summary"])
-    )
+    report = report_of(tmp_path, *RUNS["facade"][0], num_turns=MANY_TURNS)
+    summary, traced = (dict(each["summary"]) for each in (report, runs("facade").report))
     for each in (summary, traced):
         for name in OF_THE_HOST & each.keys():
             del each[name]
@@ -454,17 +446,14 @@ def test_full_disk_is_told(turns, tmp_path, monkeypatch):
 def test_compare_has_its_runs_side_by_side(tmp_path):
     program, trace = tmp_path / "program.py", tmp_path / "all.pftrace"
     program.write_text(PROGRAM)
-    report = tmp_path / "all.json"
-    words = ["compare", "-n", "2", "--memory", "pin,part", "--compute", "none"]
-    written = ["--trace", str(trace), "--json", str(report)]
-    done = command(*words, *written, str(program), "2")
-    assert done.returncode == 0, done.stderr
+    words = ["--memory", "pin,part", "--compute", "none", "--trace", str(trace)]
+    _, result = compared(tmp_path, *words, str(program), "2")
     timeline = Timeline(trace)
     assert timeline.processes == [
         "pin rank 0", "pin rank 1", "part/page rank 0", "part/page rank 1",
     ]  # fmt: skip
     assert timeline.spans("part/page rank 1", "Page faults")
-    for rank, counted_here in enumerate(json.loads(report.read_text())["reports"][0]["ranks"]):
+    for rank, counted_here in enumerate(result["reports"][0]["ranks"]):
         process = f"pin rank {rank}"
         assert not timeline.spans(process, "Page faults")
         pinned = [value for _, value in timeline.values[process, "Pinned bytes"]]
@@ -566,15 +555,8 @@ def test_records_that_a_rank_could_not_write_leave_no_timeline(tmp_path):
     program.write_text(PROGRAM)
     pathlib.Path(f"{trace}.1").symlink_to("/dev/full")
     words = ["--quiet", "--set", "run.compute=none", "--trace", str(trace), str(program), "2"]
-    done = subprocess.run(
-        [BIN / "mpiexec", "-n", "2", sys.executable, "-P", "-m", "pagewire", "run", *words],
-        env={**os.environ, "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    mpiexec, environ = [str(BIN / "mpiexec"), "-n", "2"], {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    done = started([*mpiexec, *PAGEWIRE, "run", *words], environ=environ)
     assert done.returncode != 0
     assert f"'{trace}.1' was not written: No space left" in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["program.py"]

@@ -1,7 +1,5 @@
 """Reads a timeline back: spans, instants, values and arrows, by process and track."""
 
-from __future__ import annotations
-
 import collections
 import pathlib
 from typing import NamedTuple

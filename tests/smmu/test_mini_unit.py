@@ -35,8 +35,7 @@ def fill_ns(pair: Pair, num_pinned: int) -> int:
 
 def test_miss_on_arrival_is_dropped_and_the_timer_brings_it_again() -> None:
     pair = mini_pair()
-    source, destination = resident(PAGE)
-    write(pair, source, destination)
+    write(pair, *resident(PAGE))
     sender, receiver = pair.counters(0), pair.counters(1)
     assert receiver.blocks_dropped == receiver.vmh_misses_receive == 1
     assert receiver.miss_interrupts == sender.miss_interrupts == 1
@@ -65,8 +64,7 @@ def test_miss_on_sending_waits_for_the_fill() -> None:
 
 def test_line_is_filled_whole_and_serves_its_neighbours() -> None:
     pair = mini_pair()
-    source, destination = resident(BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(BLOCK))
     for node, misses in ((0, "vmh_misses_send"), (1, "vmh_misses_receive")):
         counted = pair.counters(node)
         assert getattr(counted, misses) == 1
@@ -77,8 +75,7 @@ def test_line_is_filled_whole_and_serves_its_neighbours() -> None:
 
 def test_single_page_lines_miss_for_each_page() -> None:
     pair = mini_pair(vmh_line_pages=1)
-    source, destination = resident(BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(BLOCK))
     assert pair.counters(0).vmh_misses_send == 4
     assert pair.counters(1).vmh_misses_receive == 4
     assert pair.counters(1).vmh_cold_receive == 4
@@ -106,8 +103,7 @@ def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
 
 def test_absent_pages_are_brought_in_by_the_pin() -> None:
     pair = mini_pair()
-    source, destination = absent(4 * BLOCK)
-    write(pair, source, destination)
+    write(pair, *absent(4 * BLOCK))
     assert pair.counters(1).translation_faults_destination == 0
 
 
@@ -132,8 +128,7 @@ def test_water_marks_unpin_but_not_what_the_cache_holds() -> None:
         vmh_low_pages=LINE_PAGES,
         vmh_check_ns=1,
     )
-    source, destination = resident(16 * BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(16 * BLOCK))
     receiver = pair.counters(1)
     assert receiver.vmh_evictions > 0
     assert receiver.vmh_pages_pinned == 16 * LINE_PAGES
@@ -384,6 +379,7 @@ def test_static_table_of_buffers_is_full() -> None:
     "assignments,part",
     [
         (("run.memory=pin",), "run.memory"),
+        (("run.memory=odp",), "run.memory"),
         (("run.timeout=none",), "run.timeout"),
         (("smmu.hupcf=0",), "smmu.hupcf"),
         (("mini.vmh_entries=1048576",), "mini.memory"),

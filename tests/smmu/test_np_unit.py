@@ -1,14 +1,9 @@
 """NP-RDMA as translation unit of whole engines: no faults, a signature page, two-sided retries."""
 
-from __future__ import annotations
-
-import pytest
 from engine_costs import Steps
 from engine_pair import BLOCK, PAGE, PDID, Pair, absent, resident, write
 
 from pagewire.native import lib
-from pagewire.native.settings import ConfigError
-from pagewire.run.settings.config import load
 
 LATER_NS = 50_000_000
 
@@ -37,8 +32,7 @@ def test_resident_pages_take_what_they_take_with_an_smmu() -> None:
 def test_block_on_the_signature_page_is_sent_again_when_software_is_ready() -> None:
     pair = np_pair()
     pair.trace()
-    source, destination = absent(PAGE)
-    write(pair, source, destination)
+    write(pair, *absent(PAGE))
     sender, receiver = pair.counters(0), pair.counters(1)
     assert sender.blocks_missed == sender.two_sided_retries == sender.retransmitted_blocks == 1
     assert receiver.signature_writes == receiver.pages_paged_in == 1
@@ -101,15 +95,13 @@ def test_page_from_swap_takes_a_major_fault_more() -> None:
 
 def test_lost_word_of_software_costs_the_timeout() -> None:
     pair = np_pair({"lost_nack": "1:1:0:1"})
-    source, destination = absent(PAGE)
-    write(pair, source, destination)
+    write(pair, *absent(PAGE))
     assert (pair.counters(0).timeouts, pair.counters(0).two_sided_retries) == (1, 0)
 
 
 def test_timeout_below_the_retry_comes_first_and_the_late_word_is_stale() -> None:
     pair = np_pair(timeout_ns=4_000)
-    source, destination = absent(PAGE)
-    write(pair, source, destination)
+    write(pair, *absent(PAGE))
     assert pair.counters(0).timeouts > 0 and pair.counters(0).stale_answers > 0
 
 
@@ -120,9 +112,3 @@ def test_shootdown_is_of_no_consequence_to_what_is_in_memory() -> None:
     lib.pw_ni_invalidate(pair.nis[1], PDID, destination.first_page, 4)
     write(pair, source, destination, LATER_NS)
     assert pair.counters(0).blocks_missed == 0
-
-
-@pytest.mark.parametrize("assignment", ["smmu.mode=stall", "smmu.hupcf=0", "ni.interleave=packet"])
-def test_what_does_not_go_with_it_is_refused(assignment: str) -> None:
-    with pytest.raises(ConfigError, match=assignment.partition("=")[0]):
-        load(["run.memory=np-rdma", assignment], environ={})

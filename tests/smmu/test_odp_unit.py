@@ -1,7 +1,5 @@
 """On-demand paging as translation unit of whole engines: faults, pauses, go-back-N."""
 
-from __future__ import annotations
-
 import mmap
 
 import pytest
@@ -13,7 +11,6 @@ from test_impairments_properties import PLANS
 from test_properties import JOBS, Job, assert_both_ends_of_each, assert_bytes, prepare, run
 
 from pagewire.native import check, ffi, lib
-from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import load
 
 RNR_NS = 640_000
@@ -34,8 +31,7 @@ def fault_ns(pair: Pair, num_pages: int) -> int:
 def test_fault_on_arrival_pauses_the_source_for_the_timer_and_not_for_the_fault() -> None:
     pair = odp_pair()
     pair.trace()
-    source, destination = resident(PAGE)
-    write(pair, source, destination)
+    write(pair, *resident(PAGE))
     sender, receiver = pair.counters(0), pair.counters(1)
     assert (sender.rnr_nacks, sender.timeouts, sender.retransmitted_blocks) == (1, 0, 1)
     assert sender.nacks == [0] * 8 and sender.rnr_wait_ns == RNR_NS
@@ -48,8 +44,7 @@ def test_fault_on_arrival_pauses_the_source_for_the_timer_and_not_for_the_fault(
 def test_fault_on_sending_waits_in_the_engine() -> None:
     pair = odp_pair()
     pair.trace()
-    source, destination = resident(PAGE)
-    write(pair, source, destination)
+    write(pair, *resident(PAGE))
     assert pair.counters(0).odp_faults == 1
     cold, warm = (
         pair.time_of("block_first_packet", attempt) - pair.time_of("block_started", attempt)
@@ -72,8 +67,7 @@ def test_pages_of_the_os_are_not_those_of_the_nic() -> None:
 
 def test_fault_of_four_mebibytes_takes_what_the_sources_say() -> None:
     pair = odp_pair()
-    source, destination = absent(4 << 20)
-    write(pair, source, destination)
+    write(pair, *absent(4 << 20))
     receiver = pair.counters(1)
     assert receiver.odp_faults == 1 and receiver.pages_paged_in == 1024
     assert receiver.odp_fault_ns == fault_ns(pair, 1024)
@@ -83,8 +77,7 @@ def test_fault_of_four_mebibytes_takes_what_the_sources_say() -> None:
 def test_fault_reaches_as_far_as_the_setting_says() -> None:
     for fault_pages, num_faults in ((1, 16), (4, 4), (16, 1), (1024, 1)):
         pair = odp_pair(odp_fault_pages=fault_pages)
-        source, destination = resident(4 * BLOCK)
-        write(pair, source, destination)
+        write(pair, *resident(4 * BLOCK))
         assert pair.counters(1).odp_faults == pair.counters(0).odp_faults == num_faults
         assert pair.counters(1).odp_fault_ns == num_faults * fault_ns(pair, 16 // num_faults)
 
@@ -93,8 +86,7 @@ def test_short_timer_asks_again_and_again_until_the_fault_is_handled() -> None:
     took_ns = {}
     for rnr_ns in (10_000, 100_000, RNR_NS):
         pair = odp_pair(odp_rnr_ns=rnr_ns)
-        source, destination = resident(PAGE)
-        took_ns[rnr_ns] = write(pair, source, destination)
+        took_ns[rnr_ns] = write(pair, *resident(PAGE))
         assert pair.counters(1).odp_faults == 1
         nacks = pair.counters(0).rnr_nacks
         # each attempt costs the pause and less than 10 us besides
@@ -131,8 +123,7 @@ def test_unmapped_page_ends_the_transfer_at_either_end(translation: int) -> None
 
 def test_fewer_frames_than_a_fault_brings_in_are_enough() -> None:
     pair = odp_pair(memory_backend=lib.PW_MEMORY_MODEL, model_frame_limit_pages=12)
-    source, destination = resident(8 * BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(8 * BLOCK))
     assert pair.counters(1).odp_faults > 1
 
 
@@ -179,8 +170,7 @@ def test_prefetch_in_time_saves_the_pause() -> None:
 @pytest.mark.parametrize("window", [1, 2, 8])
 def test_what_was_sent_behind_the_fault_is_sent_again(window: int) -> None:
     pair = odp_pair(window_blocks=window)
-    source, destination = resident(12 * BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(12 * BLOCK))
     sender, receiver = pair.counters(0), pair.counters(1)
     assert sender.rnr_nacks == 1 and sender.timeouts == sender.sequence_nacks == 0
     assert sender.blocks_gone_back == receiver.blocks_behind == window - 1
@@ -229,8 +219,7 @@ def test_loss_that_meets_a_fault_costs_a_timeout_besides() -> None:
     times_ns: dict[bool, int] = {}
     for with_loss in (False, True):
         pair = odp_pair(lost if with_loss else None, timeout_ns=10_000_000, window_blocks=8)
-        source, destination = resident(64 * BLOCK)
-        times_ns[with_loss] = write(pair, source, destination)
+        times_ns[with_loss] = write(pair, *resident(64 * BLOCK))
         sender = pair.counters(0)
         assert sender.rnr_nacks >= 1
         assert (sender.timeouts > 0) == (sender.sequence_nacks > 0) == with_loss
@@ -240,15 +229,13 @@ def test_loss_that_meets_a_fault_costs_a_timeout_besides() -> None:
 
 def test_timer_below_the_pause_does_not_run_in_it() -> None:
     pair = odp_pair(timeout_ns=100_000)
-    source, destination = resident(4 * BLOCK)
-    write(pair, source, destination)
+    write(pair, *resident(4 * BLOCK))
     assert pair.counters(0).rnr_nacks == 1 and pair.counters(0).timeouts == 0
 
 
 def test_lost_word_of_a_receiver_that_is_not_ready_costs_the_timeout() -> None:
     pair = odp_pair({"lost_nack": "1:1:0:1"})
-    source, destination = resident(PAGE)
-    write(pair, source, destination)
+    write(pair, *resident(PAGE))
     assert (pair.counters(0).rnr_nacks, pair.counters(0).timeouts) == (0, 1)
 
 
@@ -322,22 +309,6 @@ def test_whatever_happens_the_bytes_are_right_and_nothing_is_left(
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("assignment", "part"),
-    [
-        ("smmu.mode=stall", "smmu.mode"),
-        ("smmu.hupcf=0", "smmu.hupcf"),
-        ("ni.interleave=packet", "ni.interleave"),
-        ("run.translation=mini", "run.memory"),
-        ("odp.fault_pages=0", "odp.fault_pages"),
-        ("odp.rnr_timer=0", "odp.rnr_timer"),
-    ],
-)
-def test_what_does_not_go_with_it_is_refused(assignment: str, part: str) -> None:
-    with pytest.raises(ConfigError, match=part):
-        load(["run.memory=odp", assignment], environ={})
 
 
 def test_strategy_brings_its_unit() -> None:

@@ -6,14 +6,7 @@ import pytest
 from engine_pair import PAGE, PDID, Pair, resident
 
 from pagewire.native import ffi, lib
-from pagewire.smmu.registers import (
-    LAYOUT,
-    Fsr,
-    Fsynr0,
-    Sctlr,
-    describe,
-    sctlr_of,
-)
+from pagewire.smmu.registers import LAYOUT, Fsr, Fsynr0, Sctlr, describe, sctlr_of
 
 
 @pytest.mark.parametrize("register", [Fsr, Fsynr0, Sctlr])

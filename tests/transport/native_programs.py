@@ -1,7 +1,6 @@
 """Builds the C programs of tests/c/transport/mpi, and runs them on plain MPICH or the provider."""
 
 import functools
-import json
 import os
 import pathlib
 import subprocess
@@ -9,11 +8,11 @@ import sys
 import tempfile
 
 import pytest
+from cli_runs import BIN, command, reported, started
 
 from pagewire.cli.launch import fabric
 
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "c" / "transport" / "mpi"
-BIN = pathlib.Path(sys.prefix, "bin")
 
 needs_mpicc = pytest.mark.skipif(
     not (BIN / "mpicc").exists(), reason="needs mpicc beside this Python (pip install mpich)"
@@ -22,6 +21,15 @@ needs_provider = pytest.mark.skipif(
     bool(fabric.missing()), reason="needs the libfabric provider (apt-get install libfabric-dev)"
 )
 
+on_bad_networks = pytest.mark.parametrize(
+    "sites",
+    [
+        {"packet_loss": "1:100:7"},
+        {"packet_corruption": "1:200:7", "duplication": "1:20:7", "delay": "1:20:7"},
+        {"lost_ack": "1:10:7", "lost_nack": "1:10:7", "lost_err": "1:10:7", "fifo_full": "1:10:7"},
+    ],
+    ids=" ".join,
+)
 
 FLAGS = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
 
@@ -34,10 +42,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _compile(name: str, command: list[str]) -> str:
     path = os.path.join(_folder().name, name)
-    done = subprocess.run(
-        [*command, "-o", path], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    started([*command, "-o", path], code=0)
     return path
 
 
@@ -81,58 +86,24 @@ def fortran(compiler: str) -> str:
     return _compile("fortran", [compiler, *flags, str(SOURCES / "mpi_programs.f90"), *link])
 
 
-def clean_environment() -> dict[str, str]:
-    """Without what a user's shell may choose."""
-    chosen = ("PAGEWIRE_", "FI_", "MPIR_", "MPICH_", "OMPI_", "LD_PRELOAD")
-    return {name: text for name, text in os.environ.items() if not name.startswith(chosen)}
-
-
-def _run(
-    command: list[str], environ: dict[str, str], timeout_s: float, cwd: str | pathlib.Path = "/"
-) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command, env=environ, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout_s, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        said = (error.stdout or b"").decode() + (error.stderr or b"").decode()
-        raise AssertionError(f"still running after {timeout_s} s; it said: {said}") from None
-
-
 def plain(num_ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
     """On MPICH alone, its shared memory and libfabric's tcp."""
-    environ = {**clean_environment(), "MPIR_CVAR_CH4_NETMOD": "ofi",
-               "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}  # fmt: skip
-    return _run([str(BIN / "mpiexec"), "-n", str(num_ranks), *words], environ, 120)
-
-
-def pagewire(
-    *words: str, cwd: str | pathlib.Path = "/", timeout_s: float = 120
-) -> subprocess.CompletedProcess[str]:
-    """The command with these words."""
-    command = [sys.executable, "-P", "-m", "pagewire", *words]
-    return _run(command, clean_environment(), timeout_s, cwd)
+    environ = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    return started([str(BIN / "mpiexec"), "-n", str(num_ranks), *words], environ=environ)
 
 
 def launch(
-    num_ranks: int,
-    *words: str,
-    options: tuple[str, ...] = (),
-    environ: dict[str, str] | None = None,
-    timeout_s: float = 120,
+    num_ranks: int, *words: str, options: tuple[str, ...] = (), **how
 ) -> subprocess.CompletedProcess[str]:
-    """Over the provider; words: the command and its arguments."""
-    command = [sys.executable, "-P", "-m", "pagewire", "launch", "-n", str(num_ranks), *options]
-    return _run([*command, "--", *words], {**clean_environment(), **(environ or {})}, timeout_s)
+    """Over the provider; words: the command and its arguments. how: as `started` has it."""
+    return command("launch", "-n", str(num_ranks), *options, "--", *words, **how)
 
 
 def launch_with_report(
     folder: pathlib.Path, num_ranks: int, *words: str, options: tuple[str, ...] = ()
 ) -> tuple[list[str], dict]:
     """Lines of a run that ended well, and its report."""
-    path = folder / "report.json"
-    done = launch(num_ranks, *words, options=(*options, "--quiet", "--json", str(path)),
-                  environ={"MPI_PROGRAMS_FOLDER": str(folder)})  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines(), json.loads(path.read_text(encoding="utf-8"))
+    environ = {"MPI_PROGRAMS_FOLDER": str(folder)}
+    words = (*options, "--quiet", "--", *words)
+    printed, document = reported(folder, num_ranks, *words, environ=environ)
+    return printed.splitlines(), document

@@ -7,13 +7,20 @@ from typing import Any
 
 PREAMBLE = """
 import asyncio, errno, hashlib, os, random, select, socket, threading, time
-def dial(port, host="10.77.0.1"):
+def dial(port, host="10.77.0.1", until=ConnectionRefusedError):
     for _ in range(3000):
         try:
             return socket.create_connection((host, port))
-        except ConnectionRefusedError:
+        except until:
             time.sleep(0.02)
     raise SystemExit("nobody listens")
+def refused(number, call, *words):
+    try:
+        call(*words)
+    except OSError as error:
+        assert error.errno == number, error
+    else:
+        raise SystemExit(f"{words} is not refused")
 def read_all(s):
     got = b""
     while piece := s.recv(65536):

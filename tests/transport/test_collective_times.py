@@ -5,7 +5,7 @@ import json
 import pathlib
 
 import pytest
-from native_programs import pagewire
+from cli_runs import ran
 
 PROGRAM = """
 import json, sys
@@ -55,8 +55,7 @@ def test_times_are_equal(tmp_path: pathlib.Path, num_ranks: int) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM, encoding="utf-8")
     words = ["-q", "--set", "run.compute=none", str(path), str(tmp_path)]
-    done = pagewire("launch", "-n", str(num_ranks), *words)
-    assert done.returncode == 0, done.stderr
+    ran("launch", "-n", str(num_ranks), *words)
     for rank in range(num_ranks):
         for name, contiguous, other in json.loads((tmp_path / str(rank)).read_text()):
             assert contiguous == other, (rank, name)

@@ -11,7 +11,8 @@ import os
 import pathlib
 
 import pytest
-from native_programs import needs_provider, pagewire
+from cli_runs import command
+from native_programs import needs_provider
 
 from pagewire.cli.commands import repetitions
 from pagewire.cli.launch.mpi_choice import Mpi
@@ -53,7 +54,7 @@ def cases() -> list[object]:
 def compare(folder: pathlib.Path, *words: str, timeout_s: float = 120) -> tuple[int, str, list]:
     """Exit code, standard error, and the entries of the JSON when there is one."""
     path = folder / "compare.json"
-    done = pagewire("compare", "--json", str(path), *words, cwd=folder, timeout_s=timeout_s)
+    done = command("compare", "--json", str(path), *words, cwd=folder, timeout_s=timeout_s)
     entries = json.loads(path.read_text(encoding="utf-8"))["entries"] if path.exists() else []
     return done.returncode, done.stdout + done.stderr, entries
 

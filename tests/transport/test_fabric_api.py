@@ -8,12 +8,12 @@ import functools
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import pytest
-from native_programs import clean_environment, needs_provider
+from cli_runs import ran, started
+from native_programs import needs_provider
 
 from pagewire.cli.launch import fabric
 
@@ -55,41 +55,29 @@ def _program() -> str:
     path = os.path.join(_folder().name, "fabric_api")
     sources = sorted(str(each) for each in SOURCES.glob("*.c"))
     link = [str(LIBFABRIC), f"-Wl,-rpath,{LIBFABRIC.parent}"]
-    done = subprocess.run(
-        ["cc", *FLAGS, *sources, "-o", path, *link],
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    started(["cc", *FLAGS, *sources, "-o", path, *link], timeout_s=240, code=0)
     return path
 
 
 @functools.cache
 def _node_file(options: tuple[str, ...]) -> str:
     folder = tempfile.mkdtemp(dir=_folder().name)
-    command = [sys.executable, "-P", "-m", "pagewire", "env", "-n", "3"]
-    prepared = subprocess.run(
-        [*command, "--directory", folder, *options],
-        env=clean_environment(), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert prepared.returncode == 0, prepared.stderr
+    ran("env", "-n", "3", "--directory", folder, *options)
     return os.path.join(folder, "node.conf")
 
 
 def _run(folder: pathlib.Path, case: str, *options: str) -> None:
-    environ = clean_environment() | {
+    environ = {
         "FI_PROVIDER": "pagewire",
         "FI_PROVIDER_PATH": str(fabric.folder()),
         "PAGEWIRE_NODE_FILE": _node_file(options),
         "PAGEWIRE_LAUNCH_DIR": str(folder),
     }
-    done = subprocess.run(
-        [_program(), case], env=environ, capture_output=True, text=True, timeout=HANG_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    started([_program(), case], environ=environ, timeout_s=HANG_S, code=0)
 
 
 def test_every_case_is_run():
-    listed = subprocess.run([_program()], capture_output=True, text=True, timeout=60, check=True)
+    listed = started([_program()], code=0)
     assert sorted(listed.stdout.split()) == sorted(CASES)
 
 

@@ -8,15 +8,8 @@ import tempfile
 import time
 
 import pytest
-from native_programs import (
-    BIN,
-    clean_environment,
-    ends,
-    launch,
-    needs_mpicc,
-    needs_provider,
-    old_libfabric,
-)
+from cli_runs import BIN, started
+from native_programs import ends, launch, needs_mpicc, needs_provider, old_libfabric
 
 from pagewire.cli.launch import fabric
 
@@ -110,8 +103,7 @@ def test_other_provider_of_the_users_environment_is_refused(name, value):
 
 
 def test_provider_path_of_the_user_does_not_hide_the_provider():
-    done = launch(2, ends(), "well", environ={"FI_PROVIDER_PATH": "/nowhere"})
-    assert done.returncode == 0, done.stderr
+    done = launch(2, ends(), "well", environ={"FI_PROVIDER_PATH": "/nowhere"}, code=0)
     assert "2 ranks, over the fabric" in done.stdout
 
 
@@ -129,10 +121,8 @@ def test_policy_written_in_python_is_refused_with_a_native_program(tmp_path):
 def variables(folder: pathlib.Path, num_ranks: int) -> dict[str, str]:
     """What `pagewire env` prints, for an mpiexec of one's own."""
     command = f'eval "$({BIN}/pagewire env -n {num_ranks} --directory {folder})" && env -0'
-    done = subprocess.run(
-        ["sh", "-c", command], env=clean_environment(), cwd="/", capture_output=True, check=True
-    )
-    return dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if "=" in line)
+    printed = started(["sh", "-c", command], code=0).stdout
+    return dict(line.split("=", 1) for line in printed.split("\0") if "=" in line)
 
 
 def by_mpiexec(environ: dict[str, str], num_ranks: int, how: str) -> tuple[int, str]:
@@ -141,11 +131,8 @@ def by_mpiexec(environ: dict[str, str], num_ranks: int, how: str) -> tuple[int, 
     after a while."""
     with tempfile.NamedTemporaryFile() as said:
         rank = ["sh", "-c", f'exec "$@" >>{said.name} 2>&1', "sh", ends(), how]
-        done = subprocess.run(
-            ["timeout", "30", str(BIN / "mpiexec"), "-n", str(num_ranks), *rank],
-            env=environ, cwd="/", capture_output=True, timeout=60, check=False,
-        )  # fmt: skip
-        return done.returncode, said.read().decode()
+        words = ["timeout", "30", str(BIN / "mpiexec"), "-n", str(num_ranks), *rank]
+        return started(words, environ=environ).returncode, said.read().decode()
 
 
 def test_wrong_provider_path_is_an_error_of_mpi_instead_of_a_run_around_the_ni(tmp_path):
@@ -157,11 +144,8 @@ def test_wrong_provider_path_is_an_error_of_mpi_instead_of_a_run_around_the_ni(t
 
 def test_libfabric_that_is_too_old_is_a_sentence():
     code = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).load(sys.argv[2].encode()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, old_libfabric(), str(fabric.folder() / fabric.PROVIDER)],
-        env=clean_environment(), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stderr
+    provider = str(fabric.folder() / fabric.PROVIDER)
+    done = started([sys.executable, "-c", code, old_libfabric(), provider], code=1)
     assert f"the libfabric in {old_libfabric()} is version 1.10" in done.stderr
     assert "needs at least 1.17" in done.stderr and "use a newer MPI" in done.stderr
 

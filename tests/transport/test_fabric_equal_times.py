@@ -1,11 +1,11 @@
 """One Python program over the facade and over the fabric: the NI does the same, so messages from
 one to another take the same virtual time, and count the same."""
 
-import json
 import pathlib
 
 import pytest
-from native_programs import needs_provider, pagewire
+from cli_runs import reported
+from native_programs import needs_provider
 
 pytestmark = needs_provider
 
@@ -38,17 +38,12 @@ for num_bytes in (0, 8, 64, 65, 4096, 65536, 1 << 20):
 
 TRANSPORTS = ("facade", "fabric")
 OF_DATA = ("rdma_messages", "rdma_bytes", "transfers", "blocks", "packets", "pages_paged_in")
-FINALIZE = 2
-"""Messages without bytes that each rank of MPICH sends then: its barrier."""
 
 
 def launch(folder: pathlib.Path, transport: str, memory: str, *words: str) -> tuple[str, dict]:
     """What the program printed, and the report."""
-    path = folder / f"{transport}.json"
-    done = pagewire("launch", "-n", "2", "--transport", transport, "--compute", "none", "--memory",
-                    memory, "--quiet", "--json", str(path), *words, cwd=folder)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads(path.read_text(encoding="utf-8"))
+    chosen = ("--transport", transport, "--compute", "none", "--memory", memory, "--quiet")
+    return reported(folder, 2, *chosen, *words, cwd=folder)
 
 
 @pytest.mark.parametrize("memory", ["pretouch", "part", "pin", "ideal"])

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from native_programs import BIN, SOURCES, clean_environment, needs_mpicc, needs_provider, programs
+from cli_runs import BIN, clean_environment, started
+from native_programs import SOURCES, needs_mpicc, needs_provider, programs
 from network_hosts import Hosts, needs_hosts
 from refusals import refused
 
@@ -64,10 +65,7 @@ def run(
     *,
     fails: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command, env=environ or clean_environment(), cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=90, check=False,
-    )  # fmt: skip
+    done = started(command, folder, environ)
     assert (done.returncode != 0) == fails, done.stderr
     return done
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from test_runs import command
+from cli_runs import ran
 
 from pagewire.cli.kit import lammps
 from pagewire.cli.launch import fabric, launch
@@ -80,12 +80,8 @@ def over_the_provider(
     case: str, num_ranks: int, folder: pathlib.Path, *options: str
 ) -> subprocess.CompletedProcess[str]:
     potentials = str(pathlib.Path(LAMMPS).parent / "share/lammps/potentials")
-    done = command(
-        "launch", "-n", str(num_ranks), *options, "--", LAMMPS, *words_of(case, folder),
-        environ={"LAMMPS_POTENTIALS": potentials},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done
+    words = ("launch", "-n", str(num_ranks), *options, "--", LAMMPS, *words_of(case, folder))
+    return ran(*words, environ={"LAMMPS_POTENTIALS": potentials})
 
 
 @pytest.mark.parametrize("memory", ["part", "pretouch"])
@@ -103,8 +99,7 @@ def test_energies_are_the_bundled_apps(folder):
     agrees to the digits that both print, the total energy afterwards as far as the step conserves
     it."""
     words = ("--size", str(NUM_CELLS), "--steps", str(NUM_STEPS))
-    done = command("launch", "-n", "2", "--quiet", "lammps", *words)
-    assert done.returncode == 0, done.stderr
+    done = ran("launch", "-n", "2", "--quiet", "lammps", *words)
     of_app = [[float(word) for word in line.split()] for line in thermo(done.stdout)[1:]]
     head, *lines = thermo(over_the_provider("melt", 2, folder, "--quiet").stdout)
     columns = [head.split().index(name) for name in ("Step", "Temp", "E_pair", "TotEng", "Press")]
@@ -119,6 +114,5 @@ def test_the_launchers_own_command_of_the_wheel_runs_too(folder):
     """bin/lmp is a Python program that starts the real one as its child."""
     script = pathlib.Path(sys.prefix, "bin", "lmp")
     words = words_of("melt", folder)
-    done = command("launch", "-n", "2", "--quiet", "--", str(script), *words)
-    assert done.returncode == 0, done.stderr
+    done = ran("launch", "-n", "2", "--quiet", "--", str(script), *words)
     assert thermo(done.stdout) == plain("melt", 2, folder)

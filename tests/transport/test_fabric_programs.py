@@ -17,6 +17,7 @@ from native_programs import (
     launch_with_report,
     needs_mpicc,
     needs_provider,
+    on_bad_networks,
     plain,
     programs,
 )
@@ -117,15 +118,7 @@ def test_programs_pass_with_other_settings(options, counts, tmp_path):
 
 
 @needs_provider
-@pytest.mark.parametrize(
-    "sites",
-    [
-        {"packet_loss": "1:100:7"},
-        {"packet_corruption": "1:200:7", "duplication": "1:20:7", "delay": "1:20:7"},
-        {"lost_ack": "1:10:7", "lost_nack": "1:10:7", "lost_err": "1:10:7", "fifo_full": "1:10:7"},
-    ],
-    ids=" ".join,
-)
+@on_bad_networks
 def test_programs_pass_over_a_bad_network(sites, tmp_path):
     names = ("order", "unexpected", "completion", "types_struct", "reductions", "one_sided_fence",
              "atomics")  # fmt: skip

@@ -2,25 +2,17 @@
 
 import ast
 import importlib.util
-import os
 import pathlib
-import subprocess
 import sys
+
+from cli_runs import started
 
 from pagewire.transport import facade
 
 
 def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PAGEWIRE_RUN_QUIET": "true"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    quiet = {"PAGEWIRE_RUN_QUIET": "true"}
+    return started([sys.executable, "-c", program], environ=quiet, code=0).stdout.strip()
 
 
 def test_missing_mpi4py_is_a_sentence_that_names_the_remedy() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cli_runs import started
 
 import pagewire
 
@@ -23,16 +24,12 @@ pytestmark = pytest.mark.skipif(
 
 def run(*command: object, preloaded: bool, num_ranks: int = 0) -> list[str]:
     """Lines of output, in order of text: ranks print when they like."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     words = [str(word) for word in command]
     if preloaded:
         words = ["env", f"LD_PRELOAD={LIBRARY}", *words]
     if num_ranks:
         words = [str(BIN / "mpiexec"), "-n", str(num_ranks), *words]
-    ended = subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
+    ended = started(words, code=0)
     assert ended.stderr == ""
     return sorted(ended.stdout.splitlines())
 
@@ -101,8 +98,7 @@ def test_a_function_that_the_mpi_lacks_ends_the_process_with_a_sentence(
     built = tmp_path / "caller"
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run([*compiler, tmp_path / "caller.c", LIBRARY, "-o", built], check=True)
-    ended = subprocess.run([built], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 127
+    ended = started([str(built)], code=127)
     assert "the program calls MPI_Barrier, which no MPI library of this process has" in ended.stderr
 
 

@@ -1,15 +1,14 @@
 """Regions of a program: the report, the page and the timeline split by them."""
 
 import collections
-import json
 import pathlib
 import re
 
 import json_schemas
 import pytest
+from cli_runs import reported
 from native_programs import launch_with_report, needs_mpicc, needs_provider, programs
 from page_file import Page, values
-from test_runs import command
 
 from pagewire.run.report.counters import TIME_KEYS, total_regions
 from pagewire.run.report.report_table import table
@@ -91,13 +90,10 @@ def run(request, tmp_path_factory):
     """The program's folder, its report, and where its NI is."""
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "program.py").write_text(PROGRAM)
-    done = command("launch", "-n", "2", "--transport", request.param, "--compute",
-                   OPTIONS[request.param], "--json", f"{folder}/run.json", "--trace",
-                   f"{folder}/run.pftrace", "--html", f"{folder}/run.html",
-                   f"{folder}/program.py")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (folder / "out.txt").write_text(done.stdout)
-    report = json.loads((folder / "run.json").read_text())
+    words = ["--transport", request.param, "--compute", OPTIONS[request.param]]
+    words += ["--trace", f"{folder}/run.pftrace", "--html", f"{folder}/run.html"]
+    printed, report = reported(folder, 2, *words, f"{folder}/program.py")
+    (folder / "out.txt").write_text(printed)
     json_schemas.check("report", report)
     return folder, report, request.param
 
@@ -214,11 +210,8 @@ def test_timeline_has_their_spans(run):
 
 
 def test_example_tells_its_phases(tmp_path):
-    path = tmp_path / "run.json"
-    done = command("launch", "-n", "2", "--quiet", "--compute", "model", "--json", str(path),
-                   str(EXAMPLE))  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(path.read_text())["totals"]["regions"]
+    _, report = reported(tmp_path, 2, "--quiet", "--compute", "model", str(EXAMPLE))
+    rows = report["totals"]["regions"]
     assert {row["name"]: row["entries"] for row in rows} == {
         "(no region)": 0, "step": 8, "step/halo": 8, "step/work": 8, "check": 2,
     }  # fmt: skip

@@ -7,8 +7,6 @@ and Gong's search with a memory of the states that were seen. Operations of diff
 within a block; which bits of an address are lost is written down here once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Histories of random concurrent programs on shared memory are linearizable in virtual time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 """Unimem on nodes of one process: operations, times, rights, forged senders, full FIFOs, dead
 nodes, remote fork, messages between kernels, locks."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -11,11 +11,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "node/wires/bell.h"
 #include "node/wires/shared_bursts.h"
+#include "tests/c/node/bursts.h"
 
 #define BURSTS 1000
 #define NODES_MAX 4
@@ -85,24 +85,6 @@ static uint32_t bytes_of(uint32_t idx)
     return num_bytes[(idx * 2654435761u >> 8) % 5];
 }
 
-static void fill(uint8_t *data, uint32_t node, uint32_t idx)
-{
-    const uint32_t num_bytes = bytes_of(idx);
-    for (uint32_t at = 0; at < num_bytes; at += 8) {
-        const uint64_t word = (uint64_t)node << 56 | (uint64_t)idx << 24 | at;
-        memcpy(data + at, &word, 8);
-    }
-}
-
-static void check_burst(const pw_wire_burst *burst, uint32_t idx)
-{
-    assert(burst->num_bytes == bytes_of(idx));
-    for (uint32_t at = 0; at < burst->num_bytes; at += 8) {
-        const uint64_t word = (uint64_t)burst->source << 56 | (uint64_t)idx << 24 | at;
-        assert(memcmp(burst->data + at, &word, 8) == 0);
-    }
-}
-
 typedef struct {
     uint8_t *free[64];
     uint32_t num_free, num_made;
@@ -128,7 +110,7 @@ static void exchange_all(pw_shared_bursts *shared, uint32_t node, uint32_t num_n
             if (peer == node || num_sent[peer] == BURSTS) continue;
             uint8_t *data = take_buffer(&own, shared);
             if (!data) break;
-            fill(data, node, num_sent[peer]);
+            fill_burst(data, node, num_sent[peer], bytes_of(num_sent[peer]));
             assert(pw_shared_send(shared, peer, data, bytes_of(num_sent[peer]), &is_free) == PW_OK);
             if (is_free) own.free[own.num_free++] = data;
             num_open -= ++num_sent[peer] == BURSTS;
@@ -136,7 +118,7 @@ static void exchange_all(pw_shared_bursts *shared, uint32_t node, uint32_t num_n
         }
         pw_wire_burst burst;
         while (pw_shared_poll(shared, &burst) == 1) {
-            check_burst(&burst, num_here[burst.source]);
+            check_burst(&burst, num_here[burst.source], bytes_of(num_here[burst.source]));
             pw_shared_taken(shared, &burst);
             num_open -= ++num_here[burst.source] == BURSTS;
             is_busy = true;
@@ -186,7 +168,7 @@ static void send_and_be_killed(const exchange *way, uint32_t node)
     bool is_free;
     for (uint32_t idx = 0; idx < 10; idx++) {
         uint8_t *data = pw_shared_allocate(shared, PW_BURST_BYTES);
-        fill(data, node, idx);
+        fill_burst(data, node, idx, bytes_of(idx));
         assert(pw_shared_send(shared, 0, data, bytes_of(idx), &is_free) == PW_OK);
     }
     raise(SIGKILL);
@@ -204,7 +186,7 @@ static void bursts_of_a_killed_peer_can_be_read(void)
     end(child, SIGKILL);
     for (uint32_t idx = 0; idx < 10; idx++) {
         assert(pw_shared_poll(shared, &burst) == 1);
-        check_burst(&burst, idx);
+        check_burst(&burst, idx, bytes_of(idx));
         pw_shared_taken(shared, &burst);
     }
     assert(pw_shared_poll(shared, &burst) == 0);
@@ -255,13 +237,6 @@ static void nonsense_in_a_slot_is_refused(uint32_t num_bytes, uint32_t offset)
     end(child, SIGKILL);
     pw_shared_destroy(shared);
     close_exchange(&way);
-}
-
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 static void send_word(pw_shared_bursts *shared, uint32_t peer, uint32_t word)

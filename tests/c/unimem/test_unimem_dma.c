@@ -266,8 +266,12 @@ static void silent_node_is_given_up(void)
     const unimem_options options = {.struct_size = sizeof options, .wall_limit_ns = 30000000};
     unimem *memory;
     unim_dma *dma;
+    uint64_t page;
     pagewire_node *node = hosted(&wire, none);
     assert(unimem_create(node, &options, &memory) == PAGEWIRE_OK);
+    assert(unimem_alloc(memory, 1, 1, 0, &page) == PAGEWIRE_ERR_UNRECOVERABLE);
+    assert(strstr(pagewire_reason(node), "node 1 has not answered"));
+    assert(unimem_alloc(memory, 0, 1, 0, &page) == PAGEWIRE_OK);
     assert(unim_dma_init(memory, &dma) == PAGEWIRE_OK);
     assert(!unim_alloc_buf_r(dma, 64, 1));
     assert(strstr(pagewire_reason(node), "node 1 has not answered within 30 ms"));

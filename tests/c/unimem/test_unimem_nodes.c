@@ -158,24 +158,6 @@ static void hardware_is_driven_by_the_program(void)
     without_unimem(&p, memory);
 }
 
-static void silent_node_is_given_up(void)
-{
-    host_network network = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    host_end wire = {.network = &network, .node = 0};
-    const unimem_options options = {.struct_size = sizeof options, .wall_limit_ns = 5000000};
-    unimem *memory;
-    uint64_t page;
-    pagewire_node *node = hosted(&wire, none);
-    assert(unimem_create(node, &options, &memory) == PAGEWIRE_OK);
-    assert(unimem_alloc(memory, 1, 1, 0, &page) == PAGEWIRE_ERR_UNRECOVERABLE);
-    assert(strstr(pagewire_reason(node), "node 1 has not answered"));
-    assert(unimem_alloc(memory, 0, 1, 0, &page) == PAGEWIRE_OK);
-    unimem_destroy(memory);
-    pagewire_node_destroy(node);
-    for (uint32_t i = 0; i < network.inboxes[1].count; i++)
-        free(network.inboxes[1].bursts[(network.inboxes[1].first + i) % WIRE_BURSTS]);
-}
-
 int main(void)
 {
     operations_on_joined_nodes();
@@ -183,6 +165,5 @@ int main(void)
     node_without_unimem_is_named();
     messages_reach_device_and_callback();
     hardware_is_driven_by_the_program();
-    silent_node_is_given_up();
     return 0;
 }

@@ -12,10 +12,10 @@
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "native/frames.h"
+#include "tests/c/node/bursts.h"
 #include "transport/fabric/wire_fabric.h"
 
 #define NODES_MAX 4
@@ -118,24 +118,6 @@ static inline uint32_t bytes_of(uint32_t idx)
     return (idx % 97 == 0 || num_bytes > PW_BURST_BYTES ? PW_BURST_BYTES : num_bytes) & ~7u;
 }
 
-static inline void fill(uint8_t *data, uint32_t node, uint32_t idx)
-{
-    const uint32_t num_bytes = bytes_of(idx);
-    for (uint32_t at = 0; at < num_bytes; at += 8) {
-        const uint64_t word = (uint64_t)node << 56 | (uint64_t)idx << 24 | at;
-        memcpy(data + at, &word, 8);
-    }
-}
-
-static inline void check_burst(const pw_wire_burst *burst, uint32_t idx)
-{
-    assert(burst->num_bytes == bytes_of(idx));
-    for (uint32_t at = 0; at < burst->num_bytes; at += 8) {
-        const uint64_t word = (uint64_t)burst->source << 56 | (uint64_t)idx << 24 | at;
-        assert(memcmp(burst->data + at, &word, 8) == 0);
-    }
-}
-
 typedef struct {
     uint8_t *free[BUFFERS];
     uint32_t num_free, num_made;
@@ -161,7 +143,7 @@ static inline bool send_one(pool *pool, pw_wire *wire, uint32_t peer, uint32_t i
     bool is_free = false;
     uint8_t *data = take_buffer(pool, wire);
     if (!data) return false;
-    fill(data, wire->node, idx);
+    fill_burst(data, wire->node, idx, bytes_of(idx));
     const int code = wire->ops->send(wire, peer, data, bytes_of(idx), &is_free);
     if (code) fprintf(stderr, "%s\n", pw_wire_fabric_reason(wire));
     assert(code == PW_OK);
@@ -176,7 +158,7 @@ static inline void receive_one(pw_wire *wire, uint32_t source, uint32_t idx)
     int code;
     while ((code = wire->ops->poll(wire, &burst)) == 0) sched_yield();
     assert(code == 1 && burst.source == source);
-    check_burst(&burst, idx);
+    check_burst(&burst, idx, bytes_of(idx));
     wire->ops->taken(wire, &burst);
 }
 
@@ -203,7 +185,8 @@ static inline void exchange_bursts(pw_wire *wire, const uint32_t *peers, uint32_
         pw_wire_burst burst;
         int code;
         while ((code = wire->ops->poll(wire, &burst)) == 1) {
-            check_burst(&burst, num_here[burst.source]++);
+            const uint32_t idx = num_here[burst.source]++;
+            check_burst(&burst, idx, bytes_of(idx));
             wire->ops->taken(wire, &burst);
             is_busy = true;
         }
@@ -258,12 +241,5 @@ static inline void run_all(void (*run)(const exchange *, uint32_t), uint32_t num
     for (uint32_t i = 0; i < num_processes; i++) start(run, &way, i);
     for (uint32_t i = 0; i < num_processes; i++) end(-1, 0); /* the first that fails */
     exchange_close(&way);
-}
-
-static inline int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 struct fi_info *api_hints(void)
@@ -192,6 +193,13 @@ void api_check_silent(struct fid_cq *cq)
     struct fi_cq_err_entry error;
     for (int i = 0; i < 100; i++) SAME(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
     SAME(fi_cq_readerr(cq, &error, 0), -FI_EAGAIN);
+}
+
+double api_wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 void api_fill(void *data, size_t num_bytes, uint32_t seed)

@@ -87,6 +87,7 @@ struct fi_cq_err_entry api_wait_error(struct fid_cq *cq);
 /* Nothing is in the queue, nor comes soon. */
 void api_check_silent(struct fid_cq *cq);
 
+double api_wall_s(void);
 void api_fill(void *data, size_t num_bytes, uint32_t seed);
 bool api_is_filled(const void *data, size_t num_bytes, uint32_t seed);
 

@@ -211,24 +211,18 @@ API_CASE(many, 2)
     close_window(&open);
 }
 
-static void read_fails(api *self, void *buffer, size_t num_bytes, uint64_t address, uint64_t key)
+/* operation: FI_READ or FI_WRITE. */
+static void fails(api *self, uint64_t operation, void *buffer, size_t num_bytes, uint64_t address,
+                  uint64_t key)
 {
-    SAME(fi_read(self->main.ep, buffer, num_bytes, NULL, self->main.peers[1], address, key, buffer),
+    struct fid_ep *ep = self->main.ep;
+    const fi_addr_t there = self->main.peers[1];
+    SAME(operation == FI_READ ? fi_read(ep, buffer, num_bytes, NULL, there, address, key, buffer)
+                              : fi_write(ep, buffer, num_bytes, NULL, there, address, key, buffer),
          0);
     const struct fi_cq_err_entry error = api_wait_error(self->main.tx);
     CHECK(error.op_context == buffer);
-    SAME(error.flags, FI_RMA | FI_READ);
-    CHECK(error.err == FI_EACCES || error.err == FI_EFAULT);
-}
-
-static void write_fails(api *self, void *buffer, size_t num_bytes, uint64_t address, uint64_t key)
-{
-    SAME(
-        fi_write(self->main.ep, buffer, num_bytes, NULL, self->main.peers[1], address, key, buffer),
-        0);
-    const struct fi_cq_err_entry error = api_wait_error(self->main.tx);
-    CHECK(error.op_context == buffer);
-    SAME(error.flags, FI_RMA | FI_WRITE);
+    SAME(error.flags, FI_RMA | operation);
     CHECK(error.err == FI_EACCES || error.err == FI_EFAULT);
 }
 
@@ -253,19 +247,19 @@ API_CASE(forbidden, 2)
         const uint64_t end = open.at.address + WINDOW_BYTES;
         void *gone = map_pages(200000);
         munmap(gone, 200000);
-        read_fails(self, buffer, 8, open.at.address, open.at.key + 1);
-        read_fails(self, buffer, 8, open.at.address, 0);
-        read_fails(self, buffer, 8, open.at.address, UINT64_MAX);
-        read_fails(self, buffer, 8, closed.address, closed.key);
-        read_fails(self, buffer, 8, end, open.at.key);
-        read_fails(self, buffer, 65536, end - 65535, open.at.key);
-        read_fails(self, buffer, 8, open.at.address - 1, open.at.key);
-        read_fails(self, buffer, 8, UINT64_MAX - 3, open.at.key);
-        read_fails(self, buffer, 100000, absent.address, absent.key);
-        read_fails(self, gone, 200000, open.at.address, open.at.key);
-        write_fails(self, buffer, 100000, absent.address, absent.key);
-        write_fails(self, buffer, 8, UINT64_MAX - 3, open.at.key);
-        write_fails(self, gone, 200000, open.at.address, open.at.key);
+        fails(self, FI_READ, buffer, 8, open.at.address, open.at.key + 1);
+        fails(self, FI_READ, buffer, 8, open.at.address, 0);
+        fails(self, FI_READ, buffer, 8, open.at.address, UINT64_MAX);
+        fails(self, FI_READ, buffer, 8, closed.address, closed.key);
+        fails(self, FI_READ, buffer, 8, end, open.at.key);
+        fails(self, FI_READ, buffer, 65536, end - 65535, open.at.key);
+        fails(self, FI_READ, buffer, 8, open.at.address - 1, open.at.key);
+        fails(self, FI_READ, buffer, 8, UINT64_MAX - 3, open.at.key);
+        fails(self, FI_READ, buffer, 100000, absent.address, absent.key);
+        fails(self, FI_READ, gone, 200000, open.at.address, open.at.key);
+        fails(self, FI_WRITE, buffer, 100000, absent.address, absent.key);
+        fails(self, FI_WRITE, buffer, 8, UINT64_MAX - 3, open.at.key);
+        fails(self, FI_WRITE, gone, 200000, open.at.address, open.at.key);
         const struct iovec iov = {buffer, 8};
         struct fi_rma_iov remote[] = {{open.at.address, 9, open.at.key}, {0, 0, 0}};
         struct fi_msg_rma message = {&iov, NULL, 1, self->main.peers[1], remote, 1, NULL, 0};
