@@ -253,7 +253,7 @@ static int advance_sender(pw_node *node, piece_message *message)
     bool is_ahead = node->strategy->pieces->is_ahead;
     while (message->begun_bytes < message->wanted_bytes && message->num_under_way < PIECES_AHEAD &&
            (message->is_open || is_ahead)) {
-        pw_handle *piece;
+        pw_handle *piece = NULL;
         int code = begin_piece(node, message, &piece);
         if (code == PW_OK && !piece) break;
         if (code == PW_OK) code = expose(node, piece);
@@ -346,7 +346,7 @@ static int advance_receiver(pw_node *node, piece_message *message)
     while (message->begun_bytes < message->wanted_bytes &&
            message->num_ready + message->num_under_way < PIECES_AHEAD &&
            (ops->is_ahead || message->num_announced > message->num_ready)) {
-        pw_handle *piece;
+        pw_handle *piece = NULL;
         int code = begin_piece(node, message, &piece);
         if (code < 0) return code;
         if (!piece) break;

@@ -315,7 +315,7 @@ static int check_config(void)
 
 static int create(pw_fi_process **out)
 {
-    uint32_t node;
+    uint32_t node = 0;
     const uint32_t machine_nodes = (uint32_t)config.run.num_nodes;
     const uint32_t num_nodes = machine_nodes + NODES_SPARE;
     int error = check_config();
