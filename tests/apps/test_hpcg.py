@@ -289,7 +289,7 @@ def test_ni_gives_the_bits_of_plain_mpi(num_ranks: int, tmp_path: pathlib.Path) 
         faults.append(report["summary"]["translation_faults"])
         assert_same_bits(plain, load(path))
     kept, fresh = faults
-    assert 0 < kept < fresh
+    assert kept < fresh  # a buffer of the heap may be there from the start
 
 
 def test_report_has_the_lines_of_hpcg() -> None:
