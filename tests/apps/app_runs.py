@@ -20,7 +20,7 @@ def run_mpi(app: str, num_ranks: int, *arguments: object) -> subprocess.Complete
     words = [sys.executable, "-P", "-m", f"pagewire.apps.{app}", "--plain", *arguments]
     return subprocess.run(
         [str(word) for word in (MPIEXEC, "-n", num_ranks, *words)], env=environ, cwd="/",
-        capture_output=True, check=False, text=True, timeout=100,
+        capture_output=True, check=False, text=True, timeout=100, restore_signals=False,
     )  # fmt: skip
 
 

@@ -25,12 +25,16 @@ def started(
     timeout_s: float = 120,
     code: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Any command, once it has ended; with this code, where one is given."""
+    """Any command, once it has ended; with this code, where one is given.
+
+    Hydra's mpiexec passes on the end of its input, maybe when its proxy has ended already: it must
+    ignore SIGPIPE then, as Python does.
+    """
     try:
         done = subprocess.run(
             words, env={**clean_environment(), **(environ or {})}, cwd=cwd,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s,
-            check=False,
+            check=False, restore_signals="mpiexec" not in " ".join(words),
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         said = (error.stdout or b"").decode() + (error.stderr or b"").decode()

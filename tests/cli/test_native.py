@@ -391,7 +391,7 @@ def test_variables_for_ones_own_mpiexec(tmp_path):
     options = ["--memory", "pin", "--timeout", "20us", "--directory", str(folder)]
     variables = ran("env", "-n", "2", *options).stdout
     assert sorted(path.name for path in folder.iterdir()) == ["mine.report", "node.conf"]
-    run = f'eval "$0"; exec {BIN}/mpiexec -n 2 sh -c "$1"'
+    run = f'trap "" PIPE; eval "$0"; exec {BIN}/mpiexec -n 2 sh -c "$1"'
     subprocess.run(["sh", "-c", run, variables, WRITES_REPORT], check=True, timeout=60)
     path = tmp_path / "report.json"
     printed = ran("report", str(folder), "--program", "mine", "--json", str(path)).stdout

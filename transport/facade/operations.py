@@ -111,9 +111,10 @@ class Operation:
         self.complete: Any = None
         self._is_unpacked = type(span) is not Packed or self.c.kind == _KIND_SEND
 
-    def __del__(self) -> None:
+    def __del__(self, here: Any = here, drop: Any = lib.pw_call_drop) -> None:
+        """The defaults are there when an ending interpreter has taken the module's names."""
         if here.messaging:
-            lib.pw_call_drop(here.messaging, self.c)
+            drop(here.messaging, self.c)
 
     def poll(self) -> bool:
         """Whether it is over, at whatever virtual time."""

@@ -1,7 +1,6 @@
 /* Sends and receives in every form and size, completions in every format, counters. */
 #include "api.h"
 
-
 enum form { SEND, SENDV, SENDMSG, INJECT, SENDDATA, INJECTDATA, NUM_FORMS };
 
 #define DATA UINT64_C(0xfedcba9876543210)
