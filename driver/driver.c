@@ -101,6 +101,8 @@ static pw_tasklet_run *open_run(pw_driver *driver, pw_time since_ns, pw_time sta
 /* When the handler is over that finds a fault logged at at_ns. */
 static pw_time scheduled_ns(const pw_driver *driver, const pw_tasklet_job *job)
 {
+    if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_TASKLET)
+        return pw_later(driver->handled_ns, job->logged_ns);
     const pw_context_bank *bank = pw_smmu_bank(driver->smmu, job->fault.pdid);
     pw_time until_ns = pw_smmu_active_until(driver->smmu, bank, job->logged_ns);
     return until_ns == INT64_MIN ? job->logged_ns + driver->costs->handler_ns : until_ns;
@@ -585,6 +587,22 @@ static void count_interrupts(pw_driver *driver)
     }
 }
 
+/* The tasklet writes FSR back at the end of its run: of banks whose fault it serves, and of those
+ * about which it has found nothing to do. */
+static void clear_faults(pw_driver *driver)
+{
+    const pw_tasklet_run *run = driver->last_run;
+    for (uint32_t i = 0; i < driver->smmu->num_banks; i++) {
+        pw_context_bank *bank = &driver->smmu->banks[i];
+        if (bank->pdid == 0 || bank->fault_ns == INT64_MIN) continue;
+        if (run && pw_cpu_find(&driver->cpu, bank->fault_ns) == run->span)
+            pw_smmu_clear_fault(driver->smmu, bank,
+                                pw_cpu_time(&driver->cpu, pw_cpu_end(&driver->cpu, run->span)));
+        else if (bank->clear_ns == PW_NEVER)
+            pw_smmu_clear_fault(driver->smmu, bank, driver->handled_ns);
+    }
+}
+
 static bool run_tasklet(pw_driver *driver, pw_service *out)
 {
     int found;
@@ -597,6 +615,7 @@ static bool run_tasklet(pw_driver *driver, pw_service *out)
     }
     if (found < 0) out->code = found;
     count_interrupts(driver);
+    if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_TASKLET) clear_faults(driver);
     pw_library_thread_update(&driver->thread);
     return true;
 }
@@ -623,7 +642,9 @@ static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_
     pw_time cost_ns = driver->costs->handler_ns;
     pw_time start_ns = pw_cpu_interrupt(&driver->cpu, at_ns, &preempts);
     if (start_ns < 0) return PW_ERR_NOMEM;
-    pw_smmu_clear_fault(driver->smmu, bank, start_ns + cost_ns);
+    driver->handled_ns = start_ns + cost_ns;
+    if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_HANDLER)
+        pw_smmu_clear_fault(driver->smmu, bank, driver->handled_ns);
     driver->counters->fault_interrupts++;
     driver->counters->page_in_ns += cost_ns;
     pw_time_histogram_add(&driver->interrupt_times, start_ns);

@@ -165,6 +165,11 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
 
 bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready.first != NULL; }
 
+bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer)
+{
+    return pw_burst_is_full(pool) || pool->open[peer];
+}
+
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 {
     for (pw_link **link = &pool->lent; *link; link = &(*link)->next)

@@ -175,6 +175,8 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
 uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool);
 /* A burst is full: the host should send it before more is made. */
 bool pw_burst_is_full(const pw_burst_pool *pool);
+/* Frames for the peer have not been taken. */
+bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer);
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data);
 
 #endif

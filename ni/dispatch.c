@@ -539,7 +539,7 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 }
 
 /* PW_POLICY_HOST: the host decides which pages a fault brings in. Until it has, the block under way
- * waits (ni->arrival or ni->departure), the firmware's actions behind it too, and bursts are kept.
+ * waits (ni->arrival), or the read (ni->source_fault), the firmware's actions behind it too, and bursts are kept.
  */
 
 typedef struct {
@@ -632,7 +632,7 @@ int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages
     if (at_destination) {
         pw_destination_refuse(ni);
         pw_destination_answered(ni, ni->arrival.block);
-    } else pw_source_send_block(ni, &ni->actions);
+    } else pw_source_fault_served(ni, &ni->actions);
     pw_engine_perform(ni);
     return receive_held(ni);
 }

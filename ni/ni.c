@@ -288,19 +288,28 @@ static void tell_remedies(pw_ni *ni)
     }
 }
 
+/* A fault at the source, while blocks that this node has sent to itself before are not here: theirs
+ * may come first. */
+static bool fault_waits(const pw_ni *ni)
+{
+    const pw_event *next = pw_event_queue_first(ni->events);
+    return next && next->kind == PW_EVENT_SOURCE_FAULT && pw_burst_waits(ni->bursts, ni->node);
+}
+
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
     while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
            !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
-           pw_event_queue_pop(ni->events, &event)) {
+           !fault_waits(ni) && pw_event_queue_pop(ni->events, &event)) {
         if (event.kind == PW_EVENT_DEPARTURE) {
             pw_network_let_go(ni, &event);
             continue;
         }
         ni->actions.num_actions = ni->next_action = 0;
-        pw_firmware_handle(&ni->firmware, &event, &ni->actions);
+        if (event.kind == PW_EVENT_SOURCE_FAULT) pw_source_fault(ni, &event, &ni->actions);
+        else pw_firmware_handle(&ni->firmware, &event, &ni->actions);
         pw_engine_perform(ni);
     }
     tell_remedies(ni);

@@ -29,6 +29,11 @@ typedef struct {
     bool is_permission;
     pw_time delay_ns; /* translation of the first page: later walks run beside the packets */
     int code;         /* negative: the source can never be read */
+    pw_time translated_ns, first_ns, last_ns; /* first, last packet at the destination */
+    pw_time waited_ns;                        /* for send engine and link */
+    uint64_t mask, interval_ps;               /* packets that leave, and the time between them */
+    pw_time held_ns; /* an injected delay in the network, which is in the times above */
+    bool late;       /* with it the attempt is over before an answer can be here */
 } reading;
 
 static reading reading_of(pw_ni *ni, pw_transaction *transaction)
@@ -106,29 +111,77 @@ static pw_fault fault_of(const pw_ni *ni, const reading *block)
     };
 }
 
-/* Terminate: report the first read that cannot be done, of an absent page or, with HUPCF = 0, while
- * another fault is active. The first packet is read at first_ns. How many packets leave. */
-static uint32_t stop_at_fault(pw_ni *ni, reading *block, pw_time first_ns, uint64_t interval_ps)
+void pw_source_fault_served(pw_ni *ni, pw_actions *failures)
 {
-    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->transfer->pdid);
-    uint32_t num_sent = block->num_readable;
-    for (uint32_t packet = 0; !ni->settings.hupcf && packet < num_sent; packet++)
-        if (pw_smmu_is_blocked(&ni->smmu, bank, first_ns + (pw_time)(packet * interval_ps / 1000)))
-            num_sent = packet;
-    if (num_sent == block->num_packets) return num_sent;
-    pw_time at_ns = first_ns + (pw_time)(num_sent * interval_ps / 1000);
-    pw_fault fault = fault_of(ni, block);
-    uint64_t page = block->absent_page;
+    if (ni->service.code < 0)
+        pw_firmware_fail(&ni->firmware, ni->source_fault.channel,
+                         pw_nack_of_error(ni->service.code), failures, ni->source_fault.at_ns);
+}
+
+/* When the packet is read. */
+static pw_time read_ns(const reading *block, uint32_t packet, pw_time first_ns)
+{
+    return first_ns + (pw_time)(packet * block->interval_ps / 1000);
+}
+
+/* A fault's event: subject is the attempt, detail the page. */
+#define IS_PERMISSION (UINT64_C(1) << 32)
+#define IS_BLOCKED (UINT64_C(1) << 33) /* the page is there: another fault is active */
+
+void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures)
+{
+    pw_transaction *transaction =
+        pw_transactions_find(&ni->firmware.transactions, (uint16_t)event->subject);
+    if (!transaction) return; /* its transfer has failed */
+    const reading block = reading_of(ni, transaction);
+    pw_fault fault = fault_of(ni, &block);
+    fault.sequence = (uint16_t)(event->subject >> 16);
+    fault.is_permission = event->subject & IS_PERMISSION;
+    pw_context_bank *bank = pw_smmu_bank(&ni->smmu, fault.pdid);
+    pw_time at_ns = event->time_ns;
+    uint64_t page = event->detail;
     ni->counters.accesses_blocked += pw_smmu_is_blocked(&ni->smmu, bank, at_ns);
-    if (num_sent < block->num_readable) {
-        page = pw_page_of(block->address + num_sent * PW_PACKET_BYTES);
-        fault.is_permission = false;
+    if (event->subject & IS_BLOCKED)
         pw_trace_add(&ni->trace, at_ns, PW_TRACE_FAULT_SOURCE, page, fault.transaction_id);
-    } else pw_ni_count_fault(ni, &fault, page, at_ns);
+    else pw_ni_count_fault(ni, &fault, page, at_ns);
     if (pw_driver_packet_fault(&ni->driver, bank, &fault, page, at_ns) < 0)
         pw_ni_latch(ni, PW_ERR_NOMEM);
+    ni->source_fault.channel = transaction->channel;
+    ni->source_fault.at_ns = at_ns;
+    if (pw_driver_service(&ni->driver, &ni->service)) pw_source_fault_served(ni, failures);
+    else pw_engine_ask(ni);
+}
+
+/* Terminate: packets before the first read that cannot be done, of an absent page or, with HUPCF =
+ * 0, while another fault is active. The first packet is read at first_ns. */
+static uint32_t packets_before_fault(const pw_ni *ni, const reading *block, pw_time first_ns)
+{
+    if (ni->settings.hupcf) return block->num_readable;
+    const pw_context_bank *bank = pw_smmu_bank((pw_smmu *)&ni->smmu, block->transfer->pdid);
+    for (uint32_t packet = 0; packet < block->num_readable; packet++)
+        if (pw_smmu_is_blocked(&ni->smmu, bank, read_ns(block, packet, first_ns))) return packet;
+    return block->num_readable;
+}
+
+/* The read of this packet faults. The SMMU learns of it when it happens, since a read of another
+ * block, whose walk was shorter, may fault before; with HUPCF = 0 at once, since reads that start
+ * later ask whether a fault is active. */
+static void fault_at(pw_ni *ni, const reading *block, uint32_t packet, pw_time first_ns,
+                     pw_actions *failures)
+{
+    bool is_blocked = packet < block->num_readable;
+    pw_event fault = {
+        .time_ns = read_ns(block, packet, first_ns),
+        .kind = PW_EVENT_SOURCE_FAULT,
+        .subject = (uint64_t)block->transaction->sequence << 16 | block->transaction->id,
+        .detail = is_blocked ? pw_page_of(block->address + packet * PW_PACKET_BYTES)
+                             : block->absent_page,
+    };
+    if (is_blocked) fault.subject |= IS_BLOCKED;
+    else if (block->is_permission) fault.subject |= IS_PERMISSION;
     pw_residency_forget(block->walk);
-    return num_sent;
+    if (!ni->settings.hupcf) pw_source_fault(ni, &fault, failures);
+    else if (pw_event_queue_push(ni->events, &fault) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
 /* Stall mode: when every page of the block was read. The engine reads in order, and the block
@@ -155,9 +208,8 @@ static uint64_t bytes_of(const pw_ni *ni, const reading *block, uint32_t num_pac
     return num_bytes + (on_link ? num_packets * (uint64_t)ni->costs.packet_header_bytes : 0);
 }
 
-/* Occupy the send engine and the link from at_ns on; ni->departure but for the packets that leave.
- */
-static pw_time occupy(pw_ni *ni, const reading *block, pw_time at_ns)
+/* Occupy the send engine and the link from at_ns on. When the first packet leaves. */
+static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
 {
     pw_path *path = &ni->paths[block->transfer->peer];
     uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
@@ -165,12 +217,9 @@ static pw_time occupy(pw_ni *ni, const reading *block, pw_time at_ns)
         (pw_time)divide_up(bytes_of(ni, block, num_read, false) * ni->engine_byte_ps_1000, 1000000);
     pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns, engine_ns);
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
-    ni->departure = (pw_departure){
-        .transaction = block->transaction,
-        .translated_ns = at_ns,
-        .interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps,
-        .last_ns = start_ns + path->latency_ns,
-    };
+    block->translated_ns = at_ns;
+    block->interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps;
+    block->last_ns = start_ns + path->latency_ns;
     block->transaction->sending_until_ns = start_ns;
     pw_trace_detail(&ni->trace, start_ns, PW_TRACE_SEND_ENGINE, block->transfer->peer,
                     (uint64_t)engine_ns,
@@ -186,10 +235,130 @@ static pw_time occupy(pw_ni *ni, const reading *block, pw_time at_ns)
     block->transaction->sending_until_ns = link_ns + wire_ns;
     pw_time first_packet_ns =
         (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
-    ni->departure.first_ns = link_ns + first_packet_ns;
-    ni->departure.waited_ns = link_ns - at_ns;
-    ni->departure.last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
+    block->first_ns = link_ns + first_packet_ns;
+    block->waited_ns = link_ns - at_ns;
+    block->last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
     return link_ns;
+}
+
+static pw_answer attempt_of(const pw_transaction *transaction, uint64_t identity)
+{
+    return (pw_answer){.transaction_id = transaction->id,
+                       .sequence = transaction->sequence,
+                       .identity = identity,
+                       .sent_ns = INT64_MIN,
+                       .at_ns = transaction->sending_until_ns};
+}
+
+/* What the network does to the block that departs. False: no packet arrives. */
+static bool impair(pw_ni *ni, reading *block, uint64_t identity)
+{
+    pw_transaction *transaction = block->transaction;
+    uint32_t peer = block->transfer->peer;
+    if (ni->impairments.any && block->mask)
+        block->mask = pw_network_lose(ni, peer, transaction, identity, block->mask,
+                                    transaction->sending_until_ns);
+    block->late = ni->impairments.any && block->mask &&
+                pw_network_delay(ni, peer, transaction, identity, &block->first_ns, &block->last_ns,
+                                 &block->held_ns);
+    if (!block->mask || block->late) {
+        pw_answer none = attempt_of(transaction, identity);
+        pw_firmware_no_answer(&ni->firmware, &none);
+    }
+    return block->mask != 0;
+}
+
+static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_bytes,
+                         pw_block_frame *frame)
+{
+    *frame = (pw_block_frame){
+        .header = {.magic = PW_FRAME_MAGIC,
+                   .kind = PW_FRAME_BLOCK,
+                   .flags = (uint8_t)((block->transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0) |
+                                      (block->late ? PW_FLAG_COPY : 0)),
+                   .frame_bytes = frame_bytes,
+                   .source_node = ni->node,
+                   .pdid = block->transfer->pdid,
+                   .time_ns = block->first_ns,
+                   .stream = block->transfer->stream},
+        .block_idx = block->transaction->block_idx,
+        .transaction_id = block->transaction->id,
+        .sequence = block->transaction->sequence,
+        .destination_address = block->transfer->destination_address +
+                               (block->address - block->transfer->source_address),
+        .transfer_address = block->transfer->destination_address,
+        .transfer_bytes = block->transfer->num_bytes,
+        .packet_mask = block->mask,
+        .block_bytes = block->num_bytes,
+        .num_packets = block->num_packets,
+        .packet_interval_ps = at_most(block->interval_ps, UINT32_MAX),
+        .waited_ns = at_most((uint64_t)block->waited_ns, PW_WAITED_MAX_NS),
+        .last_packet_ns = block->last_ns,
+        .held_ns = block->held_ns,
+        .notification = block->transfer->notification,
+    };
+}
+
+/* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
+static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *covered_bytes,
+                                  uint32_t *code)
+{
+    uint32_t peer = block->transfer->peer, crc_bytes = (block->num_packets * 4 + 7) & ~7u;
+    *covered_bytes = (uint32_t)sizeof(pw_block_frame) + crc_bytes;
+    uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
+    pw_block_frame *frame =
+        block->held_ns ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
+                                       frame_bytes, block->first_ns)
+                     : pw_burst_append(ni->bursts, peer, frame_bytes);
+    *code = PW_UNRECOVERABLE;
+    if (!frame) return NULL;
+    write_header(ni, block, frame_bytes, frame);
+    uint32_t *crcs = (uint32_t *)(frame + 1);
+    uint8_t *payload = (uint8_t *)crcs + crc_bytes;
+    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
+    *code = PW_NACK_DECODE;
+    if (pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes, block->mask,
+                           crcs) < 0) {
+        if (!block->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
+        return NULL;
+    }
+    memset(payload + block->num_bytes, 0, frame_bytes - *covered_bytes - block->num_bytes);
+    pw_frame_seal(&frame->header, *covered_bytes);
+    return frame;
+}
+
+/* The block is out: its answer is foreseen or awaited. */
+static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
+{
+    bool whole = block->mask == first_packets(block->num_packets);
+    pw_time answer_ns, last_ns = block->last_ns;
+    if (whole && pw_lookahead_foresee(ni, block->transfer, block->transaction, frame, &answer_ns)) {
+        pw_firmware_predict(&ni->firmware, block->transaction, answer_ns);
+        return;
+    }
+    if (block->late) return;
+    if (ni->pairing.first && whole) last_ns = pw_pair_join(ni, block->transaction, frame);
+    pw_transactions_await(&ni->firmware.transactions, block->transaction,
+                          last_ns + ni->paths[block->transfer->peer].latency_ns);
+}
+
+/* The packets before num_sent leave. */
+static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions *failures)
+{
+    uint32_t channel = block->transaction->channel;
+    block->mask = first_packets(num_sent);
+    ni->counters.packets += num_sent;
+    uint64_t identity = pw_identity(block->transfer->stream, block->transaction->block_idx);
+    if (!impair(ni, block, identity)) return;
+    uint32_t covered_bytes, code;
+    pw_block_frame *frame = make_frame(ni, block, &covered_bytes, &code);
+    if (!frame) {
+        pw_firmware_fail(&ni->firmware, channel, code, failures, block->translated_ns);
+        return;
+    }
+    await_answer(ni, block, frame);
+    if (ni->impairments.any)
+        pw_network_alter(ni, block->transfer->peer, channel, frame, covered_bytes);
 }
 
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
@@ -216,142 +385,11 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         return;
     }
     pw_time first_ns = occupy(ni, &block, at_ns);
+    uint32_t num_sent;
     *in_order_ns = first_ns;
-    uint32_t num_sent = block.num_packets;
-    if (!ni->settings.stall)
-        num_sent = stop_at_fault(ni, &block, first_ns, ni->departure.interval_ps);
-    ni->departure.mask = first_packets(num_sent);
-    ni->service.code = PW_OK;
-    if (num_sent == block.num_packets || pw_driver_service(&ni->driver, &ni->service))
-        pw_source_send_block(ni, failures);
-    else pw_engine_ask(ni);
+    if (ni->settings.stall) num_sent = block.num_packets;
+    else num_sent = packets_before_fault(ni, &block, first_ns);
+    send_block(ni, &block, num_sent, failures);
+    if (num_sent < block.num_packets) fault_at(ni, &block, num_sent, first_ns, failures);
 }
 
-static pw_answer attempt_of(const pw_transaction *transaction, uint64_t identity)
-{
-    return (pw_answer){.transaction_id = transaction->id,
-                       .sequence = transaction->sequence,
-                       .identity = identity,
-                       .sent_ns = INT64_MIN,
-                       .at_ns = transaction->sending_until_ns};
-}
-
-/* What the network does to the block that departs. False: no packet arrives. */
-static bool impair(pw_ni *ni, const reading *block, uint64_t identity)
-{
-    pw_departure *out = &ni->departure;
-    pw_transaction *transaction = block->transaction;
-    uint32_t peer = block->transfer->peer;
-    if (ni->impairments.any && out->mask)
-        out->mask = pw_network_lose(ni, peer, transaction, identity, out->mask,
-                                    transaction->sending_until_ns);
-    out->late = ni->impairments.any && out->mask &&
-                pw_network_delay(ni, peer, transaction, identity, &out->first_ns, &out->last_ns,
-                                 &out->held_ns);
-    if (!out->mask || out->late) {
-        pw_answer none = attempt_of(transaction, identity);
-        pw_firmware_no_answer(&ni->firmware, &none);
-    }
-    return out->mask != 0;
-}
-
-static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_bytes,
-                         pw_block_frame *frame)
-{
-    const pw_departure *out = &ni->departure;
-    *frame = (pw_block_frame){
-        .header = {.magic = PW_FRAME_MAGIC,
-                   .kind = PW_FRAME_BLOCK,
-                   .flags = (uint8_t)((block->transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0) |
-                                      (out->late ? PW_FLAG_COPY : 0)),
-                   .frame_bytes = frame_bytes,
-                   .source_node = ni->node,
-                   .pdid = block->transfer->pdid,
-                   .time_ns = out->first_ns,
-                   .stream = block->transfer->stream},
-        .block_idx = block->transaction->block_idx,
-        .transaction_id = block->transaction->id,
-        .sequence = block->transaction->sequence,
-        .destination_address = block->transfer->destination_address +
-                               (block->address - block->transfer->source_address),
-        .transfer_address = block->transfer->destination_address,
-        .transfer_bytes = block->transfer->num_bytes,
-        .packet_mask = out->mask,
-        .block_bytes = block->num_bytes,
-        .num_packets = block->num_packets,
-        .packet_interval_ps = at_most(out->interval_ps, UINT32_MAX),
-        .waited_ns = at_most((uint64_t)out->waited_ns, PW_WAITED_MAX_NS),
-        .last_packet_ns = out->last_ns,
-        .held_ns = out->held_ns,
-        .notification = block->transfer->notification,
-    };
-}
-
-/* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
-static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *covered_bytes,
-                                  uint32_t *code)
-{
-    const pw_departure *out = &ni->departure;
-    uint32_t peer = block->transfer->peer, crc_bytes = (block->num_packets * 4 + 7) & ~7u;
-    *covered_bytes = (uint32_t)sizeof(pw_block_frame) + crc_bytes;
-    uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
-    pw_block_frame *frame =
-        out->held_ns ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
-                                       frame_bytes, out->first_ns)
-                     : pw_burst_append(ni->bursts, peer, frame_bytes);
-    *code = PW_UNRECOVERABLE;
-    if (!frame) return NULL;
-    write_header(ni, block, frame_bytes, frame);
-    uint32_t *crcs = (uint32_t *)(frame + 1);
-    uint8_t *payload = (uint8_t *)crcs + crc_bytes;
-    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
-    *code = PW_NACK_DECODE;
-    if (pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes, out->mask,
-                           crcs) < 0) {
-        if (!out->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
-        return NULL;
-    }
-    memset(payload + block->num_bytes, 0, frame_bytes - *covered_bytes - block->num_bytes);
-    pw_frame_seal(&frame->header, *covered_bytes);
-    return frame;
-}
-
-/* The block is out: its answer is foreseen or awaited. */
-static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
-{
-    const pw_departure *out = &ni->departure;
-    bool whole = out->mask == first_packets(block->num_packets);
-    pw_time answer_ns, last_ns = out->last_ns;
-    if (whole && pw_lookahead_foresee(ni, block->transfer, block->transaction, frame, &answer_ns)) {
-        pw_firmware_predict(&ni->firmware, block->transaction, answer_ns);
-        return;
-    }
-    if (out->late) return;
-    if (ni->pairing.first && whole) last_ns = pw_pair_join(ni, block->transaction, frame);
-    pw_transactions_await(&ni->firmware.transactions, block->transaction,
-                          last_ns + ni->paths[block->transfer->peer].latency_ns);
-}
-
-void pw_source_send_block(pw_ni *ni, pw_actions *failures)
-{
-    const pw_departure *departure = &ni->departure;
-    reading block = reading_of(ni, departure->transaction);
-    uint32_t channel = block.transaction->channel;
-    if (ni->service.code < 0) {
-        pw_firmware_fail(&ni->firmware, channel, pw_nack_of_error(ni->service.code), failures,
-                         departure->translated_ns);
-        return;
-    }
-    ni->counters.packets += (uint64_t)__builtin_popcountll(departure->mask);
-    uint64_t identity = pw_identity(block.transfer->stream, block.transaction->block_idx);
-    if (!impair(ni, &block, identity)) return;
-    uint32_t covered_bytes, code;
-    pw_block_frame *frame = make_frame(ni, &block, &covered_bytes, &code);
-    if (!frame) {
-        pw_firmware_fail(&ni->firmware, channel, code, failures, departure->translated_ns);
-        return;
-    }
-    await_answer(ni, &block, frame);
-    if (ni->impairments.any)
-        pw_network_alter(ni, block.transfer->peer, channel, frame, covered_bytes);
-}

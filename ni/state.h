@@ -119,16 +119,6 @@ typedef struct {
     bool whole;
 } pw_arrival;
 
-/* A block whose pages are translated, until it is sent. */
-typedef struct {
-    pw_transaction *transaction;
-    pw_time translated_ns, first_ns, last_ns; /* first, last packet at the destination */
-    pw_time waited_ns;                        /* for send engine and link */
-    uint64_t mask, interval_ps;               /* packets that leave */
-    pw_time held_ns; /* an injected delay in the network, which is in the times above */
-    bool late;       /* with it the attempt is over before an answer can be here */
-} pw_departure;
-
 /* Two blocks that the R5 has issued together, until both are sent. */
 typedef struct {
     const pw_transaction *first, *second;
@@ -175,9 +165,12 @@ struct pw_ni {
     pw_actions actions; /* of the event under way */
     uint32_t next_action;
     pw_arrival arrival;
-    pw_departure departure;
+    struct {
+        uint32_t channel;
+        pw_time at_ns;
+    } source_fault; /* that the driver runs for */
     pw_pairing pairing;
-    pw_service service;   /* of the arrival or departure */
+    pw_service service;   /* of the arrival or the fault at the source */
     bool decision_wanted; /* nothing goes on before the host's answer */
     uint64_t decision_id;
     pw_queue held; /* bursts that came meanwhile */
@@ -215,8 +208,10 @@ void pw_engine_drop_held(pw_ni *ni);
 /* source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
                            pw_actions *failures);
-/* ni->departure goes out, the driver has run. */
-void pw_source_send_block(pw_ni *ni, pw_actions *failures);
+/* PW_EVENT_SOURCE_FAULT: a read of a block meets an absent page. */
+void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures);
+/* The driver has run for ni->source_fault. */
+void pw_source_fault_served(pw_ni *ni, pw_actions *failures);
 
 /* accesses.c */
 /* Write the inbound's notification at *at_ns or later; *at_ns: when it is in memory. Negative when

@@ -114,8 +114,9 @@ enum pw_event_kind {
     PW_EVENT_CONFIRMED,  /* subject: channel; the last foreseen answer is here */
     PW_EVENT_PAUSE_OVER, /* subject: channel; detail: stream */
     PW_EVENT_HOPELESS,   /* nothing configured can bring the block through */
-    PW_EVENT_DEPARTURE   /* the engine's own, never the firmware's: a frame that the network keeps
-                            leaves */
+    /* The engine's own, never the firmware's: */
+    PW_EVENT_SOURCE_FAULT, /* a read meets an absent page */
+    PW_EVENT_DEPARTURE     /* a frame that the network keeps leaves */
 };
 
 /* Acknowledgements, and read requests when these share it; else the second is theirs. */

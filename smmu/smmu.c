@@ -202,10 +202,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
                           bool is_write, bool is_permission)
 {
     bool stalls = bank->sctlr & PW_SCTLR_CFCFG;
-    bool active = stalls ? pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN
-                         : at_ns >= bank->fault_ns && at_ns < bank->clear_ns;
-    if (active ||
-        pw_smmu_is_blocked(smmu, bank, at_ns)) { /* frames may be here before earlier ones */
+    if (pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN) {
         bank->fsr |= PW_FSR_MULTI;
         smmu->counters->faults_multi++;
         return false;

@@ -298,6 +298,11 @@ static const pw_setting_row rows[] = {
      "part: each unique page is resolved by itself [PART 4.4, 5.2]; psi: pages that the last two "
      "transactions brought in are skipped [PSI 3.2, 4]",
      CHOICE(driver_variant, {"part", PW_DRIVER_PART}, {"psi", PW_DRIVER_PSI})},
+    {"driver.fsr_cleared_by", "handler",
+     "who writes FSR back: the interrupt handler [PART 4.4], or the tasklet at the end of its run "
+     "(assumed); faults before that only set MULTI",
+     CHOICE(fsr_cleared_by, {"handler", PW_FSR_CLEARED_BY_HANDLER},
+            {"tasklet", PW_FSR_CLEARED_BY_TASKLET})},
     {"driver.page_in", "touch-ahead",
      "touch-ahead: the tasklet calls get_user_pages; touch-a-page: it sends a Netlink message for "
      "each page, and the library thread touches it (at the source: one page a fault)",
