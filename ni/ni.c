@@ -13,7 +13,8 @@ static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, ui
     if (mine == theirs) return 1;
     uint32_t around = mine > theirs ? mine - theirs : theirs - mine;
     if (num_qfdbs - around < around) around = num_qfdbs - around;
-    return (int64_t)around + 2;
+    /* the links between QFDBs are at their first nodes [PART 4.1] */
+    return (int64_t)around + (node % per_qfdb != 0) + (peer % per_qfdb != 0);
 }
 
 static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, uint32_t node,

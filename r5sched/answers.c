@@ -47,23 +47,27 @@ pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint6
 /* Timeouts of blocks, in the three ways of the R5 thesis [R5 3.4]:
  * absolute: the entry holds the time at which it expires.
  * tick: the entry holds the value of a global counter of ticks, and expires when the counter is
- * further by more than the timeout in (whole, rounded up) ticks: between timeout and timeout + 1
- * tick for a timeout of whole ticks, never early. countdown: the entry holds the ticks that are
- * left, and at each tick the R5 decrements every entry: the same tick as above, but an
- * on-chip-memory operation for each entry at each tick, before anything that expired is sent again.
- */
+ * further by the timeout in (whole, rounded up) ticks: up to one tick early. countdown: the entry
+ * holds the ticks that are left behind the one before it in the list, and at each tick the R5
+ * decrements the list's head: the same tick as above, and an on-chip-memory operation more at each
+ * [R5 4.3]. */
 static pw_time deadline(const pw_settings *settings, pw_time at_ns)
 {
     int64_t timeout_ns = settings->timeout_ns, tick_ns = settings->tick_ns;
     if (timeout_ns < 0) return PW_NEVER;
     if (settings->timeout_implementation == PW_TIMEOUT_ABSOLUTE) return at_ns + timeout_ns;
     int64_t num_ticks = (timeout_ns + tick_ns - 1) / tick_ns;
-    return (at_ns / tick_ns + num_ticks + 1) * tick_ns;
+    return (at_ns / tick_ns + num_ticks) * tick_ns;
 }
 
 static pw_time next_tick(const pw_settings *settings, pw_time at_ns)
 {
     return (at_ns / settings->tick_ns + 1) * settings->tick_ns;
+}
+
+pw_time pw_timeout_table_ns(const pw_firmware *firmware)
+{
+    return (firmware->settings->timeout_ns < 0 ? 1 : 2) * firmware->costs->r5_queue_op_ns;
 }
 
 void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
@@ -102,11 +106,10 @@ void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint6
 
 void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns)
 {
-    uint32_t num_armed = firmware->transactions.num_armed;
-    firmware->ticking = num_armed > 0;
-    if (!num_armed) return;
-    firmware->counters->countdown_decrements += num_armed;
-    pw_r5_work(firmware, at_ns, num_armed * firmware->costs->r5_queue_op_ns);
+    firmware->ticking = firmware->transactions.num_armed > 0;
+    if (!firmware->ticking) return;
+    firmware->counters->countdown_decrements++;
+    pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(firmware->settings, at_ns), 0, 0);
 }
 
@@ -151,7 +154,7 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
     transaction->timer_cancelled = transaction->timer_decided = transaction->nack_seen = false;
     transaction->answer_ns = INT64_MIN;
     at_ns = pw_r5_work(firmware, at_ns,
-                       costs->r5_queue_op_ns + costs->r5_start_block_ns +
+                       pw_timeout_table_ns(firmware) + costs->r5_start_block_ns +
                            costs->r5_logic_round_trip_ns);
     pw_timeout_start(firmware, transaction, at_ns);
     firmware->counters->retransmitted_blocks++;

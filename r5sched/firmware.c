@@ -328,7 +328,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         transaction->last_block = transaction->block_idx + 1 == transfer->num_blocks;
         transfer->outstanding++;
         /* id; table and timeout list; start; and for the only block its completion message */
-        pw_time cost_ns = id_ns + costs->r5_queue_op_ns + costs->r5_start_block_ns +
+        pw_time cost_ns = id_ns + pw_timeout_table_ns(firmware) + costs->r5_start_block_ns +
                           costs->r5_logic_round_trip_ns +
                           (single ? costs->r5_completion_message_ns : 0);
         at_ns = pw_r5_work(firmware, at_ns, cost_ns);

@@ -61,11 +61,14 @@ static inline uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32
 {
     return (uint64_t)id | (uint64_t)sequence << 16 | (uint64_t)code << 32;
 }
+/* What it takes to write a block's entry of the table, and its place in the timeout list: an
+ * operation on on-chip memory each [R5 3.5]. */
+pw_time pw_timeout_table_ns(const pw_firmware *firmware);
 /* (Re-)start the block's timer at at_ns. */
 void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
 /* The block's timeout happens when it is known that no answer comes before it. */
 void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity);
-/* Countdown: every entry is decremented. */
+/* Countdown: the head of the list is decremented. */
 void pw_timeout_tick(pw_firmware *firmware, pw_time at_ns);
 /* The pause of a transfer whose receiver was not ready is over. */
 void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,

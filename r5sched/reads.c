@@ -6,7 +6,9 @@
 #include "native/array.h"
 #include <stdlib.h>
 
-#define READ_REQUEST_WORDS 8 /* 256-bit request, read 32 bits at a time [R5 3.5] */
+/* Read one by one, 32 bits each: domain, size, and source, destination, first and last data,
+ * notification address of two words [R5 3.6.1]. */
+#define READ_REQUEST_WORDS 12
 
 int pw_firmware_read_request(pw_firmware *firmware, const pw_transfer *request, pw_time at_ns)
 {

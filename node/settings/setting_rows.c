@@ -311,7 +311,8 @@ static const pw_setting_row rows[] = {
     {"driver.touch_ahead_pages", "4",
      "most pages that get_user_pages brings in for a fault at the source",
      COUNT(touch_ahead_pages, "pages", 1, 4)},
-    {"driver.entries_per_tasklet_run", "16", "most NI FIFO entries that one tasklet run reads",
+    {"driver.entries_per_tasklet_run", "8",
+     "most NI FIFO entries that one tasklet run reads: 16 reads [PART 5.2], two an entry [PSI 3.2.3]",
      COUNT(tasklet_entries, "entries", 1, 512)},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "
@@ -353,7 +354,7 @@ static const pw_setting_row rows[] = {
      MEANINGS("by firmware.high_limit, medium_limit and window_blocks"), .is_of_run = 1},
     {"firmware.timeout_implementation", "absolute",
      "how a block's timeout is kept: absolute: time stamp; tick: value of a global counter; "
-     "countdown: ticks left, every entry decremented at each tick",
+     "countdown: ticks left, the list's head decremented at each tick",
      CHOICE(timeout_implementation, {"absolute", PW_TIMEOUT_ABSOLUTE}, {"tick", PW_TIMEOUT_TICK},
             {"countdown", PW_TIMEOUT_COUNTDOWN})},
     {"firmware.tick", "1ms",

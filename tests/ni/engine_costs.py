@@ -11,7 +11,7 @@ from typing import Any
 PACKET = 256
 DESCRIPTOR_WORDS = 6
 READ_REQUEST_PACKETS = 2
-READ_REQUEST_WORDS = 8
+READ_REQUEST_WORDS = 12
 
 
 class Steps:
@@ -40,15 +40,15 @@ class Steps:
 
     def start(self) -> int:
         """Ticket; table and timeout list; three words to the logic."""
-        return 2 * self.c.r5_queue_op_ns + self.c.r5_start_block_ns + self.c.r5_logic_round_trip_ns
+        return self.c.r5_queue_op_ns + self.restart()
 
     def start_single(self) -> int:
         """A lone block: the look at the high queue, the start, its completion message."""
         return self.c.r5_bypass_check_ns + self.start() + self.c.r5_completion_message_ns
 
     def restart(self) -> int:
-        """Timeout list; three words to the logic."""
-        return self.c.r5_queue_op_ns + self.c.r5_start_block_ns + self.c.r5_logic_round_trip_ns
+        """Table; timeout list; three words to the logic."""
+        return 2 * self.c.r5_queue_op_ns + self.c.r5_start_block_ns + self.c.r5_logic_round_trip_ns
 
     def latency(self) -> int:
         """NI, one hop, NI, without serialisation."""
@@ -107,11 +107,11 @@ class Core:
         return at_ns
 
     def until_present(self, num_absent: int) -> int:
-        """An entry's work until its pages are there: two words of the FIFO, other work,
-        get_user_pages."""
+        """An entry's work until its pages are there: get_user_pages, and the other work, in which
+        are the reads of its two words."""
         c = self.c
         page_in = c.page_in_fixed_ns + num_absent * c.page_in_page_ns
-        return 2 * c.core_register_read_ns + c.tasklet_other_ns + page_in
+        return c.tasklet_other_ns + page_in
 
     def entry(self, num_absent: int) -> int:
         """The whole of it, with the message."""
