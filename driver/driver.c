@@ -195,6 +195,7 @@ static int bring_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page,
     pw_time cost_ns = effect == PW_EFFECT_ALONG ? 0 : driver->costs->page_in_page_ns;
     if (effect == PW_EFFECT_SWAPPED) /* the tasklet waits for the device */
         cost_ns += driver->costs->major_fault_ns;
+    if (effect == PW_EFFECT_COPIED) cost_ns += driver->costs->tlb_invalidate_ns;
     return note_page_in(driver, job, page, effect, work(driver, job, cost_ns), false);
 }
 
@@ -326,7 +327,10 @@ static int note_advised(pw_driver *driver, uint16_t pdid, uint64_t page, uint8_t
     pw_memory_count_effect(driver->counters, effect);
     if (effect != PW_EFFECT_ALONG) *at_ns += driver->costs->page_in_page_ns;
     if (effect == PW_EFFECT_SWAPPED) *at_ns += driver->costs->major_fault_ns;
-    if (is_permission) pw_smmu_invalidate(driver->smmu, pdid, page, 1); /* new frame */
+    if (is_permission) { /* new frame */
+        pw_smmu_invalidate(driver->smmu, pdid, page, 1);
+        *at_ns += driver->costs->tlb_invalidate_ns;
+    }
     return pw_presence_add(&driver->presence, page, (pw_cpu_instant){.ns = *at_ns}, is_permission);
 }
 

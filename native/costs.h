@@ -5,7 +5,7 @@
 #include "native/types.h"
 
 /* cdef begin */
-/* Component costs; value, unit and source stand in transport/platforms/NAME.toml. */
+/* Component costs; value, unit and source stand in run/settings/platforms/NAME.toml. */
 typedef struct {
     int64_t core_register_read_ns;  /* core to NI register, round trip */
     int64_t core_register_write_ns; /* posted */
@@ -32,6 +32,7 @@ typedef struct {
     int64_t tlb_l2_hit_clocks;
     int64_t walk_ns;
     int64_t walk_accesses; /* to memory, of a full walk: one a level */
+    int64_t tlb_invalidate_ns; /* the OS announces a change of a mapping */
     int64_t vmh_lookup_ns; /* miNI: VMH cache of one way; static: its table */
     int64_t vmh_way_ns;    /* either cache, each way more */
     int64_t cbh_lookup_ns;

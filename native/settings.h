@@ -29,6 +29,10 @@
 #define PW_DRIVER_PART 0 /* each unique page is resolved by itself [PART 4.4, 5.2] */
 #define PW_DRIVER_PSI 1  /* pages brought in for the last two transactions are skipped [PSI 3.2] */
 
+#define PW_INVALIDATE_ADDRESS 0 /* the pages that changed */
+#define PW_INVALIDATE_CONTEXT 1 /* all of the process */
+#define PW_INVALIDATE_ALL 2
+
 #define PW_FSR_CLEARED_BY_HANDLER 0 /* which has read the registers */
 #define PW_FSR_CLEARED_BY_TASKLET 1 /* when its run ends; until then faults only set MULTI */
 
@@ -73,6 +77,7 @@ typedef struct {
     int64_t model_frame_limit_pages;
     int64_t model_huge_pages;
     int64_t model_collapse_millionths;
+    int64_t invalidate; /* PW_INVALIDATE_* */
     int64_t num_context_banks;
     int64_t l1_sets, l1_ways;
     int64_t l2_sets, l2_ways;

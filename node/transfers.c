@@ -95,6 +95,13 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
     return PW_OK;
 }
 
+/* What the OS does for it is the process's time. */
+static void shoot_down(pw_node *node, uint64_t first_page, uint64_t num_pages)
+{
+    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+    node->clock.now_ns += node->costs.tlb_invalidate_ns;
+}
+
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
     const pw_strategy_ops *ops = node->strategy;
@@ -108,7 +115,7 @@ static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pag
 
 int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
-    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
+    shoot_down(node, first_page, num_pages);
     return tell_invalidated(node, first_page, num_pages);
 }
 
@@ -123,7 +130,7 @@ int pw_node_share_pages(pw_node *node)
     atomic_store_explicit(&node->num_forks, 0, memory_order_relaxed);
     int code = pw_memory_fork(node->memory, 0, UINT64_MAX);
     if (code < 0) return pw_node_fail(node, code, "fork");
-    pw_ni_invalidate(node->ni, node->pdid, 0, PW_ALL_PAGES);
+    shoot_down(node, 0, PW_ALL_PAGES);
     return tell_invalidated(node, 0, ALL_PAGES);
 }
 

@@ -19,6 +19,7 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
     smmu->num_banks = (uint32_t)settings->num_context_banks;
     smmu->num_walkers = (uint32_t)settings->parallel_walks;
     smmu->max_outstanding = (uint32_t)settings->outstanding_accesses;
+    smmu->invalidate = settings->invalidate;
     smmu->last_outstanding_ns = INT64_MIN;
     smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE |
                   (settings->hupcf ? PW_SCTLR_HUPCF : 0) | (settings->stall ? PW_SCTLR_CFCFG : 0);
@@ -293,6 +294,8 @@ static uint64_t drop(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint6
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages == 0) return;
+    if (smmu->invalidate != PW_INVALIDATE_ADDRESS) num_pages = PW_ALL_PAGES;
+    if (smmu->invalidate == PW_INVALIDATE_ALL) pdid = 0;
     pw_shootdown_count(smmu->counters, pdid, num_pages);
     smmu->counters->translations_dropped +=
         drop(smmu->l1, pdid, first_page, num_pages) + drop(smmu->l2, pdid, first_page, num_pages);

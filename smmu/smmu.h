@@ -67,6 +67,7 @@ typedef struct {
     pw_time l1_hit_ns, l2_hit_ns;
     pw_calendar walkers[PW_WALKERS_MAX];
     uint32_t num_walkers, max_outstanding;
+    int64_t invalidate; /* PW_INVALIDATE_* */
     struct {
         pw_time since_ns, until_ns;
     } outstanding[PW_OUTSTANDING_MAX]; /* ring of stalled accesses */
@@ -112,7 +113,7 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns);
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns);
 /* Shootdown after the OS changed a mapping: by address, by context (PW_ALL_PAGES), of everything
- * (all pages, pdid 0). Each is counted, and the translations that it dropped. A change that nobody
+ * (all pages, pdid 0); of more than it asks for where smmu.invalidate says so. Each is counted, and the translations that it dropped. A change that nobody
  * announces is noticed when a walk contradicts a cached translation, and counts as a shootdown by
  * address then: the translation was of no use to any access in between, so the virtual times are
  * the same as if the OS had announced it. */

@@ -226,6 +226,11 @@ static const pw_setting_row rows[] = {
     {"smmu.outstanding_accesses", "256",
      "accesses that can wait in the SMMU at a time; one more holds up the NI",
      COUNT(outstanding_accesses, "accesses", 1, 256)},
+    {"smmu.invalidate", "address",
+     "what the OS drops from the TLBs when it changes a mapping: the pages that changed (the finer "
+     "way of the specification), all of the process (context), or everything [PART 4.3]",
+     CHOICE(invalidate, {"address", PW_INVALIDATE_ADDRESS}, {"context", PW_INVALIDATE_CONTEXT},
+            {"all", PW_INVALIDATE_ALL})},
     {"smmu.hupcf", "1",
      "hit under previous context fault: 1 processes later accesses on their own; 0 terminates, or "
      "stalls, every access of the bank while a fault is active",
