@@ -93,6 +93,14 @@ class Asked:
     ] = "mini"
     hpl: Annotated[str, typer.Option(metavar="PATH", help="program of HPL for --app real")] = ""
     hpcg: Annotated[str, typer.Option(metavar="PATH", help="program of HPCG for --app real")] = ""
+    draw: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="absent pages of part-fig14: exact, so many of each transfer; independent, each "
+            "by chance; clustered:K, as many as exact, in runs of K",
+        ),
+    ] = "exact"
     resume: Annotated[
         bool, typer.Option("--resume", help="go on where the same call was stopped")
     ] = False
@@ -132,6 +140,7 @@ def experiment(
         app=asked.app,
         hpl=asked.hpl,
         hpcg=asked.hpcg,
+        draw=asked.draw,
         say=progress.say,
     )
     return experiments.run(

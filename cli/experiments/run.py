@@ -148,6 +148,7 @@ def _store(experiment: Experiment, options: Options, command: _Command) -> point
         "sizes": options.size_name,
         "repetitions": options.repetitions,
         "app": options.app,
+        "draw": options.draw,
         "programs": [points.state_of(path) for path in (options.hpl, options.hpcg)],
         "sources": points.sources(),
         "surroundings": points.surroundings(),

@@ -32,6 +32,8 @@ class Options:
     hpl: str = ""
     hpcg: str = ""
     """paths of programs for `real`"""
+    draw: str = "exact"
+    """how part-fig14 draws absent pages: exact, independent or clustered:K"""
     say: Callable[[str], None] = lambda text: None
     """takes lines of progress"""
     timeline: Parts | None = None

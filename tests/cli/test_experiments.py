@@ -5,11 +5,12 @@ import itertools
 import json
 import math
 import os
+import random
 
 import pytest
 from json_schemas import check as check_schema
 
-from pagewire.cli.experiments import app_runs, apps, registry, rivals
+from pagewire.cli.experiments import app_runs, apps, part_probability, registry, rivals
 from pagewire.cli.kit import output
 from pagewire.cli.kit.numbers import powers_of_two, size_text
 from pagewire.cli.kit.result import DEFAULT_REPETITIONS, Options
@@ -182,6 +183,35 @@ def test_slowdown_is_one_without_faults_and_most_with_all(results):
             slowdowns = column(result, "slowdown", policy=policy, num_bytes=num_bytes)
             assert slowdowns[0] == 1.0
             assert rises(slowdowns)
+
+
+def test_pages_fault_only_where_whole_ones_are_meant(results):
+    result = results["part-fig14"]
+    for num_bytes, absent in ((4 << 10, 0), (16 << 10, 0), (64 << 10, 3)):  # floor(s f)
+        at_20 = {"num_bytes": num_bytes, "percent": 20, "policy": "PIO"}
+        assert column(result, "absent", **at_20) == [absent]
+        assert (column(result, "slowdown", **at_20) == [1.0]) == (absent == 0)
+
+
+@pytest.mark.parametrize("how", ["exact", "independent", "clustered:1", "clustered:4"])
+@pytest.mark.parametrize("percent", [0, 1, 40, 99, 100])
+def test_draws_choose_pages_of_the_transfer(how, percent):
+    draw = part_probability._draw(how)
+    numbers = random.Random(1)
+    for _ in range(50):
+        drawn = draw(70 * PAGE_BYTES - 1, percent, numbers)
+        assert drawn == sorted(set(drawn)) and set(drawn) <= set(range(70))
+        if how != "independent":
+            assert len(drawn) == 70 * percent // 100
+        if how == "clustered:4":
+            num_runs = sum(page - 1 not in drawn for page in drawn)
+            assert num_runs <= -(-len(drawn) // 4)
+
+
+@pytest.mark.parametrize("how", ["most", "clustered", "clustered:0", "clustered:-1", "exact:2"])
+def test_unknown_draw_is_refused(how):
+    with pytest.raises(ConfigError, match="allowed is one of exact, independent, or clustered:K"):
+        part_probability._draw(how)
 
 
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}
