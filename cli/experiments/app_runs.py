@@ -17,6 +17,11 @@ from pagewire.native.settings import ConfigError
 
 NUM_QUARTERS = 4
 
+SEND_CALLS = frozenset(
+    ("send", "isend", "ssend", "issend", "bsend", "ibsend", "rsend", "irsend", "sendrecv")
+)
+"""Calls that the paper counts as sends: one message each, with the program's bytes."""
+
 RECORDED_UNDER = "pretouch"
 """Memory strategy of the run that records compute times: what the others are held against."""
 
@@ -32,6 +37,10 @@ class Run:
     errs: int
     sends: int
     sent_bytes: int
+    """of all messages, with those inside of collectives"""
+    send_calls: int
+    send_call_bytes: int
+    """of the program's own calls of MPI_Send and its kind"""
     quarters: Sequence[float]
     """Handler invocations by quarter of the run's virtual time."""
 
@@ -136,6 +145,8 @@ def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: s
             raise ConfigError(f"{what}: its output was not understood: {error}") from None
         document = json.loads(report.read_text(encoding="utf-8"))
     summary = document["summary"]
+    calls = document["totals"]["mpi_calls"]
+    own = [calls[name] for name in calls if name.lower() in SEND_CALLS]
     return Run(
         time_s=seconds,
         rate=rate,
@@ -144,6 +155,8 @@ def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: s
         errs=summary["err_messages"],
         sends=summary["mpi_sends"],
         sent_bytes=summary["mpi_bytes"],
+        send_calls=sum(each["calls"] for each in own),
+        send_call_bytes=sum(each["bytes"] for each in own),
         quarters=quarters(document["ranks"], summary["virtual_time_s"] * 1e9),
     )
 
