@@ -52,9 +52,11 @@ def measure(
     return rows, f"{options.repetitions} repetitions; largest standard deviation {largest:.3f} us."
 
 
-def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str) -> Result:
+def as_result(
+    options: Options, lines: Lines, sizes: Sequence[int], *notes: str, num_nodes: int = 2
+) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
-    rows, deviation_note = measure(options, lines, sizes)
+    rows, deviation_note = measure(options, lines, sizes, num_nodes)
     lines = {key: line for key, line in lines.items() if key in rows[0]}
     titles = {key: title for key, (title, _, _) in lines.items()}
     return Result(
@@ -66,7 +68,7 @@ def as_result(options: Options, lines: Lines, sizes: Sequence[int], *notes: str)
     )
 
 
-_BY_STRATEGY: Lines = {
+BY_STRATEGY: Lines = {
     "transfer": ("transfer only", _with("part", absent=False), ()),
     "touch_resident": ("touch resident", _with("pretouch", absent=False), ()),
     "touch_absent": ("touch absent", _with("pretouch", absent=True), ()),
@@ -78,7 +80,7 @@ _BY_STRATEGY: Lines = {
 def figure_9(options: Options) -> Result:
     """Writes without faults, alone and behind touch or pin."""
     sizes = powers_of_two(16, options.pick(64 << 10, 4 << 20))[:: options.pick(4, 1)]
-    return as_result(options, _BY_STRATEGY, sizes, STRATEGY_NOTE)
+    return as_result(options, BY_STRATEGY, sizes, STRATEGY_NOTE)
 
 
 def figure_11(options: Options) -> Result:
@@ -105,7 +107,7 @@ def figure_12(options: Options) -> Result:
     sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
     fault = _with("part", absent=True)
     lines: Lines = {
-        **{key: line for key, line in _BY_STRATEGY.items() if key != "pin_resident"},
+        **{key: line for key, line in BY_STRATEGY.items() if key != "pin_resident"},
         "pio": ("PIO (page)", fault, ("run.policy=page",)),
         "pi4": ("PI4 (block)", fault, ("run.policy=block",)),
         "pia": ("PIA (all)", fault, ("run.policy=all",)),

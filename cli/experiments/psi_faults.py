@@ -1,4 +1,4 @@
-"""PSI figures 4.2 to 4.4, 4.6 and 4.7: page faults at either end of a loopback transfer, by timeout
+"""PSI figures 4.1 to 4.7: touch and pin, and page faults at either end of a loopback transfer, by timeout
 and by the way to page in.
 
 As in the thesis everything happens on one node: the R5 sends to its own node, so that both ends
@@ -12,7 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pagewire.cli.experiments.part_transfers import Lines, measure
+from pagewire.cli.experiments.part_transfers import (
+    BY_STRATEGY,
+    STRATEGY_NOTE,
+    Lines,
+    as_result,
+    measure,
+)
 from pagewire.cli.kit.numbers import powers_of_two
 from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
 from pagewire.lab import Lab, Outcome
@@ -180,6 +186,30 @@ def _latency_panels(lines: Sequence[_Line], without: Series) -> list[Panel]:
         axes(merged, title="all timeouts"),
         axes(_paired(drawn, sizes), title=f"timeout {DRAWN_TIMEOUT} only"),
     ]
+
+
+def figure_4_1(options: Options) -> Result:
+    """Writes without faults, alone and behind touch or pin."""
+    lines = {
+        key: (title, once, MACHINE_SETTINGS) for key, (title, once, _) in BY_STRATEGY.items()
+    }
+    return as_result(
+        options, lines, _sizes(options), MACHINE_NOTE, STRATEGY_NOTE, num_nodes=1
+    )
+
+
+def figure_4_5(options: Options) -> Result:
+    """Latency with faults at the source only, beside both ends."""
+    lines: Lines = {
+        f"{sides}_{name}": (
+            f"{what}, {way.title}",
+            partial(_transfer, sides=sides),
+            _settings(way, "1ms"),
+        )
+        for sides, what in (("source", "source only"), ("both", BOTH))
+        for name, way in WAYS.items()
+    }
+    return as_result(options, lines, _sizes(options), MACHINE_NOTE, WAYS_NOTE, num_nodes=1)
 
 
 STEPS = {1: "every page", 2: "every other page"}

@@ -24,7 +24,7 @@ from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
     *(f"part-fig{i}" for i in range(9, 16)),
-    *(f"psi-fig4.{i}" for i in (2, 3, 4, 6, 7)),
+    *(f"psi-fig4.{i}" for i in range(1, 8)),
     *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
     *(f"r5-fig5.{i}-{i + 1}" for i in range(1, 13, 2)),
