@@ -771,7 +771,8 @@ void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings 
                           .impairments = impairments};
     pw_cpu_init(&driver->cpu, costs->handler_ns);
     pw_presence_init(&driver->presence, &driver->cpu);
-    pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth);
+    pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth,
+                    (uint32_t)settings->ni_fifo_remembers);
     pw_time_histogram_init(&driver->interrupt_times);
     driver->thread = (pw_library_thread){.costs = costs,
                                          .settings = settings,

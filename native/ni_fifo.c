@@ -23,9 +23,9 @@ pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry)
     };
 }
 
-void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth)
+void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth, uint32_t remembers)
 {
-    *fifo = (pw_ni_fifo){.depth = depth, .latest_ns = INT64_MIN};
+    *fifo = (pw_ni_fifo){.depth = depth, .remembers = remembers, .latest_ns = INT64_MIN};
     for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) fifo->seen[i].at_ns = INT64_MIN;
 }
 
@@ -40,18 +40,21 @@ static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
 
 static bool is_same(pw_fifo_entry a, pw_fifo_entry b) { return a.low == b.low && a.high == b.high; }
 
-/* The entry before at_ns; all zero, which is none, when nothing is. */
-static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns)
+/* The entry before at_ns, of another block than that of this low word (0: of any); all zero, which
+ * is none, when nothing is. */
+static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns, uint64_t not_low)
 {
     uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
-    if (fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
+    if (!not_low && fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
         return fifo->seen[last].entry;
     pw_time latest_ns = INT64_MIN;
     pw_fifo_entry entry = {0, 0};
     for (uint32_t i = 0; i < PW_NI_FIFO_SEEN;
          i++) { /* oldest first: of equal times the later one */
         uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
-        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns) continue;
+        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns ||
+            (not_low && fifo->seen[slot].entry.low == not_low))
+            continue;
         latest_ns = fifo->seen[slot].at_ns;
         entry = fifo->seen[slot].entry;
     }
@@ -68,7 +71,9 @@ static void note_seen(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
-    if (is_same(entry, last_before(fifo, at_ns))) {
+    pw_fifo_entry last = last_before(fifo, at_ns, 0);
+    if (is_same(entry, last) ||
+        (fifo->remembers > 1 && is_same(entry, last_before(fifo, at_ns, last.low)))) {
         note_seen(fifo, at_ns, entry);
         return PW_FIFO_FILTERED;
     }

@@ -1,5 +1,6 @@
 /* NI FIFO: the log of faulting packets at the destination that the driver's tasklet reads
- * [PSI 3.2.3]. An entry equal to the last one is not pushed again; a full FIFO loses the entry. An
+ * [PSI 3.2.3]. An entry equal to the last one is not pushed again, nor, in a FIFO that remembers two
+ * blocks [PSI 5.2 (3)], one equal to the last of the other block; a full FIFO loses the entry. An
  * entry leaves when its second word is read, at a virtual time: until then it takes room.
  *
  * Blocks of different senders interleave in time, but come here one after the other: what was last
@@ -35,6 +36,7 @@ typedef struct {
     int64_t pushed_ns[PW_NI_FIFO_DEPTH];
     int64_t read_ns[PW_NI_FIFO_DEPTH]; /* when it leaves; of the first num_read entries */
     uint32_t depth;                    /* usable part, <= PW_NI_FIFO_DEPTH */
+    uint32_t remembers;                /* blocks whose last entry it knows: 1 or 2 */
     uint32_t head, num_entries, num_read;
     struct {
         pw_time at_ns;
@@ -47,7 +49,7 @@ typedef struct {
 
 enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST };
 
-void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth);
+void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth, uint32_t remembers);
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry);
 /* Register interface: two 64-bit reads take an entry, low word first; 0 when there is none. A
  * half-read entry stays. */

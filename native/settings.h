@@ -108,6 +108,7 @@ typedef struct {
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */
     int64_t ni_fifo_depth;
+    int64_t ni_fifo_remembers; /* blocks */
     int64_t tasklet_entries;
     int64_t eager_limit_bytes;
     int64_t translation; /* PW_TRANSLATION_* */

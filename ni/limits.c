@@ -41,6 +41,7 @@ static const limit of_settings[] = {
     SETTING(parallel_walks, 1, PW_WALKERS_MAX),
     SETTING(outstanding_accesses, 1, PW_OUTSTANDING_MAX),
     SETTING(ni_fifo_depth, 1, PW_NI_FIFO_DEPTH),
+    SETTING(ni_fifo_remembers, 1, 2),
     SETTING(tasklet_entries, 1, UINT32_MAX),
     SETTING(touch_ahead_pages, 1, PW_TOUCH_AHEAD_PAGES_MAX),
     POWER_OF_TWO(l1_sets, PW_TCACHE_SETS_MAX),

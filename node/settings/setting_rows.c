@@ -384,6 +384,10 @@ static const pw_setting_row rows[] = {
     {"ni.fifo_depth", "512",
      "entries of the NI FIFO; when it is full, further faults are not logged",
      COUNT(ni_fifo_depth, "entries", 1, 512)},
+    {"ni.fifo_remembers", "1",
+     "blocks whose last entry the NI FIFO knows, so that it does not log the same page again "
+     "[PSI 5.2 (3)]",
+     COUNT(ni_fifo_remembers, "blocks", 1, 2)},
     {"ni.receive_buffer_blocks", "0",
      "blocks that may wait for the receive engine; one more is refused (NACK 7) and sent again at "
      "once; 0: links hold blocks at their source instead",

@@ -106,7 +106,7 @@ static void ni_fifo(void)
            same.sequence == fields.sequence && same.pdid == fields.pdid &&
            same.page == fields.page && same.code == 1);
     for (uint32_t depth = 1; depth <= PW_NI_FIFO_DEPTH; depth += 73) {
-        pw_ni_fifo_init(&fifo, depth);
+        pw_ni_fifo_init(&fifo, depth, 1);
         for (uint32_t i = 0; i < depth + 3; i++) {
             fields.page = i;
             enum pw_fifo_outcome outcome = pw_ni_fifo_push(&fifo, i, pw_fifo_pack(&fields));
