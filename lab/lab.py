@@ -31,7 +31,7 @@ from pagewire.run.settings.config import Config, load
 from pagewire.run.settings.platform import Platform
 from pagewire.run.settings.platform import load as load_platform
 
-MEMORIES = ("part", "pretouch", "pin", "ideal", "odp", "np-rdma")
+MEMORIES = ("part", "pretouch", "hybrid", "pin", "ideal", "odp", "np-rdma")
 """Strategies of which nothing is kept between two transfers."""
 NODES_MAX = 64
 _OUTSTANDING_MAX = int(lib.PW_WRITE_CHANNELS)

@@ -129,6 +129,7 @@ typedef struct {
     int64_t hash_received;      /* of long messages, for the report */
     int64_t locked_limit_bytes; /* that memory strategies may pin; -1: the host's own limit */
     int64_t strategy_checks_mappings; /* before what a strategy keeps of a buffer is used */
+    int64_t touch_below_bytes;        /* hybrid: shorter buffers are touched */
     int64_t pin_cache_limit_bytes;    /* -1: none */
     int64_t pin_cache_limit_regions;
     int64_t piece_bytes; /* of strategies that take messages in pieces; whole pages */

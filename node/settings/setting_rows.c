@@ -151,6 +151,10 @@ static const pw_setting_row rows[] = {
      "still there; false: transfers of the first two go astray as on real hardware, and are "
      "counted",
      FLAG(strategy_checks_mappings)},
+    {"strategy.touch_below", "2MiB",
+     "hybrid: buffers below this size are touched, others left to fault; experiment part-hybrid "
+     "finds the best (assumed: where part-fig12's lines of touch and PIA cross)",
+     SIZE(touch_below_bytes, 0, 1024 * TIB)},
     {"strategy.pin_cache_limit", "64MiB",
      "pin-cache: memory that stays pinned between transfers, or none for no limit",
      SIZE(pin_cache_limit_bytes, 4 * KIB, 1024 * TIB), NONE_IS(-1)},

@@ -22,6 +22,23 @@ const pw_strategy_ops pw_strategy_pretouch = {
     .acquire = acquire,
 };
 
+/* Memory strategy `hybrid`: a buffer below a size is touched, any other is left to the NI and PART,
+ * which overlaps page-in with the transfer [PART 5.1, 5.4]. */
+static int acquire_short(void *self, pw_span span, int access, pw_lease *out)
+{
+    const pw_strategy_context *context = self;
+    if (span.num_bytes < (uint64_t)context->settings->touch_below_bytes)
+        return acquire(self, span, access, out);
+    *out = (pw_lease){.span = span};
+    return PW_OK;
+}
+
+const pw_strategy_ops pw_strategy_hybrid = {
+    .name = "hybrid",
+    .summary = "touch a short buffer before each transfer, let the pages of a long one fault",
+    .acquire = acquire_short,
+};
+
 /* Memory strategy `pretouch-once`: a buffer is touched the first time that it is seen, and again
  * when its mapping changed since. Then some page of it is absent: a new mapping has none, and what
  * the OS takes away it tells those who keep translations. Without that check

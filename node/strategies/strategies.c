@@ -13,7 +13,7 @@
  * dash for each underscore. */
 #define BUILT_IN(strategy)                                                            \
     strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once) \
-        strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
+        strategy(hybrid) strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all)           \
             strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma) \
                 strategy(utlb) strategy(firehose)
 

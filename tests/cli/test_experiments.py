@@ -23,7 +23,7 @@ from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
-    *(f"part-fig{i}" for i in range(9, 16)),
+    *("part-hybrid", *(f"part-fig{i}" for i in range(9, 16))),
     *(f"psi-fig4.{i}" for i in range(1, 8)),
     *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),

@@ -251,6 +251,15 @@ def test_room_is_made_at_the_limit_of_locked_memory(name, bind, far):
     assert kept.pinned_pages <= 2
 
 
+def test_hybrid_touches_what_is_short_and_leaves_the_rest_to_fault(bind, far):
+    hybrid = bind("hybrid", "strategy.touch_below=16KiB")
+    map_at(far(0, 1).address, 8 * PAGE_BYTES)
+    assert hybrid.use(far(0, 4))[0] == Cost()
+    assert not any(hybrid.pages.resident(far(0, 4)))
+    assert hybrid.use(far(4, 3))[0] == Cost(touch_ns=cost("touch_absent", 3))
+    assert all(hybrid.pages.resident(far(4, 3)))
+
+
 def test_pretouch_once_touches_again_when_the_mapping_changed(bind, far):
     once = bind("pretouch-once")
     map_at(far(0, 1).address, 4 * PAGE_BYTES)
