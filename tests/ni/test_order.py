@@ -205,3 +205,31 @@ def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:
     assert pair.counters(1).tasklet_runs == 1 and pair.counters(1).tasklet_entries == 5
     counters = pair.counters(0)
     assert counters.timeouts == counters.err_messages == counters.stale_answers == 1
+
+
+def test_fsr_keeps_the_first_fault_in_virtual_time_whichever_block_started_first() -> None:
+    """PSI 3.2.1: while FSR is not zero a fault only sets MULTI. Two blocks whose timers expire
+    together: the one that starts first reads a page before it faults, the other faults at once,
+    behind its read but earlier."""
+    pair = Pair(page_in=lib.PW_PAGE_IN_TOUCH_A_PAGE)
+    pair.trace()
+    source, destination = absent(2 * BLOCK, "source")
+    pair.write(source, destination)
+    pair.finish()
+    kept: list[tuple[int, int]] = []
+    inverted = 0
+    last_start: dict[int, int] = {}
+    faults: list[tuple[int, int]] = []
+    for time_ns, _, kind, a, b in pair.log("block_started", "fault_source"):
+        if kind == "block_started":
+            last_start[a] = time_ns
+            continue
+        if faults and time_ns < kept[-1][0] + pair.costs.handler_ns:
+            inverted += last_start[b] < faults[-1][1]
+        else:
+            kept.append((time_ns, a))
+        faults.append((time_ns, last_start[b]))
+    assert [(row[0], row[3]) for row in pair.log("handler")] == kept
+    assert inverted > 0
+    assert pair.counters(0).faults_multi == len(faults) - len(kept) > 0
+    pair.assert_quiet()
