@@ -94,7 +94,7 @@ def test_model_huge_page_in_costs_one_page_and_is_there_for_all_of_them_at_the_s
     assert useful[4] == HUGE_PAGES
     c = pair.costs
     entry = pair.log("tasklet_entry")[0][0]
-    fixed = 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
+    fixed = c.tasklet_other_ns + c.page_in_fixed_ns
     assert useful[0] == entry + fixed + c.page_in_page_ns
     assert pair.counters(1).pages_along == HUGE_PAGES - 1
 

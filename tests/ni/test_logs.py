@@ -77,9 +77,8 @@ class Log:
         self.add(fault_ns, node, kind, page, BLOCK_0)
         self.add(fault_ns, node, "handler", page, fsr)
         entry = self.add(fault_ns + c.handler_ns, node, "tasklet_entry", page, 1)
-        read_fifo = 2 * c.core_register_read_ns if node == self.destination else 0
         page_in = c.page_in_fixed_ns + num_absent * c.page_in_page_ns
-        done = entry + read_fifo + c.tasklet_other_ns + page_in
+        done = entry + c.tasklet_other_ns + page_in
         return self.add(done, node, "page_in_done", page, num_absent)
 
     def nack(self, sent_ns: int, code: int) -> int:
@@ -246,7 +245,7 @@ def test_hupcf_0_terminates_the_access_to_a_present_page_while_a_fault_is_active
     # the entry of the terminated packet: read behind the first fault's, its page found present
     log.nack(last + steps.walk(), PAGE_FAULT)
     log.add(own_paged_in, DESTINATION, "tasklet_entry", page, 1)
-    looked = own_paged_in + 2 * c.core_register_read_ns + c.tasklet_other_ns + c.page_in_fixed_ns
+    looked = own_paged_in + c.tasklet_other_ns + c.page_in_fixed_ns
     log.add(looked, DESTINATION, "page_in_done", page, 0)
     again = log.retransmitted(log.err(looked, page, FIRST), "err", FIRST)
     log.delivery(again + steps.l1_hit(), AGAIN, steps.l1_hit())

@@ -120,7 +120,7 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
         first = link + steps.first_packet(BLOCK) + steps.latency() + there
         packets = range(page * PAGE_PACKETS, (page + 1) * PAGE_PACKETS)
         core = Core(pair, [first + steps.packet_offset(i) for i in packets])
-        end = core.in_run(2 * c.core_register_read_ns + c.tasklet_other_ns + c.netlink_ns)
+        end = core.in_run(c.tasklet_other_ns + c.netlink_ns)
         err = end + c.user_wakeup_ns + c.touch_absent_page_ns + c.err_send_ns
         started.append(restarted(steps, err))
         if page + 1 < BLOCK_PAGES:  # at the source: no entry to read

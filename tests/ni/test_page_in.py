@@ -57,8 +57,6 @@ class Driver:
         for index, num_wanted in enumerate(wanted):
             page = self.first_page + index
             self.rows.append((self.in_run(work), "tasklet_entry", page, num_wanted))
-            if self.node == DESTINATION:  # the FIFO is the destination's
-                work += 2 * c.core_register_read_ns
             work += c.tasklet_other_ns
             pages = range(page, page + num_wanted)
             if way == AHEAD:

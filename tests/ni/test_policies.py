@@ -90,7 +90,7 @@ def test_question_tells_of_fault_block_and_transfer_at_the_destination() -> None
     assert fault.at_destination and fault.is_write
     assert (fault.pdid, fault.bank, fault.source_node, fault.sequence) == (PDID, 0, 0, 0)
     costs = pair.costs
-    before_ns = 2 * costs.core_register_read_ns + costs.tasklet_other_ns
+    before_ns = costs.tasklet_other_ns
     assert fault.time_ns >= pair.time_of("tasklet_entry") + before_ns  # and a handler's invocations
     paged_in_ns = costs.page_in_fixed_ns + costs.page_in_page_ns
     assert pair.time_of("page_in_done") >= fault.time_ns + paged_in_ns
@@ -151,7 +151,7 @@ def test_range_outside_of_the_transfer_costs_its_absent_pages(before: int, behin
     counters, costs = pair.counters(1), pair.costs
     assert counters.pages_paged_in == num_pages
     in_page_in = costs.page_in_fixed_ns + num_pages * costs.page_in_page_ns + costs.handler_ns
-    began = pair.time_of("tasklet_entry") + 2 * costs.core_register_read_ns + costs.tasklet_other_ns
+    began = pair.time_of("tasklet_entry") + costs.tasklet_other_ns
     assert pair.time_of("page_in_done") == began + in_page_in
     # The neighbours are there for the next transfer.
     faults = counters.translation_faults_destination

@@ -5,7 +5,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from engine_costs import Steps
+from engine_costs import READ_REQUEST_WORDS, Steps
 from engine_pair import BLOCK, FETCHED, FOREVER, PAGE, Buffer, Event, Pair, resident
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,10 +76,10 @@ def one_more_than_channels(at_ns: int, **settings: int) -> tuple[Pair, int]:
 
 @pytest.mark.parametrize("room", [0, 64])
 def test_request_that_waits_in_the_mailbox_is_read_when_a_channel_is_free(room: int) -> None:
-    """One that waits in the buffer was read before: it saves its eight words then."""
+    """One that waits in the buffer was read before: it saves its twelve words then."""
     pair, freed = one_more_than_channels(200_000, read_buffer_requests=room)
     c = pair.costs
-    words = 0 if room else 8 * c.r5_read_request_word_ns
+    words = 0 if room else READ_REQUEST_WORDS * c.r5_read_request_word_ns
     assert pair.log("read_request")[-1][0] == freed + words + c.r5_queue_op_ns
     own = pair.counters(0)
     assert (own.reads_queued, own.reads_held) == ((1, 0) if room else (0, 1))
