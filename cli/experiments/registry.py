@@ -108,7 +108,7 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
          partial(mini_caches.miss_times, which="works", quantity="processing"), ONCE),
     ),
     "unimem": (
-        ("operations", "GSAS operations: latency and rate, local, one hop, three hops",
+        ("operations", "GSAS operations: latency and rate, local, one hop, two hops",
          unimem_atomics.operations, ONCE),
         ("contention", "fetch-and-add by 1 to 64 threads on one word and on many",
          unimem_atomics.contention, ONCE),

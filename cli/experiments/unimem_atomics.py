@@ -60,18 +60,18 @@ def _repeat(thread: Thread, operation: Operation, pages: Sequence[int]) -> tuple
     return begin_ns, thread.now_ns
 
 
-HOPS = {0: "local", 1: "1 hop", 3: "3 hops"}
+HOPS = {0: "local", 1: "1 hop", 2: "2 hops"}
 """Between the thread and the pages' owner."""
 
 
 def _owners(options: Options) -> dict[int, int]:
-    """By hops from node 0: itself, the QFDB's next node, the next QFDB's first."""
+    """By hops from node 0: itself, the QFDB's next node, the next QFDB's second."""
     nodes_per_qfdb = options.platform().costs.nodes_per_qfdb
     if nodes_per_qfdb < 2:
         raise ConfigError(
             f"costs.nodes_per_qfdb = {nodes_per_qfdb}: one hop needs a QFDB of two nodes"
         )
-    return {0: 0, 1: 1, 3: nodes_per_qfdb}
+    return {0: 0, 1: 1, 2: nodes_per_qfdb + 1}
 
 
 def _measure(

@@ -124,7 +124,7 @@ def test_between_qfdbs_hops_and_slower_links_count() -> None:
     pair = Pair(9)
     steps, c = Steps(pair.costs), pair.costs
     times, buffers = {}, []  # kept, so that no page is in the TLB already
-    for peer in (1, 4, 8):
+    for peer in (1, 4, 5, 8):
         source, destination = resident(PAGE)
         buffers += [source, destination]
         at_ns = 10**6 * peer
@@ -134,8 +134,8 @@ def test_between_qfdbs_hops_and_slower_links_count() -> None:
         assert destination.read() == source.read()
     slower = Steps(pair.costs)
     slower.byte_ps_1000 = 8_000_000_000_000 // (c.link_between_mbps * c.link_coding_permille)
-    more = slower.wire(PAGE) - steps.wire(PAGE) + 2 * c.hop_ns
-    assert times[4] == times[1] + more
+    assert times[4] == times[1] + slower.wire(PAGE) - steps.wire(PAGE)
+    assert times[5] == times[4] + c.hop_ns  # the links of a QFDB are at its first node
     assert times[8] == times[4]  # three QFDBs in a ring: both others are next to the first
 
 
