@@ -75,6 +75,13 @@ def test_entries_of_a_pair_with_every_page_absent() -> None:
     assert pair.errs_sent == alone.errs_sent == 2
 
 
+def test_a_fifo_that_remembers_two_blocks_logs_a_page_once() -> None:
+    """PSI 5.2 (3)."""
+    counters = transfer(2 * BLOCK, 1, ni_fifo_remembers=2).counters(1)
+    assert counters.fifo_pushed == counters.tasklet_entries == 8
+    assert counters.fifo_filtered == 2 * PACKETS - 8 and counters.fifo_duplicates == 0
+
+
 @pytest.mark.parametrize("variant", [lib.PW_DRIVER_PART, lib.PW_DRIVER_PSI])
 def test_driver_knows_the_duplicates_of_a_pair(variant: int) -> None:
     """Both variants remember two: each page is brought in once."""
