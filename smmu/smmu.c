@@ -199,11 +199,30 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
     return delay_ns;
 }
 
+static bool holds(const pw_smmu_fault *fault, pw_time at_ns)
+{
+    return at_ns >= fault->fault_ns && at_ns < fault->clear_ns;
+}
+
+/* Is FSR not zero for this access? A fault of the other side hides none where accesses are processed
+ * on their own (smmu.h). */
+static bool is_hidden(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns,
+                      bool is_write)
+{
+    uint32_t idx = (uint32_t)(bank - smmu->banks);
+    bool on_its_own = (bank->sctlr & (PW_SCTLR_HUPCF | PW_SCTLR_CFCFG)) == PW_SCTLR_HUPCF;
+    for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++) {
+        const pw_smmu_fault *fault = &smmu->active[idx][i];
+        if (holds(fault, at_ns) && !(on_its_own && fault->is_write != is_write)) return true;
+    }
+    return false;
+}
+
 bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint64_t address,
                           bool is_write, bool is_permission)
 {
     bool stalls = bank->sctlr & PW_SCTLR_CFCFG;
-    if (pw_smmu_active_until(smmu, bank, at_ns) != INT64_MIN) {
+    if (is_hidden(smmu, bank, at_ns, is_write)) {
         bank->fsr |= PW_FSR_MULTI;
         smmu->counters->faults_multi++;
         return false;
@@ -215,8 +234,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
     bank->fault_ns = at_ns;
     bank->clear_ns = PW_NEVER; /* until the driver says when its handler writes FSR back */
     uint32_t idx = (uint32_t)(bank - smmu->banks), slot = smmu->num_faults[idx]++ % PW_FAULTS_KEPT;
-    smmu->active[idx][slot].fault_ns = at_ns;
-    smmu->active[idx][slot].clear_ns = PW_NEVER;
+    smmu->active[idx][slot] = (pw_smmu_fault){at_ns, PW_NEVER, is_write};
     return true;
 }
 
@@ -225,6 +243,8 @@ void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns)
     uint32_t idx = (uint32_t)(bank - smmu->banks);
     bank->clear_ns = at_ns;
     smmu->active[idx][(smmu->num_faults[idx] - 1) % PW_FAULTS_KEPT].clear_ns = at_ns;
+    for (uint32_t i = 0; i < PW_FAULTS_KEPT; i++)
+        if (smmu->active[idx][i].clear_ns == PW_NEVER) smmu->active[idx][i].clear_ns = at_ns;
 }
 
 void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_t value)
@@ -239,8 +259,7 @@ pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, p
 {
     uint32_t idx = (uint32_t)(bank - smmu->banks);
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++)
-        if (at_ns >= smmu->active[idx][i].fault_ns && at_ns < smmu->active[idx][i].clear_ns)
-            return smmu->active[idx][i].clear_ns;
+        if (holds(&smmu->active[idx][i], at_ns)) return smmu->active[idx][i].clear_ns;
     return INT64_MIN;
 }
 
@@ -294,7 +313,10 @@ static uint64_t drop(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint6
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
     if (num_pages == 0) return;
-    if (smmu->invalidate != PW_INVALIDATE_ADDRESS) num_pages = PW_ALL_PAGES;
+    if (smmu->invalidate != PW_INVALIDATE_ADDRESS) {
+        first_page = 0;
+        num_pages = PW_ALL_PAGES;
+    }
     if (smmu->invalidate == PW_INVALIDATE_ALL) pdid = 0;
     pw_shootdown_count(smmu->counters, pdid, num_pages);
     smmu->counters->translations_dropped +=

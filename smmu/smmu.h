@@ -8,6 +8,11 @@
  * accesses that find their page go on, one that faults meanwhile sets MULTI and waits too; HUPCF =
  * 0: every access of the bank waits.
  *
+ * A fault sets MULTI alone while FSR is not zero, in the order of virtual time. Assumed: with HUPCF =
+ * 1 a fault at the source is not hidden by one at the destination, nor the other way round. Packets
+ * that fault at the destination keep FSR busy, so a source of the same bank would need a timeout for
+ * each page; the thesis sees about one in all [PSI 4, Fig. 4.6].
+ *
  * A bank shows its last fault, active from fault_ns until clear_ns, since frames arrive physically
  * out of order. The walk's answer comes from the caller's snapshot (walk.h); this decides what a
  * translation costs. Not thread-safe. */
@@ -51,6 +56,12 @@ typedef struct {
 } pw_context_bank;
 /* cdef end */
 
+/* When FSR was not zero. */
+typedef struct {
+    pw_time fault_ns, clear_ns;
+    bool is_write;
+} pw_smmu_fault;
+
 typedef struct {
     const pw_costs *costs;
     pw_counters *counters;
@@ -58,9 +69,7 @@ typedef struct {
     uint32_t num_banks;
     uint32_t sctlr; /* of every bank */
     pw_context_bank banks[PW_CONTEXT_BANKS_MAX];
-    struct {
-        pw_time fault_ns, clear_ns;
-    } active[PW_CONTEXT_BANKS_MAX][PW_FAULTS_KEPT]; /* ring a bank */
+    pw_smmu_fault active[PW_CONTEXT_BANKS_MAX][PW_FAULTS_KEPT]; /* ring a bank */
     uint32_t num_faults[PW_CONTEXT_BANKS_MAX];
     pw_tcache *l1, *l2;
     pw_tcache *walk_cache, *prefetch; /* NULL: none */

@@ -11,7 +11,8 @@ PARTS = {
     "notice": "R5 notices the transfer",
     "bypass": "look at the high queue",
     "ticket": "transaction id from the ticket queue",
-    "table": "table and timeout list",
+    "table": "transaction table",
+    "timeouts": "timeout list",
     "start": "three words to the logic, round trip",
     "completion": "completion message",
     "network": "first packet: NIs and wire",
@@ -32,6 +33,7 @@ def parts_of(bench: Bench, times: Times) -> dict[str, int]:
         "bypass": costs.r5_bypass_check_ns,
         "ticket": costs.r5_queue_op_ns,
         "table": costs.r5_queue_op_ns,
+        "timeouts": costs.r5_queue_op_ns,
         "start": costs.r5_start_block_ns + costs.r5_logic_round_trip_ns,
     }
     parts["completion"] = at["block_started"] - sum(parts.values())

@@ -100,6 +100,7 @@ static const pw_settings platform_settings = {
     .read_buffer_requests = 64,
     .mailbox_entries = 512,
     .ni_fifo_depth = 512,
+    .ni_fifo_remembers = 1,
     .mini_processes = 8,
     .vmh_entries = 16384,
     .vmh_line_pages = 64,

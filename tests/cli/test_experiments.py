@@ -249,20 +249,21 @@ def test_faults_at_the_source_wait_for_timeouts(name, results):
             in_sequence = of_64_kb.get((name, way), 3) if row["num_bytes"] > 32 << 10 else 1
             for timeout, timeout_us in PSI_TIMEOUTS.items():
                 rest = row[f"{way}_{timeout}"] - in_sequence * timeout_us
-                assert 0 < rest < 400
+                assert 0 < rest < 600  # no timeout more
                 if name == "psi-fig4.3":
                     assert rest < row["no_fault"] + 5
 
 
 def test_err_saves_the_timeouts_of_a_block_but_the_first(results):
     """Every page absent: by touch a timeout a page, by Touch-Ahead one a block. With both ends one
-    a block. One more where the second block's first fault comes while the first one's is active."""
+    a block. One more where the second block's first fault comes while the first one's is active,
+    and by touch one where the first's second comes behind the second's first."""
     for row in results["psi-fig4.6"].rows:
         num_pages = row["num_bytes"] // PAGE_BYTES
         num_blocks = -(-num_pages // 4)
         by_touch = row["way"] == "Touch-A-Page"
         faults = num_pages if by_touch else num_blocks
-        unknown = 1 if num_blocks > 1 else 0
+        unknown = (2 if by_touch else 1) if num_blocks > 1 else 0
         assert row["source_1"] == faults + unknown
         assert row["both_1"] == num_blocks + unknown
 

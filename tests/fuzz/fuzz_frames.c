@@ -273,6 +273,7 @@ static void choose_settings(input *in, pw_settings *out)
     out->l2_sets = 16;
     out->mailbox_entries = 64;
     out->ni_fifo_depth = 64;
+    out->ni_fifo_remembers = 1;
     out->model_seed = (int64_t)(bits >> 29);
     if (pw_ni_refused(&platform_costs, out)) {
         out->stall = 0;
