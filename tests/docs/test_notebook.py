@@ -30,7 +30,7 @@ def test_notebook_runs_and_draws(notebook, tmp_path, monkeypatch):
     outputs = [output for cell in done.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     assert printed.startswith(
-        "417.114 us with every page absent\n39.719 us with every page there\n"
+        "413.394 us with every page absent\n39.919 us with every page there\n"
     )
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(pictures) == 3

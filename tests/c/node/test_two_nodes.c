@@ -6,9 +6,9 @@
 /* From cli/experiments/rig.py with the same settings: the write's and the read's ends of 64 KiB
  * each to absent pages, the read posted when the write was seen; tests/node/test_c_api.py asks
  * the rig again. */
-#define WRITE_NS 417707
-#define READ_NS 834246
-#define WRITE_POLICY_ALL_NS 253576
+#define WRITE_NS 413987
+#define READ_NS 827306
+#define WRITE_POLICY_ALL_NS 251816
 
 static void bytes_arrive_and_absent_pages_are_paged_in(void)
 {
