@@ -607,7 +607,8 @@ static void clear_faults(pw_driver *driver)
     }
 }
 
-/* PART 5.2: what an entry takes beside page-in and message; the reads of its two words are in it. */
+/* PART 5.2: what an entry takes beside page-in and message; the reads of its two words are in it.
+ */
 static pw_time other_ns(const pw_driver *driver, const pw_tasklet_job *job)
 {
     pw_time reads_ns = job->block ? 2 * driver->costs->core_register_read_ns : 0;

@@ -31,10 +31,10 @@ typedef struct {
     int64_t tlb_l1_hit_clocks;
     int64_t tlb_l2_hit_clocks;
     int64_t walk_ns;
-    int64_t walk_accesses; /* to memory, of a full walk: one a level */
+    int64_t walk_accesses;     /* to memory, of a full walk: one a level */
     int64_t tlb_invalidate_ns; /* the OS announces a change of a mapping */
-    int64_t vmh_lookup_ns; /* miNI: VMH cache of one way; static: its table */
-    int64_t vmh_way_ns;    /* either cache, each way more */
+    int64_t vmh_lookup_ns;     /* miNI: VMH cache of one way; static: its table */
+    int64_t vmh_way_ns;        /* either cache, each way more */
     int64_t cbh_lookup_ns;
     int64_t utlb_hit_ns;   /* UTLB: look-up in the NIC's cache */
     int64_t utlb_miss_ns;  /* more: the NIC reads the table in host memory */

@@ -1,7 +1,7 @@
 /* NI FIFO: the log of faulting packets at the destination that the driver's tasklet reads
- * [PSI 3.2.3]. An entry equal to the last one is not pushed again, nor, in a FIFO that remembers two
- * blocks [PSI 5.2 (3)], one equal to the last of the other block; a full FIFO loses the entry. An
- * entry leaves when its second word is read, at a virtual time: until then it takes room.
+ * [PSI 3.2.3]. An entry equal to the last one is not pushed again, nor, in a FIFO that remembers
+ * two blocks [PSI 5.2 (3)], one equal to the last of the other block; a full FIFO loses the entry.
+ * An entry leaves when its second word is read, at a virtual time: until then it takes room.
  *
  * Blocks of different senders interleave in time, but come here one after the other: what was last
  * at a packet's time is looked up among the latest packets. So the block that comes second logs its

@@ -539,7 +539,8 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 }
 
 /* PW_POLICY_HOST: the host decides which pages a fault brings in. Until it has, the block under way
- * waits (ni->arrival), or the read (ni->source_fault), the firmware's actions behind it too, and bursts are kept.
+ * waits (ni->arrival), or the read (ni->source_fault), the firmware's actions behind it too, and
+ * bursts are kept.
  */
 
 typedef struct {

@@ -302,8 +302,8 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
     while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
-           !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns &&
-           !fault_waits(ni) && pw_event_queue_pop(ni->events, &event)) {
+           !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns && !fault_waits(ni) &&
+           pw_event_queue_pop(ni->events, &event)) {
         if (event.kind == PW_EVENT_DEPARTURE) {
             pw_network_let_go(ni, &event);
             continue;

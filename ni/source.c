@@ -174,8 +174,8 @@ static void fault_at(pw_ni *ni, const reading *block, uint32_t packet, pw_time f
         .time_ns = read_ns(block, packet, first_ns),
         .kind = PW_EVENT_SOURCE_FAULT,
         .subject = (uint64_t)block->transaction->sequence << 16 | block->transaction->id,
-        .detail = is_blocked ? pw_page_of(block->address + packet * PW_PACKET_BYTES)
-                             : block->absent_page,
+        .detail =
+            is_blocked ? pw_page_of(block->address + packet * PW_PACKET_BYTES) : block->absent_page,
     };
     if (is_blocked) fault.subject |= IS_BLOCKED;
     else if (block->is_permission) fault.subject |= IS_PERMISSION;
@@ -257,10 +257,10 @@ static bool impair(pw_ni *ni, reading *block, uint64_t identity)
     uint32_t peer = block->transfer->peer;
     if (ni->impairments.any && block->mask)
         block->mask = pw_network_lose(ni, peer, transaction, identity, block->mask,
-                                    transaction->sending_until_ns);
+                                      transaction->sending_until_ns);
     block->late = ni->impairments.any && block->mask &&
-                pw_network_delay(ni, peer, transaction, identity, &block->first_ns, &block->last_ns,
-                                 &block->held_ns);
+                  pw_network_delay(ni, peer, transaction, identity, &block->first_ns,
+                                   &block->last_ns, &block->held_ns);
     if (!block->mask || block->late) {
         pw_answer none = attempt_of(transaction, identity);
         pw_firmware_no_answer(&ni->firmware, &none);
@@ -308,8 +308,8 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *cov
     uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
     pw_block_frame *frame =
         block->held_ns ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
-                                       frame_bytes, block->first_ns)
-                     : pw_burst_append(ni->bursts, peer, frame_bytes);
+                                         frame_bytes, block->first_ns)
+                       : pw_burst_append(ni->bursts, peer, frame_bytes);
     *code = PW_UNRECOVERABLE;
     if (!frame) return NULL;
     write_header(ni, block, frame_bytes, frame);
@@ -392,4 +392,3 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     send_block(ni, &block, num_sent, failures);
     if (num_sent < block.num_packets) fault_at(ni, &block, num_sent, first_ns, failures);
 }
-

@@ -17,9 +17,9 @@
 #include "driver/library_thread.h"
 
 /* The way of a packet to a peer, with the link it occupies. Inside a QFDB every pair of nodes has
- * its own link (1 hop); between QFDBs a packet leaves and enters through their first nodes, and QFDBs
- * form a ring (assumed): the distance, and a hop from and to any other node, at the slower link. Links on the way are not shared
- * between pairs. */
+ * its own link (1 hop); between QFDBs a packet leaves and enters through their first nodes, and
+ * QFDBs form a ring (assumed): the distance, and a hop from and to any other node, at the slower
+ * link. Links on the way are not shared between pairs. */
 typedef struct {
     uint64_t packet_ps;    /* a full packet on the link */
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */

@@ -204,8 +204,8 @@ static bool holds(const pw_smmu_fault *fault, pw_time at_ns)
     return at_ns >= fault->fault_ns && at_ns < fault->clear_ns;
 }
 
-/* Is FSR not zero for this access? A fault of the other side hides none where accesses are processed
- * on their own (smmu.h). */
+/* Is FSR not zero for this access? A fault of the other side hides none where accesses are
+ * processed on their own (smmu.h). */
 static bool is_hidden(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns,
                       bool is_write)
 {

@@ -8,10 +8,10 @@
  * accesses that find their page go on, one that faults meanwhile sets MULTI and waits too; HUPCF =
  * 0: every access of the bank waits.
  *
- * A fault sets MULTI alone while FSR is not zero, in the order of virtual time. Assumed: with HUPCF =
- * 1 a fault at the source is not hidden by one at the destination, nor the other way round. Packets
- * that fault at the destination keep FSR busy, so a source of the same bank would need a timeout for
- * each page; the thesis sees about one in all [PSI 4, Fig. 4.6].
+ * A fault sets MULTI alone while FSR is not zero, in the order of virtual time. Assumed: with HUPCF
+ * = 1 a fault at the source is not hidden by one at the destination, nor the other way round.
+ * Packets that fault at the destination keep FSR busy, so a source of the same bank would need a
+ * timeout for each page; the thesis sees about one in all [PSI 4, Fig. 4.6].
  *
  * A bank shows its last fault, active from fault_ns until clear_ns, since frames arrive physically
  * out of order. The walk's answer comes from the caller's snapshot (walk.h); this decides what a
@@ -122,10 +122,11 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns);
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns);
 /* Shootdown after the OS changed a mapping: by address, by context (PW_ALL_PAGES), of everything
- * (all pages, pdid 0); of more than it asks for where smmu.invalidate says so. Each is counted, and the translations that it dropped. A change that nobody
- * announces is noticed when a walk contradicts a cached translation, and counts as a shootdown by
- * address then: the translation was of no use to any access in between, so the virtual times are
- * the same as if the OS had announced it. */
+ * (all pages, pdid 0); of more than it asks for where smmu.invalidate says so. Each is counted, and
+ * the translations that it dropped. A change that nobody announces is noticed when a walk
+ * contradicts a cached translation, and counts as a shootdown by address then: the translation was
+ * of no use to any access in between, so the virtual times are the same as if the OS had announced
+ * it. */
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages);
 #endif

@@ -199,9 +199,11 @@ def table_5(options: Options) -> Result:
             _panel_of_apps(rows, "kib_a_call", "bytes a call (KiB)", "size"),
         ],
         notes=[
-            "Sums over ranks. Calls: of MPI_Send and its kind, what the paper counts. Messages: "
-            "with those inside of collectives. MiB = 2^20 B, KiB = 2^10 B: the paper's MB and KB, "
-            "since its ratios come out with these alone.",
+            """
+            Sums over ranks. Calls: of MPI_Send and its kind, what the paper counts. Messages: with
+            those inside of collectives. MiB = 2^20 B, KiB = 2^10 B: the paper's MB and KB, since
+            its ratios come out with these alone.
+            """,
             *notes,
         ],
         varied={"run.memory": "part", "run.compute": compute},

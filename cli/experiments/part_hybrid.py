@@ -24,7 +24,10 @@ def part_hybrid(options: Options) -> Result:
     sizes = powers_of_two(4096, options.pick(64 << 10, 8 << 20))
     thresholds = [0, *sizes[1:], 2 * sizes[-1]]
     found = options.points.measure(
-        {f"touch below {size_text(each)}": partial(_row, options, each, sizes) for each in thresholds}
+        {
+            f"touch below {size_text(each)}": partial(_row, options, each, sizes)
+            for each in thresholds
+        }
     )
     rows = list(found.values())
     best = {which: min(rows, key=lambda row: row[which])["below"] for which in PAGES if rows}
@@ -45,8 +48,8 @@ def part_hybrid(options: Options) -> Result:
             )
         ],
         notes=f"""
-            Writes of {", ".join(map(size_text, sizes))} under memory strategy hybrid, policy all; the
-            mean over these sizes. 0: nothing is touched (PART); above the largest: all is.
+            Writes of {", ".join(map(size_text, sizes))} under memory strategy hybrid, policy all;
+            the mean over these sizes. 0: nothing is touched (PART); above the largest: all is.
 
             Best threshold: {", ".join(f"{PAGES[key]} {size_text(best[key])}" for key in best)}. It
             holds for this platform, and for programs whose messages have these sizes equally often.

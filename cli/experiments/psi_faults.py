@@ -1,5 +1,5 @@
-"""PSI figures 4.1 to 4.7: touch and pin, and page faults at either end of a loopback transfer, by timeout
-and by the way to page in.
+"""PSI figures 4.1 to 4.7: touch and pin, and page faults at either end of a loopback transfer, by
+timeout and by the way to page in.
 
 As in the thesis everything happens on one node: the R5 sends to its own node, so that both ends
 share the SMMU's context bank, the interrupt handler and the tasklet. What differs: the platform is
@@ -190,12 +190,8 @@ def _latency_panels(lines: Sequence[_Line], without: Series) -> list[Panel]:
 
 def figure_4_1(options: Options) -> Result:
     """Writes without faults, alone and behind touch or pin."""
-    lines = {
-        key: (title, once, MACHINE_SETTINGS) for key, (title, once, _) in BY_STRATEGY.items()
-    }
-    return as_result(
-        options, lines, _sizes(options), MACHINE_NOTE, STRATEGY_NOTE, num_nodes=1
-    )
+    lines = {key: (title, once, MACHINE_SETTINGS) for key, (title, once, _) in BY_STRATEGY.items()}
+    return as_result(options, lines, _sizes(options), MACHINE_NOTE, STRATEGY_NOTE, num_nodes=1)
 
 
 def figure_4_5(options: Options) -> Result:

@@ -321,7 +321,8 @@ static const pw_setting_row rows[] = {
      "most pages that get_user_pages brings in for a fault at the source",
      COUNT(touch_ahead_pages, "pages", 1, 4)},
     {"driver.entries_per_tasklet_run", "8",
-     "most NI FIFO entries that one tasklet run reads: 16 reads [PART 5.2], two an entry [PSI 3.2.3]",
+     "most NI FIFO entries that one tasklet run reads: 16 reads [PART 5.2], two an entry [PSI "
+     "3.2.3]",
      COUNT(tasklet_entries, "entries", 1, 512)},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "

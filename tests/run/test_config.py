@@ -126,7 +126,10 @@ def test_unknown_keys_are_named_with_the_closest(tmp_path):
         ("run.timeout=0ns", "from 1us"),
         ("run.timeout=1.5ns", "not a whole number of ns"),
         ("run.eager_limit=none", "a size in bytes"),
-        ("run.memory=prt", "one of part, part-prefetch, pretouch, pretouch-once, hybrid, ideal, pin"),
+        (
+            "run.memory=prt",
+            "one of part, part-prefetch, pretouch, pretouch-once, hybrid, ideal, pin",
+        ),
         ("run.policy=mine:", "one of page, block, all, or a class"),
         ("run.err=maybe", "true or false"),
         ("run.compute=replay", "run.compute_replay"),

@@ -104,7 +104,7 @@ static void end(machine *m)
 }
 
 enum {
-    READS = 200, /* two words of the FIFO: within the 4 us of other work */
+    READS = 200,                      /* two words of the FIFO: within the 4 us of other work */
     ENTRY = 4000 + 6000 + 3000 + 7000 /* of PART's driver, with one absent page */
 };
 
