@@ -25,6 +25,13 @@ _RECORDED_NOTE = (
 )
 
 
+COUNT_NOTE = (
+    "Sums over ranks. Calls: of MPI_Send and its kind, what the paper counts. Messages: with those "
+    "inside of collectives. MiB = 2^20 B, KiB = 2^10 B: the paper's MB and KB, since its ratios "
+    "come out with these alone."
+)
+
+
 def pretouch_against_part(options: Options, which: str) -> Result:
     """which: the app, of those that --app takes."""
     app = KINDS[options.app][which]
@@ -199,11 +206,7 @@ def table_5(options: Options) -> Result:
             _panel_of_apps(rows, "kib_a_call", "bytes a call (KiB)", "size"),
         ],
         notes=[
-            """
-            Sums over ranks. Calls: of MPI_Send and its kind, what the paper counts. Messages: with
-            those inside of collectives. MiB = 2^20 B, KiB = 2^10 B: the paper's MB and KB, since
-            its ratios come out with these alone.
-            """,
+            COUNT_NOTE,
             *notes,
         ],
         varied={"run.memory": "part", "run.compute": compute},
