@@ -155,7 +155,13 @@ class Bench:
         with contextlib.ExitStack() as open_:
             leases = []
             for step, place in placed:
-                pages = Pages(nodes.engines[step.ends[1]].memory, self.platform.tables)
+                engine = nodes.engines[step.ends[1]]
+                pages = Pages(
+                    engine.memory,
+                    self.platform.tables,
+                    costs=engine.costs,
+                    settings=engine.settings,
+                )
                 preparing = open_.enter_context(
                     contextlib.closing(memory_host.create(memory, pages))
                 )

@@ -214,6 +214,20 @@ def test_unknown_draw_is_refused(how):
         part_probability._draw(how)
 
 
+def test_hybrid_is_part_below_its_threshold_and_pretouch_above(results):
+    """Strategies of the lab have its settings."""
+    rows = results["part-hybrid"].rows
+    sizes = [4096 << i for i in range(5)]
+
+    def mean_us(memory):
+        lab = Lab(settings=quick().settings(), policy="all", memory=memory)
+        return sum(lab.write(size, absent="all").latency_us for size in sizes) / len(sizes)
+
+    assert rows[0]["all"] == pytest.approx(mean_us("part"))
+    assert rows[-1]["all"] == pytest.approx(mean_us("pretouch"))
+    assert len({row["all"] for row in rows}) == len(rows)
+
+
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}
 PSI_WAYS = ("touch_a_page", "touch_ahead")
 
