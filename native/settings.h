@@ -63,6 +63,7 @@
 typedef struct {
     int64_t err_enabled;        /* the driver's library sends ERRs */
     int64_t timeout_ns;         /* per block; -1 = none */
+    int64_t timeout_is_auto;    /* of what a peer's distance and link ask for, instead */
     int64_t nack_cancels_timer; /* NTO: after NACK 1 only the ERR retransmits */
     int64_t policy;             /* PW_POLICY_* */
     int64_t page_in;            /* PW_PAGE_IN_* */

@@ -31,6 +31,27 @@ static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, 
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
 }
 
+/* firmware.timeout = auto: twice what a full window of blocks takes to the peer, and its last
+ * acknowledgement back (the factor is assumed). */
+static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
+{
+    const pw_costs *costs = &ni->costs;
+    pw_time start_ns =
+        3 * costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns;
+    uint64_t num_packets = (uint64_t)ni->settings.block_bytes / PW_PACKET_BYTES;
+    pw_time block_ns = pw_later((pw_time)(num_packets * path->packet_ps / 1000), start_ns);
+    return 2 * (start_ns + ni->settings.window_blocks * block_ns + 2 * path->latency_ns +
+                costs->r5_ack_read_ns);
+}
+
+static void find_ways(pw_ni *ni, uint32_t num_peers, uint32_t machine_nodes)
+{
+    for (uint32_t peer = 0; peer < num_peers; peer++) {
+        path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
+        ni->auto_timeout_ns[peer] = auto_timeout_ns(ni, &ni->paths[peer]);
+    }
+}
+
 static int create_translation(pw_ni *ni)
 {
     const pw_unit_parts parts = {.costs = &ni->costs,
@@ -61,11 +82,14 @@ static int create_parts(pw_ni *ni)
     pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, ni->memory,
                    &ni->smmu, &ni->impairments);
     ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
+    ni->firmware.auto_timeout_ns = ni->auto_timeout_ns =
+        calloc(ni->num_nodes, sizeof *ni->auto_timeout_ns);
     ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
     pw_time_histogram_init(&ni->tallies.fault_times);
     ni->tallies.peers = calloc(ni->num_nodes, sizeof *ni->tallies.peers);
     ni->tallies.num_peers = ni->tallies.peers ? ni->num_nodes : 0;
-    return ni->paths && ni->senders && ni->tallies.peers ? PW_OK : PW_ERR_NOMEM;
+    return ni->paths && ni->auto_timeout_ns && ni->senders && ni->tallies.peers ? PW_OK
+                                                                                : PW_ERR_NOMEM;
 }
 
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
@@ -91,8 +115,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
         pw_ni_destroy(ni);
         return code;
     }
-    for (uint32_t peer = 0; peer < num_nodes; peer++)
-        path_init(&ni->paths[peer], costs, num_nodes, node, peer);
+    find_ways(ni, num_nodes, num_nodes);
     *out = ni;
     return PW_OK;
 }
@@ -100,8 +123,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
 void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
 {
     if (ni->node >= machine_nodes) return;
-    for (uint32_t peer = 0; peer < machine_nodes && peer < ni->num_nodes; peer++)
-        path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
+    find_ways(ni, machine_nodes < ni->num_nodes ? machine_nodes : ni->num_nodes, machine_nodes);
 }
 
 void pw_ni_destroy(pw_ni *ni)
@@ -122,6 +144,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_regions_destroy(&ni->regions);
     pw_pool_finish(&ni->host_event_pool);
     free(ni->paths);
+    free(ni->auto_timeout_ns);
     free(ni->tallies.peers);
     free(ni);
 }

@@ -51,10 +51,14 @@ pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint6
  * holds the ticks that are left behind the one before it in the list, and at each tick the R5
  * decrements the list's head: the same tick as above, and an on-chip-memory operation more at each
  * [R5 4.3]. */
-static pw_time deadline(const pw_settings *settings, pw_time at_ns)
+static pw_time deadline(const pw_firmware *firmware, const pw_transaction *transaction,
+                        pw_time at_ns)
 {
+    const pw_settings *settings = firmware->settings;
     int64_t timeout_ns = settings->timeout_ns, tick_ns = settings->tick_ns;
     if (timeout_ns < 0) return PW_NEVER;
+    if (settings->timeout_is_auto)
+        timeout_ns = firmware->auto_timeout_ns[firmware->transfers[transaction->channel].peer];
     if (settings->timeout_implementation == PW_TIMEOUT_ABSOLUTE) return at_ns + timeout_ns;
     int64_t num_ticks = (timeout_ns + tick_ns - 1) / tick_ns;
     return (at_ns / tick_ns + num_ticks) * tick_ns;
@@ -73,7 +77,8 @@ pw_time pw_timeout_table_ns(const pw_firmware *firmware)
 void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     const pw_settings *settings = firmware->settings;
-    pw_transactions_arm(&firmware->transactions, transaction, deadline(settings, at_ns));
+    pw_transactions_arm(&firmware->transactions, transaction,
+                        deadline(firmware, transaction, at_ns));
     if (settings->timeout_implementation != PW_TIMEOUT_COUNTDOWN || settings->timeout_ns < 0 ||
         firmware->ticking)
         return;
@@ -84,7 +89,7 @@ void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_tim
 pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction)
 {
     if (transaction->sending_until_ns <= transaction->deadline_ns) return transaction->deadline_ns;
-    return deadline(firmware->settings,
+    return deadline(firmware, transaction,
                     transaction->sending_until_ns); /* it will be set again then */
 }
 

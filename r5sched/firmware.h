@@ -145,6 +145,7 @@ typedef struct {
     pw_tallies *tallies;
     pw_event_queue *events;
     pw_trace *trace;
+    const pw_time *auto_timeout_ns; /* by peer: firmware.timeout = auto [R5 4.2, 4.4] */
     pw_calendar r5;
     pw_scheduler scheduler;
     pw_transactions transactions;

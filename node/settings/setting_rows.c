@@ -362,6 +362,10 @@ static const pw_setting_row rows[] = {
      "scheduling policy, which gives a transfer its class and window", KIND(CHOICE), NO_FIELD,
      KEPT(scheduling), .takes_class = 1, CHOICES({"size", 0}),
      MEANINGS("by firmware.high_limit, medium_limit and window_blocks"), .is_of_run = 1},
+    {"firmware.timeout", "fixed",
+     "a block's timeout: fixed: run.timeout; auto: from distance, topology and rate [R5 4.2, 4.4], "
+     "twice the time that a full window takes to this peer and back",
+     CHOICE(timeout_is_auto, {"fixed", 0}, {"auto", 1})},
     {"firmware.timeout_implementation", "absolute",
      "how a block's timeout is kept: absolute: time stamp; tick: value of a global counter; "
      "countdown: ticks left, the list's head decremented at each tick",

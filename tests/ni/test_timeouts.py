@@ -58,6 +58,24 @@ def test_expired_block_is_started_again(implementation: int, timeout_ns: int, ti
     assert implementation == COUNTDOWN or counted == 0
 
 
+@pytest.mark.parametrize("peer", [1, 4])
+def test_auto_comes_from_distance_and_rate(peer: int) -> None:
+    """Node 4 is the first of the next QFDB: one hop too, over a slower link."""
+    pair = Pair(5, err_enabled=0, timeout_is_auto=1)
+    pair.trace()
+    c, steps = pair.costs, Steps(pair.costs)
+    source, destination = absent(PAGE)
+    pair.write(source, destination, peer=peer)
+    pair.finish((source, destination))
+    first, second = (row[0] for row in pair.log("block_started")[:2])
+    mbps = c.link_mbps if peer == 1 else c.link_between_mbps
+    byte_ps_1000 = 8_000_000_000_000 // (mbps * c.link_coding_permille)
+    packet_ps = (256 + c.packet_header_bytes) * byte_ps_1000 // 1000
+    window_ns = 2 * (64 * packet_ps // 1000)
+    expected = 2 * (steps.start() + window_ns + 2 * steps.latency() + steps.read_mailbox())
+    assert second == first + expected + steps.restart()
+
+
 @given(
     st.sampled_from([TICK, COUNTDOWN]),
     st.integers(50 * US, 3 * MS),

@@ -49,6 +49,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "firmware.fast_path": ("false",),
     "firmware.ticket_queue": ("false",),
     "firmware.queue_counters": ("false",),
+    "firmware.timeout": ("auto",),
     "firmware.timeout_implementation": ("tick", "countdown"),
     "firmware.tick": ("50us",),
     "firmware.read_mailbox": ("shared",),
