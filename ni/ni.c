@@ -31,8 +31,8 @@ static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, 
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
 }
 
-/* firmware.timeout = auto: twice what a full window of blocks takes to the peer, and its last
- * acknowledgement back (the factor is assumed). */
+/* firmware.timeout = auto: what a full window of blocks takes to the peer, with its last
+ * acknowledgement back, four times: other transfers share engines and link (assumed). */
 static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
 {
     const pw_costs *costs = &ni->costs;
@@ -40,7 +40,7 @@ static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
         3 * costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns;
     uint64_t num_packets = (uint64_t)ni->settings.block_bytes / PW_PACKET_BYTES;
     pw_time block_ns = pw_later((pw_time)(num_packets * path->packet_ps / 1000), start_ns);
-    return 2 * (start_ns + ni->settings.window_blocks * block_ns + 2 * path->latency_ns +
+    return 4 * (start_ns + ni->settings.window_blocks * block_ns + 2 * path->latency_ns +
                 costs->r5_ack_read_ns);
 }
 

@@ -364,7 +364,7 @@ static const pw_setting_row rows[] = {
      MEANINGS("by firmware.high_limit, medium_limit and window_blocks"), .is_of_run = 1},
     {"firmware.timeout", "fixed",
      "a block's timeout: fixed: run.timeout; auto: from distance, topology and rate [R5 4.2, 4.4], "
-     "twice the time that a full window takes to this peer and back",
+     "four times what a full window takes to this peer and back",
      CHOICE(timeout_is_auto, {"fixed", 0}, {"auto", 1})},
     {"firmware.timeout_implementation", "absolute",
      "how a block's timeout is kept: absolute: time stamp; tick: value of a global counter; "

@@ -72,7 +72,7 @@ def test_auto_comes_from_distance_and_rate(peer: int) -> None:
     byte_ps_1000 = 8_000_000_000_000 // (mbps * c.link_coding_permille)
     packet_ps = (256 + c.packet_header_bytes) * byte_ps_1000 // 1000
     window_ns = 2 * (64 * packet_ps // 1000)
-    expected = 2 * (steps.start() + window_ns + 2 * steps.latency() + steps.read_mailbox())
+    expected = 4 * (steps.start() + window_ns + 2 * steps.latency() + steps.read_mailbox())
     assert second == first + expected + steps.restart()
 
 

@@ -9,7 +9,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config
 
 VALUES: Mapping[str, tuple[str, ...]] = {
-    "run.memory": ("pretouch", "ideal", "pin"),
+    "run.memory": ("pretouch", "hybrid", "ideal", "pin"),
     "run.policy": ("block", "all"),
     "run.err": ("false",),
     # Less, and blocks are sent again and again before their answers can be here: a program of 14 s
@@ -33,9 +33,11 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "smmu.prefetch_entries": ("4",),
     "smmu.parallel_walks": ("1", "2"),
     "smmu.outstanding_accesses": ("1", "8"),
+    "smmu.invalidate": ("context", "all"),
     "smmu.hupcf": ("0",),
     "smmu.mode": ("stall",),
     "driver.variant": ("psi",),
+    "driver.fsr_cleared_by": ("tasklet",),
     "driver.page_in": ("touch-a-page",),
     "driver.touch_ahead_pages": ("1", "2"),
     "driver.entries_per_tasklet_run": ("1",),
@@ -57,6 +59,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "firmware.read_retry": ("10us",),
     "firmware.mailbox_entries": ("4",),
     "ni.fifo_depth": ("1", "8"),
+    "ni.fifo_remembers": ("2",),
     "ni.receive_buffer_blocks": ("1", "4"),
     "ni.lookahead_blocks": ("0", "1"),
     "ni.interleave": ("packet",),
