@@ -145,7 +145,7 @@ def test_library_shows_its_own_functions_alone(prefix: pathlib.Path) -> None:
     assert (prefix / "lib" / "libpagewire.so.0").exists()
     listed = run(tool("nm"), "-D", "--defined-only", library).splitlines()
     symbols = {line.split()[-1].partition("@")[0] for line in listed} - {"PAGEWIRE_0"}
-    headers = (prefix / "include" / name for name in ("pagewire.h", "unimem.h"))
+    headers = (prefix / "include" / name for name in ("pagewire.h", "unimem.h", "atomic.h"))
     text = "".join(header.read_text(encoding="utf-8") for header in headers)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"\(\*callback\)\([^)]*\)", "callback", text)
@@ -156,7 +156,7 @@ def test_library_shows_its_own_functions_alone(prefix: pathlib.Path) -> None:
 
 def test_prefix_holds_the_library_and_nothing_of_python(prefix: pathlib.Path) -> None:
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-    assert {"include/pagewire.h", "include/unimem.h", "lib/pkgconfig/pagewire.pc"} <= files
+    assert {*(f"include/{name}.h" for name in ("pagewire", "unimem", "atomic")), "lib/pkgconfig/pagewire.pc"} <= files
     assert not [name for name in files if name.endswith((".py", ".pyi", ".abi3.so"))]
 
 
