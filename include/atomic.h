@@ -1,10 +1,10 @@
 /* The names of ExaNoDe's library for shared memory [D3.6 2.3], over unimem.h: a program of the
- * deliverable compiles with this header. It has one node a process: say which before the first call,
- * by atomic_use.
+ * deliverable compiles with this header. It has one node a process: say which before the first
+ * call, by atomic_use.
  *
- * A pointer is an address of the global space, whose upper 16 bits are the owner's node; it cannot be
- * followed by the CPU. An allocation that fails returns NULL; any other call on an address that is
- * not there, or that its rights forbid, ends the program, as in the prototype. */
+ * A pointer is an address of the global space, whose upper 16 bits are the owner's node; it cannot
+ * be followed by the CPU. An allocation that fails returns NULL; any other call on an address that
+ * is not there, or that its rights forbid, ends the program, as in the prototype. */
 #ifndef ATOMIC_H
 #define ATOMIC_H
 
@@ -46,7 +46,7 @@ static inline int atomic_checked(int result, const char *call, const volatile vo
     exit(EXIT_FAILURE);
 }
 
-#define ATOMIC_DO(call, pointer, ...)                                                      \
+#define ATOMIC_DO(call, pointer, ...)                                                       \
     atomic_checked(call(atomic_own()->memory, (uint64_t)(uintptr_t)(pointer), __VA_ARGS__), \
                    __func__, pointer)
 

@@ -154,7 +154,7 @@ struct pw_ni {
     pw_inbound *inbounds[PW_INBOUND_BUCKETS];
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
-    pw_time *auto_timeout_ns; /* by peer */
+    pw_time *auto_timeout_ns;   /* by peer */
     struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;

@@ -17,7 +17,6 @@ from typing import Annotated
 import typer
 
 import pagewire
-from pagewire.cli.checks import sockets_stress
 from pagewire.cli.commands.application import app
 from pagewire.cli.commands.setting_options import Given, takes_settings
 from pagewire.cli.launch import launch
@@ -188,6 +187,8 @@ def _stress(asked: Asked, num_nodes: int, programs: list[str]) -> list[str]:
             f"--stress {asked.stress} --connections {asked.connections} -n {num_nodes}: allowed "
             "are a number of bytes, 1 to 1000 connections, 2 nodes and more, and no programs"
         )
+    from pagewire.cli.checks import sockets_stress
+
     return sockets_stress.commands(num_nodes, asked.connections, num_bytes, asked.seed)
 
 

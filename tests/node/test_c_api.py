@@ -165,8 +165,9 @@ def test_core_of_the_library_never_aborts() -> None:
     rooms = {*re.findall(r"^(\w+):", listed, re.MULTILINE), "include"} - {"apps", "cli"}
     found = [path for room in rooms for path in (ROOT / room).rglob("*.[ch]")]
     # The preloaded marks end a program whose MPI lacks a function, as the dynamic linker would; the
-    # agent of sockets is a program.
+    # agent of sockets is a program; and D3.6's names end one that uses an invalid pointer.
     sources = [path for path in found if path.parent.name not in ("marks", "agent")]
+    sources.remove(ROOT / "include" / "atomic.h")
     assert len(sources) > 80
     guilty = [
         os.fspath(path.relative_to(ROOT))
