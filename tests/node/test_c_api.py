@@ -156,7 +156,10 @@ def test_library_shows_its_own_functions_alone(prefix: pathlib.Path) -> None:
 
 def test_prefix_holds_the_library_and_nothing_of_python(prefix: pathlib.Path) -> None:
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-    assert {*(f"include/{name}.h" for name in ("pagewire", "unimem", "atomic")), "lib/pkgconfig/pagewire.pc"} <= files
+    assert {
+        *(f"include/{name}.h" for name in ("pagewire", "unimem", "atomic")),
+        "lib/pkgconfig/pagewire.pc",
+    } <= files
     assert not [name for name in files if name.endswith((".py", ".pyi", ".abi3.so"))]
 
 
