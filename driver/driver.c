@@ -470,9 +470,10 @@ static int send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t p
     pw_netlink_message message;
     int code = pw_netlink_pack(&fields, &message);
     if (code < 0) return code;
-    pw_cpu_instant sent = work(driver, job, driver->costs->netlink_ns);
-    driver->counters->netlink_messages++;
-    mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
+    bool is_told = !pw_err_by_kernel(driver->settings);
+    pw_cpu_instant sent = work(driver, job, is_told ? driver->costs->netlink_ns : 0);
+    driver->counters->netlink_messages += is_told;
+    if (is_told) mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
     if (job->block) job->block->message_span = job->run->span;
     return pw_library_thread_take(&driver->thread, &message, sent, job->logged_ns, job->block,
                                   touch, wants_err && driver->settings->err_enabled, out);

@@ -130,7 +130,13 @@ void pw_library_thread_destroy(pw_library_thread *thread)
 
 static bool has_own_core(const pw_library_thread *thread)
 {
-    return thread->settings->library_core == PW_LIBRARY_CORE_OTHER;
+    return thread->settings->library_core == PW_LIBRARY_CORE_OTHER &&
+           !pw_err_by_kernel(thread->settings);
+}
+
+static pw_time wakeup_ns(const pw_library_thread *thread)
+{
+    return pw_err_by_kernel(thread->settings) ? 0 : thread->costs->user_wakeup_ns;
 }
 
 /* Work of the thread from at_ns on, with what preempts it: when it is done. */
@@ -170,7 +176,7 @@ static pw_time wakes_ns(const pw_library_thread *thread, const pw_wakeup *wakeup
 /* The thread has its core, and looks at what waits. */
 static pw_time awake_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
 {
-    return work(thread, wakes_ns(thread, wakeup), thread->costs->user_wakeup_ns);
+    return work(thread, wakes_ns(thread, wakeup), wakeup_ns(thread));
 }
 
 static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
@@ -249,7 +255,7 @@ static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time s
                           .oldest_span = span,
                           .newest_span = span,
                           .since_ns = since_ns,
-                          .work_ns = thread->costs->user_wakeup_ns,
+                          .work_ns = wakeup_ns(thread),
                           .messages = messages,
                           .capacity = wakeup->capacity};
     if (thread->last) thread->last->next = wakeup;

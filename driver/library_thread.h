@@ -142,6 +142,13 @@ typedef struct pw_wakeup {
     uint32_t num_errs, num_errs_ordered; /* ERRs not sent yet, and all of them */
 } pw_wakeup;
 
+/* The tasklet sends the ERRs itself at the end of its run: the same as a thread that runs there, of
+ * which nothing need be told and which need not wake up. */
+static inline bool pw_err_by_kernel(const pw_settings *settings)
+{
+    return settings->err_by == PW_ERR_BY_KERNEL && settings->page_in == PW_PAGE_IN_TOUCH_AHEAD;
+}
+
 typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;

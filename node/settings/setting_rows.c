@@ -324,6 +324,11 @@ static const pw_setting_row rows[] = {
      "most NI FIFO entries that one tasklet run reads: 16 reads [PART 5.2], two an entry [PSI "
      "3.2.3]",
      COUNT(tasklet_entries, "entries", 1, 512)},
+    {"driver.err_by", "library",
+     "who sends ERRs: library: its thread, which a Netlink message wakes up; kernel: the tasklet "
+     "at "
+     "the end of its run, without message and wake-up [PSI 5.2 (1); PART, footnote 3]",
+     CHOICE(err_by, {"library", PW_ERR_BY_LIBRARY}, {"kernel", PW_ERR_BY_KERNEL})},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "
      "core, as soon as the message is sent",

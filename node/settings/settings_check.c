@@ -143,6 +143,22 @@ static int check_stalls(const pw_node_config *config, pw_sentence *reason)
     return PW_OK;
 }
 
+/* ERRs that the tasklet sends itself. */
+static int check_errs(const pw_node_config *config, pw_sentence *reason)
+{
+    const pw_settings *s = &config->settings;
+    if (s->err_by == PW_ERR_BY_LIBRARY) return PW_OK;
+    if (s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
+        REFUSE(
+            "driver.err_by = 'kernel' with driver.page_in = 'touch-a-page': the library's thread "
+            "touches the pages, so that it alone knows when they are in; take driver.page_in = "
+            "'touch-ahead'");
+    if (s->library_core == PW_LIBRARY_CORE_OTHER)
+        REFUSE("driver.err_by = 'kernel' with driver.library_core = 'other': no thread of the "
+               "library runs; take driver.library_core = 'same'");
+    return PW_OK;
+}
+
 /* NICs of InfiniBand, which the memory strategy chooses. */
 static int check_odp(const pw_node_config *config, pw_sentence *reason)
 {
@@ -193,6 +209,7 @@ int pw_node_settings_check(const pw_node_config *config, pw_sentence *reason)
     if (code == PW_OK) code = check_sizes(s, reason);
     if (code == PW_OK) code = check_impairments(config, reason);
     if (code == PW_OK) code = check_stalls(config, reason);
+    if (code == PW_OK) code = check_errs(config, reason);
     if (code == PW_OK) code = check_translation(config, reason);
     if (code == PW_OK && !s->err_enabled && s->timeout_ns < 0 && !s->stall &&
         strcmp(config->run.memory, "part") == 0)
