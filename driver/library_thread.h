@@ -146,7 +146,7 @@ typedef struct pw_wakeup {
  * which nothing need be told and which need not wake up. */
 static inline bool pw_err_by_kernel(const pw_settings *settings)
 {
-    return settings->err_by == PW_ERR_BY_KERNEL && settings->page_in == PW_PAGE_IN_TOUCH_AHEAD;
+    return settings->err_by == PW_ERRS_BY_KERNEL && settings->page_in == PW_PAGE_IN_TOUCH_AHEAD;
 }
 
 typedef struct {

@@ -36,8 +36,8 @@
 #define PW_FSR_CLEARED_BY_HANDLER 0 /* which has read the registers */
 #define PW_FSR_CLEARED_BY_TASKLET 1 /* when its run ends; until then faults only set MULTI */
 
-#define PW_ERR_BY_LIBRARY 0 /* whose thread a Netlink message wakes up */
-#define PW_ERR_BY_KERNEL 1  /* the tasklet, at the end of its run [PSI 5.2] */
+#define PW_ERRS_BY_LIBRARY 0 /* whose thread a Netlink message wakes up */
+#define PW_ERRS_BY_KERNEL 1  /* the tasklet, at the end of its run [PSI 5.2] */
 
 #define PW_LIBRARY_CORE_SAME 0  /* the library's thread runs after the tasklet */
 #define PW_LIBRARY_CORE_OTHER 1 /* it runs as soon as the message is sent */
@@ -73,7 +73,7 @@ typedef struct {
     int64_t touch_ahead_pages;  /* at most, for a fault at the source */
     int64_t driver_variant;     /* PW_DRIVER_* */
     int64_t fsr_cleared_by;     /* PW_FSR_CLEARED_BY_* */
-    int64_t err_by;             /* PW_ERR_BY_* */
+    int64_t err_by;             /* PW_ERRS_BY_* */
     int64_t library_core;       /* PW_LIBRARY_CORE_* */
     int64_t ideal;              /* mapped pages never fault */
     int64_t memory_backend;     /* PW_MEMORY_* */

@@ -328,7 +328,7 @@ static const pw_setting_row rows[] = {
      "who sends ERRs: library: its thread, which a Netlink message wakes up; kernel: the tasklet "
      "at "
      "the end of its run, without message and wake-up [PSI 5.2 (1); PART, footnote 3]",
-     CHOICE(err_by, {"library", PW_ERR_BY_LIBRARY}, {"kernel", PW_ERR_BY_KERNEL})},
+     CHOICE(err_by, {"library", PW_ERRS_BY_LIBRARY}, {"kernel", PW_ERRS_BY_KERNEL})},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "
      "core, as soon as the message is sent",

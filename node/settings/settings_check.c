@@ -147,7 +147,7 @@ static int check_stalls(const pw_node_config *config, pw_sentence *reason)
 static int check_errs(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
-    if (s->err_by == PW_ERR_BY_LIBRARY) return PW_OK;
+    if (s->err_by == PW_ERRS_BY_LIBRARY) return PW_OK;
     if (s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
         REFUSE(
             "driver.err_by = 'kernel' with driver.page_in = 'touch-a-page': the library's thread "

@@ -211,18 +211,18 @@ def test_err_of_an_attempt_that_a_timeout_overtook_is_ignored() -> None:
 def test_err_of_the_kernel_follows_the_run_without_message_and_wake_up(num_pages: int) -> None:
     """PSI 5.2 (1)."""
     times = {}
-    for err_by in (lib.PW_ERR_BY_LIBRARY, lib.PW_ERR_BY_KERNEL):
+    for err_by in (lib.PW_ERRS_BY_LIBRARY, lib.PW_ERRS_BY_KERNEL):
         pair, arrived = written(*absent(num_pages * PAGE), policy=Policy.PAGE, err_by=err_by)
         times[err_by] = arrived
         c, counters = pair.costs, pair.counters(1)
-        by_library = err_by == lib.PW_ERR_BY_LIBRARY
+        by_library = err_by == lib.PW_ERRS_BY_LIBRARY
         assert counters.netlink_messages == len(pair.log("netlink_sent")) == num_pages * by_library
         assert counters.errs_sent == 1 and pair.counters(0).timeouts == 0
         last_page = pair.log("page_in_done")[-1][0]
         told_ns = (c.netlink_ns + c.user_wakeup_ns) * by_library
         assert pair.log("err_sent")[0][0] == last_page + told_ns + c.err_send_ns
     saved_ns = num_pages * c.netlink_ns + c.user_wakeup_ns
-    assert times[lib.PW_ERR_BY_LIBRARY] - times[lib.PW_ERR_BY_KERNEL] >= saved_ns - c.handler_ns
+    assert times[lib.PW_ERRS_BY_LIBRARY] - times[lib.PW_ERRS_BY_KERNEL] >= saved_ns - c.handler_ns
 
 
 def test_fsr_keeps_the_first_fault_in_virtual_time_whichever_block_started_first() -> None:
