@@ -190,13 +190,17 @@ static int note_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t p
     return code < 0 ? code : note_page(job->run, page);
 }
 
+/* What get_user_pages takes for a page; one that comes along with another takes nothing. */
+static pw_time page_in_ns(const pw_driver *driver, uint8_t effect)
+{
+    if (effect == PW_EFFECT_ALONG) return 0;
+    return driver->costs->page_in_page_ns + pw_effect_ns(driver->costs, effect);
+}
+
 static int bring_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint8_t effect)
 {
-    pw_time cost_ns = effect == PW_EFFECT_ALONG ? 0 : driver->costs->page_in_page_ns;
-    if (effect == PW_EFFECT_SWAPPED) /* the tasklet waits for the device */
-        cost_ns += driver->costs->major_fault_ns;
-    if (effect == PW_EFFECT_COPIED) cost_ns += driver->costs->tlb_invalidate_ns;
-    return note_page_in(driver, job, page, effect, work(driver, job, cost_ns), false);
+    pw_cpu_instant present = work(driver, job, page_in_ns(driver, effect));
+    return note_page_in(driver, job, page, effect, present, false);
 }
 
 /* Bringing in [page, end_page) failed. Only the host's policy asks for pages outside of the
@@ -325,12 +329,8 @@ static int note_advised(pw_driver *driver, uint16_t pdid, uint64_t page, uint8_t
 {
     bool is_permission = effect == PW_EFFECT_COPIED;
     pw_memory_count_effect(driver->counters, effect);
-    if (effect != PW_EFFECT_ALONG) *at_ns += driver->costs->page_in_page_ns;
-    if (effect == PW_EFFECT_SWAPPED) *at_ns += driver->costs->major_fault_ns;
-    if (is_permission) { /* new frame */
-        pw_smmu_invalidate(driver->smmu, pdid, page, 1);
-        *at_ns += driver->costs->tlb_invalidate_ns;
-    }
+    *at_ns += page_in_ns(driver, effect);
+    if (is_permission) pw_smmu_invalidate(driver->smmu, pdid, page, 1); /* new frame */
     return pw_presence_add(&driver->presence, page, (pw_cpu_instant){.ns = *at_ns}, is_permission);
 }
 

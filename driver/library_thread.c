@@ -324,9 +324,7 @@ static void touch_page(pw_library_thread *thread, const pw_netlink_fields *field
      * (assumed) */
     bool was_there = out->touched && effect == PW_EFFECT_NONE;
     message->touch_ns = was_there ? costs->touch_resident_page_ns : costs->touch_absent_page_ns;
-    if (out->effect == PW_EFFECT_SWAPPED) /* the thread waits for the device */
-        message->touch_ns += costs->major_fault_ns;
-    if (out->effect == PW_EFFECT_COPIED) message->touch_ns += costs->tlb_invalidate_ns;
+    message->touch_ns += pw_effect_ns(costs, out->effect);
     message->notes_presence = out->touched && !was_there;
     message->is_permission = effect == PW_EFFECT_COPIED;
     thread->counters->pages_touched += out->touched;

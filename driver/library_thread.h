@@ -142,6 +142,17 @@ typedef struct pw_wakeup {
     uint32_t num_errs, num_errs_ordered; /* ERRs not sent yet, and all of them */
 } pw_wakeup;
 
+/* What bringing a page in takes more, by what was there before: the device is waited for, or the
+ * page has a new frame. */
+static inline pw_time pw_effect_ns(const pw_costs *costs, uint8_t effect)
+{
+    switch (effect) {
+    case PW_EFFECT_SWAPPED: return costs->major_fault_ns;
+    case PW_EFFECT_COPIED: return costs->tlb_invalidate_ns;
+    default: return 0;
+    }
+}
+
 /* The tasklet sends the ERRs itself at the end of its run: the same as a thread that runs there, of
  * which nothing need be told and which need not wake up. */
 static inline bool pw_err_by_kernel(const pw_settings *settings)
