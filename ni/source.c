@@ -154,10 +154,10 @@ void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures)
 
 /* Terminate: packets before the first read that cannot be done, of an absent page or, with HUPCF =
  * 0, while another fault is active. The first packet is read at first_ns. */
-static uint32_t packets_before_fault(const pw_ni *ni, const reading *block, pw_time first_ns)
+static uint32_t packets_before_fault(pw_ni *ni, const reading *block, pw_time first_ns)
 {
     if (ni->settings.hupcf) return block->num_readable;
-    const pw_context_bank *bank = pw_smmu_bank((pw_smmu *)&ni->smmu, block->transfer->pdid);
+    const pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->transfer->pdid);
     for (uint32_t packet = 0; packet < block->num_readable; packet++)
         if (pw_smmu_is_blocked(&ni->smmu, bank, read_ns(block, packet, first_ns))) return packet;
     return block->num_readable;
