@@ -262,7 +262,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count, fi_addr_t *sources,
                             const void *condition, int timeout_ms)
 {
-    (void)condition; /* a threshold is a hint: returning earlier is allowed */
+    /* the condition's threshold is a hint: returning earlier is allowed */
     pw_fi_cq *cq = cq_of(fid);
     const int64_t begun_ns = pw_clock_wall_ns(), limit_ns = (int64_t)timeout_ms * 1000000;
     for (;;) {

@@ -350,6 +350,14 @@ static struct fi_msg_tagged without_tag(const struct fi_msg *message)
                                   .data = message->data};
 }
 
+static ssize_t inject(struct fid_ep *fid, uint64_t kind, const void *buffer, size_t num_bytes,
+                      fi_addr_t to, uint64_t tag, uint64_t data, uint64_t flags)
+{
+    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
+    const struct fi_msg_tagged message = {&iov, NULL, 1, to, tag, 0, NULL, data};
+    return send_message(fid, kind, &message, PW_FI_INJECT | flags);
+}
+
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                          size_t count, fi_addr_t from, void *context)
 {
@@ -392,9 +400,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *message, uin
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to)
 {
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    const struct fi_msg_tagged message = {&iov, NULL, 1, to, 0, 0, NULL, 0};
-    return send_message(fid, FI_MSG, &message, PW_FI_INJECT);
+    return inject(fid, FI_MSG, buffer, num_bytes, to, 0, 0, 0);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -408,9 +414,7 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buffer, size_t num_b
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                               uint64_t data, fi_addr_t to)
 {
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    const struct fi_msg_tagged message = {&iov, NULL, 1, to, 0, 0, NULL, data};
-    return send_message(fid, FI_MSG, &message, PW_FI_INJECT | FI_REMOTE_CQ_DATA);
+    return inject(fid, FI_MSG, buffer, num_bytes, to, 0, data, FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_msg pw_fi_message_ops = {
@@ -470,9 +474,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *me
 static ssize_t tagged_inject(struct fid_ep *fid, const void *buffer, size_t num_bytes, fi_addr_t to,
                              uint64_t tag)
 {
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    const struct fi_msg_tagged message = {&iov, NULL, 1, to, tag, 0, NULL, 0};
-    return send_message(fid, FI_TAGGED, &message, PW_FI_INJECT);
+    return inject(fid, FI_TAGGED, buffer, num_bytes, to, tag, 0, 0);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
@@ -487,9 +489,7 @@ static ssize_t tagged_senddata(struct fid_ep *fid, const void *buffer, size_t nu
 static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buffer, size_t num_bytes,
                                  uint64_t data, fi_addr_t to, uint64_t tag)
 {
-    const struct iovec iov = {(void *)(uintptr_t)buffer, num_bytes};
-    const struct fi_msg_tagged message = {&iov, NULL, 1, to, tag, 0, NULL, data};
-    return send_message(fid, FI_TAGGED, &message, PW_FI_INJECT | FI_REMOTE_CQ_DATA);
+    return inject(fid, FI_TAGGED, buffer, num_bytes, to, tag, data, FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_tagged pw_fi_tagged_ops = {

@@ -161,13 +161,20 @@ static ssize_t move(struct fid_ep *fid, uint64_t kind, const struct fi_msg_rma *
 
 /* ---- libfabric's calls */
 
+static ssize_t move_vector(struct fid_ep *fid, uint64_t kind, const struct iovec *iov,
+                           void **descriptors, size_t count, fi_addr_t peer, uint64_t address,
+                           uint64_t key, void *context)
+{
+    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
+    const struct fi_msg_rma wanted = {iov, descriptors, count, peer, &remote, 1, context, 0};
+    return move(fid, kind, &wanted, pw_fi_transmit_flags(fid));
+}
+
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **descriptors,
                          size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
                          void *context)
 {
-    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
-    const struct fi_msg_rma wanted = {iov, descriptors, count, peer, &remote, 1, context, 0};
-    return move(fid, FI_READ, &wanted, pw_fi_transmit_flags(fid));
+    return move_vector(fid, FI_READ, iov, descriptors, count, peer, address, key, context);
 }
 
 static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t num_bytes, void *descriptor,
@@ -186,9 +193,7 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
                           size_t count, fi_addr_t peer, uint64_t address, uint64_t key,
                           void *context)
 {
-    const struct fi_rma_iov remote = {address, pw_fi_total_bytes(iov, count), key};
-    const struct fi_msg_rma wanted = {iov, descriptors, count, peer, &remote, 1, context, 0};
-    return move(fid, FI_WRITE, &wanted, pw_fi_transmit_flags(fid));
+    return move_vector(fid, FI_WRITE, iov, descriptors, count, peer, address, key, context);
 }
 
 static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t num_bytes, void *descriptor,
