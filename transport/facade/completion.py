@@ -33,7 +33,6 @@ _get_status = native(MPI.Request, "Get_status")
 _get_status_any = native(MPI.Request, "Get_status_any")
 _get_status_all = native(MPI.Request, "Get_status_all")
 _get_status_some = native(MPI.Request, "Get_status_some")
-_waitall = native(MPI.Request, "Waitall")
 _testall = native(MPI.Request, "Testall")
 _testany = native(MPI.Request, "Testany")
 _testsome = native(MPI.Request, "Testsome")
@@ -73,6 +72,15 @@ def _failed(operations: Sequence[Any]) -> None:
 def polled(request: MPI.Request, status: Status = None) -> None:
     """Wait for one of MPI's own requests, progressing."""
     while not _test(request, status):
+        turn(describe_native)
+
+
+def _polled_objects(test: Callable[..., Any], *args: Any) -> Any:
+    """What MPI's own `test` of objects has received when it is over, progressing."""
+    while True:
+        done, received = test(*args)
+        if done:
+            return received
         turn(describe_native)
 
 
@@ -505,11 +513,7 @@ def wait(self: MPI.Request, status: Status = None) -> Any:
     if operation is not None:
         finish_wait(self, operation, status)
         return operation.result()
-    while True:
-        done, received = _test_object(self, status)
-        if done:
-            return received
-        turn(describe_native)
+    return _polled_objects(_test_object, self, status)
 
 
 def test(self: MPI.Request, status: Status = None) -> tuple[bool, Any]:
@@ -533,11 +537,8 @@ def waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
             while not each.is_complete():
                 turn(describe_native)
         return mixture.take(statuses, in_order=True)
-    while True:
-        done, received = _testall_objects(requests, statuses)
-        if done:
-            return received
-        turn(describe_native)
+    received: list[Any] = _polled_objects(_testall_objects, requests, statuses)
+    return received
 
 
 def testall(
