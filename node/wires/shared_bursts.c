@@ -114,7 +114,6 @@ int pw_shared_send(pw_shared_bursts *shared, uint32_t peer, uint8_t *data, uint3
     if (result == PUT_NOT) {
         if (pw_waiting_append(&shared->pool, waiting, data, num_bytes)) return PW_ERR_NOMEM;
         if (is_first) set_add(&shared->waiting, peer);
-        shared->counters.num_waited++;
     }
     *is_free = result == PUT_FREE;
     shared->num_pending += !*is_free;

@@ -25,7 +25,6 @@ typedef struct {
     uint64_t num_short;    /* copied into the slot */
     uint64_t num_in_place; /* read by the receiver where the sender wrote them */
     uint64_t num_copied;   /* their buffer was not of pw_shared_allocate */
-    uint64_t num_waited;   /* of these all: the ring was full */
 } pw_shared_counters;
 
 /* PW_ERR_INVALID: too many nodes; PW_ERR_NOMEM; PW_ERR_HOST: the kernel refuses, see errno. */
