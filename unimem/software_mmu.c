@@ -3,25 +3,32 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* The pages, and behind them an entry of each. */
+static size_t mapped_bytes(const pw_software_mmu *mmu)
+{
+    return mmu->num_pages * (PW_PAGE_BYTES + sizeof *mmu->entries);
+}
+
 int pw_software_mmu_init(pw_software_mmu *mmu, uint64_t memory_bytes)
 {
     *mmu = (pw_software_mmu){.num_pages = memory_bytes / PW_PAGE_BYTES, .next_page = 1};
     mmu->rows = calloc(PW_MMU_ROWS, sizeof(pw_shared_page *));
-    mmu->entries = calloc(mmu->num_pages, sizeof *mmu->entries);
     mmu->is_used = calloc(mmu->num_pages, sizeof *mmu->is_used);
-    void *memory = mmap(NULL, mmu->num_pages * PW_PAGE_BYTES, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, mapped_bytes(mmu), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory != MAP_FAILED) mmu->memory = memory;
-    if (mmu->rows && mmu->entries && mmu->is_used && mmu->memory) return PW_OK;
+    if (memory != MAP_FAILED) {
+        mmu->memory = memory;
+        mmu->entries = (void *)(mmu->memory + mmu->num_pages * PW_PAGE_BYTES);
+    }
+    if (mmu->rows && mmu->is_used && mmu->memory) return PW_OK;
     pw_software_mmu_finish(mmu);
     return PW_ERR_NOMEM;
 }
 
 void pw_software_mmu_finish(pw_software_mmu *mmu)
 {
-    if (mmu->memory) munmap(mmu->memory, mmu->num_pages * PW_PAGE_BYTES);
+    if (mmu->memory) munmap(mmu->memory, mapped_bytes(mmu));
     free(mmu->rows);
-    free(mmu->entries);
     free(mmu->is_used);
     *mmu = (pw_software_mmu){.rows = NULL};
 }

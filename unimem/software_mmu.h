@@ -38,7 +38,7 @@ typedef struct pw_shared_page {
 typedef struct {
     pw_shared_page **rows;
     uint8_t *memory;         /* num_pages of it */
-    pw_shared_page *entries; /* this and the next one: of each of them */
+    pw_shared_page *entries; /* this and the next one: of each of them; behind them */
     bool *is_used;
     uint64_t num_pages, num_used, next_page;
     pw_time changed_ns; /* when the last page came or went */
