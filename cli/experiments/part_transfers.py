@@ -53,7 +53,12 @@ def measure(
 
 
 def as_result(
-    options: Options, lines: Lines, sizes: Sequence[int], *notes: str, num_nodes: int = 2
+    options: Options,
+    lines: Lines,
+    sizes: Sequence[int],
+    *notes: str,
+    num_nodes: int = 2,
+    latency_note: str = LATENCY_NOTE,
 ) -> Result:
     """Measure, and lay out as one panel with a line for each key."""
     rows, deviation_note = measure(options, lines, sizes, num_nodes)
@@ -63,7 +68,7 @@ def as_result(
         columns=[SIZE, *(Column(key, title, "us") for key, title in titles.items())],
         rows=rows,
         panels=[Panel.over_bytes("transfer size", "latency (us)", Series.over_sizes(rows, titles))],
-        notes=[*notes, LATENCY_NOTE, deviation_note],
+        notes=[*notes, latency_note, deviation_note],
         varied={title: ", ".join(each) for title, _, each in lines.values() if each},
     )
 

@@ -44,6 +44,8 @@ DRAWN_TIMEOUT = "1 ms"
 """Where the lines of all timeouts would hide each other."""
 BOTH = "both ends"
 SIDES = {"destination": "destination", "source": "source", "both": BOTH}
+WITH_SOURCE = {"source": "source only", "both": BOTH}
+"""Where faults are in figures 4.5 and 4.6."""
 
 MACHINE_NOTE = (
     "One node that sends to itself (R5 loopback): source and destination share context bank, "
@@ -202,10 +204,13 @@ def figure_4_5(options: Options) -> Result:
             partial(_transfer, sides=sides),
             _settings(way, "1ms"),
         )
-        for sides, what in (("source", "source only"), ("both", BOTH))
+        for sides, what in WITH_SOURCE.items()
         for name, way in WAYS.items()
     }
-    return as_result(options, lines, _sizes(options), MACHINE_NOTE, WAYS_NOTE, num_nodes=1)
+    notes = MACHINE_NOTE, WAYS_NOTE
+    return as_result(
+        options, lines, _sizes(options), *notes, num_nodes=1, latency_note=LATENCY_NOTE
+    )
 
 
 STEPS = {1: "every page", 2: "every other page"}
@@ -215,8 +220,7 @@ STEPS = {1: "every page", 2: "every other page"}
 def figure_4_6(options: Options) -> Result:
     """Timeouts of a transfer, with faults at the source only and at both ends."""
     sizes = powers_of_two(options.pick(16 << 10, 4096), 64 << 10)
-    ends = {"source": "source only", "both": BOTH}
-    cases = list(itertools.product(STEPS, ends))
+    cases = list(itertools.product(STEPS, WITH_SOURCE))
 
     def rows_of(way: Way, timeout: str) -> list[dict[str, Any]]:
         lab = _lab(options, way, timeout, sizes)
@@ -241,7 +245,10 @@ def figure_4_6(options: Options) -> Result:
             Column("way", "way"),
             Column("timeout", "timeout"),
             SIZE,
-            *(Column(f"{sides}_{step}", f"{ends[sides]}, {STEPS[step]}") for step, sides in cases),
+            *(
+                Column(f"{sides}_{step}", f"{WITH_SOURCE[sides]}, {STEPS[step]}")
+                for step, sides in cases
+            ),
         ],
         rows=[row for rows in by_label.values() for row in rows],
         panels=[
@@ -252,7 +259,7 @@ def figure_4_6(options: Options) -> Result:
                     [
                         _Line(rows[0]["way"], what, [row[f"{sides}_{step}"] for row in rows])
                         for rows in drawn
-                        for sides, what in ends.items()
+                        for sides, what in WITH_SOURCE.items()
                     ],
                     sizes,
                 ),
