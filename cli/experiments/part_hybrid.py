@@ -9,14 +9,11 @@ from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
 from pagewire.cli.kit.numbers import mean, powers_of_two, size_text
 from pagewire.cli.kit.result import Column, Options, Panel, Result, Series
 from pagewire.lab import Lab
-from pagewire.lab.transfer import Absent, all_pages
+from pagewire.lab.transfer import all_pages
 
 PAGES: Mapping[str, str] = {"none": "resident", "half": "half absent", "all": "all absent"}
-
-
-def _absent(which: str, num_bytes: int) -> Absent:
-    """Pages of the destination: every other one is half."""
-    return all_pages(num_bytes)[1::2] if which == "half" else "all" if which == "all" else None
+ABSENT = {"none": slice(0), "half": slice(1, None, 2), "all": slice(None)}
+"""Which pages of the destination."""
 
 
 def part_hybrid(options: Options) -> Result:
@@ -66,6 +63,6 @@ def _row(options: Options, below: int, sizes: Sequence[int]) -> dict[str, Any]:
     row: dict[str, Any] = {"below": below}
     for which in PAGES:
         row[which] = mean(
-            [lab.write(size, absent=_absent(which, size)).latency_us for size in sizes]
+            [lab.write(size, absent=all_pages(size)[ABSENT[which]]).latency_us for size in sizes]
         )
     return row

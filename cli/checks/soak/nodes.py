@@ -7,13 +7,14 @@ Prints one line of JSON, and leaves with 1 and a sentence when a call failed.
 """
 
 import json
-import mmap
 import random
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from pagewire.cli.checks.soak.bursts import Bursts
+from pagewire.lab.buffer import PAGE_BYTES, Buffer
+from pagewire.lab.transfer import random_pages
 from pagewire.native import ffi, lib
 
 BURST = 8
@@ -42,9 +43,8 @@ class Nodes(Bursts):
                 self._nodes[node], pattern, pattern_bytes, self._keys + node
             )
             self._check(node, "register", code)
-        self._memory = mmap.mmap(-1, self.num_a_burst * SLOT_BYTES, mmap.MAP_PRIVATE)
-        self._memory.madvise(mmap.MADV_NOHUGEPAGE)
-        self._slots = ffi.from_buffer("uint8_t[]", self._memory)
+        self._memory = Buffer(self.num_a_burst * SLOT_BYTES)
+        self._slots = ffi.cast("uint8_t *", self._memory.address)
         """One for each operation of a burst, which arrives in it."""
         self._operations = ffi.new("pagewire_operation *[]", self.num_a_burst)
         self._completion = ffi.new("pagewire_completion *")
@@ -76,7 +76,9 @@ class Nodes(Bursts):
         peer = (node + rng.randrange(1, len(self._nodes))) % len(self._nodes)
         # Small ones are the most, as in programs.
         num_bytes = rng.randint(1, min(1 << rng.randrange(17), MAX_BYTES))
-        self._drop_pages(slot * SLOT_BYTES, num_bytes)
+        absent = random_pages(num_bytes, self._absent_part, rng)
+        self._memory.drop(slot * SLOT_BYTES // PAGE_BYTES + page for page in absent)
+        self.num_dropped += len(absent)
         to = self._slots + (slot * SLOT_BYTES + rng.randrange(64))
         is_read = rng.random() < 0.5
         due = self._patterns[peer if is_read else node] + rng.randrange(PATTERN_BYTES)
@@ -89,12 +91,6 @@ class Nodes(Bursts):
             code = lib.pagewire_write(self._nodes[node], peer, due, far, *rest)
         self._check(node, "transfer", code)
         return operation, to, due, num_bytes
-
-    def _drop_pages(self, begin: int, num_bytes: int) -> None:
-        for at in range(begin, begin + num_bytes, mmap.PAGESIZE):
-            if self._random.random() < self._absent_part:
-                self._memory.madvise(mmap.MADV_DONTNEED, at, mmap.PAGESIZE)
-                self.num_dropped += 1
 
     def pools(self) -> dict[str, int]:
         """Operations that are not over, and registrations."""
