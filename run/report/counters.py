@@ -319,8 +319,8 @@ NACK_NAMES = (
 """NACK codes of docs/machine.md, "Answers", by index."""
 
 _MAXIMUM_KEYS = (*TIME_KEYS, *PINNED_KEYS, "wall_time_s", "peak_rss_bytes")
-_NOT_COUNTERS = frozenset(
-    (*_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
+_NOT_OTHER = frozenset(
+    (*LABELS, *_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
 )
 
 
@@ -415,6 +415,6 @@ def groups_of(per_rank: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, s
     others: dict[str, str] = {}
     for each in per_rank:
         for key, value in each.items():
-            if key not in _NOT_COUNTERS | LABELS.keys() and isinstance(value, int | float):
+            if key not in _NOT_OTHER and isinstance(value, int | float):
                 others[key] = key
     return {**COUNTER_GROUPS, "other": others}
