@@ -3,8 +3,8 @@
 #define PW_TESTS_BURSTS_H
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
+#include "node/clock.h"
 #include "node/wires/wire.h"
 
 static inline void fill_burst(uint8_t *data, uint32_t node, uint32_t idx, uint32_t num_bytes)
@@ -22,12 +22,5 @@ static inline void check_burst(const pw_wire_burst *burst, uint32_t idx, uint32_
         const uint64_t word = (uint64_t)burst->source << 56 | (uint64_t)idx << 24 | at;
         assert(memcmp(burst->data + at, &word, 8) == 0);
     }
-}
-
-static inline int64_t wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 #endif

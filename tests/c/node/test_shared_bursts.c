@@ -258,9 +258,9 @@ static uint32_t receive_word_resting(pw_shared_bursts *shared)
     while ((code = pw_shared_poll(shared, &burst)) == 0) {
         assert(pw_shared_rest(shared, &rest) && rest.calls == PW_BELL_ARRIVAL);
         if (is_announced) {
-            const int64_t begun_ns = wall_ns();
+            const int64_t begun_ns = pw_clock_wall_ns();
             pw_bell_wait(rest.bell, rest.calls, LIMIT_NS);
-            assert(wall_ns() - begun_ns < LIMIT_NS);
+            assert(pw_clock_wall_ns() - begun_ns < LIMIT_NS);
         } else {
             pw_bell_announce(rest.bell, rest.calls);
         }

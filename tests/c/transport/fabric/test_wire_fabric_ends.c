@@ -11,13 +11,13 @@ static pw_wire_mode mode;
 /* Sends small bursts until the wire refuses or the time is over; the code of the last one. */
 static int send_until_refused(pw_wire *wire, uint32_t peer)
 {
-    const int64_t end_ns = wall_ns() + 20 * INT64_C(1000000000);
+    const int64_t end_ns = pw_clock_wall_ns() + 20 * INT64_C(1000000000);
     static uint8_t data[4096];
     pw_wire_burst burst;
     int code = PW_OK;
-    while (!code && wall_ns() < end_ns) {
+    while (!code && pw_clock_wall_ns() < end_ns) {
         bool is_free;
-        while (wire->ops->num_pending(wire) > 100 && wall_ns() < end_ns) {
+        while (wire->ops->num_pending(wire) > 100 && pw_clock_wall_ns() < end_ns) {
             assert(wire->ops->poll(wire, &burst) == 0); /* silent all the same */
             while (wire->ops->sent(wire)) continue;
         }
@@ -59,9 +59,9 @@ static void outlive(const exchange *way, uint32_t node)
         assert(hear(way, 2).source == 0);
     }
     if (mode == PW_WIRE_TCP) exchange_bursts(wire, &survivor, 1, 100);
-    const int64_t start_ns = wall_ns();
+    const int64_t start_ns = pw_clock_wall_ns();
     wire->ops->close(wire);
-    assert(wall_ns() - start_ns < 5 * INT64_C(1000000000)); /* waits for one second */
+    assert(pw_clock_wall_ns() - start_ns < 5 * INT64_C(1000000000)); /* waits for one second */
 }
 
 static void a_killed_peer_stops_nobody_else(void)
