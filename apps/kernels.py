@@ -1,6 +1,6 @@
 """The compiled inner loops of the mini-apps: the only file of apps/ that imports their module.
 
-Arrays are checked here (dtype, contiguity, length), ranges in C.
+Arrays are checked here (dtype, contiguity, length); ranges in C, or by who builds the arrays.
 """
 
 from typing import Any
