@@ -20,7 +20,8 @@ Rows = NDArray[np.float64]
 
 
 class MessageBuffer:
-    """A block of doubles that grows by a factor and is kept; or, if fresh, is made for each use.
+    """A block of doubles that grows by a factor and is kept until it is renewed; or, if fresh, is
+    made for each use.
 
     Either way new blocks stand on pages not touched before: kept ones fault once, fresh ones each
     time.
@@ -39,6 +40,10 @@ class MessageBuffer:
             capacity = max(num, int(len(self._block) * GROWTH_FACTOR), MIN_CAPACITY)
             self._block = fresh((capacity,), np.float64)
         return self._block[:num].reshape(num_rows, width)
+
+    def renew(self, num_doubles: int = 0) -> None:
+        """What is taken from here on stands on a new block, of so many doubles at least."""
+        self._block = fresh((num_doubles,), np.float64)
 
 
 def fresh(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:

@@ -35,6 +35,7 @@ class Factorization:
         self._buffers = [
             MessageBuffer(fresh=options.fresh_buffers) for _ in range(options.depth + 1)
         ]
+        self._is_fresh = options.workspace == "fresh"
         self._in_use: list[Panel | None] = [None] * len(self._buffers)
         self._num_panels = -(-options.n // options.nb)
 
@@ -62,6 +63,8 @@ class Factorization:
         has_next = idx + 1 < self._num_panels
         begin = self._matrix.columns.num_before(panel.end)
         end = self._matrix.columns.num_local
+        if self._is_fresh:
+            self._swap.renew(panel.width * (end - begin))
         # Its columns are a part of their own also without look-ahead, for the same bits.
         middle = begin
         if has_next:
@@ -81,6 +84,8 @@ class Factorization:
         """Factor a panel where it is held and set it off."""
         slot = idx % len(self._buffers)
         _finish(self._in_use[slot])
+        if self._is_fresh:
+            self._buffers[slot].renew()
         panel = Panel(self._matrix, self._grid, idx, self._buffers[slot])
         self._in_use[slot] = panel
         self._stopwatch.stamp("bcast")

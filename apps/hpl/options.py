@@ -9,6 +9,7 @@ MAX_NB = 4096
 MAX_SEED = 2**63 - 1
 BROADCASTS = ("ring", "binomial")
 DEPTHS = (0, 1)
+WORKSPACES = ("kept", "fresh")
 _NEAR = "; None: a nearly square grid of all ranks"
 
 
@@ -27,6 +28,12 @@ class Options(SharedOptions):
     seed: int = option(42, "--seed", "of the matrix", least=0, most=MAX_SEED)
     bcast: str = option("ring", "--bcast", "how panels go along the rows", choices=BROADCASTS)
     depth: int = option(1, "--depth", "panels factored ahead", choices=DEPTHS)
+    workspace: str = option(
+        "kept",
+        "--workspace",
+        "memory of panels and swaps: kept, or fresh for each panel",
+        choices=WORKSPACES,
+    )
 
     def __post_init__(self) -> None:
         check_limits(self)

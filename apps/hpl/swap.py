@@ -30,6 +30,12 @@ class RowSwap:
         self._roll_buffer = MessageBuffer(fresh=matrix.options.fresh_buffers)
         self._ordered = np.empty(0)
 
+    def renew(self, num_doubles: int) -> None:
+        """From here on work in new memory, of so many doubles each for rows that go down and that
+        come up."""
+        self._spread_buffer.renew(num_doubles)
+        self._roll_buffer.renew(num_doubles)
+
     @phase("swap")
     def run(self, panel: Panel, first_column: int, end_column: int) -> NDArray[np.float64]:
         """Apply the panel's pivots to these local columns, below the diagonal block in place.

@@ -5,6 +5,7 @@ MPI runs are tiny: with more ranks than cores plain MPICH spins. Bits of x depen
 products of other shapes are rounded another way; they must not depend on anything else.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -276,6 +277,7 @@ def test_bits_do_not_depend_on_broadcast_depth_buffers(num_ranks, p, tmp_path) -
             ["--depth", 0, "--bcast", "binomial"],
             ["--depth", 1, "--bcast", "ring"],
             ["--depth", 1, "--bcast", "binomial", "--fresh-buffers"],
+            ["--depth", 1, "--workspace", "fresh"],
         ),
         1,
     ):
@@ -308,3 +310,26 @@ def test_ni_gives_the_bits_of_plain_mpi(tmp_path: pathlib.Path) -> None:
         words = ["hpl", *size, *options, "--dump-state", str(tmp_path / "ni")]
         ran("launch", "-n", "4", "--memory", "part", "--quiet", *words)
         assert load(tmp_path / "ni")["x"].tobytes() == expected.tobytes()
+
+
+def pages_in(tmp_path: pathlib.Path, *words: str) -> int:
+    """Brought in for a run on two ranks under PART."""
+    report = tmp_path / "report.json"
+    size = ["--N", "512", "--NB", "64"]
+    ran("launch", "-n", "2", "--memory", "part", "--compute", "model", "--quiet",
+        "--json", str(report), "hpl", *size, *words)  # fmt: skip
+    return int(json.loads(report.read_text())["totals"]["pages_paged_in"])
+
+
+def test_fresh_workspace_faults_at_each_panel_and_a_kept_one_at_the_first_two(tmp_path):
+    """Two columns of processes: a panel goes from one to the other, into one buffer of each."""
+    rows = [512 - 64 * idx for idx in range(1, 9)]  # below the diagonal block
+    panels = [-(-8 * (64 * each + 64 * 64 + 64 + 1) // 4096) for each in rows]
+    assert pages_in(tmp_path, "--P", "1") == panels[0] + panels[1]
+    assert pages_in(tmp_path, "--P", "1", "--workspace", "fresh") == sum(panels)
+
+
+def test_fresh_workspace_is_that_of_the_swaps_too(tmp_path):
+    """Two rows of processes exchange rows alone."""
+    kept = pages_in(tmp_path, "--P", "2")
+    assert 0 < 2 * kept < pages_in(tmp_path, "--P", "2", "--workspace", "fresh")
