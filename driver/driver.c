@@ -21,10 +21,12 @@ static void mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind k
     driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
 }
 
-static void move_marks(pw_driver *driver)
+/* An interrupt that begins at since_ns has preempted a run. */
+static void move_marks(pw_driver *driver, pw_time since_ns)
 {
     for (uint32_t i = 0; i < driver->num_marks; i++) {
         pw_trace_mark *each = &driver->marks[i];
+        if (each->time_ns < since_ns) continue; /* what was done before stays where it is */
         pw_trace_move(driver->trace, each->record, &each->time_ns,
                       pw_cpu_time(&driver->cpu, each->instant));
     }
@@ -665,7 +667,7 @@ static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_
     pw_trace_add(driver->trace, start_ns, PW_TRACE_HANDLER, address >> PW_PAGE_SHIFT, bank->fsr);
     if (preempts) {
         pw_ni_fifo_delay(&driver->fifo, start_ns, cost_ns);
-        move_marks(driver);
+        move_marks(driver, start_ns);
     }
     pw_library_thread_update(&driver->thread);
     return PW_OK;
