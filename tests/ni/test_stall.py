@@ -211,14 +211,17 @@ def test_blocks_that_hold_the_receive_engine_at_the_same_time_do_not_add_up() ->
 # -- what a walk costs
 
 TABLE = 512 * PAGE
+UPPER_TABLE = 512 * TABLE
 
 
 class TableBuffer(Buffer):
-    """A buffer that starts `num_pages` pages before the end of a last-level table."""
+    """A buffer that starts `num_pages` pages before the end of a last-level table, which is not the
+    last one of the table above it."""
 
     def __init__(self, num_bytes: int, num_pages: int) -> None:
-        super().__init__(num_bytes + 2 * TABLE)
+        super().__init__(num_bytes + 3 * TABLE)
         border = -(-(self.address + BLOCK) // TABLE) * TABLE
+        border += TABLE if border % UPPER_TABLE == 0 else 0
         self.start += border - num_pages * PAGE - self.address
         self.address = border - num_pages * PAGE
         self.num_bytes = num_bytes
