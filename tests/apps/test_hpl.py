@@ -304,7 +304,7 @@ def test_log_has_the_line_of_hpl() -> None:
 
 
 def test_ni_gives_the_bits_of_plain_mpi(tmp_path: pathlib.Path) -> None:
-    size = ["--N", "600", "--NB", "96"]
+    size = ["--N", "300", "--NB", "48"]
     expected = solve_mpi(4, tmp_path / "plain", *size)
     for options in ([], ["--fresh-buffers", "--bcast", "binomial"]):
         words = ["hpl", *size, *options, "--dump-state", str(tmp_path / "ni")]
