@@ -27,6 +27,7 @@ from pagewire.cli.experiments import (
     unimem_memcached,
     unimem_sockets,
 )
+from pagewire.cli.experiments.conditions import CONDITIONS
 from pagewire.cli.kit.result import Experiment, Options, Result
 from pagewire.native.settings import ConfigError, suggestion
 
@@ -159,19 +160,29 @@ def _listed() -> Iterator[Experiment]:
     for paper, rows in _TABLE.items():
         for what, title, run, repeats in rows:
             name = f"{paper}-{what}"
-            yield Experiment(name, title, _source(name), run, repeats, _PLATFORMS.get(paper, ""))
+            yield Experiment(
+                name,
+                title,
+                _source(name),
+                run,
+                repeats,
+                platform=_PLATFORMS.get(paper, ""),
+                conditions=CONDITIONS.get(name, ()),
+            )
 
 
 def _pairs() -> Iterator[Experiment]:
     """Each pair, and its figures alone."""
     for first, title, run in _PAIRS:
+        name = f"r5-fig5.{first}-{first + 1}"
         pair = Experiment(
-            f"r5-fig5.{first}-{first + 1}",
+            name,
             title.format("latency and throughput"),
             f"R5, figures 5.{first} and 5.{first + 1}",
             run,
             ONCE,
-            _PLATFORMS["r5"],
+            platform=_PLATFORMS["r5"],
+            conditions=CONDITIONS.get(name, ()),
         )
         yield pair
         for number, quantity in enumerate(r5_transfers.BOTH, first):
@@ -182,6 +193,7 @@ def _pairs() -> Iterator[Experiment]:
                 source=f"R5, figure 5.{number}",
                 run=partial(run, quantities=(quantity,)),
                 panel_of=pair.name,
+                conditions=(),
             )
 
 

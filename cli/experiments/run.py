@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pagewire.cli.experiments import registry
 from pagewire.cli.experiments.apps import KINDS
-from pagewire.cli.kit import output, points, progress, space
+from pagewire.cli.kit import conditions, output, points, progress, space
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.kit.interrupts import Interrupted
 from pagewire.cli.kit.lists import print_list
@@ -91,6 +91,7 @@ class _Command:
 
 def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> int:
     failed: list[str] = []
+    held: list[conditions.Line] = []
     for idx, experiment in enumerate(chosen):
         start_s = time.monotonic()
         title = f"{experiment.name}: "
@@ -107,6 +108,7 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
                     raise
                 say(f"{experiment.name} did not run: {error}")
                 failed.append(experiment.name)
+                held += experiment.lines([])
                 continue
             except Interrupted:
                 display.make_room()
@@ -118,9 +120,13 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
         output.print_result(experiment, result)
         output.write_files(experiment, result, own, command.folder)
         taken.complete()
+        held += experiment.lines(result.rows)
         kept = f", {taken.num_kept} of {taken.num_planned} points kept" if taken.num_kept else ""
         if not command.quiet:
             say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s{kept}")
+    conditions.print_lines(held)
+    if len(chosen) > 1:
+        conditions.write(held, command.folder)
     if failed:
         say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")
     return 1 if failed else 0

@@ -1,6 +1,7 @@
 """A result on the terminal and as files: NAME.json, NAME.csv, NAME.png, NAME.svg."""
 
 import csv
+import dataclasses
 import importlib.metadata
 import importlib.util
 import io
@@ -112,6 +113,7 @@ def describe(experiment: Experiment, result: Result, options: Options) -> dict[s
         ],
         "rows": [dict(row) for row in result.rows],
         "notes": list(result.notes),
+        "conditions": [dataclasses.asdict(each) for each in experiment.lines(result.rows)],
         **({"missing_points": list(result.missing)} if result.missing else {}),
     }
 

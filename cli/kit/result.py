@@ -8,12 +8,16 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from pagewire.cli.kit.conditions import Condition, Line, lines_of
 from pagewire.cli.kit.numbers import size_text
 from pagewire.cli.kit.points import Points
 from pagewire.run.settings import config, platform
 from pagewire.run.timeline.request import ALONE, Group, Parts
 
 DEFAULT_REPETITIONS = 5
+
+OWN = "no paper's"
+"""How the source of an experiment of ours begins."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,6 +218,15 @@ class Experiment:
     """the machine that the source measured, when it is not the default one"""
     panel_of: str = ""
     """the experiment that measures this panel and another one; `all` runs that alone"""
+    conditions: Sequence[Condition] = ()
+    """what the source says of its numbers"""
+
+    def lines(self, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
+        """Of the table of conditions; rows: of the result, none if it did not run."""
+        without = self.source if self.source.startswith(OWN) else "no number in our sources"
+        if self.panel_of:
+            without = f"see {self.panel_of}"
+        return lines_of(self.name, self.conditions, rows, without)
 
     def options(self, options: Options) -> Options:
         """The user's options, on the experiment's platform unless they choose one."""

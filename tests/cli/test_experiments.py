@@ -11,7 +11,8 @@ import pytest
 from json_schemas import check as check_schema
 
 from pagewire.cli.experiments import app_runs, apps, part_probability, registry, rivals
-from pagewire.cli.kit import output
+from pagewire.cli.experiments.conditions import CONDITIONS
+from pagewire.cli.kit import conditions, output
 from pagewire.cli.kit.numbers import powers_of_two, size_text
 from pagewire.cli.kit.result import DEFAULT_REPETITIONS, Options
 from pagewire.cli.main import main
@@ -97,6 +98,63 @@ def test_rows_hold_finite_numbers_for_every_column(name, results):
         for each in result.columns:
             value = row[each.key]
             assert isinstance(value, str) or math.isfinite(value), (each.key, row)
+
+
+def test_every_condition_finds_its_number_at_some_size(results):
+    """A wrong column or row would read as "not measured"."""
+    assert set(CONDITIONS) <= set(registry.EXPERIMENTS)
+    too_large = {"part-fig15"}  # for --quick
+    for name in set(CONDITIONS) & set(IN_PROCESS) - too_large:
+        lines = registry.EXPERIMENTS[name].lines(results[name].rows)
+        assert [each.ours for each in lines if each.ours is not None], name
+
+
+def test_condition_of_a_source_is_held_against_ours(results):
+    fault, first_packet, again = registry.EXPERIMENTS["part-fig10"].lines(
+        results["part-fig10"].rows
+    )
+    assert (fault.condition, fault.source, fault.ours) == ("about 38 us", "[PART 5.2]", 39.217)
+    assert (fault.low, fault.high) == pytest.approx((36.1, 39.9))
+    assert fault.holds and first_packet.holds
+    assert again.ours == pytest.approx(4.468) and again.holds is False
+    timeouts = registry.EXPERIMENTS["psi-fig4.6"].lines(results["psi-fig4.6"].rows)
+    assert [each.holds for each in timeouts if each.quantity.endswith(" 4 pages")] in (
+        [True, True],
+        [None, None],
+    )
+
+
+def test_experiment_without_a_condition_says_why():
+    def condition(name, rows=()):
+        return [(each.condition, each.holds) for each in registry.EXPERIMENTS[name].lines(rows)]
+
+    assert condition("part-hybrid") == [("no number in our sources", None)]
+    assert condition("rivals-churn") == [("no paper's: what PART is compared with", None)]
+    assert condition("r5-fig5.3") == [("see r5-fig5.3-4", None)]
+    assert condition("part-fig11") == [("about 38 us", None)]  # it did not run
+
+
+def test_table_of_conditions_shows_what_is_missed(capsys, tmp_path):
+    held = [
+        conditions.Condition("fits", conditions.about(2, "us"), "[A]", conditions.at("time")),
+        conditions.Condition("missed", conditions.Bounds(3, None), "[B]", conditions.at("time")),
+        conditions.Condition("nothing", conditions.Bounds(None, 3), "[C]", conditions.at("rate")),
+        conditions.Condition(
+            "sum", conditions.Bounds(4, 4), "", conditions.total(*2 * [conditions.at("time")])
+        ),
+    ]
+    lines = conditions.lines_of("unimem-contention", held, [{"time": 2.0, "rate": None}], "")
+    conditions.print_lines(lines)
+    conditions.write(lines, tmp_path)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith((" ", "unimem"))] == [
+        *("yes", "NO", "-", "yes"),
+    ]
+    assert "2 hold, 1 does not" in out
+    document = json.loads((tmp_path / "conditions.json").read_text())
+    check_schema("conditions", document)
+    assert [each["holds"] for each in document["conditions"]] == [True, False, None, True]
 
 
 @pytest.mark.parametrize("name", IN_PROCESS)
@@ -355,6 +413,7 @@ def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
     assert main(["experiment", *words, "--set", "smmu.num_context_banks=8"]) == 0
     out = capsys.readouterr().out
     assert out.count("part-fig10:") == 1
+    assert out.rstrip().splitlines()[-1].startswith("2 hold, 1 does not")
     assert max(map(len, out.splitlines())) <= 100
     document = json.loads((tmp_path / "new" / "part-fig10.json").read_text())
     assert document["settings_not_default"] == {"smmu.num_context_banks": "8"}
